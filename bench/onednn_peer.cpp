@@ -1,0 +1,394 @@
+// gradnn beside oneDNN called directly, in one process and in turns, with the
+// same dense layouts; interpolation also beside the memory limit. Prints
+// Markdown tables. Usage: onednn_peer [seconds per case [name part]]
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include <gradnn/gradnn.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "bench/cases.hpp"
+#include "driver/host_memory.hpp"
+#include "driver/memory_limit.hpp"
+
+namespace gradnn::bench {
+
+namespace {
+
+using lt = logical_tensor;
+using driver::host_memory;
+using driver::memory_stream;
+
+constexpr size_t copies = 3; // of every buffer: caches are cold
+
+struct tensor_plan {
+    lt::dims ncx; ///< dims in the order N, C, space
+    lt::data_type type;
+    bool nxc;
+};
+
+lt::dims permuted(const tensor_plan &t) {
+    lt::dims dims = t.ncx;
+    if (t.nxc) std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+    return dims;
+}
+
+lt described(size_t id, const tensor_plan &t) {
+    return {id, t.type, permuted(t), lt::layout_type::strided};
+}
+
+dnnl::memory::data_type dnnl_type(lt::data_type type) {
+    return static_cast<dnnl::memory::data_type>(type);
+}
+
+dnnl::memory::desc dnnl_desc(const tensor_plan &t, bool any) {
+    using tag = dnnl::memory::format_tag;
+    constexpr tag ncx[] = {tag::ncw, tag::nchw, tag::ncdhw};
+    constexpr tag nxc[] = {tag::nwc, tag::nhwc, tag::ndhwc};
+    const size_t rank = t.ncx.size() - 3;
+    return {t.ncx, dnnl_type(t.type),
+            any ? tag::any : t.nxc ? nxc[rank] : ncx[rank]};
+}
+
+size_t slot(size_t bytes) {
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+/// Buffers that rotate, filled with numbers around 1.
+class buffers {
+public:
+    explicit buffers(size_t bytes)
+        : bytes_(slot(bytes)), memory_(bytes_ * copies) {
+        auto *words = reinterpret_cast<uint16_t *>(memory_.data());
+        // Halves of f32 and whole 16-bit floats alike: 0.5 to 2, any sign.
+        uint32_t state = 1;
+        for (size_t i = 0; i < bytes_ * copies / 2; ++i) {
+            state = state * 1664525 + 1013904223;
+            words[i] = static_cast<uint16_t>(
+                    0x3F00 | (state >> 31 << 15) | (state >> 24 & 0x7F));
+        }
+    }
+    void *at(size_t copy) { return memory_.data() + copy * bytes_; }
+
+private:
+    size_t bytes_;
+    host_memory memory_;
+};
+
+/// Runs all in turns for about `seconds`; medians in milliseconds.
+std::vector<double> medians(double seconds,
+        const std::vector<std::function<void(size_t)>> &runs) {
+    using clock = std::chrono::steady_clock;
+    std::vector<std::vector<double>> times(runs.size());
+    const auto elapsed = [](clock::time_point since) {
+        return std::chrono::duration<double>(clock::now() - since).count();
+    };
+    const auto start = clock::now();
+    for (size_t round = 0; round < 6 || elapsed(start) < seconds; ++round)
+        for (size_t i = 0; i < runs.size(); ++i) {
+            const auto begin = clock::now();
+            runs[i](round % copies);
+            if (round > 0) times[i].push_back(1e3 * elapsed(begin));
+        }
+    std::vector<double> result;
+    for (auto &list : times) {
+        std::nth_element(list.begin(),
+                list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2),
+                list.end());
+        result.push_back(list[list.size() / 2]);
+    }
+    return result;
+}
+
+/// An op of gradnn, compiled, with its rotating tensors bound.
+class gradnn_run {
+public:
+    gradnn_run(const op &the_op, const std::vector<buffers *> &inputs,
+            buffers &output)
+        : cpu_(engine::kind::cpu, 0), queue_(cpu_) {
+        graph g(engine::kind::cpu);
+        g.add_op(the_op);
+        g.finalize();
+        const auto partition = g.get_partitions()[0];
+        compiled_ = partition.compile(
+                the_op.get_inputs(), the_op.get_outputs(), cpu_);
+        for (size_t copy = 0; copy < copies; ++copy) {
+            std::vector<tensor> in;
+            for (size_t i = 0; i < inputs.size(); ++i)
+                in.emplace_back(
+                        the_op.get_inputs()[i], cpu_, inputs[i]->at(copy));
+            inputs_.push_back(in);
+            outputs_.push_back(
+                    {tensor(the_op.get_outputs()[0], cpu_, output.at(copy))});
+        }
+    }
+    void operator()(size_t copy) {
+        compiled_.execute(queue_, inputs_[copy], outputs_[copy]);
+    }
+    std::string kernel() const {
+        const auto info = compiled_.get_info();
+        return info.steps[0].kernel + ", " + info.steps[0].backend;
+    }
+
+private:
+    engine cpu_;
+    stream queue_;
+    compiled_partition compiled_;
+    std::vector<std::vector<tensor>> inputs_, outputs_;
+};
+
+/// A oneDNN primitive with its rotating arguments.
+class dnnl_run {
+public:
+    dnnl_run(const dnnl::engine &engine, const dnnl::primitive &primitive,
+            std::vector<std::pair<int, std::pair<dnnl::memory::desc, buffers *>>>
+                    arguments)
+        : queue_(engine), primitive_(primitive) {
+        for (size_t copy = 0; copy < copies; ++copy) {
+            std::unordered_map<int, dnnl::memory> bound;
+            for (auto &[which, what] : arguments)
+                bound.emplace(which,
+                        dnnl::memory(what.first, engine, what.second->at(copy)));
+            bound_.push_back(std::move(bound));
+        }
+    }
+    void operator()(size_t copy) {
+        primitive_.execute(queue_, bound_[copy]);
+        queue_.wait();
+    }
+
+private:
+    dnnl::stream queue_;
+    dnnl::primitive primitive_;
+    std::vector<std::unordered_map<int, dnnl::memory>> bound_;
+};
+
+size_t bytes_of(const tensor_plan &t) {
+    const size_t size = t.type == lt::data_type::f32 ? 4 : 2;
+    return std::accumulate(t.ncx.begin(), t.ncx.end(), size,
+            [](size_t a, int64_t b) { return a * static_cast<size_t>(b); });
+}
+
+struct mean {
+    double sum = 0;
+    int count = 0;
+    void add(double ratio) {
+        sum += std::log(ratio);
+        ++count;
+    }
+    double value() const { return count ? std::exp(sum / count) : 0; }
+};
+
+void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
+        double seconds, mean &share_mean, mean &ratio_mean) {
+    const auto shape = [&](const std::vector<int64_t> &space) {
+        lt::dims dims {c.batch, c.channels};
+        dims.insert(dims.end(), space.begin(), space.end());
+        return tensor_plan {dims, type, nxc};
+    };
+    const tensor_plan src = shape(c.src), dst = shape(c.dst);
+    buffers diff_dst(bytes_of(dst)), diff_src(bytes_of(src));
+
+    op resize(0, op::kind::InterpolateBackward,
+            {described(0, src), described(1, dst)}, {described(2, src)});
+    resize.set_attr<std::string>(op::attr::mode, c.mode)
+            .set_attr<std::vector<int64_t>>(op::attr::sizes, c.dst)
+            .set_attr<std::string>(op::attr::data_format, nxc ? "NXC" : "NCX");
+    gradnn_run ours(resize, {&diff_src, &diff_dst}, diff_src);
+
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const auto algorithm = std::string(c.mode) == "nearest"
+            ? dnnl::algorithm::resampling_nearest
+            : dnnl::algorithm::resampling_linear;
+    const auto src_md = dnnl_desc(src, false), dst_md = dnnl_desc(dst, false);
+    const dnnl::resampling_forward::primitive_desc hint(engine,
+            dnnl::prop_kind::forward_training, algorithm, src_md, dst_md);
+    const dnnl::resampling_backward::primitive_desc descriptor(
+            engine, algorithm, src_md, dst_md, hint);
+    dnnl_run theirs(engine, dnnl::resampling_backward(descriptor),
+            {{DNNL_ARG_DIFF_DST, {dst_md, &diff_dst}},
+                    {DNNL_ARG_DIFF_SRC, {src_md, &diff_src}}});
+
+    memory_stream limit(bytes_of(dst), bytes_of(src), copies);
+    const auto times = medians(seconds,
+            {[&](size_t i) { ours(i); }, [&](size_t i) { theirs(i); },
+                    [&](size_t i) { limit.run(i); }});
+    const double share = times[2] / times[0];
+    share_mean.add(share);
+    ratio_mean.add(times[1] / times[0]);
+    std::printf("| %s | %s | %s | %.2f | %.0f %% | %.2f | %.1f | %s |\n", c.name,
+            to_string(type), nxc ? "NXC" : "NCX", times[0], 100 * share,
+            times[1], times[1] / times[0], ours.kernel().c_str());
+    std::fflush(stdout);
+}
+
+enum class direction { data, weights };
+
+void convolution(const convolution_case &c, lt::data_type type, bool nxc,
+        direction which, double seconds, mean &ratio_mean) {
+    const size_t rank = c.src.size();
+    lt::dims dst_space;
+    for (const int64_t size : c.src)
+        dst_space.push_back(
+                (size + 2 * c.pad - (c.kernel - 1) * c.dilation - 1) / c.stride
+                + 1);
+    const auto shape = [&](int64_t channels, const lt::dims &space) {
+        lt::dims dims {c.batch, channels};
+        dims.insert(dims.end(), space.begin(), space.end());
+        return tensor_plan {dims, type, nxc};
+    };
+    const tensor_plan src = shape(c.in, c.src), dst = shape(c.out, dst_space);
+    lt::dims kernel_dims {c.out, c.in / c.groups};
+    kernel_dims.insert(kernel_dims.end(), rank, c.kernel);
+    const tensor_plan weights {kernel_dims, type, false};
+    buffers src_data(bytes_of(src)), dst_data(bytes_of(dst)),
+            weights_data(bytes_of(weights));
+
+    const bool data = which == direction::data;
+    op conv(0,
+            data ? op::kind::ConvolutionBackwardData
+                 : op::kind::ConvolutionBackwardWeights,
+            data ? std::vector<lt> {described(0, dst), described(1, weights)}
+                 : std::vector<lt> {described(0, src), described(1, dst)},
+            {data ? described(2, src) : described(2, weights)});
+    const auto list = [&](int64_t value) {
+        return std::vector<int64_t>(rank, value);
+    };
+    conv.set_attr(op::attr::strides, list(c.stride))
+            .set_attr(op::attr::pads_begin, list(c.pad))
+            .set_attr(op::attr::pads_end, list(c.pad))
+            .set_attr(op::attr::dilations, list(c.dilation))
+            .set_attr<int64_t>(op::attr::groups, c.groups)
+            .set_attr<std::string>(op::attr::data_format, nxc ? "NXC" : "NCX")
+            .set_attr<std::string>(op::attr::weights_format, "OIX");
+    gradnn_run ours = data
+            ? gradnn_run(conv, {&dst_data, &weights_data}, src_data)
+            : gradnn_run(conv, {&src_data, &dst_data}, weights_data);
+
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    lt::dims grouped = kernel_dims;
+    if (c.groups > 1) {
+        grouped[0] /= c.groups;
+        grouped.insert(grouped.begin(), c.groups);
+    }
+    lt::dims grouped_strides(grouped.size());
+    int64_t stride = 1;
+    for (size_t i = grouped.size(); i-- > 0; stride *= grouped[i])
+        grouped_strides[i] = stride;
+    const dnnl::memory::desc weights_md(
+            grouped, dnnl_type(type), grouped_strides);
+    const auto src_md = dnnl_desc(src, false), dst_md = dnnl_desc(dst, false);
+    const auto strides = list(c.stride), dilates = list(c.dilation - 1),
+               pads = list(c.pad);
+    // The far pad that makes dst follow from src exactly.
+    lt::dims far;
+    for (size_t axis = 0; axis < rank; ++axis)
+        far.push_back((dst_space[axis] - 1) * c.stride
+                + (c.kernel - 1) * c.dilation + 1 - c.src[axis] - c.pad);
+    const dnnl::convolution_forward::primitive_desc hint(engine,
+            dnnl::prop_kind::forward_training,
+            dnnl::algorithm::convolution_direct, src_md, weights_md, dst_md,
+            strides, dilates, pads, far);
+    std::unique_ptr<dnnl_run> theirs;
+    if (data) {
+        const dnnl::convolution_backward_data::primitive_desc descriptor(engine,
+                dnnl::algorithm::convolution_direct, src_md, weights_md,
+                dst_md, strides, dilates, pads, far, hint);
+        theirs = std::make_unique<dnnl_run>(engine,
+                dnnl::convolution_backward_data(descriptor),
+                std::vector<std::pair<int,
+                        std::pair<dnnl::memory::desc, buffers *>>> {
+                        {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
+                        {DNNL_ARG_WEIGHTS, {weights_md, &weights_data}},
+                        {DNNL_ARG_DIFF_SRC, {src_md, &src_data}}});
+    } else {
+        const dnnl::convolution_backward_weights::primitive_desc descriptor(
+                engine, dnnl::algorithm::convolution_direct, src_md,
+                weights_md, dst_md, strides, dilates, pads, far, hint);
+        theirs = std::make_unique<dnnl_run>(engine,
+                dnnl::convolution_backward_weights(descriptor),
+                std::vector<std::pair<int,
+                        std::pair<dnnl::memory::desc, buffers *>>> {
+                        {DNNL_ARG_SRC, {src_md, &src_data}},
+                        {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
+                        {DNNL_ARG_DIFF_WEIGHTS, {weights_md, &weights_data}}});
+    }
+    const auto times = medians(seconds,
+            {[&](size_t i) { ours(i); }, [&](size_t i) { (*theirs)(i); }});
+    double flops = 2.0 * static_cast<double>(bytes_of(weights)) / 2
+            * static_cast<double>(c.batch) / (type == lt::data_type::f32 ? 2 : 1);
+    for (const int64_t size : dst_space)
+        flops *= static_cast<double>(size);
+    ratio_mean.add(times[1] / times[0]);
+    std::printf("| %s | %s | %s | %s | %.2f | %.0f | %.2f | %.2f | %s |\n",
+            c.name, data ? "dX" : "dW", to_string(type), nxc ? "NXC" : "NCX",
+            times[0], flops / times[0] / 1e6, times[1], times[1] / times[0],
+            ours.kernel().c_str());
+    std::fflush(stdout);
+}
+
+bool wanted(const char *name, const char *part) {
+    return !part || std::strstr(name, part);
+}
+
+int run(double seconds, const char *part) {
+    constexpr lt::data_type types[] = {lt::data_type::f32, lt::data_type::bf16};
+    std::printf("| interpolation | type | layout | gradnn ms | of the memory "
+                "limit | oneDNN ms | times faster | kernel |\n"
+                "|---|---|---|---|---|---|---|---|\n");
+    std::string summary;
+    for (const auto type : types)
+        for (const bool nxc : {false, true}) {
+            mean share, ratio;
+            for (const auto &c : interpolation_cases())
+                if (wanted(c.name, part))
+                    interpolation(c, type, nxc, seconds, share, ratio);
+            char line[160];
+            std::snprintf(line, sizeof(line),
+                    "- interpolation %s %s: %.0f %% of the memory limit, %.1f "
+                    "times oneDNN's speed\n",
+                    to_string(type), nxc ? "NXC" : "NCX", 100 * share.value(),
+                    ratio.value());
+            summary += line;
+        }
+    std::printf("\n| convolution | gradient | type | layout | gradnn ms | "
+                "GFLOP/s | oneDNN ms | times faster | kernel |\n"
+                "|---|---|---|---|---|---|---|---|---|\n");
+    for (const auto type : types)
+        for (const bool nxc : {false, true}) {
+            mean ratio;
+            for (const auto which : {direction::data, direction::weights})
+                for (const auto &c : convolution_cases())
+                    if (wanted(c.name, part))
+                        convolution(c, type, nxc, which, seconds, ratio);
+            char line[160];
+            std::snprintf(line, sizeof(line),
+                    "- convolution %s %s: %.2f times oneDNN's speed\n",
+                    to_string(type), nxc ? "NXC" : "NCX", ratio.value());
+            summary += line;
+        }
+    std::printf("\nGeometric means:\n%s", summary.c_str());
+    return 0;
+}
+
+} // namespace
+
+} // namespace gradnn::bench
+
+int main(int argc, char **argv) {
+    try {
+        return gradnn::bench::run(argc > 1 ? std::atof(argv[1]) : 0.5,
+                argc > 2 ? argv[2] : nullptr);
+    } catch (const std::exception &failure) {
+        std::fprintf(stderr, "onednn_peer: %s\n", failure.what());
+        return 1;
+    }
+}

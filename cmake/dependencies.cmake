@@ -1,0 +1,62 @@
+# What gradnn is built with. Each part is looked for on the machine first (an
+# embedding project sets CMAKE_PREFIX_PATH or brings the target), then in
+# third_party/, where scripts/setup puts what Debian and Ubuntu do not have.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Highway REQUIRED)
+
+set(GRADNN_WITH_ONEDNN FALSE)
+if(NOT GRADNN_ONEDNN STREQUAL "OFF")
+    if(GRADNN_ONEDNN STREQUAL "AUTO")
+        find_package(OneDNN 3)
+    else()
+        find_package(OneDNN 3 REQUIRED)
+    endif()
+    set(GRADNN_WITH_ONEDNN ${OneDNN_FOUND})
+    if(NOT OneDNN_FOUND)
+        message(WARNING "No oneDNN 3.x: convolutions on the CPU will run on "
+            "gradnn's own kernels, which are slower. scripts/setup installs "
+            "it; GRADNN_ONEDNN=OFF silences this.")
+    endif()
+endif()
+
+set(GRADNN_WITH_CUDA FALSE)
+if(NOT GRADNN_CUDA STREQUAL "OFF")
+    include(CheckLanguage)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+        # The machine code of one GPU generation and PTX for the later ones:
+        # a list such as "80;90;100;120" builds for each.
+        set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU generations")
+    endif()
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+        enable_language(CUDA)
+        find_package(CUDAToolkit 12 REQUIRED)
+        # Headers alone: cuDNN itself is loaded when a convolution wants it.
+        find_path(GRADNN_CUDNN_INCLUDE_DIR cudnn.h
+            HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+        find_path(GRADNN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${CUDAToolkit_INCLUDE_DIRS}
+            PATHS "${PROJECT_SOURCE_DIR}/third_party/cudnn_frontend/include"
+            REQUIRED)
+        mark_as_advanced(
+            GRADNN_CUDNN_INCLUDE_DIR GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
+        set(GRADNN_WITH_CUDA TRUE)
+    elseif(GRADNN_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "GRADNN_CUDA is ON and no CUDA compiler was "
+            "found; set CMAKE_CUDA_COMPILER or put nvcc on PATH")
+    endif()
+endif()
+
+# The program reads JSON and a command line; the library does neither.
+if(GRADNN_BUILD_DRIVER OR GRADNN_BUILD_TESTS)
+    find_package(nlohmann_json 3.10 REQUIRED)
+endif()
+if(GRADNN_BUILD_DRIVER)
+    find_package(CLI11 2.1 REQUIRED)
+endif()
+if(GRADNN_BUILD_TESTS)
+    find_package(GTest 1.11 REQUIRED)
+endif()

@@ -1,0 +1,45 @@
+# How gradnn's own code is compiled. Nothing here reaches a project that links
+# against gradnn.
+
+if(PROJECT_IS_TOP_LEVEL)
+    if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+    endif()
+    set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+    set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+    find_program(GRADNN_CCACHE ccache)
+    mark_as_advanced(GRADNN_CCACHE)
+    if(GRADNN_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+        set(CMAKE_CXX_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
+        set(CMAKE_CUDA_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
+    endif()
+endif()
+
+# All of gradnn's own targets link this.
+add_library(gradnn_options INTERFACE)
+target_compile_features(gradnn_options INTERFACE cxx_std_20)
+target_compile_options(gradnn_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow>"
+    # A product and a sum are fused where the code says so and nowhere else:
+    # the same bits from every compiler and for every position in a loop.
+    "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>")
+if(GRADNN_WERROR)
+    target_compile_options(gradnn_options INTERFACE
+        "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
+endif()
+
+if(GRADNN_SANITIZE)
+    set(sanitizer_flags -fsanitize=${GRADNN_SANITIZE})
+    target_compile_options(gradnn_options INTERFACE
+        "$<$<COMPILE_LANGUAGE:CXX>:${sanitizer_flags}>"
+        "$<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>"
+        "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>")
+    target_link_options(gradnn_options INTERFACE ${sanitizer_flags})
+endif()
+
+# Standard C++ and position independence for every target below.
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)

@@ -1,0 +1,12 @@
+// gradnn: gradients of interpolation and convolution, as a primitive library.
+//
+// Data flows one way: op -> graph -> partition -> compiled partition ->
+// execute. The classes follow oneDNN Graph's C++ API (dnnl_graph.hpp).
+#pragma once
+
+#include <gradnn/engine.hpp>
+#include <gradnn/graph.hpp>
+#include <gradnn/op.hpp>
+#include <gradnn/status.hpp>
+#include <gradnn/tensor.hpp>
+#include <gradnn/version.hpp>

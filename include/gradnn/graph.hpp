@@ -1,0 +1,170 @@
+// Graphs, partitions and compiled partitions.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradnn/op.hpp>
+
+namespace gradnn {
+
+namespace detail {
+struct graph_impl;
+struct partition_impl;
+struct compiled_impl;
+} // namespace detail
+
+/// What a compiled partition will run, one entry a kernel launch sequence.
+struct step_info {
+    /// The gradnn kernel, as GRADNN_KERNEL names it: "convolution.onednn".
+    std::string kernel;
+    /// The library or instruction set that does the work: "oneDNN 3.2.0
+    /// (brgconv:avx512_core)", "Highway AVX3".
+    std::string backend;
+    /// Workspace of this step in bytes.
+    size_t workspace_bytes = 0;
+    /// The same inputs give the same bits on every run and thread count.
+    bool deterministic = true;
+};
+
+/// See compiled_partition::get_info.
+struct compiled_partition_info {
+    std::vector<step_info> steps;
+    /// What get_workspace_size() says, in bytes.
+    size_t workspace_bytes = 0;
+    /// All steps are deterministic.
+    bool deterministic = true;
+};
+
+/// A partition compiled for an engine and for the shapes and layouts of its
+/// ports. Immutable; one object may be executed from many threads at once.
+class GRADNN_API compiled_partition {
+public:
+    compiled_partition() = default;
+
+    /// The port with this id, its shape and layout known (an output compiled
+    /// with layout_type::any is strided here). Throws invalid_arguments where
+    /// no port has the id.
+    logical_tensor query_logical_tensor(size_t tid) const;
+
+    /// Pairs (input id, output id) that may share the same memory.
+    std::vector<std::pair<size_t, size_t>> get_inplace_ports() const;
+
+    /// Kernels, backends, workspace and determinism.
+    compiled_partition_info get_info() const;
+
+    /// Bytes of workspace that the second form of execute wants, aligned to
+    /// 64 bytes; 0 where none is needed.
+    size_t get_workspace_size() const;
+
+    /// Runs on the stream's engine. Tensors are matched to ports by id; their
+    /// order is free. Workspace comes from the stream, which allocates it by
+    /// the engine's allocator when it must grow. On the CPU this blocks until
+    /// the outputs are written; outputs need no initial value.
+    ///
+    /// Throws invalid_arguments for a missing, null or mismatched tensor, for
+    /// an output that overlaps an input or another output, and for a stream of
+    /// another engine; invalid_shape where a `sizes`, `dst_shape` or
+    /// `weights_shape` input holds other values than were compiled; and
+    /// out_of_memory where the workspace cannot be had. Nothing is written
+    /// when it throws one of these.
+    void execute(stream &astream, const std::vector<tensor> &inputs,
+            const std::vector<tensor> &outputs) const;
+
+    /// The same with the caller's workspace: get_workspace_size() bytes of the
+    /// engine's memory at a multiple of 64, not shared with another execution
+    /// that is under way.
+    void execute(stream &astream, const std::vector<tensor> &inputs,
+            const std::vector<tensor> &outputs, void *workspace) const;
+
+    explicit operator bool() const { return impl_ != nullptr; }
+
+private:
+    friend struct detail::access;
+    std::shared_ptr<const detail::compiled_impl> impl_;
+};
+
+/// Ops that are compiled and executed together.
+class GRADNN_API partition {
+public:
+    enum class policy { fusion = 1, debug = 2 };
+
+    partition() = default;
+    /// A partition of one op, without a graph.
+    partition(const op &aop, engine::kind ekind);
+
+    size_t get_id() const;
+    size_t get_ops_num() const;
+    /// Ids of the ops, in the order in which they run.
+    std::vector<size_t> get_ops() const;
+    engine::kind get_engine_kind() const;
+
+    /// Whether a kernel of this build can run it. Shapes that are not known
+    /// yet are taken to be fine; compile checks them.
+    bool is_supported() const;
+    /// Why is_supported() is false; empty where it is true.
+    std::string unsupported_reason() const;
+
+    /// The tensors that execute wants and writes.
+    std::vector<logical_tensor> get_input_ports() const;
+    std::vector<logical_tensor> get_output_ports() const;
+
+    /// Chooses kernels for these shapes and layouts. The lists hold every port
+    /// (matched by id; the order is free); inputs must be strided with all
+    /// dims known, outputs may leave dims unknown (they are inferred) and the
+    /// layout `any`. Compiled partitions are cached: compiling the same again
+    /// is cheap.
+    ///
+    /// Throws invalid_shape, invalid_data_type or invalid_arguments naming the
+    /// op and the port or attribute, unimplemented where every kernel refuses
+    /// (the message holds their reasons).
+    compiled_partition compile(const std::vector<logical_tensor> &inputs,
+            const std::vector<logical_tensor> &outputs, const engine &e) const;
+
+private:
+    friend struct detail::access;
+    std::shared_ptr<const detail::partition_impl> impl_;
+};
+
+/// Collects ops. Not to be changed from two threads at once.
+class GRADNN_API graph {
+public:
+    graph(engine::kind engine_kind);
+    graph(engine::kind engine_kind, fpmath_mode mode);
+
+    /// Checks an op against its schema and adds it. With `allow_exception`
+    /// false a failure is returned instead of thrown.
+    status add_op(const op &op, bool allow_exception = true);
+
+    /// Ends the adding of ops: checks that ids are unique, that every tensor
+    /// has one producer and one shape, and that there is no cycle.
+    void finalize();
+    bool is_finalized() const;
+
+    /// On by default: the same inputs give the same bits on every run, on any
+    /// thread count. Off, kernels may be chosen that do not promise it. To be
+    /// called before get_partitions.
+    void set_deterministic(bool deterministic);
+    bool get_deterministic() const;
+
+    /// Partitions in an order in which they can be executed. The graph must be
+    /// finalized.
+    std::vector<partition> get_partitions(
+            partition::policy policy = partition::policy::fusion);
+    /// How many partitions get_partitions() returns.
+    size_t get_partition_count() const;
+
+private:
+    friend struct detail::access;
+    std::shared_ptr<detail::graph_impl> impl_;
+};
+
+/// How many compiled partitions the process-wide cache keeps (1024 at first; 0
+/// turns it off). Throws invalid_arguments for a negative capacity.
+GRADNN_API int get_compiled_partition_cache_capacity();
+GRADNN_API void set_compiled_partition_cache_capacity(int capacity);
+
+} // namespace gradnn

@@ -1,0 +1,341 @@
+#include "compile.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cache.hpp"
+#include "cpu/parallel.hpp"
+#include "executable.hpp"
+#include "kernel_choice.hpp"
+#include "logical_tensor_tools.hpp"
+#include "lowering.hpp"
+#include "op_check.hpp"
+#include "shapes.hpp"
+#include "text.hpp"
+#include "verbose.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+using layout_type = logical_tensor::layout_type;
+
+op with_ports(const op &the_op, const std::vector<logical_tensor> &inputs,
+        const std::vector<logical_tensor> &outputs) {
+    op result(the_op.get_id(), the_op.get_kind(), inputs, outputs,
+            the_op.get_name());
+    for (const auto &[name, value] : the_op.get_attrs())
+        std::visit(
+                [&, key = name](const auto &v) { result.set_attr(key, v); },
+                value);
+    return result;
+}
+
+/// What the caller says of the tensors, by id.
+class given_tensors {
+public:
+    given_tensors(const std::vector<logical_tensor> &inputs,
+            const std::vector<logical_tensor> &outputs) {
+        for (const auto *list : {&inputs, &outputs})
+            for (const logical_tensor &lt : *list)
+                if (!lt.is_absent()) by_id_[lt.get_id()] = lt;
+    }
+
+    const logical_tensor &find(
+            const op &the_op, const logical_tensor &declared) {
+        const auto found = by_id_.find(declared.get_id());
+        if (found == by_id_.end())
+            throw error(status::invalid_arguments,
+                    text(op_label(the_op), ": compile is not given tensor ",
+                            declared.get_id(), ", a port of the partition"));
+        const logical_tensor &lt = found->second;
+        if (lt.get_data_type() != declared.get_data_type())
+            fail_type(the_op, text("compile is given tensor ", lt.get_id(),
+                                      " as ", to_string(lt.get_data_type()),
+                                      "; the op was built with ",
+                                      to_string(declared.get_data_type())));
+        if (dims_known(declared) && dims_known(lt)
+                && lt.get_dims() != declared.get_dims())
+            fail_shape(the_op, text("compile is given tensor ", lt.get_id(),
+                                       " with dims ", text_of(lt.get_dims()),
+                                       "; the op was built with ",
+                                       text_of(declared.get_dims())));
+        used_.insert(lt.get_id());
+        return lt;
+    }
+
+    void replace(const logical_tensor &lt) { by_id_[lt.get_id()] = lt; }
+
+    void check_all_used() const {
+        for (const auto &[id, lt] : by_id_)
+            if (!used_.contains(id))
+                throw error(status::invalid_arguments,
+                        text("compile is given tensor ", id,
+                                ", which is no port of the partition"));
+    }
+
+private:
+    std::map<size_t, logical_tensor> by_id_;
+    std::set<size_t> used_;
+};
+
+/// Dims that are known win over those that the op was built with.
+logical_tensor merged(
+        const logical_tensor &given, const logical_tensor &declared) {
+    if (dims_known(given) || !dims_known(declared)) return given;
+    return {given.get_id(), given.get_data_type(), declared.get_dims(),
+            given.get_layout_type(), given.get_property_type()};
+}
+
+/// An output whose layout is the library's choice nests its axes as the first
+/// input of its rank does: a channels-last gradient of channels-last data.
+logical_tensor with_layout(const op &the_op, const logical_tensor &lt) {
+    if (lt.get_layout_type() == layout_type::strided) return lt;
+    const auto dims = lt.get_dims();
+    auto strides = dense_strides(dims);
+    const op_schema &schema = *find_schema(the_op.get_kind());
+    const bool is_weights = port_index(schema.outputs, port_role::weights) >= 0
+            && the_op.get_outputs()[static_cast<size_t>(port_index(
+                       schema.outputs, port_role::weights))]
+                            .get_id()
+                    == lt.get_id();
+    const auto &first = the_op.get_inputs()[0];
+    if (!is_weights && first.get_dims().size() == dims.size())
+        strides = strides_like(dims, first.get_strides());
+    return {lt.get_id(), lt.get_data_type(), dims, strides,
+            lt.get_property_type()};
+}
+
+/// The op with every port's shape and layout known.
+op completed(const op &declared, given_tensors &given) {
+    std::vector<logical_tensor> inputs = declared.get_inputs();
+    std::vector<logical_tensor> outputs = declared.get_outputs();
+    for (auto *list : {&inputs, &outputs})
+        for (logical_tensor &lt : *list)
+            if (!lt.is_absent()) lt = merged(given.find(declared, lt), lt);
+    const op_schema &schema = *find_schema(declared.get_kind());
+    for (size_t index = 0; index < inputs.size(); ++index) {
+        const logical_tensor &lt = inputs[index];
+        if (lt.is_absent()) continue;
+        if (!dims_known(lt)
+                || lt.get_layout_type() != layout_type::strided)
+            fail_shape(declared,
+                    port_label(false, index, schema.inputs[index])
+                            + " must have known dims and a strided layout at "
+                              "compile");
+    }
+    op result = with_shapes(
+            checked(with_ports(declared, inputs, outputs)), true);
+    outputs = result.get_outputs();
+    for (logical_tensor &lt : outputs) {
+        if (lt.is_absent()) continue;
+        lt = with_layout(result, lt);
+        given.replace(lt);
+    }
+    result = with_ports(result, result.get_inputs(), outputs);
+    return checked(result); // the chosen layouts too must fit in memory
+}
+
+/// All that decides what is compiled, and no names.
+std::string cache_key(const std::vector<op> &ops,
+        const std::vector<logical_tensor> &ports, engine::kind kind,
+        const compile_options &options, const std::string &forced) {
+    std::ostringstream key;
+    key << static_cast<int>(kind) << ' ' << options.device << ' '
+        << options.deterministic << ' ' << static_cast<int>(options.fpmath)
+        << ' ' << options.threads << ' ' << forced << '\n';
+    const auto port_of = [&](const logical_tensor &lt) {
+        return lt.is_absent()
+                ? -1
+                : std::find_if(ports.begin(), ports.end(),
+                          [&](const logical_tensor &port) {
+                              return port.get_id() == lt.get_id();
+                          })
+                        - ports.begin();
+    };
+    for (const op &the_op : ops) {
+        key << static_cast<int>(the_op.get_kind());
+        for (const auto &[name, value] : the_op.get_attrs()) {
+            key << ' ' << static_cast<int>(name) << '=';
+            std::visit(
+                    [&](const auto &v) {
+                        using value_type = std::decay_t<decltype(v)>;
+                        if constexpr (std::is_same_v<value_type,
+                                              std::vector<int64_t>>)
+                            key << text_of(std::span<const int64_t>(v));
+                        else if constexpr (std::is_same_v<value_type,
+                                                   std::vector<float>>)
+                            for (const float f : v)
+                                key << std::hexfloat << f << ';';
+                        else
+                            key << v;
+                    },
+                    value);
+        }
+        for (const auto *list : {&the_op.get_inputs(), &the_op.get_outputs()})
+            for (const logical_tensor &lt : *list)
+                key << " p" << port_of(lt);
+        key << '\n';
+    }
+    for (const logical_tensor &lt : ports)
+        key << to_string(lt.get_data_type()) << text_of(lt.get_dims())
+            << text_of(lt.get_strides()) << '\n';
+    return key.str();
+}
+
+/// Where an elementwise op reads and writes alike, both may be one memory.
+void find_inplace(executable &program, const op &the_op,
+        const std::vector<size_t> &inputs, size_t output) {
+    if (find_schema(the_op.get_kind())->family != op_family::elementwise)
+        return;
+    const logical_tensor &out = program.ports[output].lt;
+    for (const size_t index : inputs) {
+        const logical_tensor &in = program.ports[index].lt;
+        if (in.get_strides() == out.get_strides())
+            program.inplace.emplace_back(index, output);
+    }
+}
+
+std::shared_ptr<const executable> build(const std::vector<op> &ops,
+        const std::vector<logical_tensor> &ports, size_t input_count,
+        const engine &e, const compile_options &options,
+        const std::string &forced) {
+    auto program = std::make_shared<executable>();
+    program->engine_kind = e.get_kind();
+    program->engine_index = e.get_index();
+    for (const logical_tensor &lt : ports) {
+        executable_port port;
+        port.lt = lt;
+        port.output = program->ports.size() >= input_count;
+        port.extent = lt.get_mem_size();
+        program->ports.push_back(std::move(port));
+    }
+    const auto index_of = [&](const logical_tensor &lt) {
+        return static_cast<size_t>(
+                std::find_if(ports.begin(), ports.end(),
+                        [&](const logical_tensor &port) {
+                            return port.get_id() == lt.get_id();
+                        })
+                - ports.begin());
+    };
+    for (const op &the_op : ops) {
+        const op_schema &schema = *find_schema(the_op.get_kind());
+        const int shape = port_index(schema.inputs, port_role::shape);
+        if (shape >= 0) {
+            const auto &lt = the_op.get_inputs()[static_cast<size_t>(shape)];
+            if (!lt.is_absent()) {
+                executable_port &port = program->ports[index_of(lt)];
+                port.is_shape = true;
+                port.expected = expected_shape_input(the_op);
+            }
+        }
+        for (const lowered_step &lowered : lower(the_op)) {
+            executable_step step = choose_kernel(
+                    lowered, program->engine_kind, options, forced, the_op);
+            for (const port_reference port : lowered.arguments) {
+                const size_t index = index_of(port.output
+                                ? the_op.get_outputs()[port.index]
+                                : the_op.get_inputs()[port.index]);
+                program->ports[index].used = true;
+                step.arguments.push_back(index);
+            }
+            // Steps run one after the other: they share the workspace.
+            program->workspace_bytes = std::max(
+                    program->workspace_bytes, step.plan->workspace_bytes());
+            program->steps.push_back(std::move(step));
+        }
+        std::vector<size_t> inputs;
+        for (const logical_tensor &lt : the_op.get_inputs())
+            if (!lt.is_absent()) inputs.push_back(index_of(lt));
+        find_inplace(
+                *program, the_op, inputs, index_of(the_op.get_outputs().front()));
+    }
+    return program;
+}
+
+} // namespace
+
+std::vector<logical_tensor> output_ports(const std::vector<op> &ops) {
+    std::vector<logical_tensor> ports;
+    for (const op &the_op : ops)
+        for (const logical_tensor &lt : the_op.get_outputs())
+            if (!lt.is_absent()) ports.push_back(lt);
+    return ports;
+}
+
+std::vector<logical_tensor> input_ports(const std::vector<op> &ops) {
+    std::set<size_t> known;
+    for (const logical_tensor &lt : output_ports(ops))
+        known.insert(lt.get_id());
+    std::vector<logical_tensor> ports;
+    for (const op &the_op : ops)
+        for (const logical_tensor &lt : the_op.get_inputs())
+            if (!lt.is_absent() && known.insert(lt.get_id()).second)
+                ports.push_back(lt);
+    return ports;
+}
+
+std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
+        const std::vector<logical_tensor> &inputs,
+        const std::vector<logical_tensor> &outputs, const engine &e) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string label = op_label(partition.ops.front());
+    if (!partition.unsupported.empty())
+        throw error(status::unimplemented,
+                label + ": not supported: " + partition.unsupported);
+    if (!e)
+        throw error(status::invalid_arguments,
+                label + ": compile is given an empty engine");
+    if (e.get_kind() != partition.engine_kind)
+        throw error(status::invalid_arguments,
+                text(label, ": compile is given a ", to_string(e.get_kind()),
+                        " engine; the partition is for ",
+                        to_string(partition.engine_kind)));
+
+    auto result = std::make_shared<compiled_impl>();
+    result->partition_id = partition.id;
+    given_tensors given(inputs, outputs);
+    for (const op &declared : partition.ops)
+        result->ops.push_back(completed(declared, given));
+    given.check_all_used();
+    result->ports = input_ports(result->ops);
+    const size_t input_count = result->ports.size();
+    const auto outs = output_ports(result->ops);
+    result->ports.insert(result->ports.end(), outs.begin(), outs.end());
+
+    compile_options options;
+    options.deterministic = partition.deterministic;
+    options.fpmath = partition.fpmath;
+    options.threads
+            = e.get_kind() == engine::kind::cpu ? cpu::max_threads() : 1;
+    options.device = e.get_index();
+    const std::string forced = forced_kernels();
+    const std::string key = cache_key(
+            result->ops, result->ports, e.get_kind(), options, forced);
+    result->program = find_cached(key);
+    const bool hit = result->program != nullptr;
+    if (!hit) {
+        try {
+            result->program = keep_cached(key,
+                    build(result->ops, result->ports, input_count, e, options,
+                            forced));
+        } catch (const std::bad_alloc &) {
+            throw error(status::out_of_memory,
+                    label + ": compile could not get the memory it needs");
+        }
+    }
+    if (verbose()) {
+        std::string kernels;
+        for (const executable_step &step : result->program->steps)
+            kernels += (kernels.empty() ? "" : "+") + std::string(step.kernel);
+        log_line(text(hit ? "compile:cache_hit," : "compile:cache_miss,",
+                to_string(e.get_kind()), ",",
+                to_string(result->ops.front().get_kind()), ",", kernels, ",",
+                result->program->workspace_bytes, ",",
+                milliseconds_since(start)));
+    }
+    return result;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,259 @@
+// diff_bias[c] = sum over n and space of diff_dst[n,c,...].
+//
+// Two stages. First diff_dst is cut into blocks, and each block is summed for
+// each of its columns (a column: a channel, or one of several neighbouring
+// elements that are folded back later) to an f64 partial in the workspace.
+// Then each channel adds up its partials in the order of the blocks. Within a
+// block at most a few dozen terms are added in the tensors' accumulator before
+// the sum goes into an f64. Threads own blocks, then channels; they share
+// nothing. Deterministic: blocks follow from the problem alone.
+//
+// Blocks come in two kinds. Where channels are contiguous, rows of columns are
+// added element by element, eight rows at a time. Otherwise planes are summed
+// one after the other, each along its contiguous (or any other) innermost axis.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/bias.cpp"
+#include "cpu/simd_target.hpp"
+
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+
+#include "cpu/bias_work.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/simd.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+template <typename T>
+double sum_contiguous(const T *from, int64_t count) {
+    using acc = accumulator_of<T>;
+    const hn::ScalableTag<acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
+    constexpr int64_t most = 64 * lanes; // 16 sums of each of four vectors
+    double total = 0;
+    while (count > 0) {
+        const int64_t part = std::min(count, most);
+        auto a = hn::Zero(d);
+        auto b = a;
+        auto c = a;
+        auto e = a;
+        int64_t i = 0;
+        for (; i + 4 * lanes <= part; i += 4 * lanes) {
+            a = hn::Add(a, load(d, from + i));
+            b = hn::Add(b, load(d, from + i + lanes));
+            c = hn::Add(c, load(d, from + i + 2 * lanes));
+            e = hn::Add(e, load(d, from + i + 3 * lanes));
+        }
+        for (; i + lanes <= part; i += lanes)
+            a = hn::Add(a, load(d, from + i));
+        if (i < part)
+            b = hn::Add(b,
+                    load_first(d, from + i, static_cast<size_t>(part - i)));
+        const auto sum = hn::Add(hn::Add(a, b), hn::Add(c, e));
+        total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+        from += part;
+        count -= part;
+    }
+    return total;
+}
+
+template <typename T>
+double sum_strided(const T *from, int64_t count, int64_t step) {
+    double total = 0;
+    for (int64_t i = 0; i < count; ++i)
+        total += convert_scalar<double>(from[i * step]);
+    return total;
+}
+
+/// A block of planes: partial[c] for its channels, over its planes and rows.
+template <typename T>
+void sum_planes(const bias_work &work, const T *from, double *partials,
+        int64_t block) {
+    int64_t rest = block;
+    const int64_t c_begin = rest % work.column_blocks * work.column_block;
+    rest /= work.column_blocks;
+    const int64_t row_block = rest % work.row_blocks;
+    const int64_t n_begin = rest / work.row_blocks * work.n_block;
+    const int64_t c_end = std::min(work.columns, c_begin + work.column_block);
+    const int64_t n_end = std::min(work.n.dim, n_begin + work.n_block);
+    const int64_t row_begin = row_block * work.row_block;
+    const int64_t row_end = std::min(work.rows(), row_begin + work.row_block);
+    double *partial = partials + block / work.column_blocks * work.columns;
+    std::fill(partial + c_begin, partial + c_end, 0.0);
+    for (int64_t n = n_begin; n < n_end; ++n)
+        for (int64_t c = c_begin; c < c_end; ++c)
+            for (int64_t row = row_begin; row < row_end; ++row) {
+                const int64_t piece = row % work.pieces;
+                const int64_t line = row / work.pieces;
+                const T *at = from + n * work.n.stride + c * work.column_stride
+                        + work.offset_of(line)
+                        + piece * work.piece * work.inner.stride;
+                const int64_t count = std::min(
+                        work.piece, work.inner.dim - piece * work.piece);
+                partial[c] += work.inner.stride == 1
+                        ? sum_contiguous(at, count)
+                        : sum_strided(at, count, work.inner.stride);
+            }
+}
+
+/// partial[x] += sum of rows[r][x], `height` of them.
+template <int height, typename T>
+HWY_INLINE void add_rows(const T *const *rows, double *partial, int64_t count) {
+    using acc = accumulator_of<T>;
+    const hn::ScalableTag<double> wide;
+    const hn::Rebind<acc, decltype(wide)> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(wide));
+    const auto widened = [&](auto v) HWY_ATTR {
+        if constexpr (std::is_same_v<acc, double>)
+            return v;
+        else
+            return hn::PromoteTo(wide, v);
+    };
+    int64_t x = 0;
+    for (; x + lanes <= count; x += lanes) {
+        auto sum = load(d, rows[0] + x);
+        if constexpr (height == 8) {
+            const auto a = hn::Add(sum, load(d, rows[1] + x));
+            const auto b
+                    = hn::Add(load(d, rows[2] + x), load(d, rows[3] + x));
+            const auto c
+                    = hn::Add(load(d, rows[4] + x), load(d, rows[5] + x));
+            const auto e
+                    = hn::Add(load(d, rows[6] + x), load(d, rows[7] + x));
+            sum = hn::Add(hn::Add(a, b), hn::Add(c, e));
+        }
+        hn::StoreU(hn::Add(hn::LoadU(wide, partial + x), widened(sum)), wide,
+                partial + x);
+    }
+    for (; x < count; ++x)
+        for (int r = 0; r < height; ++r)
+            partial[x] += convert_scalar<double>(rows[r][x]);
+}
+
+/// A block of rows of columns: partial[x] for its columns, over its rows.
+template <typename T>
+void sum_rows(const bias_work &work, const T *from, double *partials,
+        int64_t block) {
+    const int64_t begin = block % work.column_blocks * work.column_block;
+    const int64_t row_block = block / work.column_blocks;
+    const int64_t count = std::min(work.column_block, work.columns - begin);
+    const int64_t row_end
+            = std::min(work.rows(), (row_block + 1) * work.row_block);
+    double *partial = partials + row_block * work.columns + begin;
+    std::fill(partial, partial + count, 0.0);
+    const T *rows[8];
+    int64_t row = row_block * work.row_block;
+    for (; row + 8 <= row_end; row += 8) {
+        for (int64_t r = 0; r < 8; ++r)
+            rows[r] = from + work.offset_of(row + r) + begin;
+        add_rows<8>(rows, partial, count);
+    }
+    for (; row < row_end; ++row) {
+        rows[0] = from + work.offset_of(row) + begin;
+        add_rows<1>(rows, partial, count);
+    }
+    // What is left of the last row where several make one row of columns.
+    if (work.rest > begin && row == work.rows()) {
+        const T *rest = from + row * work.outer.back().stride + begin;
+        const int64_t left = std::min(count, work.rest - begin);
+        for (int64_t x = 0; x < left; ++x)
+            partial[x] += convert_scalar<double>(rest[x]);
+    }
+}
+
+template <typename T>
+void sum_blocks(const bias_work &work, const void *from, double *partials,
+        int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+        if (work.channels_within)
+            sum_rows(work, static_cast<const T *>(from), partials, block);
+        else
+            sum_planes(work, static_cast<const T *>(from), partials, block);
+    }
+}
+
+using block_function
+        = void (*)(const bias_work &, const void *, double *, int64_t, int64_t);
+
+block_function block_function_of(detail::data_type type) {
+    block_function found = nullptr;
+    with_type(type, [&](auto t) { found = sum_blocks<decltype(t)>; });
+    return found;
+}
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gradnn::cpu {
+
+HWY_EXPORT(block_function_of);
+
+namespace {
+
+class bias_plan : public detail::plan {
+public:
+    explicit bias_plan(const bias_problem &problem)
+        : work_(make_bias_work(problem.diff_dst)),
+          channels_(problem.diff_dst.dims[1]), type_(problem.diff_bias_type),
+          stride_(problem.diff_bias_stride),
+          sum_blocks_(HWY_DYNAMIC_DISPATCH(block_function_of)(
+                  problem.diff_dst.type)),
+          target_(simd_target()) {}
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &) const override {
+        auto *partials = reinterpret_cast<double *>(workspace);
+        parallel_for(work_.blocks(), 1, [&](int64_t begin, int64_t end) {
+            sum_blocks_(work_, args[0], partials, begin, end);
+        });
+        const int64_t terms = work_.partial_rows() * work_.columns / channels_;
+        parallel_for(channels_, grain_terms / terms + 1,
+                [&](int64_t begin, int64_t end) {
+                    with_type(type_, [&](auto type) {
+                        using T = decltype(type);
+                        auto *out = static_cast<T *>(args[1]);
+                        for (int64_t c = begin; c < end; ++c)
+                            out[c * stride_]
+                                    = convert_scalar<T>(sum(partials, c));
+                    });
+                });
+    }
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(work_.partial_rows() * work_.columns)
+                * sizeof(double);
+    }
+    std::string backend() const override { return "Highway " + target_; }
+
+private:
+    // Additions that are worth waking a thread for.
+    static constexpr int64_t grain_terms = 8192;
+
+    double sum(const double *partials, int64_t channel) const {
+        double total = 0;
+        for (int64_t row = 0; row < work_.partial_rows(); ++row)
+            for (int64_t x = channel; x < work_.columns; x += channels_)
+                total += partials[row * work_.columns + x];
+        return total;
+    }
+
+    const bias_work work_;
+    const int64_t channels_;
+    const detail::data_type type_;
+    const int64_t stride_;
+    const HWY_NAMESPACE::block_function sum_blocks_;
+    const std::string target_;
+};
+
+} // namespace
+
+plan_or_refusal make_bias(
+        const bias_problem &problem, const compile_options &) {
+    return plan_or_refusal(std::make_unique<bias_plan>(problem));
+}
+
+} // namespace gradnn::cpu
+#endif

@@ -1,0 +1,415 @@
+// Convolution, all three directions, on oneDNN's primitives:
+//   dst[n,o,y] = sum over i,k of src[n,i,y*stride - pad + k*dilation]
+//                * weights[o,i,k]
+// and its gradients with respect to src and weights.
+//
+// The implementation and its layouts are chosen at compile by the cost rule of
+// convolution_onednn_choice.cpp. A tensor that lies otherwise (or has a type
+// that the implementation does not take: f16 on CPUs without products of it)
+// is copied to the workspace before, or from it after, by oneDNN's reorder or
+// by gradnn::cpu::convert.
+//
+// The batch is worked off in blocks of images such that the copies of src and
+// dst take staging_limit bytes, or one image of each where that is more. To
+// these come a copy of the weights, for partial sums two in f32, and oneDNN's
+// scratchpad, whose size oneDNN decides. workspace_bytes() is the sum.
+//
+// Threads: oneDNN's, on parts of the output, or for gradients of the weights
+// also of the sum. Their number is fixed at compile and execution holds to it,
+// so the order of every sum is fixed; a deterministic plan takes a number that
+// depends on the process alone (process_threads). Partial sums of blocks of
+// images are added up in f32 in the order of the images.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <system_error>
+
+#include "cpu/convolution_onednn_choice.hpp"
+#include "cpu/convolution_onednn_engine.hpp"
+#include "cpu/convolution_onednn_geometry.hpp"
+#include "cpu/convolution_onednn_program.hpp"
+#include "cpu/convolution_onednn_threads.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/onednn_version.hpp"
+
+namespace gradnn::cpu {
+
+namespace onednn {
+
+namespace {
+
+using dnnl::memory;
+using detail::convolution_direction;
+
+constexpr size_t staging_limit = size_t {64} << 20;
+/// oneDNN's kernels are exercised little beyond what an int counts.
+constexpr int64_t block_elements_limit = std::numeric_limits<int32_t>::max();
+
+/// Positions of the plan's arguments.
+constexpr int src_argument = 0;
+constexpr int weights_argument = 1;
+constexpr int dst_argument = 2;
+
+/// The conversion between a tensor of the caller and a dense layout, as if
+/// from the tensor; empty where it takes more axes than a conversion has.
+std::optional<conversion> describe_conversion(
+        const operand &tensor, const memory::desc &layout) {
+    auto parts = split_axes(layout);
+    if (!parts) return {};
+    std::stable_sort(parts->begin(), parts->end(),
+            [](const auto &a, const auto &b) { return a.stride > b.stride; });
+    conversion result;
+    result.src_type = tensor.type;
+    result.dst_type = from_onednn(layout.get_data_type());
+    result.rank = 1;
+    result.dims[0] = 1;
+    for (const auto &part : *parts) {
+        const int64_t stride = part.step * tensor.strides[part.axis];
+        const auto last = static_cast<size_t>(result.rank) - 1;
+        const bool first = result.dims[last] == 1;
+        if (!first && result.src_strides[last] == stride * part.extent
+                && result.dst_strides[last] == part.stride * part.extent) {
+            result.dims[last] *= part.extent;
+            result.src_strides[last] = stride;
+            result.dst_strides[last] = part.stride;
+            continue;
+        }
+        const size_t index = first ? last : last + 1;
+        if (index == result.dims.size()) return {};
+        result.rank = static_cast<int>(index) + 1;
+        result.dims[index] = part.extent;
+        result.src_strides[index] = stride;
+        result.dst_strides[index] = part.stride;
+    }
+    return result;
+}
+
+conversion reversed(conversion problem) {
+    std::swap(problem.src_type, problem.dst_type);
+    std::swap(problem.src_strides, problem.dst_strides);
+    return problem;
+}
+
+/// oneDNN's own copy between two layouts; empty where it has slow reference
+/// code or none.
+std::optional<dnnl::reorder::primitive_desc> make_reorder(
+        const memory::desc &from, const memory::desc &to) {
+    if (!from || !to) return {};
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc descriptor(
+            cpu_engine(), from, cpu_engine(), to, attributes, true);
+    if (!descriptor) return {};
+    const std::string name = descriptor.impl_info_str();
+    if (name.find("ref") != std::string::npos) return {};
+    return descriptor;
+}
+
+/// Writes the program of a plan.
+class builder {
+public:
+    builder(const geometry &problem, const compile_options &options)
+        : problem_(problem), options_ {1, false, options.fpmath} {}
+
+    /// False, with the reason, where oneDNN should not do this.
+    bool build(std::string &refusal);
+
+    program take() { return std::move(program_); }
+
+private:
+    size_t reserve(size_t bytes) {
+        const size_t offset = used_;
+        constexpr size_t alignment = 64;
+        used_ += (bytes + alignment - 1) / alignment * alignment;
+        program_.workspace_bytes = std::max(program_.workspace_bytes, used_);
+        return offset;
+    }
+    location workspace(size_t bytes) {
+        location where;
+        where.offset = where.first_offset = reserve(bytes);
+        return where;
+    }
+
+    bool choose(std::string &refusal);
+    int64_t block_images(const implementation &chosen) const;
+    void add_block(std::vector<step> &list, const implementation &chosen);
+    void add_primitive(std::vector<step> &list,
+            const dnnl::primitive_desc_base &descriptor,
+            std::vector<primitive_step::argument> arguments);
+    void add_copy(std::vector<step> &list, const operand &tensor,
+            const location &theirs, const memory::desc &layout,
+            const location &ours, bool to_caller);
+    void add_reorder(std::vector<step> &list,
+            const dnnl::reorder::primitive_desc &descriptor,
+            const location &from, const location &to);
+    void place_weights();
+
+    const geometry &problem_;
+    choice_options options_;
+    program program_;
+    size_t used_ = 0;
+    implementation main_;
+    implementation rest_; ///< for the last block, if that is smaller
+    location weights_;
+    location sum_; ///< of the partial sums, if there are several blocks
+    bool copies_ = false;
+    bool converts_ = false;
+};
+
+void builder::add_primitive(std::vector<step> &list,
+        const dnnl::primitive_desc_base &descriptor,
+        std::vector<primitive_step::argument> arguments) {
+    const auto scratchpad = descriptor.scratchpad_desc();
+    // Scratch is of no use beyond its primitive: all share the same.
+    const size_t mark = used_;
+    if (scratchpad.get_size() > 0)
+        arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad,
+                workspace(scratchpad.get_size())});
+    used_ = mark;
+    list.emplace_back(primitive_step {
+            dnnl::primitive(descriptor.get()), std::move(arguments)});
+}
+
+void builder::add_reorder(std::vector<step> &list,
+        const dnnl::reorder::primitive_desc &descriptor, const location &from,
+        const location &to) {
+    add_primitive(list, descriptor,
+            {{DNNL_ARG_FROM, descriptor.src_desc(), from},
+                    {DNNL_ARG_TO, descriptor.dst_desc(), to}});
+}
+
+/// Copies between a tensor of the caller and a layout of oneDNN's.
+void builder::add_copy(std::vector<step> &list, const operand &tensor,
+        const location &theirs, const memory::desc &layout,
+        const location &ours, bool to_caller) {
+    copies_ = true;
+    const auto type = from_onednn(layout.get_data_type());
+    if (tensor.type != type) converts_ = true;
+    // oneDNN's reorders of f16 are reference code on most CPUs.
+    const bool known
+            = tensor.type != data_type::f16 && type != data_type::f16;
+    const auto caller = known ? describe(tensor) : memory::desc();
+    const auto direct = to_caller ? make_reorder(layout, caller)
+                                  : make_reorder(caller, layout);
+    if (direct)
+        return add_reorder(list, *direct, to_caller ? ours : theirs,
+                to_caller ? theirs : ours);
+    const auto add_conversion
+            = [&](const memory::desc &other, const location &where) {
+                  const auto problem = describe_conversion(tensor, other);
+                  if (!problem) return false;
+                  list.emplace_back(to_caller
+                                  ? conversion_step {reversed(*problem), where,
+                                          theirs}
+                                  : conversion_step {*problem, theirs, where});
+                  return true;
+              };
+    if (add_conversion(layout, ours)) return;
+    // Padded or finely blocked: by way of a dense copy in oneDNN's type.
+    const memory::desc dense(tensor.sizes, layout.get_data_type(),
+            dense_strides(tensor.sizes));
+    const auto between = workspace(dense.get_size());
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const auto reorder = [&](const memory::desc &from, const memory::desc &to) {
+        return dnnl::reorder::primitive_desc(
+                cpu_engine(), from, cpu_engine(), to, attributes);
+    };
+    if (to_caller) {
+        add_reorder(list, reorder(layout, dense), ours, between);
+        add_conversion(dense, between);
+    } else {
+        add_conversion(dense, between);
+        add_reorder(list, reorder(dense, layout), between, ours);
+    }
+}
+
+/// How many images at a time keep the copies within the limit.
+int64_t builder::block_images(const implementation &chosen) const {
+    const int64_t batch = problem_.src.sizes[0];
+    const int64_t images = chosen.src.get_dims()[0];
+    size_t staged = 0;
+    int64_t largest = 1;
+    const auto add = [&](const operand &tensor, const memory::desc &layout) {
+        largest = std::max(largest, tensor.elements() / batch);
+        operand block = tensor;
+        block.sizes[0] = images;
+        if (same_layout(block, layout)) return;
+        staged += layout.get_size() / static_cast<size_t>(images);
+    };
+    add(problem_.src, chosen.src);
+    add(problem_.dst, chosen.dst);
+    int64_t limit = block_elements_limit / largest;
+    if (staged > 0)
+        limit = std::min(limit, static_cast<int64_t>(staging_limit / staged));
+    limit = std::clamp<int64_t>(limit, 1, batch);
+    const int64_t blocks = (batch + limit - 1) / limit;
+    return (batch + blocks - 1) / blocks;
+}
+
+/// Finds implementations for the blocks of the batch.
+bool builder::choose(std::string &refusal) {
+    const int64_t batch = problem_.src.sizes[0];
+    options_.images = batch;
+    main_ = choose_implementation(problem_, options_, refusal);
+    if (!main_) return false;
+    int64_t images = block_images(main_);
+    if (images == batch) return true;
+
+    options_.partial_sums = problem_.direction
+            == convolution_direction::backward_weights;
+    // Another number of images may bring other layouts, and more to stage.
+    for (;;) {
+        options_.images = images;
+        main_ = choose_implementation(problem_, options_, refusal);
+        if (!main_) return false;
+        const int64_t wanted = block_images(main_);
+        if (wanted >= images) break;
+        images = wanted;
+    }
+    if (batch % images == 0) return true;
+    auto rest = options_;
+    rest.images = batch % images;
+    rest_ = with_images(problem_, rest, main_);
+    if (rest_) return true;
+    while (batch % images != 0)
+        --images;
+    options_.images = images;
+    main_ = choose_implementation(problem_, options_, refusal);
+    return static_cast<bool>(main_);
+}
+
+/// Where the weights lie for the primitives.
+void builder::place_weights() {
+    const size_t bytes = main_.weights.get_size();
+    const bool several = options_.images < problem_.src.sizes[0];
+    if (problem_.direction == convolution_direction::backward_weights
+            && several) {
+        sum_ = workspace(bytes);
+        weights_ = workspace(bytes);
+        weights_.first_offset = sum_.offset;
+        add_copy(program_.after, problem_.weights, {weights_argument},
+                main_.weights, sum_, true);
+        return;
+    }
+    if (same_layout(problem_.weights, main_.weights)) {
+        weights_.argument = weights_argument;
+        return;
+    }
+    weights_ = workspace(bytes);
+    const bool output = problem_.direction
+            == convolution_direction::backward_weights;
+    add_copy(output ? program_.after : program_.before, problem_.weights,
+            {weights_argument}, main_.weights, weights_, output);
+}
+
+/// The steps for one block of images.
+void builder::add_block(
+        std::vector<step> &list, const implementation &chosen) {
+    const auto direction = problem_.direction;
+    const bool forward = direction == convolution_direction::forward;
+    const bool backward_data
+            = direction == convolution_direction::backward_data;
+    const bool backward_weights
+            = direction == convolution_direction::backward_weights;
+    struct side {
+        operand tensor;
+        location theirs;
+        location ours;
+        const memory::desc &layout;
+        bool staged;
+    };
+    const auto place = [&](operand tensor, int argument,
+                               const memory::desc &layout) {
+        tensor.sizes[0] = layout.get_dims()[0];
+        location theirs;
+        theirs.argument = argument;
+        theirs.block_bytes = static_cast<size_t>(options_.images
+                * tensor.strides[0] * detail::size_of(tensor.type));
+        const bool staged = !same_layout(tensor, layout);
+        const location ours = staged ? workspace(layout.get_size()) : theirs;
+        return side {std::move(tensor), theirs, ours, layout, staged};
+    };
+    const side src = place(problem_.src, src_argument, chosen.src);
+    const side dst = place(problem_.dst, dst_argument, chosen.dst);
+    const auto copy = [&](const side &s, bool to_caller) {
+        if (s.staged)
+            add_copy(list, s.tensor, s.theirs, s.layout, s.ours, to_caller);
+    };
+
+    if (!backward_data) copy(src, false);
+    if (!forward) copy(dst, false);
+    add_primitive(list, chosen.descriptor,
+            {{backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, chosen.src,
+                     src.ours},
+                    {backward_weights ? DNNL_ARG_DIFF_WEIGHTS
+                                      : DNNL_ARG_WEIGHTS,
+                            chosen.weights, weights_},
+                    {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, chosen.dst,
+                            dst.ours}});
+    if (backward_data) copy(src, true);
+    if (forward) copy(dst, true);
+    if (options_.partial_sums)
+        list.emplace_back(accumulation_step {
+                static_cast<int64_t>(chosen.weights.get_size()
+                        / sizeof(float)),
+                weights_, sum_});
+}
+
+bool builder::build(std::string &refusal) {
+    if (!choose(refusal)) return false;
+    place_weights();
+    const size_t mark = used_;
+    add_block(program_.block, main_);
+    if (rest_) {
+        used_ = mark;
+        add_block(program_.last_block, rest_);
+    }
+    program_.blocks = problem_.src.sizes[0] / options_.images;
+    program_.backend = "oneDNN " + onednn_version() + " (" + main_.name + ")"
+            + (converts_         ? " + convert"
+                            : copies_ ? " + reorder"
+                                      : "");
+    return true;
+}
+
+} // namespace
+
+} // namespace onednn
+
+std::string onednn_version() {
+    const auto *version = dnnl_version();
+    return std::to_string(version->major) + "."
+            + std::to_string(version->minor) + "."
+            + std::to_string(version->patch);
+}
+
+plan_or_refusal make_convolution_onednn(
+        const convolution_problem &problem, const compile_options &options) {
+    std::string refusal;
+    const auto wanted = onednn::make_geometry(problem, refusal);
+    if (!wanted) return plan_or_refusal::refuse(refusal);
+    const int threads = options.deterministic ? onednn::process_threads()
+                                              : std::max(1, options.threads);
+    std::unique_ptr<onednn::program_plan> made;
+    try {
+        onednn::run_with_threads(threads, [&] {
+            onednn::builder writer(*wanted, options);
+            if (!writer.build(refusal)) return;
+            auto steps = writer.take();
+            steps.threads = threads;
+            made = std::make_unique<onednn::program_plan>(std::move(steps));
+        });
+    } catch (const dnnl::error &failure) {
+        if (failure.status == dnnl_out_of_memory)
+            throw error(status::out_of_memory,
+                    "convolution.onednn: oneDNN ran out of memory at compile");
+        return plan_or_refusal::refuse(
+                std::string("oneDNN fails: ") + failure.what());
+    }
+    if (!made) return plan_or_refusal::refuse(refusal);
+    return made;
+}
+
+} // namespace gradnn::cpu

@@ -1,0 +1,326 @@
+#include "cpu/convolution_onednn_choice.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "cpu/convolution_onednn_engine.hpp"
+
+namespace gradnn::cpu::onednn {
+
+namespace {
+
+using dnnl::memory;
+using detail::convolution_direction;
+
+enum class layout { any, ncx, nxc, blocked };
+
+struct compute_types {
+    memory::data_type src;
+    memory::data_type weights;
+    memory::data_type dst;
+};
+
+memory::desc activations(
+        const dims &sizes, memory::data_type type, layout wanted) {
+    using tag = memory::format_tag;
+    switch (wanted) {
+        case layout::ncx: return {sizes, type, dense_strides(sizes)};
+        case layout::nxc: return {sizes, type, channels_last_strides(sizes)};
+        case layout::blocked:
+            return {sizes, type,
+                    sizes.size() == 3       ? tag::nCw16c
+                            : sizes.size() == 4 ? tag::nChw16c
+                                                : tag::nCdhw16c};
+        case layout::any: break;
+    }
+    return {sizes, type, tag::any};
+}
+
+dims with_batch(dims sizes, int64_t images) {
+    sizes[0] = images;
+    return sizes;
+}
+
+dnnl::primitive_attr attributes(fpmath_mode mode) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (mode == fpmath_mode::bf16)
+        attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+    if (mode == fpmath_mode::any)
+        attributes.set_fpmath_mode(dnnl::fpmath_mode::any);
+    return attributes;
+}
+
+/// oneDNN's list of implementations, at one of them. Backward descriptors
+/// refer to the forward one that was their hint for as long as they are moved
+/// along the list.
+struct descriptor_list {
+    dnnl::primitive_desc hint;
+    dnnl::primitive_desc current;
+};
+
+/// The implementations that oneDNN has for these layouts, at the first; empty
+/// where there is none.
+descriptor_list make_descriptors(const geometry &problem,
+        const memory::desc &src, const memory::desc &weights,
+        const memory::desc &dst, fpmath_mode mode) {
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    constexpr auto training = dnnl::prop_kind::forward_training;
+    const dnnl::engine &engine = cpu_engine();
+    const auto attr = attributes(mode);
+    const auto &p = problem;
+    if (p.direction == convolution_direction::forward)
+        return {{},
+                dnnl::convolution_forward::primitive_desc(engine, training,
+                        algorithm, src, weights, dst, p.strides, p.dilates,
+                        p.pads_begin, p.pads_end, attr, true)};
+    // The hint's layouts, and the type of its weights, are of no consequence.
+    const auto free = [](const memory::desc &desc, memory::data_type type) {
+        return memory::desc(desc.get_dims(), type, memory::format_tag::any);
+    };
+    const auto type = src.get_data_type();
+    const dnnl::convolution_forward::primitive_desc hint(engine, training,
+            algorithm, free(src, type), free(weights, type), free(dst, type),
+            p.strides, p.dilates, p.pads_begin, p.pads_end, attr, true);
+    if (!hint) return {};
+    if (p.direction == convolution_direction::backward_data)
+        return {hint,
+                dnnl::convolution_backward_data::primitive_desc(engine,
+                        algorithm, src, weights, dst, p.strides, p.dilates,
+                        p.pads_begin, p.pads_end, hint, attr, true)};
+    return {hint,
+            dnnl::convolution_backward_weights::primitive_desc(engine,
+                    algorithm, src, weights, dst, p.strides, p.dilates,
+                    p.pads_begin, p.pads_end, hint, attr, true)};
+}
+
+implementation query(
+        const geometry &problem, const descriptor_list &list) {
+    const auto &descriptor = list.current;
+    implementation found;
+    found.hint = list.hint;
+    // A copy of the handle would go along with next_impl().
+    dnnl_primitive_desc_t clone = nullptr;
+    dnnl::error::wrap_c_api(
+            dnnl_primitive_desc_clone(&clone, descriptor.get()),
+            "could not clone a primitive descriptor");
+    found.descriptor.reset(clone);
+    found.name = descriptor.impl_info_str();
+    const auto get = [&](dnnl::query what) {
+        return descriptor.query_md(what, 0);
+    };
+    const auto direction = problem.direction;
+    found.src = get(direction == convolution_direction::backward_data
+                    ? dnnl::query::diff_src_md
+                    : dnnl::query::src_md);
+    found.weights = get(direction == convolution_direction::backward_weights
+                    ? dnnl::query::diff_weights_md
+                    : dnnl::query::weights_md);
+    found.dst = get(direction == convolution_direction::forward
+                    ? dnnl::query::dst_md
+                    : dnnl::query::diff_dst_md);
+    return found;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+bool is_reference(std::string_view name) {
+    return contains(name, "ref");
+}
+
+int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+// The cost rule. The unit is one f32 operation of a dense convolution at full
+// speed; the constants are ratios measured on two Zen 5 cores (oneDNN 3.2),
+// where 480 of them take a nanosecond. What matters is the order in which they
+// put the candidates, and the gaps are mostly wide.
+
+/// A step's fixed price: its threads start and meet (4 us).
+constexpr double step_cost = 2e6;
+/// A byte read or written by a copy between layouts (85 bytes in a ns).
+constexpr double copied_byte_cost = 5.6;
+/// An element of the column matrix of a GEMM-based convolution, written and
+/// read (0.3 ns).
+constexpr double column_cost = 150;
+/// Depthwise kernels are bound by loads, not by arithmetic.
+constexpr double depthwise_factor = 6;
+
+/// Products in a unit of time, those of f32 on the widest vectors being 1.
+double speed(memory::data_type type, std::string_view name) {
+    const auto has = [](dnnl::cpu_isa wanted) {
+        const auto bits = static_cast<unsigned>(wanted);
+        const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+        return (isa & bits) == bits;
+    };
+    if (type == memory::data_type::f32) {
+        const bool halved = has(dnnl::cpu_isa::avx512_core)
+                && (contains(name, "avx2") || contains(name, "sse41"));
+        return halved ? 0.5 : 1;
+    }
+    if (contains(name, "amx")) return 8;
+    // f16 is widened to f32 on its way; bf16 is emulated where the CPU has no
+    // products of it.
+    if (type == memory::data_type::f16) return 1;
+    return has(dnnl::cpu_isa::avx512_core_bf16) ? 2 : 0.5;
+}
+
+/// What an implementation costs, copies apart: its operations, those on the
+/// channels that it pads with zeros included, over its speed.
+double compute_cost(const geometry &problem, const implementation &found) {
+    const auto &weights = problem.weights.sizes;
+    const size_t first = problem.grouped ? 1 : 0;
+    const int64_t groups = problem.grouped ? weights[0] : 1;
+    const int64_t outputs = weights[first];
+    const int64_t inputs = weights[first + 1];
+    int64_t taps = 1;
+    for (size_t axis = first + 2; axis < weights.size(); ++axis)
+        taps *= weights[axis];
+    const dims dst = found.dst.get_dims();
+    int64_t space = 1;
+    for (size_t axis = 2; axis < dst.size(); ++axis)
+        space *= dst[axis];
+    const double points = static_cast<double>(dst[0] * space);
+    const double filter = static_cast<double>(taps * groups);
+
+    const std::string_view name = found.name;
+    const auto type = found.src.get_data_type();
+    const double operations = 2 * points * filter
+            * static_cast<double>(outputs * inputs) / speed(type, name);
+
+    if (contains(name, "gemm")) {
+        bool pointwise = taps == 1;
+        for (size_t axis = 0; axis < problem.strides.size(); ++axis)
+            pointwise = pointwise && problem.strides[axis] == 1
+                    && problem.pads_begin[axis] == 0
+                    && problem.pads_end[axis] == 0;
+        const double columns
+                = points * filter * static_cast<double>(inputs);
+        // One product of matrices an image: narrow ones are inefficient.
+        const double efficiency = 0.95 * static_cast<double>(space)
+                / static_cast<double>(space + 20)
+                * (type == memory::data_type::f32 ? 1 : 0.7);
+        return operations / efficiency + (pointwise ? 0 : columns * column_cost)
+                + step_cost;
+    }
+    if (contains(name, "dw")) return operations * depthwise_factor + step_cost;
+
+    const int64_t lanes = contains(name, "avx512") ? 16 : 8;
+    const dims src_padded = found.src.get_padded_dims();
+    const dims dst_padded = found.dst.get_padded_dims();
+    const dims src = found.src.get_dims();
+    double padding = static_cast<double>(src_padded[1] * dst_padded[1])
+            / static_cast<double>(src[1] * dst[1]);
+    const bool plain = found.dst.get_inner_nblks() == 0;
+    const auto waste = [&](int64_t channels) {
+        return static_cast<double>(round_up(channels, lanes))
+                / static_cast<double>(channels);
+    };
+    // Registers hold the channels that are computed; of a plain layout (or of
+    // a group) their last lanes stay unused.
+    if (problem.direction == convolution_direction::backward_weights) {
+        if (groups > 1)
+            padding = std::min(20.0, waste(outputs) * waste(inputs));
+        else if (plain)
+            padding *= waste(outputs);
+    } else if (plain) {
+        padding *= problem.direction == convolution_direction::forward
+                ? waste(outputs)
+                : waste(inputs);
+    }
+    return operations * padding + step_cost;
+}
+
+/// The price of bringing a tensor into another layout.
+double copy_cost(const operand &tensor, const memory::desc &layout) {
+    if (same_layout(tensor, layout)) return 0;
+    const double bytes = static_cast<double>(tensor.elements()
+                                 * detail::size_of(tensor.type))
+            + static_cast<double>(layout.get_size());
+    return bytes * copied_byte_cost + step_cost;
+}
+
+double estimate(const geometry &problem, const implementation &found) {
+    const auto copies = [&](const operand &tensor, const memory::desc &desc) {
+        operand block = tensor;
+        block.sizes[0] = desc.get_dims()[0];
+        return copy_cost(block, desc);
+    };
+    return compute_cost(problem, found) + copies(problem.src, found.src)
+            + copies(problem.weights, found.weights)
+            + copies(problem.dst, found.dst);
+}
+
+/// The types that the problem can be computed in.
+std::vector<compute_types> usable_types(
+        const geometry &problem, bool partial_sums) {
+    constexpr auto f32 = memory::data_type::f32;
+    const auto type = to_onednn(problem.src.type);
+    std::vector<compute_types> types;
+    types.push_back({type,
+            partial_sums ? f32 : to_onednn(problem.weights.type),
+            to_onednn(problem.dst.type)});
+    // bf16 and f16 where the CPU has no products of them.
+    if (type != f32) types.push_back({f32, f32, f32});
+    return types;
+}
+
+} // namespace
+
+implementation choose_implementation(const geometry &problem,
+        const choice_options &options, std::string &refusal) {
+    implementation best;
+    bool reference = false;
+    const dims src = with_batch(problem.src.sizes, options.images);
+    const dims dst = with_batch(problem.dst.sizes, options.images);
+    for (const auto &types : usable_types(problem, options.partial_sums)) {
+        const memory::desc weights(
+                problem.weights.sizes, types.weights, memory::format_tag::any);
+        for (const auto wanted :
+                {layout::ncx, layout::nxc, layout::blocked, layout::any}) {
+            auto list = make_descriptors(problem,
+                    activations(src, types.src, wanted), weights,
+                    activations(dst, types.dst, wanted), options.fpmath);
+            if (!list.current) continue;
+            do {
+                auto found = query(problem, list);
+                if (is_reference(found.name)) {
+                    reference = true;
+                    break;
+                }
+                found.cost = estimate(problem, found);
+                if (!best || found.cost < best.cost) best = std::move(found);
+            } while (list.current.next_impl());
+        }
+    }
+    if (!best)
+        refusal = reference
+                ? "oneDNN has it in its slow reference code (ref) only"
+                : "oneDNN has no implementation of it on this CPU";
+    return best;
+}
+
+implementation with_images(const geometry &problem,
+        const choice_options &options, const implementation &other) {
+    const auto resized = [&](const memory::desc &desc) {
+        const dims sizes = with_batch(desc.get_dims(), options.images);
+        return desc.submemory_desc(sizes, dims(sizes.size(), 0), true);
+    };
+    const auto src = resized(other.src);
+    const auto dst = resized(other.dst);
+    if (!src || !dst) return {};
+    auto list = make_descriptors(
+            problem, src, other.weights, dst, options.fpmath);
+    if (!list.current) return {};
+    do {
+        auto found = query(problem, list);
+        if (found.name == other.name) return found;
+    } while (list.current.next_impl());
+    return {};
+}
+
+} // namespace gradnn::cpu::onednn

@@ -1,0 +1,47 @@
+// Which of oneDNN's implementations, in which layouts, a convolution runs on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <gradnn/engine.hpp>
+
+#include "cpu/convolution_onednn_geometry.hpp"
+
+namespace gradnn::cpu::onednn {
+
+/// An implementation of oneDNN with its layouts.
+struct implementation {
+    dnnl::primitive_desc descriptor;
+    dnnl::primitive_desc hint; ///< has to outlive the descriptor
+    dnnl::memory::desc src;
+    dnnl::memory::desc weights;
+    dnnl::memory::desc dst;
+    std::string name;
+    /// Estimated by the cost rule in the source file.
+    double cost = 0;
+
+    explicit operator bool() const { return static_cast<bool>(descriptor); }
+};
+
+/// What a choice depends on besides the problem.
+struct choice_options {
+    int64_t images = 1; ///< N of the blocks in which the batch is worked off
+    bool partial_sums = false; ///< diff_weights in f32 whatever the types
+    fpmath_mode fpmath = fpmath_mode::strict;
+};
+
+/// The cheapest by the cost rule among oneDNN's implementations, each in the
+/// layouts worth trying; empty, with the reason, where oneDNN has none, or
+/// none but its reference code.
+implementation choose_implementation(const geometry &problem,
+        const choice_options &options, std::string &refusal);
+
+/// The same implementation in the same layouts for another number of images;
+/// empty where oneDNN has no such thing.
+implementation with_images(const geometry &problem,
+        const choice_options &options, const implementation &other);
+
+} // namespace gradnn::cpu::onednn

@@ -1,0 +1,105 @@
+// The separable interpolation kernel, between the plan that describes a job
+// (interpolation.cpp) and the SIMD code that does it
+// (interpolation_separable.cpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "axis_map.hpp"
+#include "problem.hpp"
+
+namespace gradnn::cpu {
+
+/// The gathered side of an axis map, weights rounded to the accumulator.
+struct axis_taps {
+    axis_taps() = default;
+    axis_taps(detail::axis_map map, detail::data_type accumulator);
+
+    template <typename Acc>
+    const Acc *weights(int64_t i) const {
+        const auto at = static_cast<size_t>(offset[static_cast<size_t>(i)]);
+        if constexpr (std::is_same_v<Acc, float>)
+            return weights_f32.data() + at;
+        else
+            return weights_f64.data() + at;
+    }
+    int64_t begin(int64_t i) const { return first[static_cast<size_t>(i)]; }
+    int64_t taps(int64_t i) const { return count[static_cast<size_t>(i)]; }
+    int64_t end(int64_t i) const { return begin(i) + taps(i); }
+
+    int64_t src = 1;
+    int64_t dst = 1;
+    int64_t max_count = 1;
+    bool identity = true;
+    std::vector<int64_t> first;
+    std::vector<int64_t> count;
+    std::vector<int64_t> offset;
+    std::vector<float> weights_f32;
+    std::vector<double> weights_f64;
+};
+
+/// A tensor as planes of rows. A row holds its W axis, or W and the channels
+/// within each column, without gaps; strides are elements.
+struct plane_view {
+    int64_t n_stride = 0;
+    int64_t c_stride = 0;
+    int64_t d_stride = 0;
+    int64_t h_stride = 0;
+};
+
+/// Vectors have at most this many lanes, and groups of lines as many.
+constexpr int64_t max_lanes = 16;
+
+struct separable_job {
+    detail::data_type type = detail::data_type::undef;
+    axis_taps d;
+    axis_taps h;
+    axis_taps w;
+    plane_view diff_dst;
+    plane_view diff_src;
+    int64_t n = 1;
+    int64_t c = 1;
+    /// Channels in a row's columns: 1 where planes are channels (NCX), else C
+    /// (and c is 1).
+    int64_t row_channels = 1;
+    /// Taps along W are taken for a group of lines at once, one in each lane,
+    /// and not for a vector of channels.
+    bool lines_in_lanes = true;
+    /// diff_src is written past the caches.
+    bool stream = false;
+
+    // A unit of work is a strip of columns, a plane, and blocks of D and H.
+    int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
+    int64_t d_block = 1;
+    int64_t h_block = 1;
+    /// Shares that the units are split into, one a thread, each with scratch.
+    int64_t shares = 1;
+
+    // Scratch of a share, in accumulators, elements or pointers.
+    int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
+    int64_t lines = 0;
+    int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
+    int64_t window = 0; ///< elements of a line that are held transposed
+    int64_t staged = 0; ///< elements of diff_src
+    int64_t pointers = 0;
+    size_t scratch_bytes = 0;
+
+    int64_t strips() const { return (w.src + strip_src - 1) / strip_src; }
+    int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
+    int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
+    int64_t units() const {
+        return strips() * n * c * d_blocks() * h_blocks();
+    }
+};
+
+/// Computes a share: units [units * share / shares, ...) of them.
+using separable_share = void (*)(const separable_job &, const void *diff_dst,
+        void *diff_src, std::byte *scratch, int64_t share);
+
+/// The function for a type on the machine's best target.
+separable_share find_separable_share(detail::data_type type);
+
+} // namespace gradnn::cpu

@@ -1,0 +1,39 @@
+// The CPU's kernels in the order in which they are tried. Seen by the compiler
+// (compile.cpp) alone; one source file a kernel family.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace gradnn::cpu {
+
+using detail::bias_problem;
+using detail::compile_options;
+using detail::convolution_problem;
+using detail::elementwise_problem;
+using detail::interpolation_problem;
+using detail::plan_or_refusal;
+
+// interpolation.cpp
+plan_or_refusal make_interpolation_separable(
+        const interpolation_problem &, const compile_options &);
+plan_or_refusal make_interpolation_strided(
+        const interpolation_problem &, const compile_options &);
+
+// convolution_onednn.cpp; refuses everything in a build without oneDNN.
+plan_or_refusal make_convolution_onednn(
+        const convolution_problem &, const compile_options &);
+// convolution_gemm.cpp; takes everything.
+plan_or_refusal make_convolution_gemm(
+        const convolution_problem &, const compile_options &);
+
+// bias.cpp
+plan_or_refusal make_bias(const bias_problem &, const compile_options &);
+
+// elementwise.cpp
+plan_or_refusal make_elementwise(
+        const elementwise_problem &, const compile_options &);
+
+/// All of the above (kernels.cpp).
+const detail::kernel_lists &kernels();
+
+} // namespace gradnn::cpu

@@ -1,0 +1,151 @@
+// gradnn bench: times the partitions of graphs and says what share of the
+// memory limit, measured in the same run, they reach.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "atomic_file.hpp"
+#include "commands.hpp"
+#include "loaded_graph.hpp"
+#include "machine.hpp"
+#include "machine_json.hpp"
+#include "memory_limit.hpp"
+#include "progress.hpp"
+#include "step_timing.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace gradnn::driver {
+
+using detail::text;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+struct bench_options {
+    std::vector<std::string> graphs;
+    engine_options engine;
+    std::string json_file;
+    double seconds = 1;
+};
+
+json result_of(const loaded_graph &graph, const graph_step &step,
+        const step_timing &timing) {
+    const step_traffic traffic = traffic_of(graph, step);
+    const int64_t bytes = traffic.read + traffic.written;
+    const double flops = flops_of(graph, step);
+    const auto rate = [](double amount, double milliseconds) {
+        return amount / std::max(milliseconds, 1e-6) / 1e6;
+    };
+    const double reached = rate(static_cast<double>(bytes), timing.median);
+    const double limit
+            = rate(static_cast<double>(bytes), timing.stream_median);
+    json ops = json::array();
+    for (const size_t index : step.ops)
+        ops.push_back(to_string(graph.file.ops[index].get_kind()));
+    return {{"graph", graph.file.file}, {"partition", step.partition.get_id()},
+            {"ops", ops}, {"engine", graph.device_name()},
+            {"kernel", step.kernels()}, {"backend", step.backends()},
+            {"time_ms", timing.median}, {"time_ms_min", timing.least},
+            {"time_ms_max", timing.most}, {"repeats", timing.repeats},
+            {"bytes", bytes}, {"gb_per_s", reached},
+            {"limit_gb_per_s", limit},
+            {"limit_share", limit > 0 ? reached / limit : 0.0},
+            {"flops", flops},
+            {"tflop_per_s", rate(flops, timing.median) / 1e3}};
+}
+
+void write_table(const json &results, std::ostream &out) {
+    table rows({"graph", "ops", "kernel", "backend", "time ms", "min", "max",
+            "runs", "GB/s", "limit", "share", "TFLOP/s"});
+    for (const json &each : results) {
+        std::string ops;
+        for (const json &kind : each["ops"])
+            ops += (ops.empty() ? "" : "+") + kind.get<std::string>();
+        const auto number = [&](const char *pattern, const char *key) {
+            return format(pattern, each[key].get<double>());
+        };
+        const auto graph = each["graph"].get<std::string>();
+        rows.add({graph.substr(graph.rfind('/') + 1), ops,
+                each["kernel"].get<std::string>(),
+                each["backend"].get<std::string>(), number("%.3f", "time_ms"),
+                number("%.3f", "time_ms_min"), number("%.3f", "time_ms_max"),
+                text(each["repeats"].get<size_t>()),
+                number("%.1f", "gb_per_s"), number("%.1f", "limit_gb_per_s"),
+                format("%.0f%%", 100 * each["limit_share"].get<double>()),
+                each["flops"].get<double>() > 0
+                        ? number("%.3f", "tflop_per_s")
+                        : "-"});
+    }
+    rows.write(out);
+}
+
+int bench(const bench_options &options) {
+    if (options.graphs.empty()) throw usage_error("GRAPH.json is missing");
+    // All that may be wrong with the input is found at once: whether the
+    // report can be written, and the graphs.
+    if (!options.json_file.empty()) detail::atomic_file probe(options.json_file);
+    std::vector<loaded_graph> graphs;
+    for (const std::string &name : options.graphs)
+        graphs.push_back(load_graph(name, options.engine));
+
+    json report;
+    {
+        progress line;
+        line.show("gradnn bench: measuring the copy rate");
+        report["machine"] = machine_json();
+        const int64_t copy_bytes
+                = std::min<int64_t>(8 * last_level_cache_bytes(),
+                        available_memory() / 4);
+        report["copy_gb_per_s"]
+                = copy_gb_per_s(static_cast<size_t>(copy_bytes));
+        report["results"] = json::array();
+        for (const loaded_graph &graph : graphs)
+            for (const graph_step &step : graph.steps) {
+                const auto show = [&](const std::string &what) {
+                    line.show(text("gradnn bench: ", graph.file.file,
+                            ": partition ", step.partition.get_id(), " of ",
+                            graph.steps.size(), ", ", what));
+                };
+                report["results"].push_back(result_of(graph, step,
+                        time_step(graph, step, options.seconds, show)));
+            }
+    }
+    write_table(report["results"], std::cout);
+    std::cout << "caches cold; time: median; GB/s: inputs read and outputs, "
+                 "each once; limit: a plain stream of\nall threads over the "
+                 "same bytes, timed in turns with the partition; streaming "
+                 "copy: "
+              << format("%.1f", report["copy_gb_per_s"].get<double>())
+              << " GB/s\n";
+    if (!options.json_file.empty()) {
+        detail::atomic_file file(options.json_file);
+        file.write(report.dump(2) + "\n");
+        file.commit();
+    }
+    return 0;
+}
+
+} // namespace
+
+action add_bench(CLI::App &program) {
+    auto options = std::make_shared<bench_options>();
+    CLI::App *command = program.add_subcommand(
+            "bench", "Time graphs, caches cold, beside the memory limit");
+    command->add_option("GRAPH.json", options->graphs,
+                   "graphs in oneDNN Graph's JSON format")
+            ->option_text("...");
+    add_engine_options(*command, options->engine);
+    command->add_option("--json", options->json_file, "write the figures")
+            ->type_name("FILE");
+    command->add_option("--seconds", options->seconds,
+                   "about how long each partition is timed (default: 1)")
+            ->type_name("S")
+            ->check(CLI::Range(0.0, 3600.0));
+    return [options] { return bench(*options); };
+}
+
+} // namespace gradnn::driver

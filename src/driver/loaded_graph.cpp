@@ -1,0 +1,353 @@
+#include "loaded_graph.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "commands.hpp"
+#include "input_error.hpp"
+#include "logical_tensor_tools.hpp"
+#include "machine.hpp"
+#include "op_check.hpp"
+#include "op_schema.hpp"
+#include "shapes.hpp"
+#include "text.hpp"
+
+namespace gradnn::driver {
+
+using detail::input_error;
+using detail::port_role;
+using detail::text;
+
+namespace {
+
+using layout_type = logical_tensor::layout_type;
+
+engine make_engine(const std::string &name, engine::kind by_default) {
+    if (name.empty())
+        return {by_default == engine::kind::any ? engine::kind::cpu
+                                                : by_default,
+                0};
+    if (name == "cpu") return {engine::kind::cpu, 0};
+    if (name == "gpu") return {engine::kind::gpu, 0};
+    size_t index = 0;
+    const std::string_view prefix = "gpu:";
+    const char *const end = name.data() + name.size();
+    if (name.starts_with(prefix) && name.size() > prefix.size()) {
+        const auto [stop, failure]
+                = std::from_chars(name.data() + prefix.size(), end, index);
+        if (failure == std::errc() && stop == end)
+            return {engine::kind::gpu, index};
+    }
+    throw usage_error("--engine: given \"" + name
+            + "\", allowed are cpu, gpu, gpu:N");
+}
+
+/// The part of an op that a message of the library is about, as a JSON path:
+/// messages name it "attribute NAME", "input N (" or "output N (".
+std::string place_of(size_t op_index, std::string_view message) {
+    const auto word_after = [&](std::string_view key, std::string_view letters) {
+        const size_t at = message.find(key);
+        if (at == std::string_view::npos) return std::string();
+        const std::string_view rest = message.substr(at + key.size());
+        return std::string(rest.substr(0, rest.find_first_not_of(letters)));
+    };
+    const std::string op_path = text("graph[", op_index, "]");
+    const std::string attribute = word_after(
+            ": attribute ", "abcdefghijklmnopqrstuvwxyz_");
+    if (!attribute.empty()) return op_path + ".attrs." + attribute;
+    for (const char *side : {"input", "output"}) {
+        const std::string index
+                = word_after(text(": ", side, " "), "0123456789");
+        if (!index.empty()) return text(op_path, ".", side, "s[", index, "]");
+    }
+    return op_path;
+}
+
+/// Runs what the library may refuse, and says where in the file that is.
+template <typename Body>
+auto at_op(const std::string &file, size_t op_index, const Body &body) {
+    try {
+        return body();
+    } catch (const error &failure) {
+        throw input_error(
+                file, place_of(op_index, failure.what()), failure.what());
+    }
+}
+
+/// Whether an op uses the values of an input, and not only its shape.
+bool reads_data(const op &the_op, size_t index) {
+    const auto &inputs = detail::find_schema(the_op.get_kind())->inputs;
+    const port_role role = inputs[index].role;
+    if (role == port_role::shape || role == port_role::source) return false;
+    const auto wanted = [&](size_t output) {
+        return the_op.get_outputs().size() > output
+                && !the_op.get_outputs()[output].is_absent();
+    };
+    const bool both = the_op.get_kind() == op::kind::ConvBackward
+            || the_op.get_kind() == op::kind::ConvTransposeBackward;
+    if (both && index == 1) return wanted(1); // src is for diff_weights
+    if (both && index == 2) return wanted(0); // weights are for diff_src
+    return true;
+}
+
+bool strided(const logical_tensor &lt) {
+    return detail::dims_known(lt)
+            && lt.get_layout_type() == layout_type::strided;
+}
+
+logical_tensor dense(const logical_tensor &lt) {
+    return {lt.get_id(), lt.get_data_type(), lt.get_dims(),
+            layout_type::strided, lt.get_property_type()};
+}
+
+/// Everything that is done op by op before partitions are compiled.
+class loader {
+public:
+    loader(const std::string &file, const engine_options &options) {
+        graph_.file = detail::read_json_graph(file);
+        try {
+            graph_.device
+                    = make_engine(options.engine, graph_.file.engine_kind);
+        } catch (const error &failure) {
+            throw input_error(file,
+                    options.engine.empty() ? "engine_kind" : "--engine",
+                    failure.what());
+        }
+    }
+
+    loaded_graph load() {
+        const std::vector<partition> partitions = get_partitions();
+        note_tensors();
+        check_inputs();
+        want_memory(graph_, graph_.memory_need());
+        for (const partition &each : partitions)
+            add_step(each);
+        note_shape_values();
+        want_memory(graph_, graph_.memory_need());
+        return std::move(graph_);
+    }
+
+private:
+    const std::string &file() const { return graph_.file.file; }
+
+    std::vector<partition> get_partitions() {
+        const auto &ops = graph_.file.ops;
+        graph built(graph_.device.get_kind(), graph_.file.fpmath);
+        for (size_t index = 0; index < ops.size(); ++index) {
+            at_op(file(), index, [&] { built.add_op(ops[index]); });
+            op_index_[ops[index].get_id()] = index;
+        }
+        try {
+            built.finalize();
+            return built.get_partitions();
+        } catch (const error &failure) {
+            throw input_error(file(), "graph", failure.what());
+        }
+    }
+
+    /// Of all descriptions of a tensor the one that says most is kept.
+    void note_tensor(const op &the_op, size_t op_index, bool output,
+            size_t port, const logical_tensor &lt) {
+        if (lt.is_absent()) return;
+        const auto [known, fresh] = graph_.tensors.emplace(lt.get_id(),
+                graph_tensor {lt, detail::json_port_path(op_index, output, port),
+                        false, false, false, {}});
+        graph_tensor &tensor = known->second;
+        if (!strided(tensor.lt) && detail::dims_known(lt)) tensor.lt = lt;
+        (output ? tensor.computed : tensor.consumed) = true;
+        if (!output && reads_data(the_op, port)) tensor.read = true;
+    }
+
+    void note_tensors() {
+        const auto &ops = graph_.file.ops;
+        for (size_t index = 0; index < ops.size(); ++index)
+            for (const bool output : {false, true}) {
+                const auto &ports = output ? ops[index].get_outputs()
+                                           : ops[index].get_inputs();
+                for (size_t port = 0; port < ports.size(); ++port)
+                    note_tensor(ops[index], index, output, port, ports[port]);
+            }
+    }
+
+    /// What comes from outside must have a shape; without strides it is dense.
+    void check_inputs() {
+        for (auto &[id, tensor] : graph_.tensors) {
+            if (tensor.computed) continue;
+            if (!detail::dims_known(tensor.lt))
+                throw input_error(file(), tensor.path + ".shape",
+                        text("tensor ", id,
+                                " is an input of the graph; its dims must be "
+                                "known"));
+            if (!strided(tensor.lt)) tensor.lt = dense(tensor.lt);
+        }
+    }
+
+    void add_step(const partition &each) {
+        graph_step step;
+        step.partition = each;
+        for (const size_t id : each.get_ops())
+            step.ops.push_back(op_index_.at(id));
+        const size_t first = step.ops.front();
+        if (!each.is_supported())
+            throw input_error(file(), text("graph[", first, "]"),
+                    each.unsupported_reason());
+        std::vector<logical_tensor> inputs;
+        std::vector<logical_tensor> outputs;
+        for (const logical_tensor &lt : each.get_input_ports()) {
+            step.inputs.push_back(lt.get_id());
+            inputs.push_back(graph_.tensors.at(lt.get_id()).lt);
+        }
+        for (const logical_tensor &lt : each.get_output_ports()) {
+            step.outputs.push_back(lt.get_id());
+            outputs.push_back(
+                    compilable(graph_.tensors.at(lt.get_id()).lt));
+        }
+        step.compiled = at_op(file(), first, [&] {
+            return each.compile(inputs, outputs, graph_.device);
+        });
+        for (const size_t id : step.outputs)
+            graph_.tensors.at(id).lt
+                    = step.compiled.query_logical_tensor(id);
+        graph_.steps.push_back(std::move(step));
+    }
+
+    /// Where no strides are given the library chooses.
+    static logical_tensor compilable(const logical_tensor &lt) {
+        if (strided(lt) || lt.get_layout_type() == layout_type::any) return lt;
+        try {
+            return {lt.get_id(), lt.get_data_type(), lt.get_dims(),
+                    layout_type::any, lt.get_property_type()};
+        } catch (const error &) { // the rank is unknown
+            return {lt.get_id(), lt.get_data_type(), layout_type::any};
+        }
+    }
+
+    void note_shape_values() {
+        for (size_t index = 0; index < graph_.file.ops.size(); ++index) {
+            const op the_op = detail::checked(graph_.known_op(index));
+            const auto &inputs = the_op.get_inputs();
+            const auto &rows
+                    = detail::find_schema(the_op.get_kind())->inputs;
+            for (size_t port = 0; port < inputs.size(); ++port) {
+                if (inputs[port].is_absent()
+                        || rows[port].role != port_role::shape)
+                    continue;
+                graph_.tensors.at(inputs[port].get_id()).shape_values
+                        = detail::expected_shape_input(the_op);
+            }
+        }
+    }
+
+    loaded_graph graph_;
+    std::map<size_t, size_t> op_index_;
+};
+
+template <typename Field>
+std::string joined(const graph_step &step, const Field &field) {
+    std::string names;
+    for (const step_info &info : step.compiled.get_info().steps) {
+        const std::string &name = field(info);
+        if (("+" + names + "+").find("+" + name + "+") != std::string::npos)
+            continue;
+        names += (names.empty() ? "" : "+") + name;
+    }
+    return names.empty() ? "none" : names;
+}
+
+} // namespace
+
+void add_engine_options(CLI::App &command, engine_options &options) {
+    command.add_option("--engine", options.engine,
+                    "cpu, gpu or gpu:N (default: what the file says)")
+            ->type_name("ENGINE");
+    command.add_option("--threads", options.threads,
+                    "threads of the CPU engine (default: all)")
+            ->type_name("N")
+            ->check(CLI::Range(1, 4096));
+}
+
+std::string graph_step::kernels() const {
+    return joined(*this, [](const step_info &info) { return info.kernel; });
+}
+
+std::string graph_step::backends() const {
+    return joined(*this, [](const step_info &info) { return info.backend; });
+}
+
+op loaded_graph::known_op(size_t index) const {
+    const op &given = file.ops[index];
+    const auto known = [&](std::vector<logical_tensor> ports) {
+        for (logical_tensor &lt : ports)
+            if (!lt.is_absent()) lt = tensors.at(lt.get_id()).lt;
+        return ports;
+    };
+    op result(given.get_id(), given.get_kind(), known(given.get_inputs()),
+            known(given.get_outputs()), given.get_name());
+    for (const auto &[name, value] : given.get_attrs())
+        std::visit([&, key = name](const auto &v) { result.set_attr(key, v); },
+                value);
+    return result;
+}
+
+std::string loaded_graph::op_kinds(const graph_step &step) const {
+    std::string names;
+    for (const size_t index : step.ops)
+        names += std::string(names.empty() ? "" : "+")
+                + to_string(file.ops[index].get_kind());
+    return names;
+}
+
+std::string loaded_graph::device_name() const {
+    if (device.get_kind() == engine::kind::cpu) return "cpu";
+    return text("gpu:", device.get_index());
+}
+
+int64_t loaded_graph::memory_need() const {
+    int64_t need = 0;
+    const auto add = [&](size_t bytes) {
+        if (__builtin_add_overflow(need, static_cast<int64_t>(bytes), &need))
+            need = std::numeric_limits<int64_t>::max();
+    };
+    for (const auto &[id, tensor] : tensors)
+        if (detail::dims_known(tensor.lt)) add(tensor.lt.get_mem_size());
+    size_t workspace = 0;
+    for (const graph_step &step : steps)
+        workspace = std::max(workspace, step.compiled.get_workspace_size());
+    add(workspace);
+    return need;
+}
+
+loaded_graph load_graph(
+        const std::string &file, const engine_options &options) {
+#ifdef _OPENMP
+    if (options.threads > 0) omp_set_num_threads(options.threads);
+#endif
+    return loader(file, options).load();
+}
+
+void want_memory(const loaded_graph &graph, int64_t need) {
+    const int64_t available = available_memory();
+    if (need <= available) return;
+    // Name the largest tensor: a mistyped dim is the likely cause.
+    const graph_tensor *largest = nullptr;
+    for (const auto &[id, tensor] : graph.tensors)
+        if (detail::dims_known(tensor.lt)
+                && (!largest
+                        || tensor.lt.get_mem_size()
+                                > largest->lt.get_mem_size()))
+            largest = &tensor;
+    throw input_error(graph.file.file,
+            largest ? largest->path + ".shape" : "graph",
+            text("the graph needs ", bytes_text(need), " of memory, ",
+                    bytes_text(available), " are available",
+                    largest ? "; the largest tensor has shape "
+                                    + detail::text_of(largest->lt.get_dims())
+                            : std::string()));
+}
+
+} // namespace gradnn::driver

@@ -1,0 +1,76 @@
+// A graph file, compiled: what run, check and bench start from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gradnn/graph.hpp>
+
+#include "json_graph.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace gradnn::driver {
+
+/// The options that run, check and bench share.
+struct engine_options {
+    std::string engine; ///< "", "cpu", "gpu" or "gpu:N"
+    int threads = 0; ///< 0: as OpenMP has it
+};
+void add_engine_options(CLI::App &command, engine_options &options);
+
+/// A tensor of the graph. Its layout is known.
+struct graph_tensor {
+    logical_tensor lt;
+    std::string path; ///< its first place in the file
+    bool computed = false; ///< an op makes it
+    bool consumed = false; ///< an op takes it
+    bool read = false; ///< an op reads its data, not only its shape
+    /// For sizes, dst_shape and weights_shape: the only right values.
+    std::vector<int64_t> shape_values;
+};
+
+/// A partition, compiled for the layouts of the graph's tensors.
+struct graph_step {
+    gradnn::partition partition;
+    compiled_partition compiled;
+    std::vector<size_t> ops; ///< indices in the file's "graph"
+    std::vector<size_t> inputs; ///< tensor ids
+    std::vector<size_t> outputs;
+
+    /// "interpolation.separable", joined by "+" where there are several.
+    std::string kernels() const;
+    std::string backends() const;
+};
+
+struct loaded_graph {
+    detail::json_graph file;
+    engine device;
+    /// In the order of execution.
+    std::vector<graph_step> steps;
+    std::map<size_t, graph_tensor> tensors;
+
+    /// An op of the file with the layouts of `tensors`.
+    op known_op(size_t index) const;
+    /// "ConvBackward+ReLUBackward".
+    std::string op_kinds(const graph_step &step) const;
+    /// "cpu" or "gpu:0".
+    std::string device_name() const;
+    /// Bytes of all tensors and of the largest workspace.
+    int64_t memory_need() const;
+};
+
+/// Reads, checks and compiles a graph; sets the number of threads. Memory for
+/// tensors is not allocated, but a graph whose tensors need more than there is
+/// is refused. Throws input_error or usage_error.
+loaded_graph load_graph(const std::string &file, const engine_options &options);
+
+/// Throws input_error where `need` bytes are not available.
+void want_memory(const loaded_graph &graph, int64_t need);
+
+} // namespace gradnn::driver

@@ -1,0 +1,233 @@
+#include "step_timing.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "host_memory.hpp"
+#include "input_error.hpp"
+#include "machine.hpp"
+#include "memory_limit.hpp"
+#include "op_check.hpp"
+#include "op_schema.hpp"
+#include "problem.hpp"
+#include "shapes.hpp"
+#include "tensor_data.hpp"
+#include "text.hpp"
+
+namespace gradnn::driver {
+
+using detail::port_role;
+using detail::text;
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+double milliseconds_since(clock::time_point begin) {
+    return std::chrono::duration<double, std::milli>(clock::now() - begin)
+            .count();
+}
+
+int64_t dense_bytes(const logical_tensor &lt) {
+    return detail::element_count(lt) * detail::size_of(lt.get_data_type());
+}
+
+/// Rotates over copies of a step's tensors.
+class rotating_tensors {
+public:
+    rotating_tensors(
+            const loaded_graph &graph, const graph_step &step, size_t copies) {
+        for (const size_t id : step.inputs)
+            add(inputs_, graph, id, copies);
+        for (const size_t id : step.outputs)
+            add(outputs_, graph, id, copies);
+        for (const slots &each : inputs_)
+            inputs.push_back(each.first);
+        for (const slots &each : outputs_)
+            outputs.push_back(each.first);
+    }
+
+    static size_t slot_bytes(const logical_tensor &lt) {
+        return (lt.get_mem_size() / 64 + 1) * 64;
+    }
+
+    void choose(size_t copy) {
+        point(inputs, inputs_, copy);
+        point(outputs, outputs_, copy);
+    }
+
+    std::vector<tensor> inputs;
+    std::vector<tensor> outputs;
+
+private:
+    struct slots {
+        tensor first;
+        std::unique_ptr<host_memory> memory; ///< null where no op reads it
+        size_t bytes;
+    };
+
+    static void add(std::vector<slots> &to, const loaded_graph &graph,
+            size_t id, size_t copies) {
+        const graph_tensor &from = graph.tensors.at(id);
+        slots made {tensor(from.lt, graph.device, nullptr), nullptr,
+                slot_bytes(from.lt)};
+        if (from.computed || from.read || !from.shape_values.empty()) {
+            made.memory = std::make_unique<host_memory>(made.bytes * copies);
+            made.memory->poison();
+            for (size_t copy = 0; copy < copies; ++copy)
+                fill(from, made.memory->data() + copy * made.bytes, copy);
+        }
+        to.push_back(std::move(made));
+    }
+
+    static void fill(const graph_tensor &from, void *data, size_t seed) {
+        if (from.shape_values.empty()) {
+            if (from.consumed) fill_randomly(from.lt, data, seed);
+            return;
+        }
+        const std::vector<double> values(
+                from.shape_values.begin(), from.shape_values.end());
+        detail::store(from.lt, values, data);
+    }
+
+    static void point(std::vector<tensor> &tensors,
+            const std::vector<slots> &memory, size_t copy) {
+        for (size_t index = 0; index < tensors.size(); ++index)
+            if (memory[index].memory)
+                tensors[index].set_data_handle(memory[index].memory->data()
+                        + copy * memory[index].bytes);
+    }
+
+    std::vector<slots> inputs_;
+    std::vector<slots> outputs_;
+};
+
+/// As many copies as twice the last-level cache holds, but at least two (an
+/// execution must not find what the one before it left), as memory allows.
+size_t copies_of(const loaded_graph &graph, const graph_step &step,
+        const step_traffic &traffic) {
+    size_t bytes = memory_stream::memory_need(
+            static_cast<size_t>(traffic.read),
+            static_cast<size_t>(traffic.written), 1);
+    for (const auto *ids : {&step.inputs, &step.outputs})
+        for (const size_t id : *ids)
+            bytes += rotating_tensors::slot_bytes(graph.tensors.at(id).lt);
+    const size_t workspace = step.compiled.get_workspace_size();
+    want_memory(graph, static_cast<int64_t>(bytes + workspace));
+    const auto available = static_cast<size_t>(available_memory()) - workspace;
+    const size_t wanted
+            = 4 * static_cast<size_t>(last_level_cache_bytes()) / bytes + 2;
+    constexpr size_t most = 1 << 16;
+    return std::clamp<size_t>(
+            std::min(wanted, available / 2 / bytes), 1, most);
+}
+
+double median(std::vector<double> values) {
+    const auto middle
+            = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+} // namespace
+
+step_traffic traffic_of(const loaded_graph &graph, const graph_step &step) {
+    step_traffic result;
+    for (const size_t id : step.inputs)
+        if (graph.tensors.at(id).read)
+            result.read += dense_bytes(graph.tensors.at(id).lt);
+    for (const size_t id : step.outputs)
+        result.written += dense_bytes(graph.tensors.at(id).lt);
+    return result;
+}
+
+double flops_of(const loaded_graph &graph, const graph_step &step) {
+    double flops = 0;
+    for (const size_t index : step.ops) {
+        const op the_op = detail::checked(graph.known_op(index));
+        const detail::op_schema &schema
+                = *detail::find_schema(the_op.get_kind());
+        if (schema.family != detail::op_family::convolution
+                && schema.family != detail::op_family::transposed)
+            continue;
+        // Each is an input, or what is computed.
+        const auto find = [&](port_role role) {
+            const int input = detail::port_index(schema.inputs, role);
+            const int output = detail::port_index(schema.outputs, role);
+            return input >= 0
+                    ? the_op.get_inputs()[static_cast<size_t>(input)]
+                    : the_op.get_outputs()[static_cast<size_t>(output)];
+        };
+        const logical_tensor small = find(port_role::small);
+        const logical_tensor weights = find(port_role::weights);
+        const auto dims = small.get_dims();
+        const int axis
+                = detail::channel_axis(the_op, static_cast<int>(dims.size()));
+        const int64_t channels
+                = std::max<int64_t>(1, dims[static_cast<size_t>(axis)]);
+        int gradients = 0;
+        for (size_t port = 0; port < the_op.get_outputs().size(); ++port)
+            if (!the_op.get_outputs()[port].is_absent()
+                    && schema.outputs[port].role != port_role::bias)
+                ++gradients;
+        flops += 2.0 * gradients
+                * static_cast<double>(detail::element_count(small))
+                * static_cast<double>(
+                        detail::element_count(weights) / channels);
+    }
+    return flops;
+}
+
+step_timing time_step(const loaded_graph &graph, const graph_step &step,
+        double seconds,
+        const std::function<void(const std::string &)> &report) {
+    const step_traffic traffic = traffic_of(graph, step);
+    report("preparing");
+    const size_t copies = copies_of(graph, step, traffic);
+    rotating_tensors tensors(graph, step, copies);
+    memory_stream limit(static_cast<size_t>(traffic.read),
+            static_cast<size_t>(traffic.written), copies);
+    stream queue(graph.device);
+    const auto execute = [&] {
+        const auto begin = clock::now();
+        try {
+            step.compiled.execute(queue, tensors.inputs, tensors.outputs);
+        } catch (const error &failure) {
+            throw detail::input_error(graph.file.file,
+                    text("graph[", step.ops.front(), "]"), failure.what());
+        }
+        queue.wait();
+        return milliseconds_since(begin);
+    };
+
+    report("warming up");
+    tensors.choose(0);
+    double estimate = execute();
+    const auto begin = clock::now();
+    for (size_t turn = 1; turn < 4 || milliseconds_since(begin) < 50; ++turn) {
+        tensors.choose(turn % copies);
+        estimate = std::min(
+                estimate, execute() + 1e3 * limit.run(turn % copies));
+        if (milliseconds_since(begin) > 1e3 * seconds) break;
+    }
+
+    const double wanted = 1e3 * seconds / std::max(estimate, 1e-3);
+    const auto repeats = static_cast<size_t>(std::clamp(wanted, 5.0, 5000.0));
+    std::vector<double> times;
+    std::vector<double> stream_times;
+    const auto start = clock::now();
+    for (size_t turn = 0; turn < repeats; ++turn) {
+        report(text("run ", turn + 1, " of ", repeats));
+        tensors.choose(turn % copies);
+        times.push_back(execute());
+        stream_times.push_back(1e3 * limit.run(turn % copies));
+        // Turns that became slower must not hold up for ever.
+        if (turn >= 4 && milliseconds_since(start) > 3e3 * seconds) break;
+    }
+    const auto [least, most] = std::minmax_element(times.begin(), times.end());
+    return {median(times), *least, *most, median(stream_times), times.size()};
+}
+
+} // namespace gradnn::driver

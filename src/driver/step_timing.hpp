@@ -1,0 +1,42 @@
+// Times one partition beside the memory limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "loaded_graph.hpp"
+
+namespace gradnn::driver {
+
+/// What a step must move in bytes: the data that it reads, and its outputs,
+/// each once. Inputs whose shape alone counts are left out.
+struct step_traffic {
+    int64_t read = 0;
+    int64_t written = 0;
+};
+step_traffic traffic_of(const loaded_graph &graph, const graph_step &step);
+
+/// Multiplications and additions of the convolutions of a step; taps in the
+/// padding count, as is usual.
+double flops_of(const loaded_graph &graph, const graph_step &step);
+
+/// Milliseconds.
+struct step_timing {
+    double median = 0;
+    double least = 0;
+    double most = 0;
+    /// Of a plain stream over the same numbers of bytes.
+    double stream_median = 0;
+    size_t repeats = 0;
+};
+
+/// Executes a step again and again for about `seconds`, in turns with the
+/// stream. Every execution takes another copy of all tensors, and the copies
+/// together exceed the last-level cache, so caches are cold. `report` is told
+/// from time to time how far it is.
+step_timing time_step(const loaded_graph &graph, const graph_step &step,
+        double seconds, const std::function<void(const std::string &)> &report);
+
+} // namespace gradnn::driver

@@ -1,0 +1,27 @@
+// Tables of text for the terminal.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace gradnn::driver {
+
+/// Collects rows and writes them with aligned columns.
+class table {
+public:
+    explicit table(std::vector<std::string> header)
+        : rows_ {std::move(header)} {}
+
+    /// As many cells as the header has.
+    void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+    void write(std::ostream &out) const;
+
+private:
+    std::vector<std::vector<std::string>> rows_;
+};
+
+/// printf for one number: format("%.3f", time).
+std::string format(const char *pattern, double value);
+
+} // namespace gradnn::driver

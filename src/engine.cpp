@@ -1,0 +1,147 @@
+#include <gradnn/engine.hpp>
+
+#include <cstdlib>
+#include <new>
+
+#include "engine_impl.hpp"
+#include "executable.hpp"
+#include "gpu/backend.hpp"
+#include "text.hpp"
+
+namespace gradnn {
+
+namespace detail {
+
+namespace {
+
+struct cpu_stream final : stream_impl {
+    using stream_impl::stream_impl;
+    ~cpu_stream() override { release_workspace(); }
+    void wait() override {} // execute returns when all is done
+};
+
+struct cpu_engine final : engine_impl {
+    using engine_impl::engine_impl;
+
+    void *allocate(size_t bytes, stream_impl &) const override {
+        void *pointer = memory.get_host_allocate()
+                ? memory.get_host_allocate()(bytes, workspace_alignment)
+                : ::operator new(bytes, std::align_val_t {workspace_alignment},
+                        std::nothrow);
+        if (!pointer)
+            throw error(status::out_of_memory,
+                    text("the CPU engine's allocator could not give ", bytes,
+                            " bytes of workspace"));
+        return pointer;
+    }
+
+    void deallocate(void *pointer, stream_impl &) const override {
+        if (memory.get_host_deallocate())
+            memory.get_host_deallocate()(pointer);
+        else
+            ::operator delete(
+                    pointer, std::align_val_t {workspace_alignment});
+    }
+
+    std::string check_pointer(const void *) const override { return {}; }
+};
+
+} // namespace
+
+std::byte *stream_impl::workspace(size_t bytes) {
+    if (bytes > workspace_bytes_) {
+        release_workspace();
+        workspace_ = engine->allocate(bytes, *this);
+        workspace_bytes_ = bytes;
+    }
+    return static_cast<std::byte *>(workspace_);
+}
+
+void stream_impl::release_workspace() noexcept {
+    if (workspace_) engine->deallocate(workspace_, *this);
+    workspace_ = nullptr;
+    workspace_bytes_ = 0;
+}
+
+} // namespace detail
+
+const char *to_string(engine::kind akind) {
+    switch (akind) {
+        case engine::kind::any: return "any";
+        case engine::kind::cpu: return "cpu";
+        case engine::kind::gpu: return "gpu";
+    }
+    return "unknown";
+}
+
+allocator::allocator(host_allocate_f allocate, host_deallocate_f deallocate)
+    : allocate_(allocate), deallocate_(deallocate) {
+    if (!allocate || !deallocate)
+        throw error(status::invalid_arguments,
+                "allocator: both functions must be non-null");
+}
+
+engine::engine(kind akind, size_t index)
+    : engine(make_engine_with_allocator(akind, index, allocator())) {}
+
+size_t engine::get_count(kind akind) {
+    if (akind == kind::cpu) return 1;
+    return akind == kind::gpu ? gpu::usable_devices() : 0;
+}
+
+engine::kind engine::get_kind() const {
+    if (!impl_)
+        throw error(status::invalid_arguments, "engine: the handle is empty");
+    return impl_->kind;
+}
+
+size_t engine::get_index() const {
+    if (!impl_)
+        throw error(status::invalid_arguments, "engine: the handle is empty");
+    return impl_->index;
+}
+
+engine make_engine_with_allocator(
+        engine::kind kind, size_t index, const allocator &alloc) {
+    using detail::access;
+    switch (kind) {
+        case engine::kind::cpu:
+            if (index != 0)
+                throw error(status::invalid_arguments,
+                        detail::text("engine: cpu index ", index,
+                                "; 0 is allowed"));
+            return access::make<engine>(std::shared_ptr<
+                    const detail::engine_impl>(
+                    std::make_shared<detail::cpu_engine>(kind, index, alloc)));
+        case engine::kind::gpu:
+            return access::make<engine>(gpu::make_engine(index, alloc));
+        case engine::kind::any: break;
+    }
+    throw error(status::invalid_arguments,
+            "engine: kind any names no device; cpu and gpu are allowed");
+}
+
+stream::stream(const engine &aengine, flags) {
+    if (!aengine)
+        throw error(status::invalid_arguments, "stream: its engine is empty");
+    const auto &impl = detail::access::impl(aengine);
+    if (aengine.get_kind() == engine::kind::gpu)
+        impl_ = gpu::make_stream(impl);
+    else
+        impl_ = std::make_shared<detail::cpu_stream>(impl);
+}
+
+engine stream::get_engine() const {
+    if (!impl_)
+        throw error(status::invalid_arguments, "stream: the handle is empty");
+    return detail::access::make<engine>(impl_->engine);
+}
+
+stream &stream::wait() {
+    if (!impl_)
+        throw error(status::invalid_arguments, "stream: the handle is empty");
+    impl_->wait();
+    return *this;
+}
+
+} // namespace gradnn

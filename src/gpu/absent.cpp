@@ -1,0 +1,68 @@
+// What stands for the GPU backend in a CPU-only build.
+#include <gradnn/cuda.hpp>
+
+#include "gpu/backend.hpp"
+#include "text.hpp"
+
+namespace gradnn {
+
+namespace gpu {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string &wanted) {
+    throw error(status::unimplemented, wanted + ": " + unavailable_reason());
+}
+
+} // namespace
+
+size_t usable_devices() noexcept {
+    return 0;
+}
+
+std::string unavailable_reason() {
+    return "this build has no GPU engine: configure with GRADNN_CUDA=ON";
+}
+
+std::shared_ptr<const detail::engine_impl> make_engine(
+        size_t index, const allocator &) {
+    refuse(detail::text("engine: gpu index ", index));
+}
+
+std::shared_ptr<detail::stream_impl> make_stream(
+        std::shared_ptr<const detail::engine_impl>) {
+    refuse("stream");
+}
+
+const detail::kernel_lists &kernels() {
+    static const detail::kernel_lists none {};
+    return none;
+}
+
+} // namespace gpu
+
+namespace cuda_interop {
+
+engine make_engine_with_allocator(size_t index, const device_allocator &) {
+    gpu::refuse(detail::text("engine: gpu index ", index));
+}
+
+stream make_stream(const engine &, cuda_stream) {
+    gpu::refuse("cuda_interop::make_stream");
+}
+
+cuda_stream get_native(const stream &) {
+    gpu::refuse("cuda_interop::get_native");
+}
+
+device_info get_device_info(size_t index) {
+    gpu::refuse(detail::text("GPU ", index));
+}
+
+versions get_versions() noexcept {
+    return {};
+}
+
+} // namespace cuda_interop
+
+} // namespace gradnn

@@ -1,0 +1,37 @@
+// How the library's core reaches the GPU backend. Includes nothing of CUDA:
+// a CPU-only build has these functions too (absent.cpp).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <gradnn/engine.hpp>
+
+#include "engine_impl.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+/// GPUs that can be used here; 0 in a CPU-only build and without a driver.
+/// Never throws.
+size_t usable_devices() noexcept;
+
+/// Why there is no GPU engine: "this build has no GPU engine: ..." or CUDA's
+/// own message. Empty where usable_devices() is not 0.
+std::string unavailable_reason();
+
+/// The GPU with this index. Throws unimplemented with unavailable_reason()
+/// where there is none, invalid_arguments for an index out of range and for an
+/// allocator with host functions, which cannot serve device memory.
+std::shared_ptr<const detail::engine_impl> make_engine(
+        size_t index, const allocator &alloc);
+
+/// A stream of its own on an engine of make_engine.
+std::shared_ptr<detail::stream_impl> make_stream(
+        std::shared_ptr<const detail::engine_impl> engine);
+
+/// The kernel lists; empty in a CPU-only build.
+const detail::kernel_lists &kernels();
+
+} // namespace gradnn::gpu

@@ -1,0 +1,260 @@
+// Graphs and partitions: adding ops, the checks between ops, the order of
+// execution, one partition an op.
+#include <gradnn/graph.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compile.hpp"
+#include "executable.hpp"
+#include "gpu/backend.hpp"
+#include "graph_impl.hpp"
+#include "logical_tensor_tools.hpp"
+#include "op_check.hpp"
+#include "text.hpp"
+#include "verbose.hpp"
+
+namespace gradnn {
+
+namespace detail {
+
+namespace {
+
+std::string why_unsupported(engine::kind kind) {
+    if (kind == engine::kind::cpu) return {};
+    if (kind == engine::kind::gpu) return gpu::unavailable_reason();
+    return "engine kind any is not one that a partition can run on; cpu and "
+           "gpu are allowed";
+}
+
+/// Edges: every tensor has one producer, and one type and shape wherever it
+/// appears.
+std::map<size_t, size_t> check_edges(const std::vector<op> &ops) {
+    std::map<size_t, size_t> producer;
+    std::map<size_t, logical_tensor> seen;
+    const auto meet = [&](const op &the_op, const logical_tensor &lt) {
+        const auto [known, fresh] = seen.emplace(lt.get_id(), lt);
+        if (fresh) return;
+        if (known->second.get_data_type() != lt.get_data_type())
+            throw error(status::invalid_graph,
+                    text(op_label(the_op), ": tensor ", lt.get_id(), " is ",
+                            to_string(lt.get_data_type()), " here and ",
+                            to_string(known->second.get_data_type()),
+                            " elsewhere"));
+        if (dims_known(lt) && dims_known(known->second)
+                && lt.get_dims() != known->second.get_dims())
+            throw error(status::invalid_graph,
+                    text(op_label(the_op), ": tensor ", lt.get_id(),
+                            " has dims ", text_of(lt.get_dims()), " here and ",
+                            text_of(known->second.get_dims()), " elsewhere"));
+        if (!dims_known(known->second)) known->second = lt;
+    };
+    for (size_t index = 0; index < ops.size(); ++index) {
+        for (const logical_tensor &lt : ops[index].get_inputs())
+            if (!lt.is_absent()) meet(ops[index], lt);
+        for (const logical_tensor &lt : ops[index].get_outputs()) {
+            if (lt.is_absent()) continue;
+            meet(ops[index], lt);
+            const auto [other, fresh] = producer.emplace(lt.get_id(), index);
+            if (!fresh)
+                throw error(status::invalid_graph,
+                        text(op_label(ops[index]), ": tensor ", lt.get_id(),
+                                " is also an output of ",
+                                op_label(ops[other->second])));
+        }
+    }
+    return producer;
+}
+
+/// Producers before consumers, otherwise in the order of adding.
+std::vector<op> ordered(
+        const std::vector<op> &ops, const std::map<size_t, size_t> &producer) {
+    std::vector<op> result;
+    std::vector<bool> placed(ops.size(), false);
+    const auto ready = [&](const op &the_op) {
+        return std::all_of(the_op.get_inputs().begin(),
+                the_op.get_inputs().end(), [&](const logical_tensor &lt) {
+                    const auto from = lt.is_absent()
+                            ? producer.end()
+                            : producer.find(lt.get_id());
+                    return from == producer.end() || placed[from->second];
+                });
+    };
+    while (result.size() < ops.size()) {
+        bool progress = false;
+        for (size_t index = 0; index < ops.size(); ++index) {
+            if (placed[index] || !ready(ops[index])) continue;
+            placed[index] = true;
+            progress = true;
+            result.push_back(ops[index]);
+        }
+        if (progress) continue;
+        const size_t stuck = static_cast<size_t>(
+                std::find(placed.begin(), placed.end(), false)
+                - placed.begin());
+        throw error(status::invalid_graph,
+                op_label(ops[stuck])
+                        + ": is part of a cycle or waits for one");
+    }
+    return result;
+}
+
+} // namespace
+
+} // namespace detail
+
+using detail::access;
+using detail::graph_impl;
+using detail::partition_impl;
+using detail::text;
+
+graph::graph(engine::kind engine_kind)
+    : graph(engine_kind, fpmath_mode::strict) {}
+
+graph::graph(engine::kind engine_kind, fpmath_mode mode)
+    : impl_(std::make_shared<graph_impl>()) {
+    if (engine_kind == engine::kind::any)
+        throw error(status::invalid_arguments,
+                "graph: engine kind any; cpu and gpu are allowed");
+    impl_->engine_kind = engine_kind;
+    impl_->fpmath = mode;
+}
+
+status graph::add_op(const op &op, bool allow_exception) {
+    try {
+        if (impl_->finalized)
+            throw error(status::invalid_graph,
+                    detail::op_label(op)
+                            + ": the graph is finalized, no op can be added");
+        for (const auto &other : impl_->ops)
+            if (other.get_id() == op.get_id())
+                throw error(status::invalid_graph,
+                        text(detail::op_label(op), ": its id ", op.get_id(),
+                                " is also that of ",
+                                detail::op_label(other)));
+        impl_->ops.push_back(detail::checked(op));
+    } catch (const error &failure) {
+        if (allow_exception) throw;
+        return failure.status;
+    }
+    return status::success;
+}
+
+void graph::finalize() {
+    if (impl_->finalized) return;
+    impl_->ops = detail::ordered(impl_->ops, detail::check_edges(impl_->ops));
+    impl_->finalized = true;
+}
+
+bool graph::is_finalized() const {
+    return impl_->finalized;
+}
+
+void graph::set_deterministic(bool deterministic) {
+    impl_->deterministic = deterministic;
+}
+
+bool graph::get_deterministic() const {
+    return impl_->deterministic;
+}
+
+std::vector<partition> graph::get_partitions(partition::policy) {
+    if (!impl_->finalized)
+        throw error(status::invalid_graph,
+                "graph: not finalized; call finalize before get_partitions");
+    std::vector<partition> partitions;
+    for (const op &the_op : impl_->ops) {
+        auto impl = std::make_shared<partition_impl>();
+        impl->id = partitions.size();
+        impl->engine_kind = impl_->engine_kind;
+        impl->fpmath = impl_->fpmath;
+        impl->deterministic = impl_->deterministic;
+        impl->ops = {the_op};
+        impl->unsupported = detail::why_unsupported(impl_->engine_kind);
+        if (detail::verbose())
+            detail::log_line(text("create,", to_string(impl->engine_kind), ",",
+                    to_string(the_op.get_kind()), ",partition ", impl->id,
+                    ",0,0"));
+        partitions.push_back(access::make<partition>(
+                std::shared_ptr<const partition_impl>(std::move(impl))));
+    }
+    return partitions;
+}
+
+size_t graph::get_partition_count() const {
+    if (!impl_->finalized)
+        throw error(status::invalid_graph,
+                "graph: not finalized; call finalize before "
+                "get_partition_count");
+    return impl_->ops.size();
+}
+
+partition::partition(const op &aop, engine::kind ekind) {
+    auto impl = std::make_shared<partition_impl>();
+    impl->engine_kind = ekind;
+    impl->unsupported = detail::why_unsupported(ekind);
+    try {
+        impl->ops = {detail::checked(aop)};
+    } catch (const error &failure) {
+        impl->ops = {aop};
+        impl->unsupported = failure.what();
+    }
+    impl_ = std::move(impl);
+}
+
+namespace {
+
+const partition_impl &filled(
+        const std::shared_ptr<const partition_impl> &impl) {
+    if (!impl)
+        throw error(
+                status::invalid_arguments, "partition: the handle is empty");
+    return *impl;
+}
+
+} // namespace
+
+size_t partition::get_id() const {
+    return filled(impl_).id;
+}
+
+size_t partition::get_ops_num() const {
+    return filled(impl_).ops.size();
+}
+
+std::vector<size_t> partition::get_ops() const {
+    std::vector<size_t> ids;
+    for (const op &the_op : filled(impl_).ops)
+        ids.push_back(the_op.get_id());
+    return ids;
+}
+
+engine::kind partition::get_engine_kind() const {
+    return filled(impl_).engine_kind;
+}
+
+bool partition::is_supported() const {
+    return filled(impl_).unsupported.empty();
+}
+
+std::string partition::unsupported_reason() const {
+    return filled(impl_).unsupported;
+}
+
+std::vector<logical_tensor> partition::get_input_ports() const {
+    return detail::input_ports(filled(impl_).ops);
+}
+
+std::vector<logical_tensor> partition::get_output_ports() const {
+    return detail::output_ports(filled(impl_).ops);
+}
+
+compiled_partition partition::compile(
+        const std::vector<logical_tensor> &inputs,
+        const std::vector<logical_tensor> &outputs, const engine &e) const {
+    return access::make<compiled_partition>(
+            detail::compile(filled(impl_), inputs, outputs, e));
+}
+
+} // namespace gradnn

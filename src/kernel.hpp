@@ -1,0 +1,82 @@
+// What a kernel is to the compiler: a name and a function that makes a plan
+// for a problem or says why it will not.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <gradnn/engine.hpp>
+
+#include "problem.hpp"
+
+namespace gradnn::detail {
+
+/// What the caller of compile asked for, beyond the problem.
+struct compile_options {
+    bool deterministic = true;
+    fpmath_mode fpmath = fpmath_mode::strict;
+    /// Threads of a CPU engine, as the OpenMP runtime stands at compile.
+    int threads = 1;
+    /// Index of the device, for GPU kernels.
+    size_t device = 0;
+};
+
+/// A kernel bound to a problem: everything that can be decided before the data
+/// is there. Immutable; execute may be called from many threads at once.
+class plan {
+public:
+    plan() = default;
+    plan(const plan &) = delete;
+    plan &operator=(const plan &) = delete;
+    virtual ~plan() = default;
+
+    /// Computes the problem's output in all its elements, whatever was there.
+    /// `args` are data pointers in the order that the problem's struct names;
+    /// `workspace` holds workspace_bytes() bytes at a multiple of 64. Neither
+    /// allocates nor synchronises after the first call on a stream.
+    virtual void execute(std::span<void *const> args, std::byte *workspace,
+            stream_impl &stream) const = 0;
+
+    virtual size_t workspace_bytes() const { return 0; }
+    /// The library or instruction set that does the work, for get_info.
+    virtual std::string backend() const = 0;
+    virtual bool deterministic() const { return true; }
+};
+
+/// A plan, or the reason for having none ("wants f32, given f64").
+struct plan_or_refusal {
+    std::unique_ptr<gradnn::detail::plan> plan;
+    std::string refusal;
+
+    template <typename Plan>
+    plan_or_refusal(std::unique_ptr<Plan> made) : plan(std::move(made)) {}
+    static plan_or_refusal refuse(std::string reason) {
+        return plan_or_refusal(std::move(reason));
+    }
+
+private:
+    explicit plan_or_refusal(std::string reason)
+        : refusal(std::move(reason)) {}
+};
+
+/// A row of a backend's kernel list. Lists are ordered: the first kernel that
+/// does not refuse is taken.
+template <typename Problem>
+struct kernel {
+    /// "problem.kernel": what GRADNN_KERNEL and get_info call it.
+    const char *name;
+    plan_or_refusal (*make)(const Problem &, const compile_options &);
+};
+
+/// The kernel lists of a backend.
+struct kernel_lists {
+    std::span<const kernel<interpolation_problem>> interpolation;
+    std::span<const kernel<convolution_problem>> convolution;
+    std::span<const kernel<bias_problem>> bias;
+    std::span<const kernel<elementwise_problem>> elementwise;
+};
+
+} // namespace gradnn::detail

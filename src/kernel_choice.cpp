@@ -1,0 +1,129 @@
+#include "kernel_choice.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "cpu/kernels.hpp"
+#include "gpu/backend.hpp"
+#include "op_check.hpp"
+#include "text.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+std::vector<std::string_view> words(std::string_view list) {
+    std::vector<std::string_view> result;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        if (comma > 0) result.push_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return result;
+}
+
+const kernel_lists &lists_of(engine::kind kind) {
+    return kind == engine::kind::gpu ? gpu::kernels() : cpu::kernels();
+}
+
+template <typename Visit>
+void visit_lists(const kernel_lists &lists, const Visit &visit) {
+    visit(lists.interpolation);
+    visit(lists.convolution);
+    visit(lists.bias);
+    visit(lists.elementwise);
+}
+
+void check_forced(const std::string &forced) {
+    std::string known;
+    const auto collect = [&](const auto &list) {
+        for (const auto &row : list)
+            known += (known.empty() ? "" : ", ") + std::string(row.name);
+    };
+    visit_lists(cpu::kernels(), collect);
+    visit_lists(gpu::kernels(), collect);
+    const auto names = words(known);
+    for (const std::string_view word : words(forced)) {
+        const bool found = std::any_of(names.begin(), names.end(),
+                [&](std::string_view name) {
+                    return name == word || name == " " + std::string(word);
+                });
+        if (!found)
+            throw error(status::invalid_arguments,
+                    text("GRADNN_KERNEL names \"", word,
+                            "\"; the kernels of this build are ", known));
+    }
+}
+
+/// The rows of a list that may be tried.
+template <typename Problem>
+std::vector<kernel<Problem>> candidates(
+        std::span<const kernel<Problem>> list, const std::string &forced) {
+    const auto wanted = words(forced);
+    std::vector<kernel<Problem>> rows;
+    for (const auto &row : list)
+        if (std::find(wanted.begin(), wanted.end(), row.name) != wanted.end())
+            rows.push_back(row);
+    if (rows.empty()) rows.assign(list.begin(), list.end());
+    return rows;
+}
+
+template <typename Problem>
+std::span<const kernel<Problem>> list_for(const kernel_lists &lists);
+template <>
+std::span<const kernel<interpolation_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.interpolation;
+}
+template <>
+std::span<const kernel<convolution_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.convolution;
+}
+template <>
+std::span<const kernel<bias_problem>> list_for(const kernel_lists &lists) {
+    return lists.bias;
+}
+template <>
+std::span<const kernel<elementwise_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.elementwise;
+}
+
+} // namespace
+
+std::string forced_kernels() {
+    const char *value = std::getenv("GRADNN_KERNEL");
+    return value ? value : "";
+}
+
+executable_step choose_kernel(const lowered_step &step, engine::kind kind,
+        const compile_options &options, const std::string &forced,
+        const op &the_op) {
+    if (!forced.empty()) check_forced(forced);
+    return std::visit(
+            [&](const auto &problem) {
+                using problem_type = std::decay_t<decltype(problem)>;
+                std::string refusals;
+                for (const auto &row : candidates(
+                             list_for<problem_type>(lists_of(kind)), forced)) {
+                    plan_or_refusal made = row.make(problem, options);
+                    if (made.plan) {
+                        executable_step result;
+                        result.kernel = row.name;
+                        result.plan = std::move(made.plan);
+                        return result;
+                    }
+                    refusals += (refusals.empty() ? "" : "; ")
+                            + text(row.name, ": ", made.refusal);
+                }
+                throw error(status::unimplemented,
+                        text(op_label(the_op), ": no kernel takes the ",
+                                problem_type::name, " problem (", refusals,
+                                ")"));
+            },
+            step.problem);
+}
+
+} // namespace gradnn::detail

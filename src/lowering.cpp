@@ -1,0 +1,253 @@
+#include "lowering.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "logical_tensor_tools.hpp"
+#include "op_check.hpp"
+#include "shapes.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+using dims = logical_tensor::dims;
+
+constexpr port_reference input(size_t index) {
+    return {false, index};
+}
+constexpr port_reference output(size_t index) {
+    return {true, index};
+}
+
+const logical_tensor &port_of(const op &the_op, port_reference port) {
+    return port.output ? the_op.get_outputs()[port.index]
+                       : the_op.get_inputs()[port.index];
+}
+
+bool has_elements(const logical_tensor &lt) {
+    return element_count(lt.get_dims()) != 0;
+}
+
+/// A stride no one multiplies by anything but 0 must not matter: 1-wide axes
+/// get 0, so that equal problems look equal.
+int64_t stride_of(int64_t dim, int64_t stride) {
+    return dim == 1 ? 0 : stride;
+}
+
+tensor_view view_of(const op &the_op, const logical_tensor &lt) {
+    const dims shape = lt.get_dims();
+    const dims strides = lt.get_strides();
+    const auto channels = static_cast<size_t>(
+            channel_axis(the_op, static_cast<int>(shape.size())));
+    const auto first = static_cast<size_t>(first_spatial_axis(the_op));
+    const size_t spatial_rank = shape.size() - 2;
+    tensor_view view;
+    view.type = lt.get_data_type();
+    view.dims = {shape[0], shape[channels], 1, 1, 1};
+    view.strides = {stride_of(shape[0], strides[0]),
+            stride_of(shape[channels], strides[channels]), 0, 0, 0};
+    for (size_t axis = 0; axis < spatial_rank; ++axis) {
+        const size_t place = 5 - spatial_rank + axis;
+        view.dims[place] = shape[first + axis];
+        view.strides[place]
+                = stride_of(shape[first + axis], strides[first + axis]);
+    }
+    return view;
+}
+
+weights_view weights_of(
+        const op &the_op, const logical_tensor &lt, int64_t groups) {
+    const dims shape = lt.get_dims();
+    const dims strides = lt.get_strides();
+    const weights_axes axes
+            = weights_axes_of(the_op, static_cast<int>(shape.size()));
+    const auto small = static_cast<size_t>(axes.small);
+    const auto large = static_cast<size_t>(axes.large);
+    const size_t spatial_rank = shape.size() - 2;
+    weights_view view;
+    view.type = lt.get_data_type();
+    const int64_t small_of_group = shape[small] / groups;
+    view.dims = {groups, small_of_group, shape[large], 1, 1, 1};
+    view.strides = {stride_of(groups, strides[small] * small_of_group),
+            stride_of(small_of_group, strides[small]),
+            stride_of(shape[large], strides[large]), 0, 0, 0};
+    for (size_t axis = 0; axis < spatial_rank; ++axis) {
+        const auto from = static_cast<size_t>(axes.spatial) + axis;
+        const size_t place = 6 - spatial_rank + axis;
+        view.dims[place] = shape[from];
+        view.strides[place] = stride_of(shape[from], strides[from]);
+    }
+    return view;
+}
+
+// Interpolation.
+
+lowered_step lower_interpolation(const op &the_op) {
+    interpolation_problem problem;
+    problem.diff_dst = view_of(the_op, the_op.get_inputs()[1]);
+    problem.diff_src = view_of(the_op, the_op.get_outputs()[0]);
+    problem.mode = get_string(the_op, op::attr::mode) == "nearest"
+            ? interpolation_mode::nearest
+            : interpolation_mode::linear;
+    const std::string &coordinates
+            = get_string(the_op, op::attr::coordinate_transformation_mode);
+    problem.coordinates = coordinates == "half_pixel"
+            ? coordinate_mode::half_pixel
+            : coordinates == "align_corners" ? coordinate_mode::align_corners
+                                             : coordinate_mode::asymmetric;
+    const auto scales = get_f32_list(the_op, op::attr::scales);
+    const bool given = get_string(the_op, op::attr::scale_rule) == "given";
+    for (size_t axis = 0; axis < 3; ++axis) {
+        interpolation_axis &a = problem.axes[axis];
+        a.src = problem.diff_src.dims[2 + axis];
+        a.dst = problem.diff_dst.dims[2 + axis];
+        const size_t padding = given ? 3 - scales.size() : 3;
+        if (axis < padding) continue;
+        a.scale_given = true;
+        a.scale = scales[axis - padding];
+    }
+    return {problem, {input(1), output(0)}};
+}
+
+// Convolution.
+
+/// Builds the convolution that relates the large, the small and the weights
+/// port, one of them the output.
+lowered_step lower_convolution(const op &the_op, port_reference large,
+        port_reference small, port_reference weights) {
+    const convolution_geometry geometry = geometry_of(the_op);
+    convolution_problem problem;
+    problem.src = view_of(the_op, port_of(the_op, large));
+    problem.dst = view_of(the_op, port_of(the_op, small));
+    problem.weights
+            = weights_of(the_op, port_of(the_op, weights), geometry.groups);
+    problem.direction = large.output ? convolution_direction::backward_data
+            : small.output           ? convolution_direction::forward
+                                     : convolution_direction::backward_weights;
+    const auto spatial_rank = static_cast<size_t>(geometry.spatial_rank);
+    for (size_t axis = 0; axis < spatial_rank; ++axis) {
+        const size_t place = 3 - spatial_rank + axis;
+        problem.strides[place] = geometry.strides[axis];
+        problem.dilations[place] = geometry.dilations[axis];
+        problem.pads_begin[place] = geometry.pads_begin[axis];
+    }
+    return {problem, {large, weights, small}};
+}
+
+lowered_step lower_bias(const op &the_op, port_reference diff_bias) {
+    const logical_tensor &lt = port_of(the_op, diff_bias);
+    bias_problem problem;
+    problem.diff_dst = view_of(the_op, the_op.get_inputs()[0]);
+    problem.diff_bias_type = lt.get_data_type();
+    problem.diff_bias_stride
+            = stride_of(lt.get_dims()[0], lt.get_strides()[0]);
+    return {problem, {input(0), diff_bias}};
+}
+
+/// Every output of a convolution op comes from one lowered convolution, whose
+/// other two tensors are found among the inputs by their roles.
+lowered_step lower_convolution_output(
+        const op &the_op, const op_schema &schema, size_t index) {
+    const port_role role = schema.outputs[index].role;
+    if (role == port_role::bias) return lower_bias(the_op, output(index));
+    const auto find = [&](port_role wanted) {
+        return wanted == role ? output(index)
+                              : input(static_cast<size_t>(
+                                      port_index(schema.inputs, wanted)));
+    };
+    return lower_convolution(the_op, find(port_role::large),
+            find(port_role::small), find(port_role::weights));
+}
+
+// Elementwise.
+
+/// Dims in the order of descending strides of the last operand, neighbours
+/// merged where every operand steps through both as through one.
+elementwise_problem merged(elementwise_kind kind, data_type type,
+        const dims &shape, const std::vector<dims> &strides) {
+    std::vector<size_t> order;
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+        if (shape[axis] != 1) order.push_back(axis);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return strides.back()[a] > strides.back()[b];
+    });
+    elementwise_problem problem;
+    problem.kind = kind;
+    problem.type = type;
+    const std::array<std::array<int64_t, elementwise_problem::max_rank> *, 3>
+            targets {&problem.a_strides, &problem.b_strides,
+                    &problem.out_strides};
+    const size_t skipped = targets.size() - strides.size();
+    for (const size_t axis : order) {
+        const auto last = static_cast<size_t>(std::max(problem.rank - 1, 0));
+        bool merges = problem.rank > 0;
+        for (size_t i = 0; merges && i < strides.size(); ++i)
+            merges = (*targets[skipped + i])[last]
+                    == shape[axis] * strides[i][axis];
+        const auto place
+                = merges ? last : static_cast<size_t>(problem.rank++);
+        problem.dims[place] = merges ? problem.dims[place] * shape[axis]
+                                     : shape[axis];
+        for (size_t i = 0; i < strides.size(); ++i)
+            (*targets[skipped + i])[place] = strides[i][axis];
+    }
+    if (problem.rank == 0) {
+        problem.rank = 1;
+        problem.dims[0] = 1;
+    }
+    return problem;
+}
+
+lowered_step lower_elementwise(const op &the_op) {
+    const auto &inputs = the_op.get_inputs();
+    const logical_tensor &out = the_op.get_outputs()[0];
+    const auto kind = the_op.get_kind() == op::kind::Add
+            ? elementwise_kind::add
+            : elementwise_kind::relu_backward;
+    return {merged(kind, out.get_data_type(), out.get_dims(),
+                    {inputs[0].get_strides(), inputs[1].get_strides(),
+                            out.get_strides()}),
+            {input(0), input(1), output(0)}};
+}
+
+lowered_step zero_fill(const op &the_op, port_reference port) {
+    const logical_tensor &lt = port_of(the_op, port);
+    return {merged(elementwise_kind::zero_fill, lt.get_data_type(),
+                    lt.get_dims(), {lt.get_strides()}),
+            {port}};
+}
+
+lowered_step lower_output(
+        const op &the_op, const op_schema &schema, size_t index) {
+    switch (schema.family) {
+        case op_family::interpolation: return lower_interpolation(the_op);
+        case op_family::convolution:
+        case op_family::transposed:
+            return lower_convolution_output(the_op, schema, index);
+        case op_family::bias: return lower_bias(the_op, output(index));
+        case op_family::elementwise: break;
+    }
+    return lower_elementwise(the_op);
+}
+
+} // namespace
+
+std::vector<lowered_step> lower(const op &the_op) {
+    const op_schema &schema = *find_schema(the_op.get_kind());
+    std::vector<lowered_step> steps;
+    for (size_t index = 0; index < schema.outputs.size(); ++index) {
+        const logical_tensor &lt = the_op.get_outputs()[index];
+        if (lt.is_absent() || !has_elements(lt)) continue;
+        lowered_step step = lower_output(the_op, schema, index);
+        const bool over_nothing = std::any_of(step.arguments.begin(),
+                step.arguments.end(), [&](port_reference port) {
+                    return !has_elements(port_of(the_op, port));
+                });
+        steps.push_back(over_nothing ? zero_fill(the_op, output(index))
+                                     : std::move(step));
+    }
+    return steps;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,33 @@
+// From an op whose shapes are known to the problems that compute it.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include <gradnn/op.hpp>
+
+#include "problem.hpp"
+
+namespace gradnn::detail {
+
+/// A port of the op: the index-th input or output.
+struct port_reference {
+    bool output = false;
+    size_t index = 0;
+};
+
+/// One problem and which ports are its plan's arguments, in the order that
+/// the problem's struct names.
+struct lowered_step {
+    std::variant<interpolation_problem, convolution_problem, bias_problem,
+            elementwise_problem>
+            problem;
+    std::vector<port_reference> arguments;
+};
+
+/// The steps of an op. `the_op` is checked, its shapes are complete, and every
+/// port that is present is strided. Outputs without elements get no step;
+/// outputs that are sums over nothing are zero-filled.
+std::vector<lowered_step> lower(const op &the_op);
+
+} // namespace gradnn::detail

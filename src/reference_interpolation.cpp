@@ -1,0 +1,166 @@
+// diff_src[i] += w * diff_dst[o] for every tap (i, w) of every output o: the
+// forward formulas of design section 1, scattered. A tap of weight 0 is no tap.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "reference_ops.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+using wide = __int128;
+
+/// A coordinate num / den, den > 0.
+struct ratio {
+    wide num;
+    wide den;
+};
+
+wide floor_of(const ratio &x) {
+    const wide quotient = x.num / x.den;
+    return x.num % x.den < 0 ? quotient - 1 : quotient;
+}
+
+struct axis {
+    bool nearest;
+    std::string coordinates;
+    int64_t src;
+    int64_t dst;
+    /// 0 where the ratio of the shapes serves.
+    float scale;
+};
+
+/// scale = mantissa * 2^exponent, exactly; clamped to the exponents at which
+/// coordinates of tensors that exist differ.
+struct binary {
+    wide mantissa;
+    int exponent;
+};
+
+binary binary_of(float scale) {
+    int exponent = 0;
+    const float fraction = std::frexp(scale, &exponent);
+    return {static_cast<wide>(std::ldexp(fraction, 24)),
+            std::clamp(exponent - 24, -70, 70)};
+}
+
+/// The coordinate in src of output o.
+ratio coordinate(const axis &a, int64_t o) {
+    if (a.coordinates == "align_corners") {
+        if (a.dst == 1) return {0, 1};
+        return {wide {o} * (a.src - 1), a.dst - 1};
+    }
+    wide scale_num = a.dst;
+    wide scale_den = a.src;
+    if (a.scale != 0) {
+        const binary s = binary_of(a.scale);
+        scale_num = s.exponent > 0 ? s.mantissa << s.exponent : s.mantissa;
+        scale_den = s.exponent < 0 ? wide {1} << -s.exponent : wide {1};
+    }
+    if (a.coordinates == "asymmetric") return {o * scale_den, scale_num};
+    // (o + 1/2) / scale - 1/2
+    return {(2 * wide {o} + 1) * scale_den - scale_num, 2 * scale_num};
+}
+
+struct tap {
+    int64_t index;
+    double weight;
+};
+
+/// At most two taps of output o, all of weight other than 0.
+std::vector<tap> taps_of(const axis &a, int64_t o) {
+    ratio x = coordinate(a, o);
+    const wide last = a.src - 1;
+    if (a.nearest) {
+        if (a.coordinates != "asymmetric")
+            x = {2 * x.num + x.den, 2 * x.den};
+        const wide index = std::clamp<wide>(floor_of(x), 0, last);
+        return {{static_cast<int64_t>(index), 1.0}};
+    }
+    if (x.num < 0) x.num = 0;
+    const wide low = floor_of(x);
+    if (low >= last) return {{static_cast<int64_t>(last), 1.0}};
+    const wide rest = x.num - low * x.den;
+    const auto share = [&](wide part) {
+        return static_cast<double>(static_cast<long double>(part)
+                / static_cast<long double>(x.den));
+    };
+    std::vector<tap> taps {{static_cast<int64_t>(low), share(x.den - rest)}};
+    if (rest != 0) taps.push_back({static_cast<int64_t>(low + 1), share(rest)});
+    return taps;
+}
+
+using axis_taps = std::vector<std::vector<tap>>;
+
+axis_taps taps_of(const axis &a) {
+    axis_taps taps;
+    taps.reserve(static_cast<size_t>(a.dst));
+    for (int64_t o = 0; o < a.dst; ++o)
+        taps.push_back(taps_of(a, o));
+    return taps;
+}
+
+} // namespace
+
+reference_tensors reference_interpolation(
+        const op &the_op, const reference_tensors &inputs) {
+    const bool channels_last
+            = reference_word(the_op, op::attr::data_format, "nxc") == "nxc";
+    const planes diff_dst = to_planes(inputs[1], channels_last);
+    reference_tensors outputs {reference_output(the_op, 0)};
+    planes diff_src = to_planes(outputs[0], channels_last);
+    if (diff_src.values.empty() || diff_dst.values.empty()) return outputs;
+
+    // Given sizes make scales void, whatever scale_rule says.
+    const bool sizes_given
+            = !reference_list(the_op, op::attr::sizes).empty()
+            || (the_op.get_inputs().size() > 2
+                    && !the_op.get_inputs()[2].is_absent());
+    const bool scales_serve = !sizes_given
+            && reference_word(the_op, op::attr::scale_rule, "shape_ratio")
+                    == "given";
+    const size_t spatial_rank = outputs[0].dims.size() - 2;
+    std::array<axis_taps, 3> taps;
+    for (size_t index = 0; index < 3; ++index) {
+        axis a {reference_word(the_op, op::attr::mode, "") == "nearest",
+                reference_word(the_op,
+                        op::attr::coordinate_transformation_mode,
+                        "half_pixel"),
+                diff_src.dims[2 + index], diff_dst.dims[2 + index], 0.0F};
+        const size_t padded = 3 - spatial_rank;
+        if (scales_serve && index >= padded)
+            a.scale = std::get<std::vector<float>>(the_op.get_attrs().at(
+                    op::attr::scales))[index - padded];
+        taps[index] = taps_of(a);
+    }
+
+    const int64_t plane_count = diff_src.dims[0] * diff_src.dims[1];
+    const int64_t src_height = diff_src.dims[3];
+    const int64_t src_width = diff_src.dims[4];
+    const int64_t src_plane = diff_src.dims[2] * src_height * src_width;
+    const int64_t dst_plane
+            = diff_dst.dims[2] * diff_dst.dims[3] * diff_dst.dims[4];
+#pragma omp parallel for
+    for (int64_t plane = 0; plane < plane_count; ++plane) {
+        double *const to = diff_src.values.data() + plane * src_plane;
+        const double *from = diff_dst.values.data() + plane * dst_plane;
+        for (const auto &depth_taps : taps[0])
+            for (const auto &height_taps : taps[1])
+                for (const auto &width_taps : taps[2]) {
+                    const double value = *from++;
+                    for (const tap &d : depth_taps)
+                        for (const tap &h : height_taps)
+                            for (const tap &w : width_taps)
+                                to[(d.index * src_height + h.index) * src_width
+                                        + w.index]
+                                        += d.weight * h.weight * w.weight
+                                        * value;
+                }
+    }
+    from_planes(diff_src, channels_last, outputs[0]);
+    return outputs;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,40 @@
+#include "text.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+template <typename Value, typename Write>
+std::string listed(std::span<const Value> values, const Write &write) {
+    std::ostringstream out;
+    out << '[';
+    for (size_t index = 0; index < values.size(); ++index) {
+        if (index != 0) out << ", ";
+        write(out, values[index]);
+    }
+    out << ']';
+    return out.str();
+}
+
+} // namespace
+
+std::string text_of(std::span<const int64_t> values) {
+    return listed(values, [](std::ostream &out, int64_t value) {
+        if (value == logical_tensor::unknown_dim)
+            out << '?';
+        else
+            out << value;
+    });
+}
+
+std::string text_of(std::span<const float> values) {
+    return listed(values, [](std::ostream &out, float value) { out << value; });
+}
+
+std::string op_label(const op &the_op) {
+    std::string label = to_string(the_op.get_kind());
+    if (!the_op.get_name().empty()) label += " '" + the_op.get_name() + "'";
+    return label + text(" (op ", the_op.get_id(), ")");
+}
+
+} // namespace gradnn::detail

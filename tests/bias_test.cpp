@@ -1,0 +1,99 @@
+// BiasAddBackward: every shape x data type x layout x kernel, f32 diff_bias
+// from bf16 and f16, and sums long enough to show a bad accumulation.
+//
+// ctest: thousands of short tests, to be one test of ctest (WHOLE).
+#include <gtest/gtest.h>
+
+#include "support/op_builders.hpp"
+#include "support/param_names.hpp"
+
+namespace gradnn::test {
+namespace {
+
+std::vector<conformance_param> conformance() {
+    std::vector<conformance_param> params;
+    for (const engine::kind kind : engine_kinds())
+        for (const std::string &kernel : kernel_names(kind, "bias"))
+            for (const plane_case &c : plane_cases())
+                for (const data_type type : float_types())
+                    for (const bool f32_gradients : {false, true})
+                        for (const layout &l : layouts()) {
+                            const bool half = type == data_type::bf16
+                                    || type == data_type::f16;
+                            if (f32_gradients && !half) continue;
+                            params.push_back({kind, kernel,
+                                    c.name + "_" + to_string(type)
+                                            + (f32_gradients ? "_to_f32_" : "_")
+                                            + l.name,
+                                    plane_op(op::kind::BiasAddBackward, c, l,
+                                            type, f32_gradients)});
+                        }
+    return params;
+}
+
+class bias : public testing::TestWithParam<conformance_param> {};
+
+TEST_P(bias, agrees_with_reference) {
+    const conformance_param &p = GetParam();
+    EXPECT_TRUE(run_forced(p.the_op, shared_engine(p.on), p.kernel,
+            seed_of(p.op_name)));
+}
+
+INSTANTIATE_TEST_SUITE_P(conformance, bias, testing::ValuesIn(conformance()),
+        [](const auto &each) { return conformance_name(each.param); });
+
+class bias_ops : public testing::TestWithParam<engine::kind> {};
+
+// A million ones: a sum in bf16 would stop at 256, in f16 at 2048, a naive one
+// in f32 is off by rounding once the total passes 2^24.
+TEST_P(bias_ops, long_sums) {
+    const engine e = shared_engine(GetParam());
+    const plane_case c {"long", {4, 2, 512, 256}};
+    for (const data_type type : float_types())
+        for (const size_t which : {0U, 1U}) {
+            const bool half
+                    = type == data_type::bf16 || type == data_type::f16;
+            const op the_op = plane_op(op::kind::BiasAddBackward, c,
+                    layouts()[which], type, half);
+            values_list inputs = random_inputs(the_op, 31);
+            for (double &value : inputs[0])
+                value = value * 0.5 + 1.0;
+            op_run r(the_op, e, inputs);
+            r.execute();
+            r.expect_right();
+        }
+}
+
+// No spatial axis at all: the gradient of a linear layer's bias.
+TEST_P(bias_ops, rank_two) {
+    const engine e = shared_engine(GetParam());
+    using lt = logical_tensor;
+    for (const char *format : {"NCX", "NXC"})
+        for (const data_type type : float_types()) {
+            op the_op(0, op::kind::BiasAddBackward,
+                    {lt(0, type, sizes {9, 21}, layout_type::strided)},
+                    {lt(1, type, sizes {21}, layout_type::strided)});
+            the_op.set_attr<std::string>(op::attr::data_format, format);
+            op_run r(the_op, e, random_inputs(the_op, 32));
+            r.execute();
+            r.expect_right();
+        }
+}
+
+// NXC is the default.
+TEST_P(bias_ops, default_format) {
+    const engine e = shared_engine(GetParam());
+    using lt = logical_tensor;
+    const op the_op(0, op::kind::BiasAddBackward,
+            {lt(0, data_type::f32, sizes {2, 3, 4, 5}, layout_type::strided)},
+            {lt(1, data_type::f32, sizes {5}, layout_type::strided)});
+    op_run r(the_op, e, random_inputs(the_op, 33));
+    r.execute();
+    r.expect_right();
+}
+
+INSTANTIATE_TEST_SUITE_P(engines, bias_ops, testing::ValuesIn(engine_kinds()),
+        [](const auto &each) { return to_string(each.param); });
+
+} // namespace
+} // namespace gradnn::test

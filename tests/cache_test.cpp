@@ -1,0 +1,153 @@
+// The cache of compiled partitions: hits share their plans, capacity bounds
+// it, and the least recently used goes first.
+#include <gtest/gtest.h>
+
+#include "engine_impl.hpp"
+#include "executable.hpp"
+#include "support/op_builders.hpp"
+
+namespace gradnn::test {
+namespace {
+
+class cache : public testing::Test {
+protected:
+    cache() : capacity_(get_compiled_partition_cache_capacity()) {
+        set_compiled_partition_cache_capacity(0); // empties it
+        set_compiled_partition_cache_capacity(capacity_);
+    }
+    ~cache() override { set_compiled_partition_cache_capacity(capacity_); }
+
+    /// What the cache shares: the same pointer means a hit.
+    static const void *program_of(
+            const op &the_op, const std::string &kernel = "") {
+        const forced_kernel forced(kernel);
+        const auto c = compile(the_op, shared_engine(engine::kind::cpu));
+        // Kept, so that no later one can have the same address.
+        static std::vector<compiled_partition> kept;
+        kept.push_back(c);
+        return detail::access::impl(c)->program.get();
+    }
+
+    static op upsample(int64_t n, size_t first_id = 0,
+            const std::string &name = "up") {
+        using lt = logical_tensor;
+        op result(first_id, op::kind::InterpolateBackward,
+                {lt(first_id, data_type::f32, sizes {n, 2, 4},
+                         layout_type::strided),
+                        lt(first_id + 1, data_type::f32, sizes {n, 2, 8},
+                                layout_type::strided)},
+                {lt(first_id + 2, data_type::f32, sizes {n, 2, 4},
+                        layout_type::strided)},
+                name);
+        result.set_attr<std::string>(op::attr::mode, "linear");
+        result.set_attr<std::string>(op::attr::data_format, "NCX");
+        result.set_attr(op::attr::sizes, sizes {8});
+        return result;
+    }
+
+private:
+    int capacity_;
+};
+
+TEST_F(cache, capacity_is_settable) {
+    EXPECT_EQ(get_compiled_partition_cache_capacity(), 1024);
+    set_compiled_partition_cache_capacity(3);
+    EXPECT_EQ(get_compiled_partition_cache_capacity(), 3);
+    try {
+        set_compiled_partition_cache_capacity(-1);
+        FAIL();
+    } catch (const error &failure) {
+        EXPECT_EQ(failure.status, status::invalid_arguments);
+        EXPECT_NE(std::string(failure.what()).find("-1"), std::string::npos);
+    }
+}
+
+TEST_F(cache, equal_partitions_share) {
+    const void *const first = program_of(upsample(1));
+    EXPECT_EQ(program_of(upsample(1)), first);
+    // Ids and names are not part of what is compiled.
+    EXPECT_EQ(program_of(upsample(1, 40, "other")), first);
+}
+
+TEST_F(cache, what_differs_is_compiled_again) {
+    const void *const first = program_of(upsample(1));
+    EXPECT_NE(program_of(upsample(2)), first);
+    op other = upsample(1);
+    other.set_attr<std::string>(op::attr::mode, "nearest");
+    EXPECT_NE(program_of(other), first);
+    const op full = upsample(1);
+    op strided(0, full.get_kind(),
+            {full.get_inputs()[0],
+                    logical_tensor(1, data_type::f32, sizes {1, 2, 8},
+                            sizes {20, 10, 1})},
+            full.get_outputs());
+    for (const auto &[name, value] : full.get_attrs())
+        std::visit([&, key = name](const auto &v) { strided.set_attr(key, v); },
+                value);
+    EXPECT_NE(program_of(strided), first);
+    for (const std::string &kernel :
+            kernel_names(engine::kind::cpu, "interpolation"))
+        EXPECT_NE(program_of(upsample(1), kernel), first);
+}
+
+TEST_F(cache, scales_that_print_alike_differ) {
+    const auto scaled = [&](float scale) {
+        op result = upsample(1);
+        op other(0, result.get_kind(), result.get_inputs(),
+                result.get_outputs());
+        for (const auto &[name, value] : result.get_attrs())
+            if (name != op::attr::sizes)
+                std::visit([&, key = name](
+                                   const auto &v) { other.set_attr(key, v); },
+                        value);
+        other.set_attr(op::attr::scales, std::vector<float> {scale});
+        other.set_attr<std::string>(op::attr::scale_rule, "given");
+        return program_of(other);
+    };
+    EXPECT_NE(scaled(2.0F), scaled(2.0000002F));
+    EXPECT_EQ(scaled(2.0F), scaled(2.0F));
+}
+
+TEST_F(cache, least_recently_used_goes_first) {
+    set_compiled_partition_cache_capacity(2);
+    const void *const one = program_of(upsample(1));
+    const void *const two = program_of(upsample(2));
+    EXPECT_EQ(program_of(upsample(1)), one); // 2 is the oldest now
+    const void *const three = program_of(upsample(3));
+    EXPECT_EQ(program_of(upsample(1)), one);
+    EXPECT_EQ(program_of(upsample(3)), three);
+    EXPECT_NE(program_of(upsample(2)), two);
+}
+
+TEST_F(cache, zero_turns_it_off) {
+    set_compiled_partition_cache_capacity(0);
+    const void *const first = program_of(upsample(1));
+    EXPECT_NE(program_of(upsample(1)), first);
+}
+
+TEST_F(cache, failures_are_not_kept) {
+    const forced_kernel unknown("no.such");
+    EXPECT_THROW(
+            compile(upsample(9), shared_engine(engine::kind::cpu)), error);
+    EXPECT_THROW(
+            compile(upsample(9), shared_engine(engine::kind::cpu)), error);
+}
+
+// A compiled partition outlives its place in the cache, the graph and the
+// engine's handle.
+TEST_F(cache, compiled_partitions_live_on) {
+    compiled_partition c;
+    const op the_op = upsample(4);
+    {
+        const engine e(engine::kind::cpu, 0);
+        c = compile(the_op, e);
+    }
+    set_compiled_partition_cache_capacity(0);
+    const engine e(engine::kind::cpu, 0);
+    op_run r(the_op, c, e, random_inputs(the_op, 71), {});
+    r.execute();
+    r.expect_right();
+}
+
+} // namespace
+} // namespace gradnn::test

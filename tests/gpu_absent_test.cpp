@@ -1,0 +1,37 @@
+// A build with the GPU engine on a machine without a driver or a GPU.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <gradnn/cuda.hpp>
+
+#include "gpu/backend.hpp"
+
+namespace gradnn {
+namespace {
+
+TEST(gpu_absent, is_refused_clearly) {
+    if (engine::get_count(engine::kind::gpu) != 0)
+        GTEST_SKIP() << "there is a GPU";
+    EXPECT_FALSE(gpu::unavailable_reason().empty());
+    const auto refused = [](const auto &body) {
+        try {
+            body();
+            ADD_FAILURE() << "not refused";
+        } catch (const error &e) {
+            EXPECT_EQ(e.status, status::unimplemented);
+            EXPECT_NE(std::string(e.what()).find(gpu::unavailable_reason()),
+                    std::string::npos)
+                    << e.what();
+        }
+    };
+    refused([] { engine(engine::kind::gpu, 0); });
+    refused([] { cuda_interop::make_engine_with_allocator(0, {}); });
+    refused([] { cuda_interop::get_device_info(0); });
+    EXPECT_GT(cuda_interop::get_versions().runtime, 0);
+    // The CPU is not the worse for it.
+    EXPECT_TRUE(engine(engine::kind::cpu, 0));
+}
+
+} // namespace
+} // namespace gradnn

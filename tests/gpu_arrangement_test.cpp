@@ -1,0 +1,373 @@
+// What cuDNN is asked to compute is the problem: every arrangement is carried
+// out by plain loops, copies included, and compared with the problem's formula.
+// Needs no GPU.
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpu/cudnn_arrangement.hpp"
+#include "support/random.hpp"
+
+namespace {
+
+using gradnn::detail::convolution_direction;
+using gradnn::detail::convolution_problem;
+using gradnn::detail::data_type;
+using gradnn::gpu::cudnn_arrangement;
+using gradnn::gpu::cudnn_operand;
+using gradnn::gpu::cudnn_tensor;
+using gradnn::gpu::strided_copy;
+using gradnn::test::random_source;
+
+using memory = std::vector<double>;
+
+/// Calls body with every index below dims.
+template <size_t Rank, typename Body>
+void for_each(const std::array<int64_t, Rank> &dims, const Body &body) {
+    std::array<int64_t, Rank> index {};
+    for (;;) {
+        body(index);
+        size_t axis = Rank;
+        while (axis > 0 && ++index[axis - 1] == dims[axis - 1])
+            index[--axis] = 0;
+        if (axis == 0) return;
+    }
+}
+
+template <size_t Rank>
+int64_t dot(const std::array<int64_t, Rank> &a,
+        const std::array<int64_t, Rank> &b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), int64_t {0});
+}
+
+void copy(const strided_copy &c, const double *src, double *dst) {
+    for_each(c.dims, [&](const std::array<int64_t, 6> &i) {
+        dst[dot(i, c.dst_strides)] = src[dot(i, c.src_strides)];
+    });
+}
+
+/// Adds up one convolution; where each element lies is said by `at`, and
+/// `pads`, the loops' bounds, by dims of [N or O, C, D, H, W].
+struct loops {
+    int64_t groups;
+    std::array<int64_t, 5> src, weights, dst; ///< dims; weights[0] is all O
+    std::array<int64_t, 3> strides, dilations, pads;
+
+    template <typename Visit>
+    void run(const Visit &visit) const {
+        const int64_t outputs = weights[0] / groups;
+        for_each(dst, [&](const std::array<int64_t, 5> &y) {
+            for_each(std::array {weights[1], weights[2], weights[3],
+                             weights[4]},
+                    [&](const std::array<int64_t, 4> &k) {
+                        std::array<int64_t, 5> x {
+                                y[0], y[1] / outputs * weights[1] + k[0]};
+                        for (size_t a = 0; a < 3; ++a) {
+                            x[2 + a] = y[2 + a] * strides[a] - pads[a]
+                                    + k[1 + a] * dilations[a];
+                            if (x[2 + a] < 0 || x[2 + a] >= src[2 + a]) return;
+                        }
+                        visit(x,
+                                std::array<int64_t, 5> {
+                                        y[1], k[0], k[1], k[2], k[3]},
+                                y);
+                    });
+        });
+    }
+};
+
+void accumulate(convolution_direction direction, double &x, double &w,
+        double &y) {
+    switch (direction) {
+        case convolution_direction::forward: y += x * w; break;
+        case convolution_direction::backward_data: x += y * w; break;
+        case convolution_direction::backward_weights: w += x * y; break;
+    }
+}
+
+template <size_t Rank>
+size_t extent(const std::array<int64_t, Rank> &dims,
+        const std::array<int64_t, Rank> &strides) {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < Rank; ++axis)
+        last += (dims[axis] - 1) * strides[axis];
+    return static_cast<size_t>(last + 1);
+}
+
+/// Of the three tensors, in the order of the problem's arguments.
+void zero_elements(
+        const convolution_problem &p, size_t tensor, memory &values) {
+    if (tensor == 1) {
+        for_each(p.weights.dims, [&](const auto &i) {
+            values[static_cast<size_t>(dot(i, p.weights.strides))] = 0.0;
+        });
+        return;
+    }
+    const auto &view = tensor == 0 ? p.src : p.dst;
+    for_each(view.dims, [&](const auto &i) {
+        values[static_cast<size_t>(dot(i, view.strides))] = 0.0;
+    });
+}
+
+/// What the problem's own formula gives, in the caller's memory.
+void by_formula(const convolution_problem &p, size_t output,
+        std::array<memory, 3> &data) {
+    zero_elements(p, output, data[output]);
+    loops all {p.weights.dims[0], p.src.dims, {}, p.dst.dims, p.strides,
+            p.dilations, p.pads_begin};
+    all.weights = {p.weights.dims[0] * p.weights.dims[1], p.weights.dims[2],
+            p.weights.dims[3], p.weights.dims[4], p.weights.dims[5]};
+    all.run([&](const auto &x, const auto &w, const auto &y) {
+        const std::array<int64_t, 6> grouped {w[0] / p.weights.dims[1],
+                w[0] % p.weights.dims[1], w[1], w[2], w[3], w[4]};
+        accumulate(p.direction,
+                data[0][static_cast<size_t>(dot(x, p.src.strides))],
+                data[1][static_cast<size_t>(dot(grouped, p.weights.strides))],
+                data[2][static_cast<size_t>(dot(y, p.dst.strides))]);
+    });
+}
+
+/// Dims or strides with a depth, as cuDNN was told of them.
+std::array<int64_t, 5> deep(const std::array<int64_t, 5> &list, int rank,
+        int64_t depth) {
+    if (rank == 5) return list;
+    return {list[0], list[1], depth, list[2], list[3]};
+}
+
+std::array<int64_t, 3> deep(
+        const std::array<int64_t, 3> &list, int space, int64_t depth) {
+    if (space == 3) return list;
+    return {depth, list[0], list[1]};
+}
+
+/// What execute does with an arrangement, with loops in cuDNN's place. Both
+/// sides of src are checked to be padded enough.
+void by_arrangement(const convolution_problem &p, const cudnn_arrangement &a,
+        std::array<memory, 3> &data) {
+    const size_t output = a.output();
+    std::array<memory, 3> staged;
+    std::array<double *, 3> seen {};
+    for (size_t i = 0; i < 3; ++i) {
+        const cudnn_operand &operand = a.operands[i];
+        seen[i] = data[i].data();
+        if (!operand.staged) continue;
+        EXPECT_EQ(operand.offset % 256, 0U);
+        const auto size = static_cast<int64_t>(
+                gradnn::detail::size_of(operand.seen.type));
+        EXPECT_EQ(operand.bytes,
+                static_cast<size_t>(operand.seen.extent() * size));
+        const bool fill = i != output && operand.zero_first;
+        staged[i].assign(static_cast<size_t>(operand.seen.extent()),
+                fill ? 0.0 : std::nan(""));
+        seen[i] = staged[i].data();
+        if (i != output)
+            copy(operand.copy,
+                    data[i].data()
+                            + operand.callers_start
+                                    / gradnn::detail::size_of(
+                                            operand.copy.src_type),
+                    staged[i].data() + operand.staged_start / size);
+    }
+    const auto dims_of = [&](size_t i) {
+        return deep(a.operands[i].seen.dims, a.operands[i].seen.rank, 1);
+    };
+    const auto strides_of = [&](size_t i) {
+        return deep(a.operands[i].seen.strides, a.operands[i].seen.rank, 0);
+    };
+    const loops all {p.weights.dims[0], dims_of(0), dims_of(1), dims_of(2),
+            deep(a.strides, a.space, 1), deep(a.dilations, a.space, 1),
+            deep(a.pads_begin, a.space, 0)};
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const auto end = deep(a.pads_end, a.space, 0)[axis];
+        EXPECT_GE(all.pads[axis], 0);
+        EXPECT_GE(end, 0);
+        const int64_t window
+                = (all.weights[2 + axis] - 1) * all.dilations[axis] + 1;
+        EXPECT_EQ((all.src[2 + axis] + all.pads[axis] + end - window)
+                                / all.strides[axis]
+                        + 1,
+                all.dst[2 + axis]);
+    }
+    // As with beta = 0: every element is written.
+    for_each(dims_of(output), [&](const auto &index) {
+        seen[output][dot(index, strides_of(output))] = 0.0;
+    });
+    all.run([&](const auto &x, const auto &w, const auto &y) {
+        accumulate(p.direction, seen[0][dot(x, strides_of(0))],
+                seen[1][dot(w, strides_of(1))], seen[2][dot(y, strides_of(2))]);
+    });
+    const cudnn_operand &result = a.operands[output];
+    if (!result.staged) return;
+    const double zero = 0.0;
+    if (result.zero_first) copy(result.fill, &zero, data[output].data());
+    copy(result.copy,
+            staged[output].data()
+                    + result.staged_start
+                            / gradnn::detail::size_of(result.copy.src_type),
+            data[output].data()
+                    + result.callers_start
+                            / gradnn::detail::size_of(result.copy.dst_type));
+}
+
+enum class order { ncx, nxc, sliced };
+
+template <size_t Rank>
+std::array<int64_t, Rank> strides_in(const std::array<int64_t, Rank> &dims,
+        std::vector<size_t> outer_to_inner, int64_t gap) {
+    std::array<int64_t, Rank> strides {};
+    int64_t next = 1;
+    for (size_t i = outer_to_inner.size(); i-- > 0;) {
+        strides[outer_to_inner[i]] = next;
+        next *= dims[outer_to_inner[i]] + gap;
+    }
+    return strides;
+}
+
+std::array<int64_t, 5> data_strides(
+        const std::array<int64_t, 5> &dims, order o) {
+    if (o == order::nxc) return strides_in(dims, {0, 2, 3, 4, 1}, 0);
+    return strides_in(dims, {0, 1, 2, 3, 4}, o == order::sliced ? 1 : 0);
+}
+
+std::array<int64_t, 6> weights_strides(
+        const std::array<int64_t, 6> &dims, int how) {
+    if (how == 0) return strides_in(dims, {0, 1, 2, 3, 4, 5}, 0); // OIX
+    if (how == 1) return strides_in(dims, {0, 1, 3, 4, 5, 2}, 0); // OXI
+    return strides_in(dims, {3, 4, 5, 2, 0, 1}, 0); // XIO
+}
+
+convolution_problem random_problem(random_source &random) {
+    convolution_problem p;
+    const int64_t n = random.integer(1, 2);
+    const int64_t groups = random.integer(1, 3);
+    const int64_t o = random.integer(1, 3);
+    const int64_t i = random.integer(1, 3);
+    p.src.dims = {n, groups * i, 1, 1, 1};
+    p.dst.dims = {n, groups * o, 1, 1, 1};
+    p.weights.dims = {groups, o, i, 1, 1, 1};
+    const auto rank = static_cast<size_t>(random.integer(1, 3));
+    for (size_t axis = 3 - rank; axis < 3; ++axis) {
+        p.strides[axis] = random.integer(1, 3);
+        p.dilations[axis] = random.integer(1, 2);
+        p.pads_begin[axis] = random.integer(-1, 2);
+        p.src.dims[2 + axis] = random.integer(1, 6);
+        p.dst.dims[2 + axis] = random.integer(1, 5);
+        p.weights.dims[3 + axis] = random.integer(1, 3);
+    }
+    const std::vector<data_type> types {
+            data_type::f32, data_type::f64, data_type::bf16};
+    const data_type type = random.pick(types);
+    p.src.type = p.dst.type = p.weights.type = type;
+    const std::vector<convolution_direction> directions {
+            convolution_direction::forward,
+            convolution_direction::backward_data,
+            convolution_direction::backward_weights};
+    p.direction = random.pick(directions);
+    if (type == data_type::bf16
+            && p.direction == convolution_direction::backward_weights
+            && random.integer(0, 1) == 1)
+        p.weights.type = data_type::f32;
+    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
+    p.src.strides = data_strides(p.src.dims, random.pick(orders));
+    p.dst.strides = data_strides(p.dst.dims, random.pick(orders));
+    p.weights.strides = weights_strides(
+            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    return p;
+}
+
+std::array<memory, 3> random_data(
+        const convolution_problem &p, size_t output, random_source &random) {
+    std::array<memory, 3> data {
+            memory(extent(p.src.dims, p.src.strides)),
+            memory(extent(p.weights.dims, p.weights.strides)),
+            memory(extent(p.dst.dims, p.dst.strides))};
+    for (size_t i = 0; i < 3; ++i)
+        for (double &value : data[i])
+            value = i == output ? 7.0 : random.value();
+    return data;
+}
+
+TEST(CudnnArrangement, EveryWayComputesTheProblem) {
+    const uint64_t seed = gradnn::test::test_seed(20261121);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 3000; ++round) {
+        const convolution_problem p = random_problem(random);
+        const auto arrangements = gradnn::gpu::cudnn_arrangements(p);
+        if (arrangements.empty()) continue; // src and its windows never meet
+        const size_t output = arrangements.front().output();
+        const auto start = random_data(p, output, random);
+        auto expected = start;
+        by_formula(p, output, expected);
+        for (const cudnn_arrangement &a : arrangements) {
+            auto found = start;
+            by_arrangement(p, a, found);
+            ASSERT_EQ(found[output].size(), expected[output].size());
+            for (size_t i = 0; i < found[output].size(); ++i)
+                ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
+                        << "round " << round << ", element " << i << ", "
+                        << a.copies();
+            ++tried;
+        }
+    }
+    EXPECT_GT(tried, 5000U);
+}
+
+convolution_problem plain_problem(data_type type, order o, int weights) {
+    convolution_problem p;
+    p.direction = convolution_direction::backward_data;
+    p.src = {type, {2, 8, 1, 12, 10}, {}};
+    p.dst = {type, {2, 16, 1, 12, 10}, {}};
+    p.weights = {type, {1, 16, 8, 1, 3, 3}, {}};
+    p.pads_begin = {0, 1, 1};
+    p.src.strides = data_strides(p.src.dims, o);
+    p.dst.strides = data_strides(p.dst.dims, o);
+    p.weights.strides = weights_strides(p.weights.dims, weights);
+    return p;
+}
+
+TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
+    for (const auto &[o, weights] :
+            {std::pair(order::ncx, 0), std::pair(order::nxc, 1)}) {
+        const auto ways = gradnn::gpu::cudnn_arrangements(
+                plain_problem(data_type::f16, o, weights));
+        ASSERT_FALSE(ways.empty());
+        EXPECT_EQ(ways.front().staged_bytes, 0U);
+        EXPECT_EQ(ways.front().copies(), "");
+        EXPECT_EQ(ways.front().space, 2);
+        EXPECT_EQ(ways.front().pads_begin[0], 1);
+        EXPECT_EQ(ways.front().pads_end[0], 1);
+    }
+}
+
+TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
+    const auto ways = gradnn::gpu::cudnn_arrangements(
+            plain_problem(data_type::f32, order::nxc, 2));
+    ASSERT_FALSE(ways.empty());
+    EXPECT_EQ(ways.front().copies(), "weights copied");
+}
+
+TEST(CudnnArrangement, WidensSixteenBitsLast) {
+    const auto ways = gradnn::gpu::cudnn_arrangements(
+            plain_problem(data_type::bf16, order::nxc, 1));
+    ASSERT_GT(ways.size(), 1U);
+    EXPECT_FALSE(ways.front().widened);
+    EXPECT_TRUE(ways.back().widened);
+    EXPECT_EQ(ways.back().copies(), "src, weights, dst copied as f32");
+}
+
+TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 24;
+    p.src.strides = data_strides(p.src.dims, order::nxc);
+    p.dst.strides = data_strides(p.dst.dims, order::nxc);
+    EXPECT_TRUE(gradnn::gpu::cudnn_arrangements(p).empty());
+}
+
+} // namespace

@@ -1,0 +1,253 @@
+// Tensors of more than 2^31 elements on the GPU.
+//
+// Their values repeat, so that what comes out is known from a small part of
+// it: an index that lost its upper bits would read or write another place.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "support/gpu.hpp"
+#include "support/op_builders.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+/// Device memory that holds a pattern again and again.
+class patterned_memory {
+public:
+    patterned_memory(size_t size, const bytes &pattern)
+        : size_(size), memory_(shared_engine(engine::kind::gpu), size) {
+        auto *const begin = static_cast<std::byte *>(memory_.data());
+        size_t done = std::min(size, pattern.size());
+        require(cudaMemcpy(
+                begin, pattern.data(), done, cudaMemcpyHostToDevice));
+        // Doubled: every copy is a multiple of the pattern long.
+        while (done < size) {
+            const size_t more = std::min(done, size - done);
+            require(cudaMemcpy(
+                    begin + done, begin, more, cudaMemcpyDeviceToDevice));
+            done += more;
+        }
+        // Copies within the device are in no order with gradnn's streams.
+        require(cudaDeviceSynchronize());
+    }
+
+    void *data() const { return memory_.data(); }
+
+    /// The first element of the memory that does not repeat the pattern, or -1.
+    int64_t first_difference(const bytes &pattern) const {
+        constexpr size_t most = size_t {1} << 28;
+        const size_t repeats = std::max<size_t>(1, most / pattern.size());
+        bytes wanted;
+        for (size_t i = 0; i < repeats; ++i)
+            wanted.insert(wanted.end(), pattern.begin(), pattern.end());
+        bytes found(wanted.size());
+        for (size_t at = 0; at < size_; at += found.size()) {
+            const size_t part = std::min(found.size(), size_ - at);
+            require(cudaMemcpy(found.data(),
+                    static_cast<const std::byte *>(memory_.data()) + at, part,
+                    cudaMemcpyDeviceToHost));
+            if (std::memcmp(found.data(), wanted.data(), part) == 0) continue;
+            for (size_t i = 0; i < part; ++i)
+                if (found[i] != wanted[i]) return static_cast<int64_t>(at + i);
+        }
+        return -1;
+    }
+
+private:
+    size_t size_;
+    device_memory memory_;
+};
+
+class gpu_large : public gpu_fixture {
+protected:
+    void SetUp() override {
+        gpu_fixture::SetUp();
+        if (IsSkipped()) return;
+        constexpr size_t wanted = size_t {24} << 30;
+        size_t available = 0;
+        size_t all = 0;
+        require(cudaMemGetInfo(&available, &all));
+        if (available < wanted)
+            GTEST_SKIP() << "wants 24 GiB of device memory; " << available
+                         << " bytes are free";
+    }
+
+    static engine gpu() { return shared_engine(engine::kind::gpu); }
+
+    /// Runs an op on inputs in device memory. The output begins as NaNs.
+    static void run(const op &the_op, const std::vector<void *> &inputs,
+            void *output) {
+        const compiled_partition compiled = compile(the_op, gpu());
+        std::vector<tensor> given;
+        for (size_t i = 0; i < inputs.size(); ++i)
+            given.emplace_back(the_op.get_inputs()[i], gpu(), inputs[i]);
+        const logical_tensor out = compiled.query_logical_tensor(
+                the_op.get_outputs()[0].get_id());
+        stream s(gpu());
+        compiled.execute(s, given, {tensor(out, gpu(), output)});
+        s.wait();
+    }
+
+    /// The bits of random values of a type, as a small op sees them.
+    static bytes random_bits(data_type type, size_t count, uint64_t seed) {
+        const logical_tensor lt(0, type, sizes {static_cast<int64_t>(count)},
+                layout_type::strided);
+        test_tensor values(lt, shared_engine(engine::kind::cpu),
+                test_tensor::role::input, 0, true);
+        values.store(random_source(seed).values(count));
+        return values.element_bytes();
+    }
+
+    static const bytes &nan_bits() {
+        static const bytes nans(size_t {1} << 20, std::byte {0xff});
+        return nans;
+    }
+};
+
+/// InterpolateBackward of `copies` images one after the other must be what it
+/// is of one.
+void check_many_images(const layout &l, const std::string &mode, int64_t copies,
+        const sizes &src, const sizes &dst) {
+    const engine e = shared_engine(engine::kind::gpu);
+    const auto op_of = [&](int64_t n) {
+        return interpolation_op({"large", n, 1, src, dst},
+                {mode, "half_pixel"}, l, data_type::f16);
+    };
+    op_run one(op_of(1), e, random_inputs(op_of(1), 21));
+    one.execute();
+    const bytes image = one.output_bytes(0);
+    const bytes diff_dst = one.input_tensor(1).element_bytes();
+    const auto count = static_cast<size_t>(copies);
+    const patterned_memory in(diff_dst.size() * count, diff_dst);
+    const patterned_memory out(
+            image.size() * count, bytes(size_t {1} << 20, std::byte {0xff}));
+    const op all = op_of(copies);
+    const compiled_partition compiled = compile(all, e);
+    stream s(e);
+    compiled.execute(s,
+            {tensor(all.get_inputs()[0], e, nullptr),
+                    tensor(all.get_inputs()[1], e, in.data())},
+            {tensor(compiled.query_logical_tensor(
+                            all.get_outputs()[0].get_id()),
+                    e, out.data())});
+    s.wait();
+    EXPECT_EQ(out.first_difference(image), -1);
+}
+
+TEST_F(gpu_large, interpolation_of_many_images) {
+    for (const layout &l : {layouts()[0], layouts()[1]})
+        for (const char *mode : {"linear", "nearest"}) {
+            SCOPED_TRACE(l.name + " " + mode);
+            // 2^31 + 2^20 elements in, a quarter of them out.
+            check_many_images(l, mode, 2049, {512, 512}, {1024, 1024});
+        }
+}
+
+// One image alone has more than 2^31 elements; all of its rows are equal.
+TEST_F(gpu_large, interpolation_of_one_image) {
+    constexpr int64_t rows = 66000;
+    constexpr int64_t columns = 33000;
+    const bytes row = random_bits(data_type::f16, columns, 22);
+    for (const layout &l : {layouts()[0], layouts()[1]}) {
+        SCOPED_TRACE(l.name);
+        const op small = interpolation_op(
+                {"rows", 1, 1, {1, columns / 2}, {2, columns}},
+                {"nearest", "half_pixel"}, l, data_type::f16);
+        const patterned_memory two_rows(2 * row.size(), row);
+        const patterned_memory expected(row.size() / 2, nan_bits());
+        run(small, {nullptr, two_rows.data()}, expected.data());
+        bytes wanted(row.size() / 2);
+        require(cudaMemcpy(wanted.data(), expected.data(), wanted.size(),
+                cudaMemcpyDeviceToHost));
+
+        const patterned_memory in(static_cast<size_t>(rows) * row.size(), row);
+        const patterned_memory out(
+                static_cast<size_t>(rows / 2) * wanted.size(), nan_bits());
+        run(interpolation_op(
+                    {"large", 1, 1, {rows / 2, columns / 2}, {rows, columns}},
+                    {"nearest", "half_pixel"}, l, data_type::f16),
+                {nullptr, in.data()}, out.data());
+        EXPECT_EQ(out.first_difference(wanted), -1);
+    }
+}
+
+TEST_F(gpu_large, elementwise) {
+    const plane_case large {"large", {2, 16, 8192, 8200}};
+    const size_t count = 2UL * 16 * 8192 * 8200;
+    const bytes a = random_bits(data_type::bf16, 8200, 23);
+    const bytes b = random_bits(data_type::bf16, 8200, 24);
+    for (const op::kind kind : {op::kind::ReLUBackward, op::kind::Add}) {
+        SCOPED_TRACE(to_string(kind));
+        const op small = plane_op(kind, {"row", {1, 1, 1, 8200}}, layouts()[0],
+                data_type::bf16);
+        const patterned_memory few_a(a.size(), a);
+        const patterned_memory few_b(b.size(), b);
+        const patterned_memory few(a.size(), nan_bits());
+        run(small, {few_a.data(), few_b.data()}, few.data());
+        bytes wanted(a.size());
+        require(cudaMemcpy(wanted.data(), few.data(), wanted.size(),
+                cudaMemcpyDeviceToHost));
+
+        const patterned_memory all_a(count * 2, a);
+        const patterned_memory all_b(count * 2, b);
+        const patterned_memory all(count * 2, nan_bits());
+        run(plane_op(kind, large, layouts()[0], data_type::bf16),
+                {all_a.data(), all_b.data()}, all.data());
+        EXPECT_EQ(all.first_difference(wanted), -1);
+    }
+}
+
+// Sums of ones are exact; 2^19 of them in each of 4100 channels.
+TEST_F(gpu_large, bias) {
+    const plane_case large {"large", {2, 4100, 512, 512}};
+    const size_t count = 2UL * 4100 * 512 * 512;
+    const bytes one {std::byte {0x80}, std::byte {0x3f}}; // bf16, little-endian
+    for (const layout &l : {layouts()[0], layouts()[1]}) {
+        SCOPED_TRACE(l.name);
+        const patterned_memory in(count * 2, one);
+        const patterned_memory out(4100 * sizeof(float), nan_bits());
+        run(plane_op(op::kind::BiasAddBackward, large, l, data_type::bf16,
+                    true),
+                {in.data()}, out.data());
+        std::vector<float> sums(4100);
+        require(cudaMemcpy(sums.data(), out.data(), sums.size() * sizeof(float),
+                cudaMemcpyDeviceToHost));
+        for (const float sum : sums)
+            ASSERT_EQ(sum, 0x1p19F);
+    }
+}
+
+// diff_src of a 1x1 convolution with weight 2 is twice diff_dst. cuDNN is not
+// given tensors of this size.
+TEST_F(gpu_large, convolution) {
+    constexpr int64_t images = 2049;
+    const convolution_case one {"one", 1, 1, 1, 1, {1024, 1024}, {1, 1}, {1, 1},
+            {1, 1}, {0, 0}, {0, 0}};
+    convolution_case many = one;
+    many.n = images;
+    const bytes two {std::byte {0}, std::byte {0x40}}; // bf16 2.0
+    const bytes row = random_bits(data_type::bf16, 1024, 25);
+    const patterned_memory weights(2, two);
+    const auto size = static_cast<size_t>(1024 * 1024 * 2);
+    const patterned_memory few_in(size, row);
+    const patterned_memory few(size, nan_bits());
+    run(convolution_op(op::kind::ConvolutionBackwardData, one, layouts()[0],
+                data_type::bf16),
+            {few_in.data(), weights.data()}, few.data());
+    bytes wanted(size);
+    require(cudaMemcpy(
+            wanted.data(), few.data(), size, cudaMemcpyDeviceToHost));
+    const patterned_memory in(size * images, row);
+    const patterned_memory out(size * images, nan_bits());
+    run(convolution_op(op::kind::ConvolutionBackwardData, many, layouts()[0],
+                data_type::bf16),
+            {in.data(), weights.data()}, out.data());
+    EXPECT_EQ(out.first_difference(wanted), -1);
+}
+
+} // namespace
+} // namespace gradnn::test

@@ -1,0 +1,268 @@
+// InterpolateBackward: values that a comparison with random data does not
+// reach. Coordinates on ties, given scales, Inf and NaN, inputs no one reads.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "support/op_builders.hpp"
+#include "support/param_names.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+using param = std::tuple<engine::kind, std::string>;
+
+std::vector<param> kernels() {
+    std::vector<param> all;
+    for (const engine::kind kind : engine_kinds())
+        for (const std::string &kernel : kernel_names(kind, "interpolation"))
+            all.emplace_back(kind, kernel);
+    return all;
+}
+
+class interpolation_values : public testing::TestWithParam<param> {
+protected:
+    engine the_engine() const { return shared_engine(std::get<0>(GetParam())); }
+    std::string kernel() const { return std::get<1>(GetParam()); }
+
+    std::vector<double> run(
+            const op &the_op, const std::vector<double> &diff_dst) const {
+        const forced_kernel forced(kernel());
+        values_list inputs = random_inputs(the_op, 1);
+        inputs[1] = diff_dst;
+        op_run r(the_op, the_engine(), inputs);
+        r.execute();
+        EXPECT_EQ(r.output_tensor(0).outside_damage(), "");
+        return r.output(0);
+    }
+};
+
+op line(int64_t src, int64_t dst, const interpolation_choice &choice,
+        data_type type = data_type::f32) {
+    return interpolation_op({"line", 1, 1, {src}, {dst}}, choice, layouts()[0],
+            type);
+}
+
+// 2 -> 41 nearest half_pixel: output 20 lies at exactly 0.5 + 0.5, which is
+// element 1; a float coordinate puts it at 0.
+TEST_P(interpolation_values, nearest_tie_of_two_to_fortyone) {
+    for (const data_type type : float_types()) {
+        const auto out = run(line(2, 41, {"nearest", "half_pixel"}, type),
+                std::vector<double>(41, 1.0));
+        EXPECT_EQ(out, (std::vector<double> {20, 21})) << to_string(type);
+    }
+}
+
+// align_corners 2 -> 10: every output touches both elements but the ends.
+TEST_P(interpolation_values, align_corners_two_to_ten) {
+    const auto out = run(line(2, 10, {"linear", "align_corners"}),
+            std::vector<double>(10, 9.0));
+    ASSERT_EQ(out.size(), 2U);
+    EXPECT_NEAR(out[0], 45, 1e-5);
+    EXPECT_NEAR(out[1], 45, 1e-5);
+}
+
+// A gradient on one output comes back on its two taps, in closed form.
+TEST_P(interpolation_values, taps_of_single_outputs) {
+    constexpr int64_t src = 5;
+    constexpr int64_t dst = 7;
+    for (int64_t o = 0; o < dst; ++o) {
+        std::vector<double> diff_dst(dst, 0.0);
+        diff_dst[static_cast<size_t>(o)] = 1.0;
+        const auto out = run(line(src, dst, {"linear", "asymmetric"},
+                                     data_type::f64),
+                diff_dst);
+        // x = o * 5 / 7
+        const int64_t low = o * src / dst;
+        const double rest = static_cast<double>(o * src % dst) / dst;
+        std::vector<double> expected(src, 0.0);
+        expected[static_cast<size_t>(low)] += 1 - rest;
+        expected[static_cast<size_t>(std::min(low + 1, src - 1))] += rest;
+        for (size_t i = 0; i < out.size(); ++i)
+            EXPECT_NEAR(out[i], expected[i], 1e-15) << "output " << o;
+    }
+}
+
+struct coordinates_case {
+    const char *mode;
+    const char *coordinates;
+};
+constexpr coordinates_case all_coordinates[] = {
+        {"nearest", "half_pixel"},
+        {"nearest", "align_corners"},
+        {"nearest", "asymmetric"},
+        {"linear", "half_pixel"},
+        {"linear", "align_corners"},
+        {"linear", "asymmetric"},
+};
+
+// An Inf or NaN reaches the elements that its taps name and no others.
+TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
+    const interpolation_case shapes[] = {
+            {"up", 1, 3, {4, 5}, {8, 10}},
+            {"ragged", 1, 2, {6, 7}, {13, 5}},
+            {"identity", 1, 2, {5, 6}, {5, 6}},
+            {"align", 1, 2, {3, 4}, {5, 7}},
+            {"down", 1, 2, {9, 8}, {3, 4}},
+            {"wide", 1, 9, {6, 40}, {12, 80}},
+            {"deep", 1, 2, {3, 2, 3}, {6, 5, 3}},
+    };
+    random_source numbers(42);
+    for (const interpolation_case &shape : shapes)
+        for (const auto &[mode, coordinates] : all_coordinates)
+            for (size_t which = 0; which < 2; ++which)
+                for (const data_type type : float_types()) {
+                    const layout &l = layouts()[which];
+                    SCOPED_TRACE(shape.name + " " + mode + " " + coordinates
+                            + " " + l.name + " " + to_string(type));
+                    const op the_op = interpolation_op(
+                            shape, {mode, coordinates}, l, type);
+                    values_list inputs = random_inputs(the_op, 3);
+                    for (const double special : {infinity, -infinity, nan})
+                        for (int i = 0; i < 2; ++i)
+                            inputs[1][static_cast<size_t>(numbers.integer(0,
+                                    static_cast<int64_t>(inputs[1].size())
+                                            - 1))] = special;
+                    const forced_kernel forced(kernel());
+                    op_run r(the_op, the_engine(), inputs);
+                    r.execute();
+                    const auto out = r.output(0);
+                    const auto expected = r.reference()[0].values;
+                    ASSERT_EQ(out.size(), expected.size());
+                    for (size_t e = 0; e < out.size(); ++e) {
+                        ASSERT_EQ(std::isnan(out[e]), std::isnan(expected[e]))
+                                << "element " << e;
+                        ASSERT_EQ(std::isinf(out[e]), std::isinf(expected[e]))
+                                << "element " << e;
+                        if (std::isinf(out[e])) {
+                            ASSERT_EQ(out[e], expected[e]) << "element " << e;
+                        }
+                    }
+                }
+}
+
+// scale_rule given: coordinates come from scales and not from dst / src.
+TEST_P(interpolation_values, given_scales) {
+    struct scaled {
+        std::vector<int64_t> src;
+        std::vector<int64_t> dst;
+        std::vector<float> scales;
+    };
+    const scaled all[] = {
+            {{4, 4}, {6, 6}, {1.7F, 1.7F}},
+            {{5}, {8}, {1.65F}},
+            {{5}, {4}, {0.85F}},
+            {{3, 3, 4}, {4, 5, 9}, {1.5F, 1.9F, 2.3F}},
+            {{7, 9}, {3, 5}, {0.45F, 0.6F}},
+            {{10}, {3}, {0.3F}},
+            // nearest instead of floor: 5 * 1.55 = 7.75
+            {{5}, {8}, {1.55F}},
+            // 10 * 0.1F is above 1, floored and rounded alike
+            {{10}, {1}, {0.1F}},
+            {{1}, {7}, {7.3F}},
+            {{64}, {100}, {1.5703125F}},
+    };
+    for (const scaled &s : all)
+        for (const auto &[mode, coordinates] : all_coordinates)
+            for (const char *rule : {"given", "shape_ratio"})
+                for (const data_type type : float_types()) {
+                    SCOPED_TRACE(std::string(mode) + " " + coordinates + " "
+                            + rule + " " + to_string(type) + " scale "
+                            + std::to_string(s.scales[0]));
+                    op the_op = interpolation_op({"scaled", 2, 3, s.src, s.dst},
+                            {mode, coordinates, size_source::scales_attribute},
+                            layouts()[0], type);
+                    the_op.set_attr(op::attr::scales, s.scales);
+                    the_op.set_attr<std::string>(op::attr::scale_rule, rule);
+                    run_forced(the_op, the_engine(), kernel(), 5);
+                }
+}
+
+// 4 -> 6 by 1.7 half_pixel: output 5 lies at 5.5 / 1.7 - 0.5 = 2.735, by the
+// shapes at 5.5 / 1.5 - 0.5 = 3.17.
+TEST_P(interpolation_values, the_scale_rule_decides) {
+    std::vector<double> diff_dst(6, 0.0);
+    diff_dst[5] = 1;
+    for (const bool given : {true, false}) {
+        op the_op = line(4, 6,
+                {"linear", "half_pixel", size_source::scales_attribute},
+                data_type::f64);
+        the_op.set_attr(op::attr::scales, std::vector<float> {1.7F});
+        if (given) the_op.set_attr<std::string>(op::attr::scale_rule, "given");
+        const auto out = run(the_op, diff_dst);
+        const double x = 5.5 / static_cast<double>(1.7F) - 0.5;
+        EXPECT_NEAR(out[2], given ? 3 - x : 0, 1e-14);
+        EXPECT_NEAR(out[3], given ? x - 2 : 1, 1e-14);
+    }
+}
+
+// sizes given: scales is ignored, whatever the rule says.
+TEST_P(interpolation_values, sizes_make_scales_void) {
+    for (const bool as_input : {false, true})
+        for (const char *rule : {"given", "shape_ratio"}) {
+            SCOPED_TRACE(std::string(rule)
+                    + (as_input ? " input" : " attribute"));
+            op the_op = line(4, 6,
+                    {"linear", "half_pixel",
+                            as_input ? size_source::sizes_input
+                                     : size_source::sizes_attribute});
+            the_op.set_attr(op::attr::scales, std::vector<float> {1.9F});
+            the_op.set_attr<std::string>(op::attr::scale_rule, rule);
+            EXPECT_TRUE(run_forced(the_op, the_engine(), kernel(), 6)
+                    || !kernel().empty());
+        }
+}
+
+// No formula reads src: its memory may be absent, or anything.
+TEST_P(interpolation_values, src_is_not_read) {
+    const op the_op = interpolation_op(interpolation_named("ragged_2d"), {},
+            layouts()[0], data_type::f32);
+    const forced_kernel forced(kernel());
+    op_run r(the_op, the_engine(), random_inputs(the_op, 8));
+    auto tensors = r.input_tensors();
+    tensors[0].set_data_handle(nullptr);
+    stream s(the_engine());
+    r.compiled().execute(s, tensors, r.output_tensors());
+    s.wait();
+    r.expect_right();
+}
+
+// Subnormal and large values survive; sums beyond the type's range overflow.
+TEST_P(interpolation_values, ends_of_the_range) {
+    for (const data_type type : {data_type::f16, data_type::bf16}) {
+        const double largest = type == data_type::f16 ? 65504.0 : 0x1.fep127;
+        const double smallest = type == data_type::f16 ? 0x1p-24 : 0x1p-133;
+        const auto out = run(line(3, 6, {"nearest", "half_pixel"}, type),
+                {largest, 0, largest, largest, smallest, 0});
+        EXPECT_EQ(out[0], largest);
+        EXPECT_EQ(out[1], infinity);
+        EXPECT_EQ(out[2], smallest);
+    }
+}
+
+// Rounded once, to nearest even: 1 + half an ulp stays 1, 1 + 3 halves goes
+// up to 2 ulp.
+TEST_P(interpolation_values, rounds_to_nearest_even) {
+    for (const data_type type : {data_type::f16, data_type::bf16}) {
+        const double ulp = type == data_type::f16 ? 0x1p-10 : 0x1p-7;
+        const auto out = run(line(3, 6, {"nearest", "half_pixel"}, type),
+                {1, ulp / 2, 1 + ulp, ulp / 2, 1, ulp / 2 + ulp / 64});
+        EXPECT_EQ(out[0], 1);
+        EXPECT_EQ(out[1], 1 + 2 * ulp);
+        EXPECT_EQ(out[2], 1 + ulp);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(kernels, interpolation_values,
+        testing::ValuesIn(kernels()), [](const auto &each) {
+            return identifier(std::string(to_string(std::get<0>(each.param)))
+                    + "_" + std::get<1>(each.param));
+        });
+
+} // namespace
+} // namespace gradnn::test

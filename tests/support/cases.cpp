@@ -1,0 +1,179 @@
+#include "cases.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace gradnn::test {
+
+namespace {
+
+int64_t reach(const convolution_case &c, size_t axis) {
+    return (c.kernel[axis] - 1) * c.dilations[axis] + 1;
+}
+
+int64_t padding(const convolution_case &c, size_t axis) {
+    return c.auto_pad == "none" ? c.pads_begin[axis] + c.pads_end[axis] : 0;
+}
+
+bool same(const convolution_case &c) {
+    return c.auto_pad == "same_upper" || c.auto_pad == "same_lower";
+}
+
+template <typename Case>
+const Case &named(const std::vector<Case> &cases, const std::string &name) {
+    for (const Case &c : cases)
+        if (c.name == name) return c;
+    throw std::out_of_range("no case is named " + name);
+}
+
+} // namespace
+
+sizes convolution_case::small() const {
+    sizes result;
+    for (size_t axis = 0; axis < large.size(); ++axis) {
+        const int64_t room
+                = large[axis] + padding(*this, axis) - reach(*this, axis);
+        result.push_back(same(*this)
+                        ? (large[axis] + strides[axis] - 1) / strides[axis]
+                        : room / strides[axis] + 1);
+    }
+    return result;
+}
+
+sizes convolution_case::output_padding() const {
+    sizes result(large.size(), 0);
+    if (same(*this)) return result;
+    for (size_t axis = 0; axis < large.size(); ++axis)
+        result[axis] = (large[axis] + padding(*this, axis) - reach(*this, axis))
+                % strides[axis];
+    return result;
+}
+
+const std::vector<interpolation_case> &interpolation_cases() {
+    static const std::vector<interpolation_case> cases {
+            {"identity_1d", 2, 3, {7}, {7}},
+            {"up_1d", 2, 3, {5}, {9}},
+            {"down_1d", 1, 2, {9}, {4}},
+            {"two_to_ten_1d", 2, 1, {2}, {10}},
+            {"two_to_fortyone_1d", 1, 3, {2}, {41}},
+            {"one_to_many_1d", 3, 2, {1}, {13}},
+            {"many_to_one_1d", 2, 2, {13}, {1}},
+            {"primes_1d", 1, 5, {31}, {101}},
+            {"long_down_1d", 1, 1, {1021}, {7}},
+            {"wide_1d", 2, 17, {64}, {128}},
+            {"identity_2d", 2, 4, {5, 6}, {5, 6}, true},
+            {"up_2x", 2, 16, {9, 13}, {18, 26}, true},
+            {"up_4x", 1, 3, {7, 8}, {28, 32}},
+            {"up_8x", 1, 2, {5, 4}, {40, 32}},
+            {"up_16x", 1, 1, {4, 5}, {64, 80}},
+            {"down_2x", 2, 8, {16, 18}, {8, 9}},
+            {"down_3x", 1, 3, {15, 14}, {5, 5}},
+            {"ragged_2d", 2, 5, {6, 7}, {13, 5}, true},
+            {"primes_2d", 1, 7, {11, 13}, {29, 17}, true},
+            {"one_row", 2, 3, {1, 9}, {1, 20}},
+            {"one_column", 2, 3, {9, 1}, {20, 1}},
+            {"one_to_many_2d", 2, 3, {1, 1}, {7, 5}},
+            {"many_to_one_2d", 2, 3, {7, 5}, {1, 1}},
+            {"one_axis_collapses", 1, 4, {6, 9}, {1, 18}},
+            {"wide_channels", 1, 67, {3, 4}, {5, 9}, true},
+            {"one_channel", 3, 1, {10, 11}, {15, 16}},
+            {"two_to_fortyone_2d", 1, 2, {2, 2}, {41, 41}},
+            {"deep_up_3d", 1, 3, {3, 4, 5}, {6, 8, 10}, true},
+            {"ragged_3d", 2, 2, {4, 3, 2}, {3, 7, 9}},
+            {"thin_3d", 1, 5, {1, 4, 1}, {3, 5, 1}},
+    };
+    return cases;
+}
+
+const std::vector<convolution_case> &convolution_cases() {
+    using c = convolution_case;
+    static const std::vector<convolution_case> cases {
+            c {"plain_1d", 2, 1, 3, 4, {9}, {3}, {1}, {1}, {0}, {0}, "none",
+                    true},
+            c {"strided_1d", 2, 1, 3, 4, {10}, {3}, {2}, {1}, {1}, {1}},
+            c {"grouped_dilated_1d", 1, 2, 4, 6, {11}, {2}, {1}, {3}, {0}, {2}},
+            c {"point_1d", 3, 1, 5, 7, {1}, {1}, {1}, {1}, {0}, {0}},
+            c {"depthwise_1d", 2, 6, 6, 6, {17}, {5}, {1}, {1}, {2}, {2}},
+            c {"stride_above_kernel_1d", 1, 1, 3, 2, {20}, {2}, {5}, {1}, {0},
+                    {0}},
+            c {"plain_2d", 2, 1, 5, 3, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}, "none", true},
+            c {"sixteen_channels", 2, 1, 16, 32, {8, 9}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}, "none", true},
+            c {"pointwise", 2, 1, 19, 13, {7, 5}, {1, 1}, {1, 1}, {1, 1},
+                    {0, 0}, {0, 0}},
+            c {"pointwise_strided", 2, 1, 4, 4, {6, 7}, {1, 1}, {2, 2}, {1, 1},
+                    {0, 0}, {0, 0}},
+            c {"strided_2d", 1, 1, 4, 8, {9, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1},
+                    {1, 1}},
+            c {"uneven_2d", 1, 4, 4, 8, {9, 8}, {3, 2}, {2, 3}, {2, 1}, {0, 1},
+                    {2, 1}, "none", true},
+            c {"depthwise_2d", 2, 6, 6, 6, {5, 6}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}, "none", true},
+            c {"depthwise_strided", 1, 16, 16, 16, {11, 9}, {3, 3}, {2, 2},
+                    {1, 1}, {1, 1}, {1, 1}},
+            c {"depthwise_multiplied", 1, 3, 3, 6, {7, 7}, {3, 3}, {1, 1},
+                    {1, 1}, {1, 1}, {1, 1}},
+            c {"grouped_2d", 2, 3, 6, 9, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}, "none", true},
+            c {"dilated_2d", 1, 1, 3, 5, {11, 12}, {3, 3}, {1, 1}, {3, 2},
+                    {3, 2}, {3, 2}},
+            c {"asymmetric_pads", 1, 1, 3, 4, {8, 7}, {3, 4}, {1, 1}, {1, 1},
+                    {0, 3}, {2, 0}},
+            c {"negative_pads", 1, 1, 3, 4, {12, 11}, {3, 3}, {1, 1}, {1, 1},
+                    {-2, -1}, {-1, -3}},
+            c {"negative_and_positive_pads", 1, 1, 2, 3, {9, 10}, {3, 3},
+                    {2, 1}, {1, 1}, {-1, 2}, {2, -2}},
+            c {"pads_beyond_kernel", 1, 1, 2, 3, {4, 5}, {2, 2}, {1, 1}, {1, 1},
+                    {3, 4}, {5, 2}},
+            c {"same_upper", 2, 1, 3, 4, {7, 8}, {3, 4}, {2, 3}, {1, 1}, {0, 0},
+                    {0, 0}, "same_upper"},
+            c {"same_lower", 2, 1, 3, 4, {7, 8}, {4, 3}, {1, 2}, {1, 2}, {0, 0},
+                    {0, 0}, "same_lower"},
+            c {"valid", 1, 1, 3, 4, {7, 8}, {3, 4}, {2, 1}, {1, 1}, {5, 5},
+                    {5, 5}, "valid"},
+            c {"stride_above_kernel", 1, 1, 3, 2, {13, 14}, {2, 2}, {3, 4},
+                    {1, 1}, {0, 0}, {0, 0}},
+            c {"kernel_as_large_as_src", 2, 1, 3, 4, {5, 6}, {5, 6}, {1, 1},
+                    {1, 1}, {0, 0}, {0, 0}},
+            c {"even_kernel_upsampler", 1, 1, 4, 4, {10, 12}, {4, 4}, {2, 2},
+                    {1, 1}, {1, 1}, {1, 1}},
+            c {"one_wide", 2, 1, 3, 4, {1, 9}, {1, 3}, {1, 2}, {1, 1}, {0, 1},
+                    {0, 1}},
+            c {"prime_channels", 1, 1, 31, 37, {5, 5}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}},
+            c {"one_channel", 3, 1, 1, 1, {9, 9}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}},
+            c {"plain_3d", 1, 1, 3, 4, {4, 5, 6}, {3, 2, 3}, {1, 1, 1},
+                    {1, 1, 1}, {1, 0, 1}, {1, 1, 1}, "none", true},
+            c {"uneven_3d", 1, 2, 4, 6, {5, 6, 7}, {2, 3, 2}, {1, 2, 2},
+                    {1, 2, 1}, {1, 2, 1}, {0, 1, 1}},
+            c {"depthwise_3d", 1, 4, 4, 4, {4, 5, 4}, {3, 3, 3}, {1, 1, 1},
+                    {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    };
+    return cases;
+}
+
+const std::vector<plane_case> &plane_cases() {
+    static const std::vector<plane_case> cases {
+            {"one", {1, 1, 1}},
+            {"row", {2, 3, 17}},
+            {"tall", {64, 5, 3}},
+            {"image", {2, 7, 9, 11}},
+            {"many_channels", {2, 67, 4, 5}},
+            {"one_channel", {3, 1, 13, 7}},
+            {"large_plane", {1, 2, 127, 129}},
+            {"volume", {2, 3, 4, 5, 6}},
+    };
+    return cases;
+}
+
+const interpolation_case &interpolation_named(const std::string &name) {
+    return named(interpolation_cases(), name);
+}
+
+const convolution_case &convolution_named(const std::string &name) {
+    return named(convolution_cases(), name);
+}
+
+} // namespace gradnn::test

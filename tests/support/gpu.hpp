@@ -1,0 +1,47 @@
+// What the tests of the GPU engine share.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <gradnn/cuda.hpp>
+
+#include "gpu/backend.hpp"
+
+namespace gradnn::test {
+
+/// A test on GPU 0, or skipped, saying why there is none.
+class gpu_fixture : public testing::Test {
+protected:
+    void SetUp() override {
+        if (engine::get_count(engine::kind::gpu) == 0)
+            GTEST_SKIP() << gpu::unavailable_reason();
+    }
+};
+
+inline void require(cudaError_t result) {
+    if (result != cudaSuccess)
+        throw std::runtime_error(cudaGetErrorString(result));
+}
+
+/// A CUDA stream of the caller's.
+class cuda_stream_owner {
+public:
+    cuda_stream_owner() {
+        require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    }
+    cuda_stream_owner(const cuda_stream_owner &) = delete;
+    cuda_stream_owner &operator=(const cuda_stream_owner &) = delete;
+    ~cuda_stream_owner() { cudaStreamDestroy(stream_); }
+
+    cudaStream_t get() const { return stream_; }
+
+private:
+    cudaStream_t stream_ = nullptr;
+};
+
+} // namespace gradnn::test

@@ -1,0 +1,334 @@
+#include "op_runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "random.hpp"
+#include "tensor_data.hpp"
+
+namespace gradnn::test {
+
+namespace {
+
+constexpr const char *kernel_variable = "GRADNN_KERNEL";
+
+} // namespace
+
+forced_kernel::forced_kernel(const std::string &name) {
+    if (const char *const value = std::getenv(kernel_variable)) before_ = value;
+    if (name.empty())
+        unsetenv(kernel_variable);
+    else
+        setenv(kernel_variable, name.c_str(), 1);
+}
+
+forced_kernel::~forced_kernel() {
+    if (before_)
+        setenv(kernel_variable, before_->c_str(), 1);
+    else
+        unsetenv(kernel_variable);
+}
+
+partition partition_of(const op &the_op, engine::kind kind, fpmath_mode mode,
+        bool deterministic) {
+    graph g(kind, mode);
+    g.set_deterministic(deterministic);
+    g.add_op(the_op);
+    g.finalize();
+    return g.get_partitions().at(0);
+}
+
+std::vector<logical_tensor> present(const std::vector<logical_tensor> &ports) {
+    std::vector<logical_tensor> result;
+    for (const logical_tensor &lt : ports)
+        if (!lt.is_absent()) result.push_back(lt);
+    return result;
+}
+
+compiled_partition compile(const op &the_op, const engine &e) {
+    return partition_of(the_op, e.get_kind())
+            .compile(present(the_op.get_inputs()),
+                    present(the_op.get_outputs()), e);
+}
+
+bool is_shape_input(const op &the_op, size_t index) {
+    const bool third = the_op.get_kind() != op::kind::ConvBackward
+            && the_op.get_kind() != op::kind::ConvTransposeBackward;
+    return third && index == 2;
+}
+
+namespace {
+
+/// What a shape input must hold.
+std::vector<double> shape_values(const op &the_op) {
+    std::vector<int64_t> shape;
+    if (the_op.get_kind() == op::kind::InterpolateBackward) {
+        const auto resized = the_op.get_inputs()[1].get_dims();
+        const auto format = the_op.get_attrs().find(op::attr::data_format);
+        const bool channels_second = format != the_op.get_attrs().end()
+                && std::get<std::string>(format->second) == "NCX";
+        const long first = channels_second ? 2 : 1;
+        shape.assign(resized.begin() + first,
+                resized.begin() + first + static_cast<long>(resized.size()) - 2);
+    } else {
+        shape = the_op.get_outputs()[0].get_dims();
+    }
+    return {shape.begin(), shape.end()};
+}
+
+} // namespace
+
+values_list random_inputs(const op &the_op, uint64_t seed) {
+    random_source numbers(seed);
+    values_list result;
+    for (size_t index = 0; index < the_op.get_inputs().size(); ++index) {
+        const logical_tensor &lt = the_op.get_inputs()[index];
+        if (lt.is_absent())
+            result.emplace_back();
+        else if (is_shape_input(the_op, index))
+            result.push_back(shape_values(the_op));
+        else
+            result.push_back(numbers.values(
+                    static_cast<size_t>(detail::element_count(lt))));
+    }
+    return result;
+}
+
+op_run::op_run(const op &the_op, const engine &e, const values_list &inputs,
+        options how)
+    : op_run(the_op, compile(the_op, e), e, inputs, how) {}
+
+op_run::op_run(const op &the_op, const compiled_partition &compiled,
+        const engine &e, const values_list &inputs, options how)
+    : op_(the_op), engine_(e), compiled_(compiled) {
+    prepare(inputs, how);
+}
+
+void op_run::prepare(const values_list &inputs, options how) {
+    // The op with the layouts that the library chose.
+    std::vector<logical_tensor> outputs;
+    for (const logical_tensor &lt : op_.get_outputs())
+        outputs.push_back(lt.is_absent()
+                        ? lt
+                        : compiled_.query_logical_tensor(lt.get_id()));
+    op completed(op_.get_id(), op_.get_kind(), op_.get_inputs(), outputs,
+            op_.get_name());
+    for (const auto &[name, value] : op_.get_attrs())
+        std::visit([&, key = name](
+                           const auto &v) { completed.set_attr(key, v); },
+                value);
+    op_ = completed;
+
+    for (size_t index = 0; index < op_.get_inputs().size(); ++index) {
+        const logical_tensor &lt = op_.get_inputs()[index];
+        if (lt.is_absent()) {
+            inputs_.emplace_back();
+            continue;
+        }
+        inputs_.push_back(std::make_shared<test_tensor>(lt, engine_,
+                test_tensor::role::input, how.offset,
+                is_shape_input(op_, index)));
+        inputs_.back()->store(inputs[index]);
+    }
+    for (const logical_tensor &lt : op_.get_outputs()) {
+        outputs_.emplace_back();
+        if (!lt.is_absent())
+            outputs_.back() = std::make_shared<test_tensor>(
+                    lt, engine_, test_tensor::role::output, how.offset);
+    }
+}
+
+std::vector<tensor> op_run::input_tensors() const {
+    std::vector<tensor> tensors;
+    for (const auto &input : inputs_)
+        if (input) tensors.push_back(input->get());
+    return tensors;
+}
+
+std::vector<tensor> op_run::output_tensors() const {
+    std::vector<tensor> tensors;
+    for (const auto &output : outputs_)
+        if (output) tensors.push_back(output->get());
+    return tensors;
+}
+
+void op_run::execute() {
+    stream s(engine_);
+    execute(s);
+}
+
+void op_run::execute(stream &s) {
+    for (const auto &output : outputs_)
+        if (output) output->poison();
+    compiled_.execute(s, input_tensors(), output_tensors());
+    s.wait();
+}
+
+std::vector<double> op_run::output(size_t index) const {
+    return outputs_[index] ? outputs_[index]->load() : std::vector<double>();
+}
+
+std::vector<std::byte> op_run::output_bytes(size_t index) const {
+    return outputs_[index] ? outputs_[index]->element_bytes()
+                           : std::vector<std::byte>();
+}
+
+std::vector<std::byte> op_run::all_output_bytes() const {
+    std::vector<std::byte> all;
+    for (size_t index = 0; index < outputs_.size(); ++index) {
+        const auto bytes = output_bytes(index);
+        all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+}
+
+std::vector<detail::reference_tensor> op_run::reference() const {
+    std::vector<detail::reference_tensor> values;
+    for (size_t index = 0; index < inputs_.size(); ++index) {
+        if (!inputs_[index])
+            values.emplace_back();
+        else
+            values.push_back({op_.get_inputs()[index].get_dims(),
+                    inputs_[index]->load()});
+    }
+    return detail::reference(op_, values);
+}
+
+void op_run::expect_right() const {
+    const auto expected = reference();
+    std::vector<detail::reference_tensor> magnitudes;
+    if (op_.get_kind() == op::kind::InterpolateBackward) {
+        // All weights are positive: the same op on |diff_dst|.
+        auto absolute = inputs_[1]->load();
+        for (double &value : absolute)
+            value = std::fabs(value);
+        magnitudes = detail::reference(op_,
+                {{op_.get_inputs()[0].get_dims(), {}},
+                        {op_.get_inputs()[1].get_dims(), absolute}});
+    }
+    for (size_t index = 0; index < outputs_.size(); ++index) {
+        if (!outputs_[index]) continue;
+        const auto type = op_.get_outputs()[index].get_data_type();
+        EXPECT_EQ(compare(type, output(index), expected[index].values), "")
+                << "output " << index;
+        if (!magnitudes.empty()) {
+            EXPECT_EQ(compare_elements(type, output(index),
+                              expected[index].values, magnitudes[index].values),
+                    "")
+                    << "output " << index;
+        }
+        EXPECT_EQ(outputs_[index]->outside_damage(), "") << "output " << index;
+    }
+}
+
+std::vector<std::string> kernels_of(const compiled_partition &compiled) {
+    std::vector<std::string> names;
+    for (const step_info &step : compiled.get_info().steps)
+        names.push_back(step.kernel);
+    return names;
+}
+
+bool run_forced(const op &the_op, const engine &e, const std::string &kernel,
+        uint64_t seed) {
+    const forced_kernel forced(kernel);
+    compiled_partition compiled;
+    try {
+        compiled = compile(the_op, e);
+    } catch (const error &refusal) {
+        const std::string message = refusal.what();
+        EXPECT_FALSE(kernel.empty()) << "no kernel takes this: " << message;
+        EXPECT_EQ(refusal.status, status::unimplemented) << message;
+        // Who refuses, and why.
+        const size_t named = message.find(kernel);
+        EXPECT_NE(named, std::string::npos) << message;
+        EXPECT_GT(message.size(), named + kernel.size() + 4) << message;
+        return false;
+    }
+    op_run run(the_op, compiled, e, random_inputs(the_op, seed), {});
+    run.execute();
+    run.expect_right();
+    if (!kernel.empty()) {
+        const std::string problem = kernel.substr(0, kernel.find('.') + 1);
+        bool concerned = false;
+        for (const std::string &ran : kernels_of(compiled)) {
+            if (ran.rfind(problem, 0) != 0) continue;
+            concerned = true;
+            EXPECT_EQ(ran, kernel);
+        }
+        EXPECT_TRUE(concerned || kernels_of(compiled).empty()
+                || problem != "interpolation.")
+                << kernel << " was forced and did not run";
+    }
+    return true;
+}
+
+double tolerance_of(data_type type) {
+    switch (type) {
+        case data_type::f64: return 1e-12;
+        case data_type::f32: return 2e-6;
+        case data_type::f16: return 6e-4;
+        default: return 5e-3;
+    }
+}
+
+std::string compare(data_type type, const std::vector<double> &out,
+        const std::vector<double> &expected) {
+    std::ostringstream report;
+    report.precision(17);
+    if (out.size() != expected.size()) {
+        report << out.size() << " elements instead of " << expected.size();
+        return report.str();
+    }
+    double difference = 0;
+    double norm = 0;
+    size_t worst = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+        if (!std::isfinite(expected[i]) || !std::isfinite(out[i])) {
+            if (std::isnan(expected[i]) ? std::isnan(out[i])
+                                        : out[i] == expected[i])
+                continue;
+            report << "element " << i << " is " << out[i] << ", not "
+                   << expected[i];
+            return report.str();
+        }
+        const double d = out[i] - expected[i];
+        if (std::fabs(d) > std::fabs(out[worst] - expected[worst])) worst = i;
+        difference += d * d;
+        norm += expected[i] * expected[i];
+    }
+    const double relative = norm == 0 ? (difference == 0 ? 0 : INFINITY)
+                                      : std::sqrt(difference / norm);
+    if (relative <= tolerance_of(type)) return {};
+    report << "relative error " << relative << " of " << out.size()
+           << " elements, above " << tolerance_of(type) << " for "
+           << to_string(type) << "; worst is element " << worst << ": "
+           << out[worst] << ", not " << expected[worst];
+    return report.str();
+}
+
+std::string compare_elements(data_type type, const std::vector<double> &out,
+        const std::vector<double> &expected,
+        const std::vector<double> &magnitudes) {
+    if (type != data_type::f16 && type != data_type::bf16) return {};
+    for (size_t i = 0; i < out.size(); ++i) {
+        const double rounded = detail::rounded_to(type, expected[i]);
+        if (std::isnan(rounded) && std::isnan(out[i])) continue;
+        if (detail::ulps_between(type, out[i], rounded) <= 1) continue;
+        // A sum that nearly cancels is no better than its f32 terms.
+        if (std::fabs(out[i] - expected[i]) <= 0x1p-21 * magnitudes[i])
+            continue;
+        std::ostringstream report;
+        report << "element " << i << " is " << out[i] << ", "
+               << detail::ulps_between(type, out[i], rounded)
+               << " ulp from the correctly rounded " << rounded;
+        return report.str();
+    }
+    return {};
+}
+
+} // namespace gradnn::test
