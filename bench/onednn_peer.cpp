@@ -1,5 +1,5 @@
-// gradnn beside oneDNN called directly, in one process and in turns, with the
-// same dense layouts; interpolation also beside the memory limit. Prints
+// gradnn beside oneDNN called directly, in one process and in turns, with data
+// in the same dense layouts; interpolation also beside the memory limit. Prints
 // Markdown tables. Usage: onednn_peer [seconds per case [name part]]
 #include <algorithm>
 #include <chrono>
@@ -279,12 +279,10 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
         grouped[0] /= c.groups;
         grouped.insert(grouped.begin(), c.groups);
     }
-    lt::dims grouped_strides(grouped.size());
-    int64_t stride = 1;
-    for (size_t i = grouped.size(); i-- > 0; stride *= grouped[i])
-        grouped_strides[i] = stride;
-    const dnnl::memory::desc weights_md(
-            grouped, dnnl_type(type), grouped_strides);
+    // oneDNN may lay out the weights as it likes: the strongest peer that takes
+    // the data as it is.
+    const dnnl::memory::desc any_weights(
+            grouped, dnnl_type(type), dnnl::memory::format_tag::any);
     const auto src_md = dnnl_desc(src, false), dst_md = dnnl_desc(dst, false);
     const auto strides = list(c.stride), dilates = list(c.dilation - 1),
                pads = list(c.pad);
@@ -295,31 +293,36 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
                 + (c.kernel - 1) * c.dilation + 1 - c.src[axis] - c.pad);
     const dnnl::convolution_forward::primitive_desc hint(engine,
             dnnl::prop_kind::forward_training,
-            dnnl::algorithm::convolution_direct, src_md, weights_md, dst_md,
+            dnnl::algorithm::convolution_direct, src_md, any_weights, dst_md,
             strides, dilates, pads, far);
+    std::unique_ptr<buffers> their_weights;
     std::unique_ptr<dnnl_run> theirs;
     if (data) {
         const dnnl::convolution_backward_data::primitive_desc descriptor(engine,
-                dnnl::algorithm::convolution_direct, src_md, weights_md,
+                dnnl::algorithm::convolution_direct, src_md, any_weights,
                 dst_md, strides, dilates, pads, far, hint);
+        const auto weights_md = descriptor.weights_desc();
+        their_weights = std::make_unique<buffers>(weights_md.get_size());
         theirs = std::make_unique<dnnl_run>(engine,
                 dnnl::convolution_backward_data(descriptor),
                 std::vector<std::pair<int,
                         std::pair<dnnl::memory::desc, buffers *>>> {
                         {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
-                        {DNNL_ARG_WEIGHTS, {weights_md, &weights_data}},
+                        {DNNL_ARG_WEIGHTS, {weights_md, their_weights.get()}},
                         {DNNL_ARG_DIFF_SRC, {src_md, &src_data}}});
     } else {
         const dnnl::convolution_backward_weights::primitive_desc descriptor(
                 engine, dnnl::algorithm::convolution_direct, src_md,
-                weights_md, dst_md, strides, dilates, pads, far, hint);
+                any_weights, dst_md, strides, dilates, pads, far, hint);
+        const auto weights_md = descriptor.diff_weights_desc();
+        their_weights = std::make_unique<buffers>(weights_md.get_size());
         theirs = std::make_unique<dnnl_run>(engine,
                 dnnl::convolution_backward_weights(descriptor),
                 std::vector<std::pair<int,
                         std::pair<dnnl::memory::desc, buffers *>>> {
                         {DNNL_ARG_SRC, {src_md, &src_data}},
                         {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
-                        {DNNL_ARG_DIFF_WEIGHTS, {weights_md, &weights_data}}});
+                        {DNNL_ARG_DIFF_WEIGHTS, {weights_md, their_weights.get()}}});
     }
     const auto times = medians(seconds,
             {[&](size_t i) { ours(i); }, [&](size_t i) { (*theirs)(i); }});

@@ -277,6 +277,10 @@ struct bad_case {
     std::vector<std::string> wanted;
 };
 
+void PrintTo(const bad_case &shown, std::ostream *out) {
+    *out << shown.name;
+}
+
 std::string nested(const std::string &open, const std::string &close, int levels) {
     std::string text;
     for (int level = 0; level < levels; ++level)
@@ -294,7 +298,7 @@ std::vector<bad_case> bad_cases() {
             {"empty", "", {"bad JSON"}},
             {"not_json", "hello", {"bad JSON"}},
             {"truncated", good.substr(0, good.size() / 2),
-                    {"graph[1]", "bad JSON", "line"}},
+                    {"graph[0].outputs[0]", "bad JSON", "line"}},
             {"trailing", good + "}", {"bad JSON"}},
             {"bad_utf8", changed("up", "\xff\xfe"), {"graph[0].name", "UTF-8"}},
             {"deep_arrays", nested("[", "]", 100),

@@ -44,7 +44,9 @@ constexpr int64_t square = 8;
 
 #if HWY_TARGET != HWY_SCALAR
 
-/// Transposes 8 rows of 8 elements in each part of the registers.
+/// Transposes 8 rows of 8 elements in each part of the registers. (Its loops,
+/// and those around it, are unrolled by pragma so that the rows stay in
+/// registers at every level of optimisation.)
 template <class D>
 HWY_INLINE void transpose_squares(D d, hn::VFromD<D> *row) {
     const hn::Repartition<uint32_t, D> d2;
@@ -52,11 +54,13 @@ HWY_INLINE void transpose_squares(D d, hn::VFromD<D> *row) {
     // Elements of rows r and r + 1 side by side: columns 0 to 3 in pair[r],
     // 4 to 7 in pair[r + 1].
     hn::VFromD<decltype(d2)> pair[square];
+#pragma GCC unroll 8
     for (int64_t r = 0; r < square; r += 2) {
         pair[r] = hn::BitCast(d2, hn::InterleaveLower(d, row[r], row[r + 1]));
         pair[r + 1]
                 = hn::BitCast(d2, hn::InterleaveUpper(d, row[r], row[r + 1]));
     }
+#pragma GCC unroll 8
     for (int64_t half = 0; half < 2; ++half) {
         const auto *p = pair + half;
         const auto a = hn::BitCast(d4, hn::InterleaveLower(d2, p[0], p[2]));
@@ -92,6 +96,7 @@ HWY_INLINE void gather_square(
     const hn::FixedTag<uint16_t, group> d;
     const hn::FixedTag<uint16_t, 8> part;
     hn::VFromD<decltype(d)> row[square];
+#pragma GCC unroll 8
     for (int64_t r = 0; r < square; ++r) {
         const auto low = hn::LoadU(part, plain + r * stride);
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -102,6 +107,7 @@ HWY_INLINE void gather_square(
 #endif
     }
     transpose_squares(d, row);
+#pragma GCC unroll 8
     for (int64_t p = 0; p < square; ++p)
         hn::StoreU(row[p], d, blocked + p * width);
 #endif
@@ -119,9 +125,11 @@ HWY_INLINE void scatter_square(
     const hn::FixedTag<uint16_t, group> d;
     const hn::FixedTag<uint16_t, 8> part;
     hn::VFromD<decltype(d)> row[square];
+#pragma GCC unroll 8
     for (int64_t p = 0; p < square; ++p)
         row[p] = hn::LoadU(d, blocked + p * width);
     transpose_squares(d, row);
+#pragma GCC unroll 8
     for (int64_t r = 0; r < square; ++r) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
         hn::StoreU(hn::UpperHalf(part, row[r]), part,

@@ -107,8 +107,8 @@ int bench(const bench_options &options) {
             for (const graph_step &step : graph.steps) {
                 const auto show = [&](const std::string &what) {
                     line.show(text("gradnn bench: ", graph.file.file,
-                            ": partition ", step.partition.get_id(), " of ",
-                            graph.steps.size(), ", ", what));
+                            ": partition ", &step - graph.steps.data() + 1,
+                            " of ", graph.steps.size(), ", ", what));
                 };
                 report["results"].push_back(result_of(graph, step,
                         time_step(graph, step, options.seconds, show)));

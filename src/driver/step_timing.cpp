@@ -214,7 +214,7 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     }
 
     const double wanted = 1e3 * seconds / std::max(estimate, 1e-3);
-    const auto repeats = static_cast<size_t>(std::clamp(wanted, 5.0, 5000.0));
+    const auto repeats = static_cast<size_t>(std::clamp(wanted, 3.0, 5000.0));
     std::vector<double> times;
     std::vector<double> stream_times;
     const auto start = clock::now();
@@ -224,7 +224,7 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
         times.push_back(execute());
         stream_times.push_back(1e3 * limit.run(turn % copies));
         // Turns that became slower must not hold up for ever.
-        if (turn >= 4 && milliseconds_since(start) > 3e3 * seconds) break;
+        if (turn >= 2 && milliseconds_since(start) > 3e3 * seconds) break;
     }
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
     return {median(times), *least, *most, median(stream_times), times.size()};

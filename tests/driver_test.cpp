@@ -1,0 +1,655 @@
+// The gradnn program from the outside: exit status, what it prints where, the
+// files it leaves, how quickly it refuses bad input.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "npy.hpp"
+#include "tensor_data.hpp"
+
+namespace {
+
+using namespace gradnn;
+namespace fs = std::filesystem;
+using data_type = logical_tensor::data_type;
+using dims = std::vector<int64_t>;
+
+const std::string graphs = EXAMPLES_DIR "/graphs/";
+const std::string captured = DATA_DIR "/segmentation_step/";
+
+struct outcome {
+    int status = -1;
+    std::string out;
+    std::string err;
+    double seconds = 0;
+};
+
+std::string contents(const fs::path &path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+/// A folder of its own for each test, removed with it.
+class driver : public testing::Test {
+protected:
+    driver() {
+        std::string name = "gradnn_driver_";
+        name += testing::UnitTest::GetInstance()->current_test_info()->name();
+        for (char &letter : name)
+            if (letter == '/') letter = '_';
+        folder_ = fs::path(testing::TempDir()) / name;
+        fs::remove_all(folder_);
+        fs::create_directories(folder_);
+    }
+    ~driver() override { fs::remove_all(folder_); }
+
+    std::string path(const std::string &name) const {
+        return (folder_ / name).string();
+    }
+
+    std::string write(const std::string &name, const std::string &text) const {
+        std::ofstream(path(name), std::ios::binary) << text;
+        return path(name);
+    }
+
+    /// Runs the program through the shell.
+    outcome gradnn(const std::string &arguments,
+            const std::string &before = "") const {
+        const std::string command = before + " '" DRIVER_PATH "' " + arguments
+                + " >'" + path("stdout.txt") + "' 2>'" + path("stderr.txt")
+                + "'";
+        const auto begin = std::chrono::steady_clock::now();
+        const int status = std::system(command.c_str());
+        const std::chrono::duration<double> time
+                = std::chrono::steady_clock::now() - begin;
+        outcome result;
+        result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        result.out = contents(path("stdout.txt"));
+        result.err = contents(path("stderr.txt"));
+        result.seconds = time.count();
+        fs::remove(path("stdout.txt"));
+        fs::remove(path("stderr.txt"));
+        return result;
+    }
+
+    /// Status 2, nothing on stdout, one line on stderr that holds all pieces,
+    /// within a second (more under sanitizers), and no new file.
+    void expect_refusal(const std::string &arguments,
+            const std::vector<std::string> &pieces,
+            const std::string &before = "") const {
+        const size_t files_before = file_count();
+        const outcome result = gradnn(arguments, before);
+        EXPECT_EQ(result.status, 2) << arguments;
+        EXPECT_EQ(result.out, "") << arguments;
+        EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1)
+                << result.err;
+        for (const std::string &piece : pieces)
+            EXPECT_NE(result.err.find(piece), std::string::npos)
+                    << "wanted: " << piece << "\ngiven: " << result.err;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        EXPECT_LT(result.seconds, 20) << arguments;
+#else
+        EXPECT_LT(result.seconds, 1) << arguments;
+#endif
+        EXPECT_EQ(file_count(), files_before) << arguments;
+    }
+
+    size_t file_count() const {
+        return static_cast<size_t>(std::distance(
+                fs::directory_iterator(folder_), fs::directory_iterator()));
+    }
+
+private:
+    fs::path folder_;
+};
+
+/// A graph of one op as text. The pieces can be anything.
+std::string graph_of(const std::string &kind, const std::string &attrs,
+        const std::string &inputs, const std::string &outputs) {
+    return "{\"graph\": [{\"id\": 0, \"name\": \"it\", \"kind\": \"" + kind
+            + "\", \"attrs\": {" + attrs + "}, \"inputs\": [" + inputs
+            + "], \"outputs\": [" + outputs + "]}]}";
+}
+
+std::string tensor_of(int id, const std::string &shape,
+        const std::string &dtype = "f32", const std::string &rest = "") {
+    return "{\"id\": " + std::to_string(id) + ", \"dtype\": \"" + dtype
+            + "\", \"shape\": " + shape + rest + "}";
+}
+
+std::string string_attr(const std::string &name, const std::string &value) {
+    return "\"" + name + "\": {\"type\": \"string\", \"value\": \"" + value
+            + "\"}";
+}
+
+std::string list_attr(const std::string &name, const std::string &value,
+        const std::string &type = "s64[]") {
+    return "\"" + name + "\": {\"type\": \"" + type + "\", \"value\": " + value
+            + "}";
+}
+
+std::string interpolation(const std::string &attrs) {
+    return graph_of("InterpolateBackward",
+            string_attr("data_format", "NCX") + ", " + attrs,
+            tensor_of(0, "[1, 2, 3, 4]") + ", " + tensor_of(1, "[1, 2, 6, 8]"),
+            tensor_of(2, "[1, 2, 3, 4]"));
+}
+
+std::string convolution(const std::string &strides, const std::string &dilations,
+        const std::string &groups) {
+    return graph_of("ConvolutionBackwardData",
+            list_attr("strides", strides) + ", "
+                    + list_attr("dilations", dilations) + ", "
+                    + list_attr("pads_begin", "[0, 0]") + ", "
+                    + list_attr("pads_end", "[0, 0]") + ", "
+                    + list_attr("groups", groups, "s64") + ", "
+                    + string_attr("data_format", "NCX") + ", "
+                    + string_attr("weights_format", "OIX"),
+            tensor_of(0, "[1, 8, 4, 4]") + ", " + tensor_of(1, "[8, 4, 3, 3]"),
+            tensor_of(2, "[1, 4, 6, 6]"));
+}
+
+const std::string up_by_2
+        = string_attr("mode", "linear") + ", " + list_attr("sizes", "[6, 8]");
+
+// What works.
+
+TEST_F(driver, help_everywhere) {
+    for (const char *command : {"", "run", "check", "bench", "info", "support"})
+        for (const char *flag : {"--help", "-h"}) {
+            const outcome result
+                    = gradnn(std::string(command) + " " + flag);
+            EXPECT_EQ(result.status, 0);
+            EXPECT_NE(result.out.find("Usage: gradnn"), std::string::npos)
+                    << result.out;
+            EXPECT_EQ(result.err, "");
+        }
+}
+
+TEST_F(driver, version) {
+    const outcome result = gradnn("--version");
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '.'), 2);
+}
+
+class driver_examples : public driver,
+                        public testing::WithParamInterface<const char *> {};
+
+TEST_P(driver_examples, pass_the_check) {
+    const outcome result = gradnn("check " + graphs + GetParam() + ".json");
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_NE(result.out.find("ok"), std::string::npos);
+    EXPECT_EQ(result.out.find("WRONG"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, driver_examples,
+        testing::Values("segmentation_step", "interpolate_backward",
+                "interpolate_backward_3d", "conv_backward",
+                "conv_transpose_backward", "onednn_style"));
+
+/// The options that give the captured step its tensors.
+std::string captured_inputs() {
+    std::string text;
+    for (const auto &[id, name] :
+            std::vector<std::pair<int, const char *>> {{1, "upsample_diff_dst"},
+                    {3, "classifier_src"}, {4, "classifier_weights"},
+                    {9, "conv3x3_src"}, {10, "conv3x3_weights"}})
+        text += " --input " + std::to_string(id) + "=" + captured + name
+                + ".npy";
+    return text;
+}
+
+TEST_F(driver, captured_step_is_as_pytorch_had_it) {
+    std::string arguments
+            = "check " + graphs + "segmentation_step.json" + captured_inputs();
+    for (const auto &[id, name] :
+            std::vector<std::pair<int, const char *>> {{2, "upsample_diff_src"},
+                    {5, "classifier_diff_src"}, {6, "classifier_diff_weights"},
+                    {7, "classifier_diff_bias"}, {8, "conv3x3_diff_dst"},
+                    {11, "conv3x3_diff_src"}, {12, "conv3x3_diff_weights"},
+                    {13, "conv3x3_diff_bias"}})
+        arguments += " --expect " + std::to_string(id) + "=" + captured + name
+                + ".npy";
+    const outcome result = gradnn(arguments);
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+
+    // Another answer is noticed.
+    std::string wrong = arguments;
+    const std::string name = "upsample_diff_src.npy";
+    wrong.replace(wrong.find(name), name.size(), "classifier_diff_dst.npy");
+    EXPECT_EQ(gradnn(wrong).status, 0); // the same tensor under another name
+    std::vector<double> values
+            = detail::read_npy(captured + "upsample_diff_src.npy");
+    values[17] *= 1.01;
+    detail::write_npy(path("off.npy"), data_type::f32, dims {1, 6, 17, 25},
+            values);
+    const outcome failed = gradnn("check " + graphs + "segmentation_step.json"
+            + captured_inputs() + " --expect 2=" + path("off.npy"));
+    EXPECT_EQ(failed.status, 1);
+    EXPECT_NE(failed.out.find("NOT AS EXPECTED"), std::string::npos);
+}
+
+TEST_F(driver, outputs_hold_the_results) {
+    // An intermediate tensor and a final one.
+    const std::string arguments = "run " + graphs + "segmentation_step.json"
+            + captured_inputs() + " --output 2=" + path("up.npy")
+            + " --output 13=" + path("bias.npy");
+    const outcome result = gradnn(arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find("ConvBackward"), std::string::npos);
+    dims shape;
+    const auto up = detail::read_npy(path("up.npy"), &shape);
+    EXPECT_EQ(shape, (dims {1, 6, 17, 25}));
+    const auto wanted = detail::read_npy(captured + "upsample_diff_src.npy");
+    for (size_t index = 0; index < up.size(); ++index)
+        ASSERT_NEAR(up[index], wanted[index], 1e-4);
+    EXPECT_EQ(detail::read_npy(path("bias.npy")).size(), 32U);
+    EXPECT_EQ(file_count(), 2U); // no temporary file stays
+}
+
+TEST_F(driver, npy_round_trip_through_every_type) {
+    // diff_src of a ReLU whose src is positive is diff_dst itself.
+    const std::vector<double> values = {1, -2.5, 0.1, 1e-3, 1000, -7, 0.25, 3};
+    const std::vector<double> ones(8, 1);
+    for (const auto type : {data_type::f32, data_type::bf16, data_type::f16,
+                 data_type::f64}) {
+        const std::string name = to_string(type);
+        const std::string graph = write("relu.json",
+                graph_of("ReLUBackward", "",
+                        tensor_of(0, "[2, 4]", name) + ", "
+                                + tensor_of(1, "[2, 4]", name,
+                                        R"(, "stride": [1, 3])"),
+                        tensor_of(2, "[2, 4]", name)));
+        detail::write_npy(path("src.npy"), data_type::s32, dims {2, 4}, ones);
+        detail::write_npy(path("in.npy"), data_type::f64, dims {2, 4}, values);
+        const outcome result = gradnn("run " + graph + " --input 0="
+                + path("src.npy") + " --input 1=" + path("in.npy")
+                + " --output 2=" + path("out.npy"));
+        ASSERT_EQ(result.status, 0) << result.err;
+        const auto out = detail::read_npy(path("out.npy"));
+        ASSERT_EQ(out.size(), values.size());
+        for (size_t index = 0; index < out.size(); ++index)
+            EXPECT_EQ(out[index], detail::rounded_to(type, values[index]))
+                    << name;
+    }
+}
+
+/// Without times, which differ.
+std::string checksums(const std::string &out) {
+    std::string result;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);)
+        result += line.substr(line.find_last_of(' ') + 1) + "\n";
+    return result;
+}
+
+TEST_F(driver, the_same_seed_gives_the_same_bits) {
+    const std::string run = "run " + graphs + "segmentation_step.json ";
+    const std::string first = checksums(gradnn(run + "--seed 5").out);
+    EXPECT_EQ(checksums(gradnn(run + "--seed 5").out), first);
+    EXPECT_EQ(checksums(gradnn(run + "--seed 5 --threads 1").out), first);
+    EXPECT_EQ(checksums(gradnn(run + "--seed 5 --threads 5").out), first);
+    EXPECT_NE(checksums(gradnn(run + "--seed 6").out), first);
+}
+
+TEST_F(driver, shape_inputs_are_filled_by_themselves) {
+    const std::string graph = write("sizes.json",
+            graph_of("InterpolateBackward",
+                    string_attr("mode", "nearest") + ", "
+                            + string_attr("data_format", "NCX"),
+                    tensor_of(0, "[1, 2, 3, 4]") + ", "
+                            + tensor_of(1, "[1, 2, 5, 9]") + ", "
+                            + tensor_of(3, "[2]", "s32"),
+                    tensor_of(2, "[1, 2, 3, 4]")));
+    EXPECT_EQ(gradnn("check " + graph).status, 0);
+    detail::write_npy(
+            path("wrong.npy"), data_type::s32, dims {2}, std::vector<double> {5, 8});
+    expect_refusal("run " + graph + " --input 3=" + path("wrong.npy"),
+            {"sizes.json: graph[0]", "sizes"});
+    detail::write_npy(path("half.npy"), data_type::f32, dims {2},
+            std::vector<double> {5, 9.5});
+    expect_refusal("run " + graph + " --input 3=" + path("half.npy"),
+            {"half.npy", "9.5", "s32"});
+}
+
+TEST_F(driver, outputs_may_leave_shape_and_layout_open) {
+    const std::string unknown = "-9223372036854775808";
+    const std::string graph = write("open.json",
+            graph_of("InterpolateBackward", up_by_2 + ", "
+                            + string_attr("data_format", "NCX"),
+                    tensor_of(0, "[1, 2, 3, 4]") + ", "
+                            + tensor_of(1, "[1, 2, 6, 8]"),
+                    tensor_of(2, "[" + unknown + "]", "f32",
+                            R"(, "stride": [)" + unknown
+                                    + R"(], "layout_type": "any")")));
+    const outcome result
+            = gradnn("run " + graph + " --output 2=" + path("o.npy"));
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(detail::read_npy_header(path("o.npy")).dims, (dims {1, 2, 3, 4}));
+    EXPECT_EQ(gradnn("check " + graph).status, 0);
+}
+
+TEST_F(driver, bench_writes_its_report) {
+    const outcome result = gradnn("bench " + graphs
+            + "interpolate_backward_3d.json " + graphs + "onednn_style.json "
+            + "--seconds 0.05 --json " + path("report.json"));
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find("InterpolateBackward"), std::string::npos);
+    const auto report = nlohmann::json::parse(contents(path("report.json")));
+    EXPECT_TRUE(report.at("machine").is_object());
+    EXPECT_GT(report.at("copy_gb_per_s").get<double>(), 0);
+    ASSERT_EQ(report.at("results").size(), 2U);
+    for (const auto &each : report.at("results")) {
+        EXPECT_TRUE(each.at("graph").is_string());
+        EXPECT_TRUE(each.at("partition").is_number());
+        EXPECT_EQ(each.at("ops").size(), 1U);
+        EXPECT_EQ(each.at("engine"), "cpu");
+        EXPECT_TRUE(each.at("kernel").is_string());
+        EXPECT_TRUE(each.at("backend").is_string());
+        EXPECT_GT(each.at("time_ms").get<double>(), 0);
+        EXPECT_LE(each.at("time_ms_min"), each.at("time_ms"));
+        EXPECT_GE(each.at("time_ms_max"), each.at("time_ms"));
+        EXPECT_GE(each.at("repeats").get<int>(), 3);
+        const double rate = each.at("bytes").get<double>()
+                / each.at("time_ms").get<double>() / 1e6;
+        EXPECT_NEAR(each.at("gb_per_s").get<double>(), rate, 1e-6 * rate);
+        const double share
+                = rate / each.at("limit_gb_per_s").get<double>();
+        EXPECT_NEAR(each.at("limit_share").get<double>(), share, 1e-6 * share);
+        EXPECT_GE(each.at("tflop_per_s").get<double>(), 0);
+    }
+    // diff_dst and diff_src; src is not read.
+    EXPECT_EQ(report["results"][0]["bytes"],
+            2 * 32 * (11 * 19 * 20 + 6 * 10 * 10));
+    EXPECT_EQ(report["results"][0]["flops"], 0);
+    EXPECT_EQ(report["results"][1]["flops"], 2.0 * 14 * 14 * 128 * 32);
+}
+
+TEST_F(driver, info_and_support_are_json_too) {
+    const outcome info = gradnn("info --json");
+    ASSERT_EQ(info.status, 0);
+    const auto machine = nlohmann::json::parse(info.out);
+    EXPECT_EQ(machine.at("engines").at(0).at("kind"), "cpu");
+    EXPECT_GE(machine.at("threads").get<int>(), 1);
+    EXPECT_EQ(gradnn("info").status, 0);
+
+    const outcome support = gradnn("support --json");
+    ASSERT_EQ(support.status, 0);
+    const auto cpu = nlohmann::json::parse(support.out).at("engines").at(0);
+    EXPECT_EQ(cpu.at("engine"), "cpu");
+    for (const auto &row : cpu.at("interpolation"))
+        for (const char *type : {"f32", "bf16", "f16", "f64"})
+            EXPECT_TRUE(row.at(type).at("supported").get<bool>()) << row;
+    // 4 modes, 3 coordinate modes, 3 sources of the size, 2 layouts.
+    EXPECT_EQ(cpu.at("interpolation").size(), 4U * 3 * 3 * 2);
+    size_t kinds = 0;
+    for (const auto &row : cpu.at("ops"))
+        if (row.at("outputs") == "of the input's type") {
+            ++kinds;
+            for (const char *type : {"f32", "bf16", "f16", "f64"})
+                EXPECT_TRUE(row.at(type).at("supported").get<bool>()) << row;
+        }
+    EXPECT_EQ(kinds, static_cast<size_t>(op::kind::LastSymbol));
+    EXPECT_EQ(gradnn("support").status, 0);
+}
+
+// What is refused.
+
+TEST_F(driver, bad_usage) {
+    const std::string graph = graphs + "interpolate_backward.json";
+    expect_refusal("", {"ubcommand"});
+    expect_refusal("fly", {"fly"});
+    for (const char *command : {"run", "check", "bench"}) {
+        const std::string start = std::string(command) + " ";
+        expect_refusal(start, {"GRAPH.json"});
+        expect_refusal(start + graph + " --frobnicate", {"--frobnicate"});
+        expect_refusal(start + "--frobnicate", {"--frobnicate"});
+        expect_refusal(start + graph + " --threads 0", {"--threads", "0"});
+        expect_refusal(start + graph + " --threads x", {"--threads", "x"});
+        expect_refusal(start + graph + " --engine tpu", {"--engine", "tpu"});
+        expect_refusal(start + graph + " --engine gpu:x", {"gpu:x"});
+        expect_refusal(start + graph + " --engine cpu:1", {"cpu:1"});
+        expect_refusal(start + "/nonexistent.json",
+                {"/nonexistent.json", "No such file"});
+        expect_refusal(start + "/", {"not a regular file"});
+    }
+    expect_refusal("run " + graph + " extra", {"extra"});
+    expect_refusal("run " + graph + " --seed x", {"--seed", "x"});
+    expect_refusal("info --yaml", {"--yaml"});
+    expect_refusal("support now", {"now"});
+}
+
+TEST_F(driver, an_engine_that_is_not_there) {
+    const std::string graph = graphs + "interpolate_backward.json";
+    expect_refusal("run " + graph + " --engine gpu:1000000",
+            {"interpolate_backward.json", "--engine"});
+    std::string text = contents(graph);
+    text.replace(text.find("\"cpu\""), 5, "\"npu\"");
+    expect_refusal("run " + write("npu.json", text),
+            {"npu.json: engine_kind", "cpu, gpu, any"});
+}
+
+TEST_F(driver, bad_input_options) {
+    const std::string run = "run " + graphs + "interpolate_backward.json ";
+    detail::write_npy(path("small.npy"), data_type::f32, dims {2, 2},
+            std::vector<double>(4));
+    expect_refusal(run + "--input 1", {"--input", "ID=FILE"});
+    expect_refusal(run + "--input =a.npy", {"--input", "ID=FILE"});
+    expect_refusal(run + "--input 1=", {"--input", "ID=FILE"});
+    expect_refusal(run + "--input -1=a.npy", {"-1"});
+    expect_refusal(run + "--input 99999999999999999999=a.npy", {"ID=FILE"});
+    expect_refusal(run + "--input 1=a.npy --input 1=b.npy",
+            {"--input", "tensor 1", "twice"});
+    expect_refusal(run + "--input 77=" + path("small.npy"),
+            {"interpolate_backward.json", "no tensor 77"});
+    expect_refusal(run + "--input 2=" + path("small.npy"),
+            {"graph[0].outputs[0]", "tensor 2", "computed"});
+    expect_refusal(run + "--input 1=" + path("none.npy"),
+            {"none.npy", "No such file"});
+    expect_refusal(run + "--input 1=" + path("small.npy"),
+            {"small.npy", "[2, 2]", "graph[0].inputs[1].shape",
+                    "[4, 64, 112, 112]"});
+    write("corrupt.npy", "\x93NUMPY garbage");
+    expect_refusal(run + "--input 1=" + path("corrupt.npy"),
+            {"corrupt.npy", "version"});
+    expect_refusal(run + "--output 0=" + path("o.npy"),
+            {"graph[0].inputs[0]", "tensor 0"});
+    expect_refusal(run + "--output 2=" + path("no/such/folder.npy"),
+            {"folder.npy", "cannot be written"});
+    expect_refusal(run + "--output 2=" + path("o.npy") + " --output 2="
+                    + path("p.npy"),
+            {"--output", "twice"});
+    expect_refusal("bench " + graphs + "interpolate_backward.json --json "
+                    + path("no/report.json"),
+            {"report.json", "cannot be written"});
+    expect_refusal("check " + graphs + "interpolate_backward.json --expect 2="
+                    + path("small.npy"),
+            {"small.npy", "[2, 2]"});
+}
+
+TEST_F(driver, a_failure_leaves_no_output) {
+    // Fails at execute, after the options were checked.
+    const std::string graph = write("sizes.json",
+            graph_of("InterpolateBackward",
+                    string_attr("mode", "nearest") + ", "
+                            + string_attr("data_format", "NCX"),
+                    tensor_of(0, "[1, 2, 3, 4]") + ", "
+                            + tensor_of(1, "[1, 2, 5, 9]") + ", "
+                            + tensor_of(3, "[2]", "s32"),
+                    tensor_of(2, "[1, 2, 3, 4]")));
+    detail::write_npy(
+            path("wrong.npy"), data_type::s32, dims {2}, std::vector<double> {9, 9});
+    write("kept.npy", "old");
+    expect_refusal("run " + graph + " --input 3=" + path("wrong.npy")
+                    + " --output 2=" + path("kept.npy"),
+            {"sizes.json"});
+    EXPECT_EQ(contents(path("kept.npy")), "old");
+    expect_refusal("run " + graph + " --input 3=" + path("wrong.npy")
+                    + " --output 2=" + path("new.npy"),
+            {"sizes.json"});
+}
+
+struct bad_graph {
+    std::string name;
+    std::string text;
+    std::vector<std::string> pieces;
+};
+
+void PrintTo(const bad_graph &shown, std::ostream *out) {
+    *out << shown.name;
+}
+
+std::string cycle() {
+    const auto add = [](int id, int in, int out) {
+        return "{\"id\": " + std::to_string(id)
+                + ", \"kind\": \"Add\", \"inputs\": [" + tensor_of(in, "[4]")
+                + ", " + tensor_of(9, "[4]") + "], \"outputs\": ["
+                + tensor_of(out, "[4]") + "]}";
+    };
+    return "{\"graph\": [" + add(0, 2, 1) + ", " + add(1, 1, 2) + "]}";
+}
+
+std::vector<bad_graph> bad_graphs() {
+    const std::string deep(100, '[');
+    const std::string linear = string_attr("mode", "linear");
+    return {
+            {"empty_file", "", {"bad JSON"}},
+            {"truncated", interpolation(up_by_2).substr(0, 300), {"graph[0]"}},
+            {"deep", deep + std::string(100, ']'), {"deeper"}},
+            {"very_deep", std::string(1 << 20, '['), {"deeper"}},
+            {"unknown_kind", graph_of("Softmax", "", "", ""),
+                    {"graph[0].kind", "Softmax", "InterpolateBackward"}},
+            {"unknown_mode", interpolation(string_attr("mode", "cubic")),
+                    {"graph[0].attrs.mode", "cubic", "nearest"}},
+            {"missing_mode", interpolation(list_attr("sizes", "[6, 8]")),
+                    {"graph[0].attrs.mode", "missing"}},
+            {"foreign_attribute",
+                    interpolation(up_by_2 + ", "
+                            + list_attr("groups", "1", "s64")),
+                    {"graph[0].attrs.groups"}},
+            {"attribute_type",
+                    interpolation(linear + ", "
+                            + list_attr("sizes", "[6, 8]", "f32[]")),
+                    {"graph[0].attrs.sizes", "f32[]", "s64[]"}},
+            {"no_size", interpolation(linear), {"graph[0]", "sizes", "scales"}},
+            {"sizes_disagree",
+                    interpolation(linear + ", " + list_attr("sizes", "[6, 9]")),
+                    {"graph[0]", "sizes", "[6, 9]"}},
+            {"scale_zero",
+                    interpolation(linear + ", "
+                            + list_attr("scales", "[0, 2]", "f32[]")),
+                    {"graph[0].attrs.scales", "positive"}},
+            {"scale_negative",
+                    interpolation(linear + ", "
+                            + list_attr("scales", "[2, -2]", "f32[]")),
+                    {"graph[0].attrs.scales", "positive"}},
+            {"scale_nan",
+                    interpolation(linear + ", "
+                            + list_attr("scales", "[NaN, 2]", "f32[]")),
+                    {"graph[0].attrs.scales", "bad JSON"}},
+            {"stride_zero", convolution("[0, 1]", "[1, 1]", "1"),
+                    {"graph[0].attrs.strides", "[0, 1]"}},
+            {"dilation_negative", convolution("[1, 1]", "[1, -1]", "1"),
+                    {"graph[0].attrs.dilations", "[1, -1]"}},
+            {"groups_do_not_divide", convolution("[1, 1]", "[1, 1]", "3"),
+                    {"graph[0]", "groups"}},
+            {"groups_zero", convolution("[1, 1]", "[1, 1]", "0"),
+                    {"graph[0].attrs.groups"}},
+            {"mixed_types",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[4]") + ", "
+                                    + tensor_of(1, "[4]", "bf16"),
+                            tensor_of(2, "[4]")),
+                    {"graph[0].inputs[1]", "bf16", "f32"}},
+            {"integer_data",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[4]", "s32") + ", "
+                                    + tensor_of(1, "[4]", "s32"),
+                            tensor_of(2, "[4]", "s32")),
+                    {"graph[0].inputs[0]", "s32"}},
+            {"missing_input",
+                    graph_of("ReLUBackward", "", tensor_of(0, "[4]"),
+                            tensor_of(2, "[4]")),
+                    {"graph[0].inputs[1]", "missing"}},
+            {"shapes_disagree",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[4]") + ", " + tensor_of(1, "[5]"),
+                            tensor_of(2, "[4]")),
+                    {"graph[0]", "[4]", "[5]"}},
+            {"overlapping_output",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[4, 4]") + ", "
+                                    + tensor_of(1, "[4, 4]"),
+                            tensor_of(2, "[4, 4]", "f32",
+                                    R"(, "stride": [1, 1])")),
+                    {"graph[0].outputs[0]", "[1, 1]"}},
+            {"unknown_input_shape",
+                    graph_of("BiasAddBackward", "",
+                            tensor_of(0, "[2, -9223372036854775808, 4]"),
+                            tensor_of(1, "[4]")),
+                    {"graph[0].inputs[0].shape", "known"}},
+            {"cycle", cycle(), {"graph", "cycle"}},
+            {"more_than_memory",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[1048576, 1048576, 1024]") + ", "
+                                    + tensor_of(1, "[1048576, 1048576, 1024]"),
+                            tensor_of(2, "[1048576, 1048576, 1024]")),
+                    {"graph[0].inputs[0].shape", "memory", "available"}},
+            {"strides_beyond_memory",
+                    graph_of("ReLUBackward", "",
+                            tensor_of(0, "[2, 2]", "f32",
+                                    R"(, "stride": [1000000000000000, 1])")
+                                    + ", " + tensor_of(1, "[2, 2]"),
+                            tensor_of(2, "[2, 2]")),
+                    {"graph[0].inputs[0].shape", "memory"}},
+            {"overflowing_dims",
+                    graph_of("BiasAddBackward", "",
+                            tensor_of(0,
+                                    "[4611686018427387904, 4, "
+                                    "4611686018427387904]"),
+                            tensor_of(1, "[4611686018427387904]")),
+                    {"graph[0].inputs[0].shape"}},
+    };
+}
+
+class driver_bad_graphs : public driver,
+                          public testing::WithParamInterface<bad_graph> {};
+
+TEST_P(driver_bad_graphs, are_refused) {
+    const std::string file = write("bad.json", GetParam().text);
+    std::vector<std::string> pieces = GetParam().pieces;
+    pieces.push_back(file);
+    expect_refusal("run " + file + " --output 2=" + path("out.npy"), pieces);
+    expect_refusal("check " + file, pieces);
+    expect_refusal("bench " + file, pieces);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, driver_bad_graphs,
+        testing::ValuesIn(bad_graphs()),
+        [](const auto &info) { return info.param.name; });
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(driver, memory_limits_of_the_process_count) {
+    // 64 MiB twice do not fit in what the shell leaves. (Sanitizers need far
+    // more address space than any limit leaves.)
+    const std::string graph = write("large.json",
+            graph_of("ReLUBackward", "",
+                    tensor_of(0, "[16777216]") + ", "
+                            + tensor_of(1, "[16777216]"),
+                    tensor_of(2, "[16777216]")));
+    expect_refusal("run " + graph + " --threads 1",
+            {"large.json", "memory", "available"}, "ulimit -v 400000;");
+}
+#endif
+
+} // namespace
