@@ -30,7 +30,8 @@ atomic_file::atomic_file(const std::string &target)
         if (ignored) fail("cannot be written: " + ignored.message());
     }
     std::string pattern = target_ + ".XXXXXX";
-    std::vector<char> name(pattern.c_str(), pattern.c_str() + pattern.size() + 1);
+    std::vector<char> name(
+            pattern.c_str(), pattern.c_str() + pattern.size() + 1);
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0)
         fail(std::string("cannot be written: ") + std::strerror(errno));
@@ -50,11 +51,11 @@ atomic_file::atomic_file(const std::string &target)
 }
 
 atomic_file::atomic_file(atomic_file &&other) noexcept
-    : shown_(std::move(other.shown_))
-    , target_(std::move(other.target_))
-    , temporary_(std::move(other.temporary_))
-    , file_(std::exchange(other.file_, nullptr))
-    , pending_(std::exchange(other.pending_, false)) {}
+    : shown_(std::move(other.shown_)),
+      target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, nullptr)),
+      pending_(std::exchange(other.pending_, false)) {}
 
 atomic_file::~atomic_file() {
     if (file_) std::fclose(file_);

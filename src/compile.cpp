@@ -327,8 +327,10 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
     }
     if (verbose()) {
         std::string kernels;
-        for (const executable_step &step : result->program->steps)
-            kernels += (kernels.empty() ? "" : "+") + std::string(step.kernel);
+        for (const executable_step &step : result->program->steps) {
+            if (!kernels.empty()) kernels += '+';
+            kernels += step.kernel;
+        }
         log_line(text(hit ? "compile:cache_hit," : "compile:cache_miss,",
                 to_string(e.get_kind()), ",",
                 to_string(result->ops.front().get_kind()), ",", kernels, ",",

@@ -31,22 +31,19 @@ struct named {
 
 constexpr named<engine::kind> engine_kinds[] = {{"cpu", engine::kind::cpu},
         {"gpu", engine::kind::gpu}, {"any", engine::kind::any}};
-constexpr named<fpmath_mode> fpmath_modes[]
-        = {{"strict", fpmath_mode::strict}, {"bf16", fpmath_mode::bf16},
-                {"f16", fpmath_mode::f16}, {"tf32", fpmath_mode::tf32},
-                {"any", fpmath_mode::any}};
+constexpr named<fpmath_mode> fpmath_modes[] = {{"strict", fpmath_mode::strict},
+        {"bf16", fpmath_mode::bf16}, {"f16", fpmath_mode::f16},
+        {"tf32", fpmath_mode::tf32}, {"any", fpmath_mode::any}};
 constexpr named<data_type> data_types[] = {{"f32", data_type::f32},
         {"bf16", data_type::bf16}, {"f16", data_type::f16},
-        {"f64", data_type::f64}, {"s32", data_type::s32},
-        {"s8", data_type::s8}, {"u8", data_type::u8},
-        {"boolean", data_type::boolean}};
+        {"f64", data_type::f64}, {"s32", data_type::s32}, {"s8", data_type::s8},
+        {"u8", data_type::u8}, {"boolean", data_type::boolean}};
 constexpr named<layout_type> layout_types[] = {{"undef", layout_type::undef},
         {"any", layout_type::any}, {"strided", layout_type::strided},
         {"opaque", layout_type::opaque}};
-constexpr named<property_type> property_types[]
-        = {{"undef", property_type::undef},
-                {"variable", property_type::variable},
-                {"constant", property_type::constant}};
+constexpr named<property_type> property_types[] = {
+        {"undef", property_type::undef}, {"variable", property_type::variable},
+        {"constant", property_type::constant}};
 
 // Names that files written by oneDNN Graph before 3.0 use.
 constexpr named<const char *> kind_aliases[] = {
@@ -104,7 +101,8 @@ op::kind read_kind(const json_node &node) {
         if (name == to_string(kind)) return kind;
         names += std::string(names.empty() ? "" : ", ") + to_string(kind);
     }
-    node.fail("unknown op kind \"" + one_line(name) + "\"; gradnn has " + names);
+    node.fail(
+            "unknown op kind \"" + one_line(name) + "\"; gradnn has " + names);
 }
 
 op::attr find_attr(const std::string &name) {
@@ -141,8 +139,8 @@ bool read_bool(const json_node &node) {
 bool stands_for_absent(op::attr name, const std::vector<int64_t> &values) {
     return (name == op::attr::dst_shape || name == op::attr::weights_shape)
             && values.size() == size_t {logical_tensor::max_ndims}
-            && std::all_of(values.begin(), values.end(),
-                    [](int64_t value) { return value == 0; });
+    && std::all_of(values.begin(), values.end(),
+            [](int64_t value) { return value == 0; });
 }
 
 void read_attr(op &the_op, op::attr name, const json_node &node) {
@@ -161,9 +159,9 @@ void read_attr(op &the_op, op::attr name, const json_node &node) {
         const auto values = read_int64s(value);
         if (!stands_for_absent(name, values)) the_op.set_attr(name, values);
     } else if (type_name == "f32[]") {
-        the_op.set_attr(name, read_list<float>(value, [](const json_node &each) {
-            return each.as_float();
-        }));
+        the_op.set_attr(name,
+                read_list<float>(value,
+                        [](const json_node &each) { return each.as_float(); }));
     } else {
         type.fail("given \"" + one_line(type_name)
                 + "\", allowed are string, bool, s64, f32, s64[], f32[]");
@@ -179,8 +177,7 @@ void read_attrs(op &the_op, const json_node &node) {
                 != std::end(ignored_attrs))
             continue;
         const json_node attr_node = *node.find(item.key());
-        const op::attr name
-                = find_attr(current_name(item.key(), attr_aliases));
+        const op::attr name = find_attr(current_name(item.key(), attr_aliases));
         if (name == op::attr::undef)
             attr_node.fail("no op has an attribute of this name");
         if (!seen.insert(name).second)
@@ -195,7 +192,8 @@ void read_attrs(op &the_op, const json_node &node) {
 bool says_nothing(const std::optional<json_node> &node) {
     if (!node || node->value().is_null()) return true;
     if (node->value().is_string()) return node->as_string().empty();
-    return node->array_size() == 1 && node->element(0).value().is_number_integer()
+    return node->array_size() == 1
+            && node->element(0).value().is_number_integer()
             && node->element(0).value() == logical_tensor::unknown_dim;
 }
 
@@ -251,8 +249,8 @@ logical_tensor read_tensor(const json_node &node) {
         return {id, type, shape, open, property};
 
     const auto stride_node = node.find("stride");
-    const bool given = layout == layout_type::strided
-            && !says_nothing(stride_node);
+    const bool given
+            = layout == layout_type::strided && !says_nothing(stride_node);
     const dims strides
             = given ? read_strides(*stride_node, shape) : dense_strides(shape);
     const bool dense_fits = std::find(strides.begin(), strides.end(),
@@ -262,7 +260,8 @@ logical_tensor read_tensor(const json_node &node) {
         (given ? *stride_node : shape_node)
                 .fail(text(given ? text_of(strides) : text_of(shape),
                         " reaches beyond 2^63 bytes"));
-    if (layout != layout_type::strided) return {id, type, shape, layout, property};
+    if (layout != layout_type::strided)
+        return {id, type, shape, layout, property};
     return {id, type, shape, strides, property};
 }
 
@@ -272,13 +271,14 @@ public:
     void add(const logical_tensor &lt, const json_node &node, bool output) {
         if (lt.is_absent()) return;
         if (output) {
-            const auto [known, fresh] = producers_.emplace(lt.get_id(), node.path());
+            const auto [known, fresh]
+                    = producers_.emplace(lt.get_id(), node.path());
             if (!fresh)
                 node.at("id").fail(text("tensor ", lt.get_id(),
                         " is an output already, at ", known->second));
         }
-        const auto [known, fresh] = tensors_.emplace(
-                lt.get_id(), entry {lt, node.path()});
+        const auto [known, fresh]
+                = tensors_.emplace(lt.get_id(), entry {lt, node.path()});
         if (fresh) return;
         entry &before = known->second;
         if (lt.get_data_type() != before.lt.get_data_type())
@@ -306,8 +306,8 @@ private:
         const dims shape = lt.get_dims();
         if (shape != before.lt.get_dims())
             node.at("shape").fail(text("tensor ", lt.get_id(), " has shape ",
-                    text_of(shape), " here and ",
-                    text_of(before.lt.get_dims()), " at ", before.path));
+                    text_of(shape), " here and ", text_of(before.lt.get_dims()),
+                    " at ", before.path));
         if (lt.get_layout_type() != layout_type::strided
                 || before.lt.get_layout_type() != layout_type::strided)
             return;
@@ -317,8 +317,7 @@ private:
                     && strides[axis] != before.lt.get_strides()[axis])
                 node.fail(text("tensor ", lt.get_id(), " has strides ",
                         text_of(strides), " here and ",
-                        text_of(before.lt.get_strides()), " at ",
-                        before.path));
+                        text_of(before.lt.get_strides()), " at ", before.path));
     }
 
     std::map<size_t, entry> tensors_;
@@ -346,8 +345,8 @@ op read_op(const json_node &node, tensor_register &tensors) {
     return result;
 }
 
-std::vector<size_t> read_ports(const std::optional<json_node> &node,
-        const tensor_register &tensors) {
+std::vector<size_t> read_ports(
+        const std::optional<json_node> &node, const tensor_register &tensors) {
     if (!node) return {};
     return read_list<size_t>(*node, [&](const json_node &each) {
         const size_t id = each.as_id();
@@ -359,8 +358,8 @@ std::vector<size_t> read_ports(const std::optional<json_node> &node,
 
 fpmath_mode read_fpmath(const json_node &node) {
     // Newer files may hold an object with the mode and what it applies to.
-    return chosen(node.value().is_object() ? node.at("mode") : node,
-            fpmath_modes);
+    return chosen(
+            node.value().is_object() ? node.at("mode") : node, fpmath_modes);
 }
 
 constexpr size_t most_bytes = 16 << 20;
@@ -400,8 +399,8 @@ json_graph parse_json_graph(std::string_view content, const std::string &file) {
 json_graph read_json_graph(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     if (!in)
-        throw input_error(path,
-                std::string("cannot be read: ") + std::strerror(errno));
+        throw input_error(
+                path, std::string("cannot be read: ") + std::strerror(errno));
     std::string content;
     std::array<char, 1 << 16> chunk;
     while (in.read(chunk.data(), chunk.size()) || in.gcount() > 0) {

@@ -35,8 +35,7 @@ public:
                 level &current = levels_.back();
                 current.key = parsed.get<std::string>();
                 if (!current.keys.insert(current.key).second)
-                    throw input_error(
-                            file_, path(), "this key occurs twice");
+                    throw input_error(file_, path(), "this key occurs twice");
                 break;
             }
             case event_t::object_end:
@@ -110,7 +109,8 @@ void json_node::fail_type(const std::string &wanted) const {
         given = "an array of " + std::to_string(value_->size());
     else
         given = one_line(
-                value_->dump(-1, ' ', false, json::error_handler_t::replace), 60);
+                value_->dump(-1, ' ', false, json::error_handler_t::replace),
+                60);
     fail("given " + given + ", wants " + wanted);
 }
 
@@ -134,8 +134,8 @@ std::optional<json_node> json_node::find(const std::string &key) const {
 }
 
 json_node json_node::element(size_t index) const {
-    return json_node(
-            (*value_)[index], *file_, path_ + "[" + std::to_string(index) + "]");
+    return json_node((*value_)[index], *file_,
+            path_ + "[" + std::to_string(index) + "]");
 }
 
 size_t json_node::array_size() const {

@@ -38,18 +38,16 @@ void visit_lists(const kernel_lists &lists, const Visit &visit) {
 void check_forced(const std::string &forced) {
     std::string known;
     const auto collect = [&](const auto &list) {
-        for (const auto &row : list)
-            known += (known.empty() ? "" : ", ") + std::string(row.name);
+        for (const auto &row : list) {
+            if (!known.empty()) known += ',';
+            known += row.name;
+        }
     };
     visit_lists(cpu::kernels(), collect);
     visit_lists(gpu::kernels(), collect);
     const auto names = words(known);
     for (const std::string_view word : words(forced)) {
-        const bool found = std::any_of(names.begin(), names.end(),
-                [&](std::string_view name) {
-                    return name == word || name == " " + std::string(word);
-                });
-        if (!found)
+        if (std::find(names.begin(), names.end(), word) == names.end())
             throw error(status::invalid_arguments,
                     text("GRADNN_KERNEL names \"", word,
                             "\"; the kernels of this build are ", known));
@@ -115,8 +113,8 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
                         result.plan = std::move(made.plan);
                         return result;
                     }
-                    refusals += (refusals.empty() ? "" : "; ")
-                            + text(row.name, ": ", made.refusal);
+                    if (!refusals.empty()) refusals += "; ";
+                    refusals += text(row.name, ": ", made.refusal);
                 }
                 throw error(status::unimplemented,
                         text(op_label(the_op), ": no kernel takes the ",

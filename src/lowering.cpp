@@ -97,7 +97,10 @@ lowered_step lower_interpolation(const op &the_op) {
             : coordinates == "align_corners" ? coordinate_mode::align_corners
                                              : coordinate_mode::asymmetric;
     const auto scales = get_f32_list(the_op, op::attr::scales);
-    const bool given = get_string(the_op, op::attr::scale_rule) == "given";
+    // With sizes, scales are void.
+    const bool given = get_string(the_op, op::attr::scale_rule) == "given"
+            && get_s64_list(the_op, op::attr::sizes).empty()
+            && the_op.get_inputs()[2].is_absent();
     for (size_t axis = 0; axis < 3; ++axis) {
         interpolation_axis &a = problem.axes[axis];
         a.src = problem.diff_src.dims[2 + axis];

@@ -54,10 +54,12 @@ bool memory_overlaps(const logical_tensor &a, const void *a_data,
         if (next.a_dim == 1 && next.b_dim == 1) continue;
         if (next.stride != access::strides(b)[place] || next.stride == 0)
             return true;
-        axes[static_cast<size_t>(count++)] = next;
+        // Kept in the order of descending strides.
+        size_t at = static_cast<size_t>(count++);
+        for (; at > 0 && axes[at - 1].stride < next.stride; --at)
+            axes[at] = axes[at - 1];
+        axes[at] = next;
     }
-    std::sort(axes.begin(), axes.begin() + count,
-            [](const axis &x, const axis &y) { return x.stride > y.stride; });
     int64_t reach = 0;
     for (int i = count; i-- > 0;) {
         const axis &next = axes[static_cast<size_t>(i)];

@@ -89,7 +89,8 @@ private:
         const size_t end
                 = rest_.empty() ? std::string_view::npos : rest_.find(quote, 1);
         if ((quote != '\'' && quote != '"') || end == std::string_view::npos)
-            fail("wants a quoted string before \"" + one_line(rest_, 20) + "\"");
+            fail("wants a quoted string before \"" + one_line(rest_, 20)
+                    + "\"");
         std::string text(rest_.substr(1, end - 1));
         rest_.remove_prefix(end + 1);
         return text;
@@ -123,15 +124,16 @@ private:
         skip_space();
         int64_t value = 0;
         size_t digits = 0;
-        for (; digits < rest_.size() && std::isdigit(static_cast<unsigned char>(
-                                                rest_[digits]));
+        for (; digits < rest_.size()
+                && std::isdigit(static_cast<unsigned char>(rest_[digits]));
                 ++digits)
             if (__builtin_mul_overflow(value, 10, &value)
-                    || __builtin_add_overflow(value, rest_[digits] - '0', &value))
+                    || __builtin_add_overflow(
+                            value, rest_[digits] - '0', &value))
                 fail("has a dim that does not fit in 63 bits");
         if (digits == 0)
-            fail("wants a number, none negative, before \"" + one_line(rest_, 20)
-                    + "\"");
+            fail("wants a number, none negative, before \""
+                    + one_line(rest_, 20) + "\"");
         rest_.remove_prefix(digits);
         return value;
     }
@@ -158,8 +160,8 @@ std::string read_bytes(
 std::ifstream open(const std::string &path, int64_t &file_bytes) {
     std::ifstream in(path, std::ios::binary);
     if (!in)
-        throw input_error(path,
-                std::string("cannot be read: ") + std::strerror(errno));
+        throw input_error(
+                path, std::string("cannot be read: ") + std::strerror(errno));
     in.seekg(0, std::ios::end);
     file_bytes = in.tellg();
     in.seekg(0);
@@ -236,7 +238,8 @@ std::vector<double> decode(const npy_header &header, const std::string &data,
     else if (header.type == "<f8")
         each(double {}, [](double value) { return value; });
     else if (header.type == "<i4")
-        each(int32_t {}, [](int32_t value) { return static_cast<double>(value); });
+        each(int32_t {},
+                [](int32_t value) { return static_cast<double>(value); });
     else
         each(int64_t {}, [&](int64_t value) {
             constexpr int64_t exact = int64_t {1} << 53;
@@ -304,8 +307,8 @@ std::vector<double> read_npy(
     int64_t file_bytes = 0;
     std::ifstream in = open(path, file_bytes);
     const npy_header header = header_of(in, path, file_bytes);
-    const std::string data
-            = read_bytes(in, path, header.element_count() * header.element_bytes);
+    const std::string data = read_bytes(
+            in, path, header.element_count() * header.element_bytes);
     if (dims) *dims = header.dims;
     std::vector<double> values = decode(header, data, path);
     return header.fortran_order ? row_major(values, header.dims) : values;
@@ -327,8 +330,8 @@ std::string npy_contents(logical_tensor::data_type type,
             + "', 'fortran_order': False, 'shape': (" + shape + "), }";
     // Data start at a multiple of 64 bytes; the header ends with a newline.
     const size_t before = magic.size() + 4;
-    dictionary.resize((before + dictionary.size() + 1 + 63) / 64 * 64 - before - 1,
-            ' ');
+    dictionary.resize(
+            (before + dictionary.size() + 1 + 63) / 64 * 64 - before - 1, ' ');
     dictionary += '\n';
     const auto length = static_cast<uint16_t>(dictionary.size());
 

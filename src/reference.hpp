@@ -1,8 +1,8 @@
 // The float64 reference: what every kernel of every engine is checked against.
 //
 // Plain loops over ops as the user described them, before lowering, so that it
-// checks the lowering too. It shares no code with the kernels, the axis map or
-// the shape rules.
+// checks the lowering too. Nothing of what it computes comes from the kernels,
+// the axis map or the shape rules.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 // for the channels s and l of each group.
 #include <algorithm>
 
+#include "cpu/parallel.hpp"
 #include "reference_ops.hpp"
 
 namespace gradnn::detail {
@@ -132,81 +133,86 @@ struct relation {
     }
 };
 
+/// Calls body(a, b) for all a < count_a and b < count_b, on all threads.
+template <typename Body>
+void for_each_pair(int64_t count_a, int64_t count_b, const Body &body) {
+    cpu::parallel_for(count_a * count_b, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t pair = begin; pair < end; ++pair)
+            body(pair / count_b, pair % count_b);
+    });
+}
+
 void sum_into_large(const relation &r, double *large, const double *small,
         const double *weights) {
     const int64_t stride = r.w.strides[2];
-#pragma omp parallel for collapse(2)
-    for (int64_t n = 0; n < r.large[0]; ++n)
-        for (int64_t c = 0; c < r.large[1]; ++c) {
-            const int64_t group = c / r.kernel[1];
-            const int64_t l = c % r.kernel[1];
-            double *const to = large + r.large_plane(n, c);
-            for (int64_t i = 0; i < r.small_per_group(); ++i) {
-                const int64_t s = group * r.small_per_group() + i;
-                const double *const from = small + r.small_plane(n, s);
-                const double *const filter = weights + r.filter(s, l);
-                for_each_row_pair(r.w, r.large, r.small, r.kernel,
-                        [&](int64_t large_row, int64_t small_row, int64_t k,
-                                span_of_row x, int64_t shift) {
-                            const double weight = filter[k];
-                            for (int64_t y = x.begin; y < x.end; ++y)
-                                to[large_row + y * stride + shift]
-                                        += from[small_row + y] * weight;
-                        });
-            }
+    for_each_pair(r.large[0], r.large[1], [&](int64_t n, int64_t c) {
+        const int64_t group = c / r.kernel[1];
+        const int64_t l = c % r.kernel[1];
+        double *const to = large + r.large_plane(n, c);
+        for (int64_t i = 0; i < r.small_per_group(); ++i) {
+            const int64_t s = group * r.small_per_group() + i;
+            const double *const from = small + r.small_plane(n, s);
+            const double *const filter = weights + r.filter(s, l);
+            for_each_row_pair(r.w, r.large, r.small, r.kernel,
+                    [&](int64_t large_row, int64_t small_row, int64_t k,
+                            span_of_row x, int64_t shift) {
+                        const double weight = filter[k];
+#pragma omp simd
+                        for (int64_t y = x.begin; y < x.end; ++y)
+                            to[large_row + y * stride + shift]
+                                    += from[small_row + y] * weight;
+                    });
         }
+    });
 }
 
 void sum_into_small(const relation &r, const double *large, double *small,
         const double *weights) {
     const int64_t stride = r.w.strides[2];
-#pragma omp parallel for collapse(2)
-    for (int64_t n = 0; n < r.small[0]; ++n)
-        for (int64_t s = 0; s < r.small[1]; ++s) {
-            const int64_t group = s / r.small_per_group();
-            double *const to = small + r.small_plane(n, s);
-            for (int64_t l = 0; l < r.kernel[1]; ++l) {
-                const double *const from
-                        = large + r.large_plane(n, group * r.kernel[1] + l);
-                const double *const filter = weights + r.filter(s, l);
-                for_each_row_pair(r.w, r.large, r.small, r.kernel,
-                        [&](int64_t large_row, int64_t small_row, int64_t k,
-                                span_of_row x, int64_t shift) {
-                            const double weight = filter[k];
-                            for (int64_t y = x.begin; y < x.end; ++y)
-                                to[small_row + y]
-                                        += from[large_row + y * stride + shift]
-                                        * weight;
-                        });
-            }
+    for_each_pair(r.small[0], r.small[1], [&](int64_t n, int64_t s) {
+        const int64_t group = s / r.small_per_group();
+        double *const to = small + r.small_plane(n, s);
+        for (int64_t l = 0; l < r.kernel[1]; ++l) {
+            const double *const from
+                    = large + r.large_plane(n, group * r.kernel[1] + l);
+            const double *const filter = weights + r.filter(s, l);
+            for_each_row_pair(r.w, r.large, r.small, r.kernel,
+                    [&](int64_t large_row, int64_t small_row, int64_t k,
+                            span_of_row x, int64_t shift) {
+                        const double weight = filter[k];
+#pragma omp simd
+                        for (int64_t y = x.begin; y < x.end; ++y)
+                            to[small_row + y]
+                                    += from[large_row + y * stride + shift]
+                                    * weight;
+                    });
         }
+    });
 }
 
 void sum_into_weights(const relation &r, const double *large,
         const double *small, double *weights) {
     const int64_t stride = r.w.strides[2];
-#pragma omp parallel for collapse(2)
-    for (int64_t s = 0; s < r.kernel[0]; ++s)
-        for (int64_t l = 0; l < r.kernel[1]; ++l) {
-            const int64_t group = s / r.small_per_group();
-            double *const filter = weights + r.filter(s, l);
-            for (int64_t n = 0; n < r.small[0]; ++n) {
-                const double *const of_large
-                        = large + r.large_plane(n, group * r.kernel[1] + l);
-                const double *const of_small = small + r.small_plane(n, s);
-                for_each_row_pair(r.w, r.large, r.small, r.kernel,
-                        [&](int64_t large_row, int64_t small_row, int64_t k,
-                                span_of_row x, int64_t shift) {
-                            double sum = 0;
+    for_each_pair(r.kernel[0], r.kernel[1], [&](int64_t s, int64_t l) {
+        const int64_t group = s / r.small_per_group();
+        double *const filter = weights + r.filter(s, l);
+        for (int64_t n = 0; n < r.small[0]; ++n) {
+            const double *const of_large
+                    = large + r.large_plane(n, group * r.kernel[1] + l);
+            const double *const of_small = small + r.small_plane(n, s);
+            for_each_row_pair(r.w, r.large, r.small, r.kernel,
+                    [&](int64_t large_row, int64_t small_row, int64_t k,
+                            span_of_row x, int64_t shift) {
+                        double sum = 0;
 #pragma omp simd reduction(+ : sum)
-                            for (int64_t y = x.begin; y < x.end; ++y)
-                                sum += of_small[small_row + y]
-                                        * of_large[large_row + y * stride
-                                                + shift];
-                            filter[k] += sum;
-                        });
-            }
+                        for (int64_t y = x.begin; y < x.end; ++y)
+                            sum += of_small[small_row + y]
+                                    * of_large[large_row + y * stride
+                                            + shift];
+                        filter[k] += sum;
+                    });
         }
+    });
 }
 
 window window_of(const op &the_op, const std::array<int64_t, 5> &large,

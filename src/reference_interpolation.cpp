@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cpu/parallel.hpp"
 #include "reference_ops.hpp"
 
 namespace gradnn::detail {
@@ -142,8 +143,7 @@ reference_tensors reference_interpolation(
     const int64_t src_plane = diff_src.dims[2] * src_height * src_width;
     const int64_t dst_plane
             = diff_dst.dims[2] * diff_dst.dims[3] * diff_dst.dims[4];
-#pragma omp parallel for
-    for (int64_t plane = 0; plane < plane_count; ++plane) {
+    const auto scatter = [&](int64_t plane) {
         double *const to = diff_src.values.data() + plane * src_plane;
         const double *from = diff_dst.values.data() + plane * dst_plane;
         for (const auto &depth_taps : taps[0])
@@ -158,7 +158,11 @@ reference_tensors reference_interpolation(
                                         += d.weight * h.weight * w.weight
                                         * value;
                 }
-    }
+    };
+    cpu::parallel_for(plane_count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t plane = begin; plane < end; ++plane)
+            scatter(plane);
+    });
     from_planes(diff_src, channels_last, outputs[0]);
     return outputs;
 }

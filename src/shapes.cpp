@@ -1,5 +1,6 @@
 #include "shapes.hpp"
 
+#include <limits>
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -35,7 +35,8 @@ uint16_t narrow(double value, small_format to) {
         return static_cast<uint16_t>(sign | magnitude);
     };
     if (exponent == 0x7ff) {
-        const uint64_t payload = mantissa >> (double_mantissa - to.mantissa_bits);
+        const uint64_t payload
+                = mantissa >> (double_mantissa - to.mantissa_bits);
         const uint64_t quiet = uint64_t {1} << (to.mantissa_bits - 1);
         return result(static_cast<uint64_t>(infinity)
                 | (mantissa == 0 ? 0 : payload | quiet));
@@ -57,7 +58,8 @@ uint16_t narrow(double value, small_format to) {
     if (rest > half || (rest == half && (kept & 1U) != 0)) ++kept;
     // `kept` holds the leading 1 of a normal number, which counts as 1 of the
     // exponent; a carry moves into the exponent by itself.
-    return result((static_cast<uint64_t>(target - 1) << to.mantissa_bits) + kept);
+    return result(
+            (static_cast<uint64_t>(target - 1) << to.mantissa_bits) + kept);
 }
 
 double widen(uint16_t bits, small_format from) {
@@ -270,8 +272,8 @@ uint64_t checksum(const logical_tensor &lt, const void *memory) {
             const auto *from = elements + all.offset(row);
             for (int64_t index = 0; index < all.length; ++index) {
                 uint64_t bits = 0;
-                std::memcpy(&bits, from + index * all.stride,
-                        sizeof(element_type));
+                std::memcpy(
+                        &bits, from + index * all.stride, sizeof(element_type));
                 digest = (digest ^ bits) * 0x100000001b3U;
                 digest ^= digest >> 32U;
             }

@@ -35,8 +35,8 @@ std::vector<double> load(const logical_tensor &lt, const void *memory);
 /// The same, backwards: each value is rounded to the tensor's type. Memory
 /// between the elements is left alone. Throws invalid_arguments where the
 /// number of values is not that of the elements.
-void store(const logical_tensor &lt, std::span<const double> values,
-        void *memory);
+void store(
+        const logical_tensor &lt, std::span<const double> values, void *memory);
 
 /// Stores value_of(index) to every element, index counting in row-major order
 /// of the logical dims. Runs on several threads.

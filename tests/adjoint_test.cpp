@@ -2,27 +2,20 @@
 //
 // The forward is the tests' own. GRADNN_TEST_SEED repeats a run.
 #include <cmath>
-#include <iostream>
 #include <numeric>
-#include <random>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "support/forward.hpp"
 #include "support/op_builders.hpp"
-#include "support/random.hpp"
+#include "support/random_cases.hpp"
 
 namespace gradnn::test {
 namespace {
 
 uint64_t seed() {
-    static const uint64_t value = [] {
-        const uint64_t chosen = test_seed(std::random_device()());
-        std::cout << "seed " << chosen
-                  << " (GRADNN_TEST_SEED=" << chosen << " repeats it)\n";
-        return chosen;
-    }();
-    return value;
+    return printed_seed();
 }
 
 double dot(const std::vector<double> &a, const std::vector<double> &b) {
@@ -48,24 +41,12 @@ void expect_equal_products(const std::vector<double> &a,
 
 class adjoint : public testing::TestWithParam<engine::kind> {};
 
-sizes random_sizes(
-        random_source &numbers, size_t rank, int64_t low, int64_t high) {
-    sizes result(rank);
-    for (int64_t &size : result)
-        size = numbers.integer(low, high);
-    return result;
-}
-
 TEST_P(adjoint, interpolation) {
     const engine e = shared_engine(GetParam());
     random_source numbers(seed());
     const int rounds = thinned() ? 40 : 200;
     for (int round = 0; round < rounds; ++round) {
-        const auto rank = static_cast<size_t>(numbers.integer(1, 3));
-        const int64_t most = rank == 1 ? 60 : rank == 2 ? 17 : 8;
-        const interpolation_case c {"random", numbers.integer(1, 3),
-                numbers.integer(1, 9), random_sizes(numbers, rank, 1, most),
-                random_sizes(numbers, rank, 1, 2 * most)};
+        const interpolation_case c = random_interpolation(numbers);
         const std::string mode
                 = numbers.pick(std::vector<std::string> {"nearest", "linear"});
         const std::string coordinates = numbers.pick(std::vector<std::string> {
@@ -94,29 +75,6 @@ TEST_P(adjoint, interpolation) {
     }
 }
 
-convolution_case random_convolution(random_source &numbers) {
-    const auto rank = static_cast<size_t>(numbers.integer(1, 3));
-    const int64_t groups = numbers.integer(1, 3);
-    convolution_case c {"random", numbers.integer(1, 2), groups,
-            groups * numbers.integer(1, 5), groups * numbers.integer(1, 5), {},
-            random_sizes(numbers, rank, 1, rank == 3 ? 3 : 5),
-            random_sizes(numbers, rank, 1, 4), random_sizes(numbers, rank, 1, 3),
-            random_sizes(numbers, rank, -2, 4),
-            random_sizes(numbers, rank, -2, 4)};
-    if (numbers.integer(0, 3) == 0)
-        c.auto_pad = numbers.pick(std::vector<std::string> {
-                "same_upper", "same_lower", "valid"});
-    for (size_t axis = 0; axis < rank; ++axis) {
-        const int64_t reach = (c.kernel[axis] - 1) * c.dilations[axis] + 1;
-        const int64_t pads = c.auto_pad == "none"
-                ? c.pads_begin[axis] + c.pads_end[axis]
-                : 0;
-        c.large.push_back(std::max<int64_t>(1,
-                reach - pads + numbers.integer(0, rank == 3 ? 5 : 12)));
-    }
-    return c;
-}
-
 TEST_P(adjoint, convolution) {
     const engine e = shared_engine(GetParam());
     random_source numbers(seed() + 1);
@@ -129,11 +87,7 @@ TEST_P(adjoint, convolution) {
         SCOPED_TRACE("seed " + std::to_string(seed()) + ", round "
                 + std::to_string(round) + ", "
                 + (transposed ? "transposed " : "") + kernel);
-        // A transposed convolution with auto_pad has src * stride outputs.
-        convolution_case shape = c;
-        if (transposed && c.auto_pad.rfind("same", 0) == 0)
-            for (size_t axis = 0; axis < c.large.size(); ++axis)
-                shape.large[axis] = c.small()[axis] * c.strides[axis];
+        const convolution_case shape = transposed ? transposable(c) : c;
         const op the_op = convolution_op(transposed
                         ? op::kind::ConvTransposeBackward
                         : op::kind::ConvBackward,

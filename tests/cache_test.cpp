@@ -1,6 +1,7 @@
 // The cache of compiled partitions: hits share their plans, capacity bounds
 // it, and the least recently used goes first.
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include "engine_impl.hpp"
 #include "executable.hpp"
@@ -88,6 +89,17 @@ TEST_F(cache, what_differs_is_compiled_again) {
     for (const std::string &kernel :
             kernel_names(engine::kind::cpu, "interpolation"))
         EXPECT_NE(program_of(upsample(1), kernel), first);
+}
+
+// A plan may share its work among as many threads as there were at compile.
+TEST_F(cache, number_of_threads_is_part_of_the_key) {
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(3);
+    const void *const three = program_of(upsample(1));
+    omp_set_num_threads(4);
+    const void *const four = program_of(upsample(1));
+    omp_set_num_threads(threads);
+    EXPECT_NE(three, four);
 }
 
 TEST_F(cache, scales_that_print_alike_differ) {

@@ -2,8 +2,10 @@
 // files it leaves, how quickly it refuses bad input.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +14,8 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include <gradnn/op.hpp>
 
 #include "npy.hpp"
 #include "tensor_data.hpp"
@@ -30,8 +34,19 @@ struct outcome {
     int status = -1;
     std::string out;
     std::string err;
-    double seconds = 0;
+    double seconds = 0; ///< on the clock
+    double cpu_seconds = 0; ///< of the program
 };
+
+double seconds_of_children() {
+    rusage usage {};
+    getrusage(RUSAGE_CHILDREN, &usage);
+    const auto seconds = [](const timeval &time) {
+        return static_cast<double>(time.tv_sec)
+                + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 std::string contents(const fs::path &path) {
     std::ostringstream text;
@@ -68,6 +83,7 @@ protected:
         const std::string command = before + " '" DRIVER_PATH "' " + arguments
                 + " >'" + path("stdout.txt") + "' 2>'" + path("stderr.txt")
                 + "'";
+        const double cpu_before = seconds_of_children();
         const auto begin = std::chrono::steady_clock::now();
         const int status = std::system(command.c_str());
         const std::chrono::duration<double> time
@@ -77,6 +93,7 @@ protected:
         result.out = contents(path("stdout.txt"));
         result.err = contents(path("stderr.txt"));
         result.seconds = time.count();
+        result.cpu_seconds = seconds_of_children() - cpu_before;
         fs::remove(path("stdout.txt"));
         fs::remove(path("stderr.txt"));
         return result;
@@ -99,7 +116,9 @@ protected:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
         EXPECT_LT(result.seconds, 20) << arguments;
 #else
-        EXPECT_LT(result.seconds, 1) << arguments;
+        // The clock also runs for what else a busy machine does.
+        EXPECT_LT(result.cpu_seconds, 1) << arguments;
+        EXPECT_LT(result.seconds, 10) << arguments;
 #endif
         EXPECT_EQ(file_count(), files_before) << arguments;
     }
@@ -145,8 +164,8 @@ std::string interpolation(const std::string &attrs) {
             tensor_of(2, "[1, 2, 3, 4]"));
 }
 
-std::string convolution(const std::string &strides, const std::string &dilations,
-        const std::string &groups) {
+std::string convolution(const std::string &strides,
+        const std::string &dilations, const std::string &groups) {
     return graph_of("ConvolutionBackwardData",
             list_attr("strides", strides) + ", "
                     + list_attr("dilations", dilations) + ", "
@@ -167,8 +186,7 @@ const std::string up_by_2
 TEST_F(driver, help_everywhere) {
     for (const char *command : {"", "run", "check", "bench", "info", "support"})
         for (const char *flag : {"--help", "-h"}) {
-            const outcome result
-                    = gradnn(std::string(command) + " " + flag);
+            const outcome result = gradnn(std::string(command) + " " + flag);
             EXPECT_EQ(result.status, 0);
             EXPECT_NE(result.out.find("Usage: gradnn"), std::string::npos)
                     << result.out;
@@ -185,6 +203,9 @@ TEST_F(driver, version) {
 class driver_examples : public driver,
                         public testing::WithParamInterface<const char *> {};
 
+class driver_onednn_files : public driver,
+                            public testing::WithParamInterface<const char *> {};
+
 TEST_P(driver_examples, pass_the_check) {
     const outcome result = gradnn("check " + graphs + GetParam() + ".json");
     EXPECT_EQ(result.status, 0) << result.out << result.err;
@@ -196,6 +217,24 @@ INSTANTIATE_TEST_SUITE_P(all, driver_examples,
         testing::Values("segmentation_step", "interpolate_backward",
                 "interpolate_backward_3d", "conv_backward",
                 "conv_transpose_backward", "onednn_style"));
+
+// Files as oneDNN's tools write them: channels last by strides, "None",
+// output_padding of twelve zeros, shapes of twelve zeros for none, pads_end of
+// -1, booleans of 0, names of before oneDNN Graph 3.
+TEST_P(driver_onednn_files, run_as_they_are) {
+    const outcome result = gradnn("check " DATA_DIR "/onednn_style/"
+            + std::string(GetParam()) + ".json");
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_NE(result.out.find("ok"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, driver_onednn_files,
+        testing::Values("bias_old_name", "conv_data",
+                "conv_data_3d_channels_last", "conv_data_old_names",
+                "conv_transpose_data", "conv_transpose_data_3d_depthwise",
+                "conv_transpose_weights", "conv_weights",
+                "conv_weights_1d_groups", "interpolate_1d_permuted",
+                "interpolate_nearest", "interpolate_scales", "relu"));
 
 /// The options that give the captured step its tensors.
 std::string captured_inputs() {
@@ -212,12 +251,11 @@ std::string captured_inputs() {
 TEST_F(driver, captured_step_is_as_pytorch_had_it) {
     std::string arguments
             = "check " + graphs + "segmentation_step.json" + captured_inputs();
-    for (const auto &[id, name] :
-            std::vector<std::pair<int, const char *>> {{2, "upsample_diff_src"},
-                    {5, "classifier_diff_src"}, {6, "classifier_diff_weights"},
-                    {7, "classifier_diff_bias"}, {8, "conv3x3_diff_dst"},
-                    {11, "conv3x3_diff_src"}, {12, "conv3x3_diff_weights"},
-                    {13, "conv3x3_diff_bias"}})
+    for (const auto &[id, name] : std::vector<std::pair<int, const char *>> {
+                 {2, "upsample_diff_src"}, {5, "classifier_diff_src"},
+                 {6, "classifier_diff_weights"}, {7, "classifier_diff_bias"},
+                 {8, "conv3x3_diff_dst"}, {11, "conv3x3_diff_src"},
+                 {12, "conv3x3_diff_weights"}, {13, "conv3x3_diff_bias"}})
         arguments += " --expect " + std::to_string(id) + "=" + captured + name
                 + ".npy";
     const outcome result = gradnn(arguments);
@@ -231,8 +269,8 @@ TEST_F(driver, captured_step_is_as_pytorch_had_it) {
     std::vector<double> values
             = detail::read_npy(captured + "upsample_diff_src.npy");
     values[17] *= 1.01;
-    detail::write_npy(path("off.npy"), data_type::f32, dims {1, 6, 17, 25},
-            values);
+    detail::write_npy(
+            path("off.npy"), data_type::f32, dims {1, 6, 17, 25}, values);
     const outcome failed = gradnn("check " + graphs + "segmentation_step.json"
             + captured_inputs() + " --expect 2=" + path("off.npy"));
     EXPECT_EQ(failed.status, 1);
@@ -261,8 +299,8 @@ TEST_F(driver, npy_round_trip_through_every_type) {
     // diff_src of a ReLU whose src is positive is diff_dst itself.
     const std::vector<double> values = {1, -2.5, 0.1, 1e-3, 1000, -7, 0.25, 3};
     const std::vector<double> ones(8, 1);
-    for (const auto type : {data_type::f32, data_type::bf16, data_type::f16,
-                 data_type::f64}) {
+    for (const auto type :
+            {data_type::f32, data_type::bf16, data_type::f16, data_type::f64}) {
         const std::string name = to_string(type);
         const std::string graph = write("relu.json",
                 graph_of("ReLUBackward", "",
@@ -312,8 +350,8 @@ TEST_F(driver, shape_inputs_are_filled_by_themselves) {
                             + tensor_of(3, "[2]", "s32"),
                     tensor_of(2, "[1, 2, 3, 4]")));
     EXPECT_EQ(gradnn("check " + graph).status, 0);
-    detail::write_npy(
-            path("wrong.npy"), data_type::s32, dims {2}, std::vector<double> {5, 8});
+    detail::write_npy(path("wrong.npy"), data_type::s32, dims {2},
+            std::vector<double> {5, 8});
     expect_refusal("run " + graph + " --input 3=" + path("wrong.npy"),
             {"sizes.json: graph[0]", "sizes"});
     detail::write_npy(path("half.npy"), data_type::f32, dims {2},
@@ -325,8 +363,8 @@ TEST_F(driver, shape_inputs_are_filled_by_themselves) {
 TEST_F(driver, outputs_may_leave_shape_and_layout_open) {
     const std::string unknown = "-9223372036854775808";
     const std::string graph = write("open.json",
-            graph_of("InterpolateBackward", up_by_2 + ", "
-                            + string_attr("data_format", "NCX"),
+            graph_of("InterpolateBackward",
+                    up_by_2 + ", " + string_attr("data_format", "NCX"),
                     tensor_of(0, "[1, 2, 3, 4]") + ", "
                             + tensor_of(1, "[1, 2, 6, 8]"),
                     tensor_of(2, "[" + unknown + "]", "f32",
@@ -363,8 +401,7 @@ TEST_F(driver, bench_writes_its_report) {
         const double rate = each.at("bytes").get<double>()
                 / each.at("time_ms").get<double>() / 1e6;
         EXPECT_NEAR(each.at("gb_per_s").get<double>(), rate, 1e-6 * rate);
-        const double share
-                = rate / each.at("limit_gb_per_s").get<double>();
+        const double share = rate / each.at("limit_gb_per_s").get<double>();
         EXPECT_NEAR(each.at("limit_share").get<double>(), share, 1e-6 * share);
         EXPECT_GE(each.at("tflop_per_s").get<double>(), 0);
     }
@@ -407,7 +444,7 @@ TEST_F(driver, info_and_support_are_json_too) {
 
 TEST_F(driver, bad_usage) {
     const std::string graph = graphs + "interpolate_backward.json";
-    expect_refusal("", {"ubcommand"});
+    expect_refusal("", {"subcommand", "support"});
     expect_refusal("fly", {"fly"});
     for (const char *command : {"run", "check", "bench"}) {
         const std::string start = std::string(command) + " ";
@@ -466,8 +503,8 @@ TEST_F(driver, bad_input_options) {
             {"graph[0].inputs[0]", "tensor 0"});
     expect_refusal(run + "--output 2=" + path("no/such/folder.npy"),
             {"folder.npy", "cannot be written"});
-    expect_refusal(run + "--output 2=" + path("o.npy") + " --output 2="
-                    + path("p.npy"),
+    expect_refusal(run + "--output 2=" + path("o.npy")
+                    + " --output 2=" + path("p.npy"),
             {"--output", "twice"});
     expect_refusal("bench " + graphs + "interpolate_backward.json --json "
                     + path("no/report.json"),
@@ -487,8 +524,8 @@ TEST_F(driver, a_failure_leaves_no_output) {
                             + tensor_of(1, "[1, 2, 5, 9]") + ", "
                             + tensor_of(3, "[2]", "s32"),
                     tensor_of(2, "[1, 2, 3, 4]")));
-    detail::write_npy(
-            path("wrong.npy"), data_type::s32, dims {2}, std::vector<double> {9, 9});
+    detail::write_npy(path("wrong.npy"), data_type::s32, dims {2},
+            std::vector<double> {9, 9});
     write("kept.npy", "old");
     expect_refusal("run " + graph + " --input 3=" + path("wrong.npy")
                     + " --output 2=" + path("kept.npy"),
@@ -534,8 +571,8 @@ std::vector<bad_graph> bad_graphs() {
             {"missing_mode", interpolation(list_attr("sizes", "[6, 8]")),
                     {"graph[0].attrs.mode", "missing"}},
             {"foreign_attribute",
-                    interpolation(up_by_2 + ", "
-                            + list_attr("groups", "1", "s64")),
+                    interpolation(
+                            up_by_2 + ", " + list_attr("groups", "1", "s64")),
                     {"graph[0].attrs.groups"}},
             {"attribute_type",
                     interpolation(linear + ", "
@@ -636,17 +673,17 @@ TEST_P(driver_bad_graphs, are_refused) {
 
 INSTANTIATE_TEST_SUITE_P(all, driver_bad_graphs,
         testing::ValuesIn(bad_graphs()),
-        [](const auto &info) { return info.param.name; });
+        [](const auto &one) { return one.param.name; });
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(driver, memory_limits_of_the_process_count) {
-    // 64 MiB twice do not fit in what the shell leaves. (Sanitizers need far
+    // 256 MiB three times do not fit in what the shell leaves. (Sanitizers need far
     // more address space than any limit leaves.)
     const std::string graph = write("large.json",
             graph_of("ReLUBackward", "",
-                    tensor_of(0, "[16777216]") + ", "
-                            + tensor_of(1, "[16777216]"),
-                    tensor_of(2, "[16777216]")));
+                    tensor_of(0, "[67108864]") + ", "
+                            + tensor_of(1, "[67108864]"),
+                    tensor_of(2, "[67108864]")));
     expect_refusal("run " + graph + " --threads 1",
             {"large.json", "memory", "available"}, "ulimit -v 400000;");
 }

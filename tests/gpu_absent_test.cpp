@@ -1,4 +1,4 @@
-// A build with the GPU engine on a machine without a driver or a GPU.
+// Without a GPU, be it the machine or the build that has none.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(gpu_absent, is_refused_clearly) {
     refused([] { engine(engine::kind::gpu, 0); });
     refused([] { cuda_interop::make_engine_with_allocator(0, {}); });
     refused([] { cuda_interop::get_device_info(0); });
-    EXPECT_GT(cuda_interop::get_versions().runtime, 0);
+    EXPECT_NO_THROW(cuda_interop::get_versions());
     // The CPU is not the worse for it.
     EXPECT_TRUE(engine(engine::kind::cpu, 0));
 }

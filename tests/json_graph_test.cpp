@@ -57,8 +57,8 @@ const std::string good = R"({
         "property_type": "undef"}]}]})";
 
 /// `good` with one piece replaced, at its first place or at a later one.
-std::string changed(const std::string &from, const std::string &to,
-        int occurrence = 0) {
+std::string changed(
+        const std::string &from, const std::string &to, int occurrence = 0) {
     std::string text = good;
     size_t at = text.find(from);
     for (; occurrence > 0 && at != std::string::npos; --occurrence)
@@ -90,14 +90,14 @@ TEST(json_graph, reads_what_a_graph_says) {
     EXPECT_EQ(up.get_name(), "up");
     EXPECT_EQ(up.get_kind(), op::kind::InterpolateBackward);
     ASSERT_EQ(up.get_attrs().size(), 3U);
-    EXPECT_EQ(std::get<std::string>(up.get_attrs().at(op::attr::mode)),
-            "linear");
-    EXPECT_EQ(std::get<std::vector<int64_t>>(
-                      up.get_attrs().at(op::attr::sizes)),
+    EXPECT_EQ(
+            std::get<std::string>(up.get_attrs().at(op::attr::mode)), "linear");
+    EXPECT_EQ(
+            std::get<std::vector<int64_t>>(up.get_attrs().at(op::attr::sizes)),
             (std::vector<int64_t> {12, 14}));
     ASSERT_EQ(up.get_inputs().size(), 2U);
-    EXPECT_TRUE(up.get_inputs()[0].is_equal(logical_tensor(0, data_type::f32,
-            dims {2, 3, 6, 7}, dims {126, 42, 7, 1})));
+    EXPECT_TRUE(up.get_inputs()[0].is_equal(logical_tensor(
+            0, data_type::f32, dims {2, 3, 6, 7}, dims {126, 42, 7, 1})));
     EXPECT_EQ(up.get_outputs()[0].get_property_type(),
             logical_tensor::property_type::variable);
 
@@ -116,8 +116,8 @@ TEST(json_graph, takes_what_is_absent_as_its_default) {
     EXPECT_EQ(graph.engine_kind, engine::kind::cpu);
     EXPECT_TRUE(graph.input_ports.empty());
     EXPECT_TRUE(graph.ops[0].get_attrs().empty());
-    EXPECT_EQ(graph.ops[0].get_inputs()[0].get_strides(),
-            (dims {60, 12, 3, 1}));
+    EXPECT_EQ(
+            graph.ops[0].get_inputs()[0].get_strides(), (dims {60, 12, 3, 1}));
 }
 
 TEST(json_graph, ignores_unknown_keys_and_dump_notes) {
@@ -156,8 +156,8 @@ TEST(json_graph, reads_names_of_before_onednn_graph_3) {
     for (const char *kind : {"InterpolateBackprop", "BiasAddBackprop",
                  "ReLUBackprop", "ConvolutionBackpropFilters",
                  "ConvTransposeBackpropData", "ConvTransposeBackpropFilters"})
-        EXPECT_NO_THROW(parse_json_graph(
-                changed("InterpolateBackward", kind), "f"))
+        EXPECT_NO_THROW(
+                parse_json_graph(changed("InterpolateBackward", kind), "f"))
                 << kind;
 }
 
@@ -169,8 +169,7 @@ TEST(json_graph, twelve_zeros_are_no_shape) {
                     R"("dst_shape": {"type": "s64[]", "value": )" + zeros
                             + R"(}, "weights_shape": {"type": "s64[]",
                                 "value": )"
-                            + zeros
-                            + R"(}, "output_padding": {"type": "s64[]",
+                            + zeros + R"(}, "output_padding": {"type": "s64[]",
                                 "value": )"
                             + zeros + "}"),
             "f");
@@ -189,9 +188,8 @@ TEST(json_graph, reads_every_attribute_type) {
                 .ops[1]
                 .get_attrs();
     };
-    EXPECT_EQ(std::get<int64_t>(
-                      attr("groups", R"("type": "s64", "value": -3)")
-                              .at(op::attr::groups)),
+    EXPECT_EQ(std::get<int64_t>(attr("groups", R"("type": "s64", "value": -3)")
+                                        .at(op::attr::groups)),
             -3);
     EXPECT_EQ(std::get<std::vector<float>>(
                       attr("scales", R"("type": "f32[]", "value": [2, 1.5])")
@@ -200,9 +198,9 @@ TEST(json_graph, reads_every_attribute_type) {
     EXPECT_EQ(std::get<float>(attr("scales", R"("type": "f32", "value": 0.5)")
                                       .at(op::attr::scales)),
             0.5F);
-    EXPECT_FALSE(std::get<bool>(
-            attr("use_dst", R"("type": "bool", "value": false)")
-                    .at(op::attr::use_dst)));
+    EXPECT_FALSE(
+            std::get<bool>(attr("use_dst", R"("type": "bool", "value": false)")
+                                   .at(op::attr::use_dst)));
     EXPECT_FALSE(std::get<bool>(attr("use_dst", R"("type": "bool", "value": 0)")
                                         .at(op::attr::use_dst)));
 }
@@ -239,8 +237,8 @@ TEST(json_graph, reads_scalars_and_what_is_unknown) {
     EXPECT_THROW(nothing.get_dims(), error);
     EXPECT_EQ(nothing.get_layout_type(), layout_type::undef);
 
-    const logical_tensor some = output("[4, " + unknown + "]",
-            ", \"layout_type\": \"strided\"");
+    const logical_tensor some
+            = output("[4, " + unknown + "]", ", \"layout_type\": \"strided\"");
     EXPECT_EQ(some.get_dims(), (dims {4, logical_tensor::unknown_dim}));
     EXPECT_EQ(some.get_layout_type(), layout_type::any);
 
@@ -281,7 +279,8 @@ void PrintTo(const bad_case &shown, std::ostream *out) {
     *out << shown.name;
 }
 
-std::string nested(const std::string &open, const std::string &close, int levels) {
+std::string nested(
+        const std::string &open, const std::string &close, int levels) {
     std::string text;
     for (int level = 0; level < levels; ++level)
         text += open;
@@ -304,7 +303,8 @@ std::vector<bad_case> bad_cases() {
             {"deep_arrays", nested("[", "]", 100),
                     {"[0][0][0]", "deeper than 64"}},
             {"very_deep_arrays", nested("[", "]", 1000000), {"deeper than 64"}},
-            {"deep_unclosed", nested("{\"a\":", "", 100000), {"deeper than 64"}},
+            {"deep_unclosed", nested("{\"a\":", "", 100000),
+                    {"deeper than 64"}},
             {"duplicate_key", changed("\"name\": \"up\"", "\"id\": 8"),
                     {"graph[0].id", "twice"}},
             {"not_an_object", "[1]", {"given an array of 1, wants an object"}},
@@ -331,8 +331,7 @@ std::vector<bad_case> bad_cases() {
                     {"graph[0].id"}},
             {"op_id_twice", changed("\"id\": 9", "\"id\": 7"),
                     {"graph[1].id: op id 7 is that of graph[0]"}},
-            {"no_kind",
-                    changed("\"kind\": \"ReLUBackward\",", ""),
+            {"no_kind", changed("\"kind\": \"ReLUBackward\",", ""),
                     {"graph[1]: \"kind\" is missing"}},
             {"unknown_kind", changed("ReLUBackward", "ReLUForward"),
                     {"graph[1].kind", "\"ReLUForward\"", "ConvBackward",
@@ -348,8 +347,9 @@ std::vector<bad_case> bad_cases() {
                     changed("{\"type\": \"string\", \"value\": \"linear\"}",
                             "\"linear\""),
                     {"graph[0].attrs.mode: given \"linear\", wants an object"}},
-            {"attr_no_type", changed("\"type\": \"string\", \"value\": \"lin",
-                                     "\"value\": \"lin"),
+            {"attr_no_type",
+                    changed("\"type\": \"string\", \"value\": \"lin",
+                            "\"value\": \"lin"),
                     {"graph[0].attrs.mode: \"type\" is missing"}},
             {"attr_no_value", changed(", \"value\": \"linear\"", ""),
                     {"graph[0].attrs.mode: \"value\" is missing"}},
@@ -380,7 +380,8 @@ std::vector<bad_case> bad_cases() {
                     changed("\"sizes\": {",
                             R"("dst_shape": {"type": "s64[]", "value": [1]},
                                "output_shape": {)"),
-                    {"graph[0].attrs.output_shape", "dst_shape is given twice"}},
+                    {"graph[0].attrs.output_shape",
+                            "dst_shape is given twice"}},
             {"no_inputs", changed("\"inputs\"", "\"ins\""),
                     {"graph[0]: \"inputs\" is missing"}},
             {"no_outputs", changed("\"outputs\"", "\"outs\"", 1),
@@ -424,7 +425,8 @@ std::vector<bad_case> bad_cases() {
                     {shape_path, "13 dims", "12"}},
             {"stride_count", changed("[504, 168, 14, 1]", "[504, 168, 14]"),
                     {"graph[0].inputs[1].stride", "3 strides for 4 dims"}},
-            {"stride_negative", changed("[504, 168, 14, 1]", "[504, 168, 14, -1]"),
+            {"stride_negative",
+                    changed("[504, 168, 14, 1]", "[504, 168, 14, -1]"),
                     {"graph[0].inputs[1].stride[3]: given -1"}},
             {"layout_unknown", changed("\"strided\"", "\"dense\""),
                     {"graph[0].inputs[0].layout_type", "\"dense\"", "any"}},
@@ -433,8 +435,10 @@ std::vector<bad_case> bad_cases() {
             {"property_unknown", changed("\"undef\"", "\"fixed\""),
                     {"graph[0].inputs[0].property_type", "\"fixed\""}},
             {"two_shapes",
-                    changed("\"id\": 2, \"dtype\": \"f32\", \"shape\": [2, 3, 6, 7]",
-                            "\"id\": 2, \"dtype\": \"f32\", \"shape\": [2, 3, 7, 6]",
+                    changed("\"id\": 2, \"dtype\": \"f32\", \"shape\": [2, 3, "
+                            "6, 7]",
+                            "\"id\": 2, \"dtype\": \"f32\", \"shape\": [2, 3, "
+                            "7, 6]",
                             1),
                     {"graph[1].inputs[1].shape", "[2, 3, 7, 6]", "[2, 3, 6, 7]",
                             "graph[0].outputs[0]"}},
@@ -442,8 +446,7 @@ std::vector<bad_case> bad_cases() {
                     changed("\"id\": 2, \"dtype\": \"f32\"",
                             "\"id\": 2, \"dtype\": \"f16\"", 1),
                     {"graph[1].inputs[1].dtype", "f16", "f32"}},
-            {"two_layouts",
-                    changed("[126, 42, 7, 1]", "[126, 1, 21, 3]", 3),
+            {"two_layouts", changed("[126, 42, 7, 1]", "[126, 1, 21, 3]", 3),
                     {"graph[1].inputs[1]", "strides"}},
             {"two_producers", changed("\"id\": 4", "\"id\": 2"),
                     {"graph[1].outputs[0].id", "graph[0].outputs[0]"}},
@@ -466,14 +469,12 @@ TEST_P(json_graph_errors, name_file_path_and_fault) {
                 << "wanted: " << piece << "\ngiven: " << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, json_graph_errors,
-        testing::ValuesIn(bad_cases()),
-        [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(all, json_graph_errors, testing::ValuesIn(bad_cases()),
+        [](const auto &one) { return one.param.name; });
 
 TEST(json_graph, truncation_at_any_byte_is_an_error) {
     for (size_t size = 0; size < good.size(); ++size)
-        EXPECT_THROW(
-                parse_json_graph(good.substr(0, size), "f"), input_error)
+        EXPECT_THROW(parse_json_graph(good.substr(0, size), "f"), input_error)
                 << size;
 }
 

@@ -30,7 +30,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 class npy : public testing::Test {
 protected:
     npy() {
-        const auto *test = testing::UnitTest::GetInstance()->current_test_info();
+        const auto *test
+                = testing::UnitTest::GetInstance()->current_test_info();
         folder_ = fs::path(testing::TempDir())
                 / (std::string("gradnn_npy_") + test->name());
         fs::remove_all(folder_);
@@ -44,7 +45,8 @@ protected:
 
     /// A file of version 1 with this header and data.
     std::string file(const std::string &header, const std::string &data,
-            const std::string &start = std::string("\x93NUMPY\x01\x00", 8)) const {
+            const std::string &start
+            = std::string("\x93NUMPY\x01\x00", 8)) const {
         std::string text = start;
         const size_t size_bytes = start[6] == 1 ? 2 : 4;
         for (size_t index = 0; index < size_bytes; ++index)
@@ -185,8 +187,9 @@ TEST_F(npy, corrupt_headers) {
 TEST_F(npy, missing_or_superfluous_data) {
     const std::string header
             = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}";
-    expect_error(header, std::string(11, '\0'), "wants 12 bytes of data, there "
-                                                "are 11");
+    expect_error(header, std::string(11, '\0'),
+            "wants 12 bytes of data, there "
+            "are 11");
     expect_error(header, std::string(13, '\0'), "there are 13");
     // Refused before anything of this size is allocated.
     expect_error("{'descr': '<f4', 'fortran_order': False, 'shape': "
@@ -199,8 +202,8 @@ TEST_F(npy, other_files) {
             std::string::npos);
     EXPECT_NE(message_of("/").find("cannot be read"), std::string::npos);
     std::ofstream(path("text.npy")) << "not an array at all";
-    EXPECT_NE(message_of(path("text.npy")).find("not a .npy"),
-            std::string::npos);
+    EXPECT_NE(
+            message_of(path("text.npy")).find("not a .npy"), std::string::npos);
     std::ofstream(path("short.npy")) << "\x93NUMPY";
     EXPECT_NE(message_of(path("short.npy")).find("not a .npy"),
             std::string::npos);
@@ -208,8 +211,8 @@ TEST_F(npy, other_files) {
     EXPECT_NE(message_of(path()).find("version 4"), std::string::npos);
     std::ofstream(path("cut.npy"), std::ios::binary)
             << std::string("\x93NUMPY\x01\x00\x76\x00{'de", 14);
-    EXPECT_NE(message_of(path("cut.npy")).find("ends inside"),
-            std::string::npos);
+    EXPECT_NE(
+            message_of(path("cut.npy")).find("ends inside"), std::string::npos);
     std::ofstream(path("huge.npy"), std::ios::binary)
             << std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff{", 13);
     EXPECT_NE(message_of(path("huge.npy")).find("header of 4294967295 bytes"),
@@ -335,13 +338,12 @@ TEST(tensor_data, strides) {
     std::vector<float> memory(10, -1);
     store(lt, std::vector<double> {1, 2, 3, 4, 5, 6}, memory.data());
     EXPECT_EQ(memory, (std::vector<float> {1, 4, -1, -1, 2, 5, -1, -1, 3, 6}));
-    EXPECT_EQ(load(lt, memory.data()),
-            (std::vector<double> {1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(
+            load(lt, memory.data()), (std::vector<double> {1, 2, 3, 4, 5, 6}));
     EXPECT_THROW(store(lt, std::vector<double> {1}, memory.data()), error);
 
-    generate(lt, memory.data(), [](int64_t index) {
-        return static_cast<double>(index) * 10;
-    });
+    generate(lt, memory.data(),
+            [](int64_t index) { return static_cast<double>(index) * 10; });
     EXPECT_EQ(load(lt, memory.data()),
             (std::vector<double> {0, 10, 20, 30, 40, 50}));
     EXPECT_EQ(memory[2], -1);
@@ -372,7 +374,8 @@ TEST(tensor_data, scalars_and_empties) {
     double value = 0;
     store(scalar, std::vector<double> {3}, &value);
     EXPECT_EQ(load(scalar, &value), (std::vector<double> {3}));
-    const logical_tensor empty(0, data_type::f64, logical_tensor::dims {2, 0, 3},
+    const logical_tensor empty(0, data_type::f64,
+            logical_tensor::dims {2, 0, 3},
             logical_tensor::layout_type::strided);
     EXPECT_TRUE(load(empty, nullptr).empty());
     store(empty, {}, nullptr);

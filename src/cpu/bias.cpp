@@ -63,8 +63,15 @@ double sum_contiguous(const T *from, int64_t count) {
 template <typename T>
 double sum_strided(const T *from, int64_t count, int64_t step) {
     double total = 0;
-    for (int64_t i = 0; i < count; ++i)
-        total += convert_scalar<double>(from[i * step]);
+    while (count > 0) {
+        const int64_t part = std::min<int64_t>(count, 128);
+        double sum = 0;
+        for (int64_t i = 0; i < part; ++i)
+            sum += convert_scalar<double>(from[i * step]);
+        total += sum;
+        from += part * step;
+        count -= part;
+    }
     return total;
 }
 

@@ -58,12 +58,57 @@ std::vector<gather_axis> gather_phases(
                     && problem.direction
                             != convolution_direction::backward_weights)
                 continue;
-            phase.whole = phase.whole && tap.begin == 0
-                    && tap.end == phase.count;
+            phase.whole
+                    = phase.whole && tap.begin == 0 && tap.end == phase.count;
             phase.taps.push_back(tap);
         }
     }
     return phases;
+}
+
+gather_phase_list::gather_phase_list(
+        const detail::convolution_problem &problem) {
+    for (size_t a = 0; a < 3; ++a)
+        axes_[a] = gather_phases(problem, static_cast<int>(a));
+    for (const gather_axis &d : axes_[0])
+        for (const gather_axis &h : axes_[1])
+            for (const gather_axis &w : axes_[2]) {
+                const auto taps = static_cast<int64_t>(
+                        d.taps.size() * h.taps.size() * w.taps.size());
+                phases_.push_back({{&d, &h, &w}, taps, taps_});
+                taps_ += taps;
+            }
+}
+
+std::array<int64_t, 3> gather_phase_list::positions() const {
+    return {axes_[0][0].count, axes_[1][0].count, axes_[2][0].count};
+}
+
+int64_t gather_phase_list::count(const detail::convolution_problem &problem) {
+    int64_t count = 1;
+    if (problem.direction == convolution_direction::backward_data)
+        for (size_t a = 0; a < 3; ++a)
+            count *= std::min(problem.strides[a], problem.src.dims[a + 2]);
+    return count;
+}
+
+position_tiling::position_tiling(const std::array<int64_t, 3> &tile,
+        const std::array<int64_t, 3> &positions)
+    : size(tile) {
+    for (size_t a = 0; a < 3; ++a)
+        pieces[a] = ceil_divide(positions[a], size[a]);
+}
+
+tile_range position_tiling::range_of(
+        int64_t number, const gather_phase &phase) const {
+    tile_range range;
+    for (size_t a = 3; a-- > 0;) {
+        range.first[a] = number % pieces[a] * size[a];
+        range.count[a]
+                = std::min(size[a], phase.axes[a]->count - range.first[a]);
+        number /= pieces[a];
+    }
+    return range;
 }
 
 gather_grid::gather_grid(const std::array<const gather_axis *, 3> &axes,

@@ -40,6 +40,58 @@ struct gather_axis {
 std::vector<gather_axis> gather_phases(
         const detail::convolution_problem &problem, int axis);
 
+/// One phase of all axes.
+struct gather_phase {
+    std::array<const gather_axis *, 3> axes {};
+    int64_t taps = 0;
+    int64_t first_tap = 0; ///< taps of the phases before
+};
+
+/// All phases of a problem.
+class gather_phase_list {
+public:
+    explicit gather_phase_list(const detail::convolution_problem &problem);
+    gather_phase_list(const gather_phase_list &) = delete;
+    gather_phase_list &operator=(const gather_phase_list &) = delete;
+
+    const std::vector<gather_phase> &all() const { return phases_; }
+    const std::vector<gather_axis> &axis(size_t number) const {
+        return axes_[number];
+    }
+    int64_t taps() const { return taps_; }
+    /// Positions of the first phase, which has the most.
+    std::array<int64_t, 3> positions() const;
+
+    /// How many there would be.
+    static int64_t count(const detail::convolution_problem &problem);
+
+private:
+    std::array<std::vector<gather_axis>, 3> axes_;
+    std::vector<gather_phase> phases_;
+    int64_t taps_ = 0;
+};
+
+/// Positions of one tile of a phase.
+struct tile_range {
+    std::array<int64_t, 3> first {};
+    std::array<int64_t, 3> count {};
+    bool empty() const {
+        return count[0] <= 0 || count[1] <= 0 || count[2] <= 0;
+    }
+};
+
+/// The tiles, of one size, of the positions of all phases.
+struct position_tiling {
+    std::array<int64_t, 3> size {};
+    std::array<int64_t, 3> pieces {};
+    position_tiling() = default;
+    position_tiling(const std::array<int64_t, 3> &tile,
+            const std::array<int64_t, 3> &positions);
+    int64_t count() const { return pieces[0] * pieces[1] * pieces[2]; }
+    /// May be empty in a phase that has fewer positions than the first.
+    tile_range range_of(int64_t number, const gather_phase &phase) const;
+};
+
 /// Pixels (n, d, h, w) of one phase in both tensors.
 class gather_grid {
 public:
@@ -138,7 +190,7 @@ void gather_grid::for_each_piece(int64_t first, int64_t count,
         if (inside) {
             const int64_t x = now.position[3];
             const auto clamp = [&](int64_t value) {
-                return value < x ? 0
+                return value < x                 ? 0
                         : value > x + now.length ? now.length
                                                  : value - x;
             };
@@ -149,8 +201,7 @@ void gather_grid::for_each_piece(int64_t first, int64_t count,
         }
         if (begin > 0) body(now.at, begin, false, 0);
         if (end > begin) body(now.at + begin, end - begin, true, offset);
-        if (end < now.length)
-            body(now.at + end, now.length - end, false, 0);
+        if (end < now.length) body(now.at + end, now.length - end, false, 0);
     });
 }
 

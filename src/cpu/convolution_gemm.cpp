@@ -1,23 +1,24 @@
 // Convolutions as products of virtual matrices (convolution_gemm_mapping.hpp)
 // on the packed micro-kernel of gemm.cpp: takes every problem.
 //
-// There is no im2col buffer: panels are packed straight from the tensors. Work
-// is divided into tasks, a block of one group's and one phase's product each,
-// which threads draw from a counter; each task owns its part of the output, or
-// of the partial sums. The weights gradient of a problem with few weights is
-// summed in pieces of the pixels, added up in their order by a second pass.
+// There is no im2col buffer: panels are packed straight from the tensors. In
+// the data directions the weights are packed once, before all else, where
+// several tasks need them and they are not too large. Work is divided into
+// tasks, a block of one group's and one phase's product each, which threads
+// draw from a counter; each task owns its part of the output, or of the
+// partial sums. The weights gradient of a problem with few weights is summed
+// in pieces of the pixels, added up in their order by a second pass.
 // Deterministic: chunks and pieces, which alone decide the order of a sum,
 // follow from the problem; blocks and threads decide only who computes it.
 //
 // Workspace: for each thread (as counted at compile; more do not join in) at
-// most about 1 MB, or 1.4 MB for sums over more than 64 chunks; partial sums
-// of at most 10 MB.
-#include <atomic>
+// most about 1 MB, or 1.4 MB for sums over more than 64 chunks; packed weights
+// of at most 64 MB; partial sums of at most 10 MB.
 #include <string>
 
 #include "cpu/convolution_gemm_mapping.hpp"
+#include "cpu/convolution_work.hpp"
 #include "cpu/kernels.hpp"
-#include "cpu/parallel.hpp"
 
 namespace gradnn::cpu {
 
@@ -31,10 +32,8 @@ using detail::weights_view;
 namespace {
 
 constexpr int64_t block_bytes = int64_t {384} << 10;
-
-int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
+constexpr int64_t most_packed_bytes = int64_t {64} << 20;
+constexpr int64_t most_packed_phases = 4096;
 
 /// Cycles that micro-kernels take for one k of a p x q product, when two FMAs
 /// and two loads go in a cycle and an FMA takes four.
@@ -58,13 +57,14 @@ double cycles(const gemm_kernels &kernels, int64_t p, int64_t q) {
 
 class gemm_plan final : public detail::plan {
 public:
-    gemm_plan(const convolution_problem &problem,
-            const compile_options &options);
+    gemm_plan(
+            const convolution_problem &problem, const compile_options &options);
 
     void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const override;
     size_t workspace_bytes() const override {
-        return static_cast<size_t>(slots_ * slot_bytes_ + partial_bytes());
+        return static_cast<size_t>(
+                slots_ * slot_bytes_ + partial_bytes() + packed_bytes_);
     }
     std::string backend() const override {
         return std::string("Highway ") + kernels_.target;
@@ -73,15 +73,22 @@ public:
 private:
     void decide_pieces(int64_t pixels);
     void decide_blocks(int threads);
-    void run_task(int64_t task, std::span<void *const> args,
-            std::byte *scratch, std::byte *partials) const;
-    void sum_pieces(int64_t block, void *diff_weights,
-            std::byte *partials) const;
+    void decide_packing();
+    std::array<const gather_axis *, 3> phase_axes(int64_t phase) const;
+    int64_t packed_offset(int64_t phase, int64_t group, int64_t taps) const;
+    void pack_weights(
+            int64_t task, std::span<void *const> args, std::byte *packed) const;
+    void run_task(int64_t task, std::span<void *const> args, std::byte *scratch,
+            std::byte *shared) const;
+    void sum_pieces(
+            int64_t block, void *diff_weights, std::byte *partials) const;
 
     bool of_weights() const {
         return problem_.direction == convolution_direction::backward_weights;
     }
-    int64_t blocks() const { return groups_ * p_split_.pieces * q_split_.pieces; }
+    int64_t blocks() const {
+        return groups_ * p_split_.pieces * q_split_.pieces;
+    }
     int64_t partial_pitch() const {
         return kernels_.partial_bytes(p_split_.size, q_split_.size);
     }
@@ -114,6 +121,9 @@ private:
     int64_t tasks_ = 0;
     int64_t slots_ = 0;
     int64_t slot_bytes_ = 0;
+    /// Packed weights: taps of the phases before each one.
+    std::vector<int64_t> first_taps_;
+    int64_t packed_bytes_ = 0;
 };
 
 const tensor_view &read_view(const convolution_problem &problem) {
@@ -130,9 +140,9 @@ const tensor_view &written_view(const convolution_problem &problem) {
 
 gemm_plan::gemm_plan(
         const convolution_problem &problem, const compile_options &options)
-    : problem_(problem)
-    , kernels_(gemm_kernels_for(problem.dst.type, problem.weights.type))
-    , groups_(problem.weights.dims[0]) {
+    : problem_(problem),
+      kernels_(gemm_kernels_for(problem.dst.type, problem.weights.type)),
+      groups_(problem.weights.dims[0]) {
     const weights_view &weights = problem.weights;
     const tensor_view &read = read_view(problem);
     const tensor_view &written = written_view(problem);
@@ -192,6 +202,7 @@ gemm_plan::gemm_plan(
 
     if (of_weights()) decide_pieces(pixels);
     decide_blocks(std::max(1, options.threads));
+    if (!of_weights()) decide_packing();
 }
 
 /// Pieces of about a million products at least, enough of them to feed 32
@@ -199,7 +210,8 @@ gemm_plan::gemm_plan(
 void gemm_plan::decide_pieces(int64_t pixels) {
     const auto &dims = problem_.weights.dims;
     const int64_t rows = dims[2] * dims[3] * dims[4] * dims[5];
-    const int64_t tiles = groups_ * ((dims[1] + 63) / 64) * ((rows + 255) / 256);
+    const int64_t tiles
+            = groups_ * ((dims[1] + 63) / 64) * ((rows + 255) / 256);
     const double products = static_cast<double>(groups_ * dims[1] * rows)
             * static_cast<double>(pixels);
     const int64_t wanted = (32 + tiles - 1) / tiles;
@@ -215,7 +227,7 @@ void gemm_plan::decide_blocks(int threads) {
     const auto split = [](int64_t count, int64_t most, int64_t panel) {
         even_split blocks(count, most);
         blocks.size = round_up(blocks.size, panel);
-        blocks.pieces = (count + blocks.size - 1) / blocks.size;
+        blocks.pieces = ceil_divide(count, blocks.size);
         return blocks;
     };
     int64_t q_most = std::max<int64_t>(1,
@@ -223,8 +235,9 @@ void gemm_plan::decide_blocks(int threads) {
                                      / kernels_.q_panel)
             * kernels_.q_panel;
     const int64_t q_size = round_up(std::min(q_, q_most), kernels_.q_panel);
-    int64_t p_most = std::max<int64_t>(1,
-                             block_bytes / (q_size * element * kernels_.p_panel))
+    int64_t p_most
+            = std::max<int64_t>(
+                      1, block_bytes / (q_size * element * kernels_.p_panel))
             * kernels_.p_panel;
     while (true) {
         p_split_ = split(p_, p_most, kernels_.p_panel);
@@ -241,8 +254,68 @@ void gemm_plan::decide_blocks(int threads) {
             break;
     }
     slots_ = std::min<int64_t>(threads, tasks_);
-    slot_bytes_ = kernels_.scratch_bytes(p_split_.size, q_split_.size,
-            (chunks_ + pieces_ - 1) / pieces_);
+    slot_bytes_ = kernels_.scratch_bytes(
+            p_split_.size, q_split_.size, (chunks_ + pieces_ - 1) / pieces_);
+}
+
+void gemm_plan::decide_packing() {
+    const int64_t pixel_blocks
+            = pixels_in_lanes_ ? p_split_.pieces : q_split_.pieces;
+    if (pixel_blocks == 1 || phase_count_ > most_packed_phases) return;
+    int64_t taps = 0;
+    for (int64_t phase = 0; phase < phase_count_; ++phase) {
+        first_taps_.push_back(taps);
+        const auto axes = phase_axes(phase);
+        taps += static_cast<int64_t>(axes[0]->taps.size() * axes[1]->taps.size()
+                * axes[2]->taps.size());
+    }
+    const int64_t bytes = packed_offset(
+            phase_count_ - 1, groups_, taps - first_taps_.back());
+    if (bytes <= most_packed_bytes) packed_bytes_ = bytes;
+}
+
+std::array<const gather_axis *, 3> gemm_plan::phase_axes(int64_t phase) const {
+    std::array<const gather_axis *, 3> axes;
+    for (size_t axis = 3; axis-- > 0;) {
+        const auto count = static_cast<int64_t>(phases_[axis].size());
+        axes[axis] = &phases_[axis][static_cast<size_t>(phase % count)];
+        phase /= count;
+    }
+    return axes;
+}
+
+/// In bytes, of a group's weights of a phase that has so many taps.
+int64_t gemm_plan::packed_offset(
+        int64_t phase, int64_t group, int64_t taps) const {
+    const gemm_side side
+            = pixels_in_lanes_ ? gemm_side::broadcast : gemm_side::vector;
+    const auto bytes = [&](int64_t steps) {
+        return kernels_.packed_bytes(side, channels_.m, steps * channels_.c);
+    };
+    int64_t offset = group * bytes(taps);
+    for (int64_t before = 0; before < phase; ++before)
+        offset += groups_
+                * bytes(first_taps_[static_cast<size_t>(before + 1)]
+                        - first_taps_[static_cast<size_t>(before)]);
+    return offset;
+}
+
+void gemm_plan::pack_weights(
+        int64_t task, std::span<void *const> args, std::byte *packed) const {
+    const int64_t chunk = task % chunks_;
+    const int64_t group = task / chunks_ % groups_;
+    const int64_t phase = task / chunks_ / groups_;
+    const weights_view &weights = problem_.weights;
+    const gather_grid grid(phase_axes(phase), read_view(problem_),
+            written_view(problem_), weights);
+    const data_mapping mapping(grid, channels_, taps_inner_, pixels_in_lanes_);
+    if (chunk >= mapping.chunks()) return; // a phase with fewer taps
+    kernels_.pack(mapping,
+            pixels_in_lanes_ ? gemm_side::broadcast : gemm_side::vector,
+            static_cast<const std::byte *>(args[1])
+                    + group * weights.strides[0] * size_of(weights.type),
+            channels_.m, chunk,
+            packed + packed_offset(phase, group, grid.taps()));
 }
 
 weights_product gemm_plan::product_of_weights() const {
@@ -252,21 +325,15 @@ weights_product gemm_plan::product_of_weights() const {
 }
 
 void gemm_plan::run_task(int64_t task, std::span<void *const> args,
-        std::byte *scratch, std::byte *partials) const {
+        std::byte *scratch, std::byte *shared) const {
     const int64_t piece = task % pieces_;
     const int64_t number = task / pieces_ % blocks();
     const int64_t group = number / (p_split_.pieces * q_split_.pieces);
-    int64_t phase = task / pieces_ / blocks();
-    std::array<const gather_axis *, 3> axes;
-    for (size_t axis = 3; axis-- > 0;) {
-        const auto count = static_cast<int64_t>(phases_[axis].size());
-        axes[axis] = &phases_[axis][static_cast<size_t>(phase % count)];
-        phase /= count;
-    }
+    const int64_t phase = task / pieces_ / blocks();
     const tensor_view &read = read_view(problem_);
     const tensor_view &written = written_view(problem_);
     const weights_view &weights = problem_.weights;
-    const gather_grid grid(axes, read, written, weights);
+    const gather_grid grid(phase_axes(phase), read, written, weights);
 
     const auto at = [](void *data, int64_t offset, data_type type) {
         return static_cast<std::byte *>(data) + offset * size_of(type);
@@ -293,22 +360,28 @@ void gemm_plan::run_task(int64_t task, std::span<void *const> args,
             pointers.result = kernel;
         else
             pointers.partial
-                    = partials + (number * pieces_ + piece) * partial_pitch();
+                    = shared + (number * pieces_ + piece) * partial_pitch();
         kernels_.run(mapping, block, pointers);
         return;
     }
     const bool forward = problem_.direction == convolution_direction::forward;
     const data_mapping mapping(grid, channels_, taps_inner_, pixels_in_lanes_);
-    block.ps = std::min(p_split_.size,
-            (pixels_in_lanes_ ? grid.pixels() : p_) - block.p);
-    block.qs = std::min(q_split_.size,
-            (pixels_in_lanes_ ? q_ : grid.pixels()) - block.q);
+    block.ps = std::min(
+            p_split_.size, (pixels_in_lanes_ ? grid.pixels() : p_) - block.p);
+    block.qs = std::min(
+            q_split_.size, (pixels_in_lanes_ ? q_ : grid.pixels()) - block.q);
     if (block.ps <= 0 || block.qs <= 0) return; // a smaller phase
     block.chunk_end = mapping.chunks();
     void *pixels = forward ? src : dst;
     pointers.vector_side = pixels_in_lanes_ ? pixels : kernel;
     pointers.broadcast_side = pixels_in_lanes_ ? kernel : pixels;
     pointers.result = forward ? dst : src;
+    if (packed_bytes_ > 0) {
+        (pixels_in_lanes_ ? pointers.packed_broadcast_side
+                          : pointers.packed_vector_side)
+                = shared + packed_offset(phase, group, grid.taps());
+        pointers.packed_rows = channels_.m;
+    }
     kernels_.run(mapping, block, pointers);
 }
 
@@ -332,19 +405,21 @@ void gemm_plan::sum_pieces(
 
 void gemm_plan::execute(std::span<void *const> args, std::byte *workspace,
         stream_impl &) const {
-    std::byte *partials = workspace + slots_ * slot_bytes_;
-    std::atomic<int64_t> next {0};
-    parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-            for (int64_t task; (task = next.fetch_add(
-                                        1, std::memory_order_relaxed))
-                    < tasks_;)
-                run_task(task, args, workspace + slot * slot_bytes_, partials);
+    // Packed weights or partial sums.
+    std::byte *shared = workspace + slots_ * slot_bytes_;
+    if (packed_bytes_ > 0)
+        parallel_for(phase_count_ * groups_ * chunks_, 1,
+                [&](int64_t begin, int64_t end) {
+                    for (int64_t task = begin; task < end; ++task)
+                        pack_weights(task, args, shared);
+                });
+    run_tasks(tasks_, slots_, [&](int64_t slot, int64_t task) {
+        run_task(task, args, workspace + slot * slot_bytes_, shared);
     });
     if (pieces_ == 1) return;
     parallel_for(blocks(), 1, [&](int64_t begin, int64_t end) {
         for (int64_t number = begin; number < end; ++number)
-            sum_pieces(number, args[1], partials);
+            sum_pieces(number, args[1], shared);
     });
 }
 

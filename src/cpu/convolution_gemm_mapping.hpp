@@ -19,8 +19,8 @@ struct even_split {
     int64_t pieces = 0;
     int64_t size = 0;
     even_split(int64_t count, int64_t most)
-        : pieces((count + most - 1) / most)
-        , size(pieces == 0 ? 0 : (count + pieces - 1) / pieces) {}
+        : pieces((count + most - 1) / most),
+          size(pieces == 0 ? 0 : (count + pieces - 1) / pieces) {}
 };
 
 /// The side of the weights' channels, m for output and c for input of a
@@ -40,12 +40,12 @@ public:
     /// other way round.
     data_mapping(const gather_grid &grid, const product_channels &channels,
             bool taps_inner, bool pixels_in_lanes)
-        : grid_(grid)
-        , channels_(channels)
-        , taps_inner_(taps_inner)
-        , pixels_in_lanes_(pixels_in_lanes)
-        , c_split_(channels.c, most_channels(channels.c, grid.taps()))
-        , t_split_(grid.taps(), gemm_max_steps / c_split_.size) {}
+        : grid_(grid),
+          channels_(channels),
+          taps_inner_(taps_inner),
+          pixels_in_lanes_(pixels_in_lanes),
+          c_split_(channels.c, most_channels(channels.c, grid.taps())),
+          t_split_(grid.taps(), gemm_max_steps / c_split_.size) {}
 
     int64_t chunks() const { return c_split_.pieces * t_split_.pieces; }
 
@@ -58,6 +58,10 @@ public:
     int64_t steps(int64_t chunk) const override {
         const range now = range_of(chunk);
         return now.channels * now.taps;
+    }
+    int64_t first_step(int64_t chunk) const override {
+        const range now = range_of(chunk);
+        return now.channel * grid_.taps() + now.channels * now.tap;
     }
     void vector_side(int64_t row, int64_t rows, int64_t chunk,
             const sink<const operand_rectangle &> &out) const override {
@@ -129,15 +133,18 @@ public:
     /// other way round.
     weights_mapping(const gather_grid &grid, const weights_product &product,
             bool src_in_lanes)
-        : grid_(grid)
-        , product_(product)
-        , src_in_lanes_(src_in_lanes)
-        , split_(grid.pixels(), gemm_max_steps) {}
+        : grid_(grid),
+          product_(product),
+          src_in_lanes_(src_in_lanes),
+          split_(grid.pixels(), gemm_max_steps) {}
 
     int64_t chunks() const { return split_.pieces; }
 
     int64_t steps(int64_t chunk) const override {
         return std::min(split_.size, grid_.pixels() - chunk * split_.size);
+    }
+    int64_t first_step(int64_t chunk) const override {
+        return chunk * split_.size;
     }
     void vector_side(int64_t row, int64_t rows, int64_t chunk,
             const sink<const operand_rectangle &> &out) const override {

@@ -26,6 +26,7 @@
 #include <system_error>
 
 #include "cpu/convolution_onednn_choice.hpp"
+#include "cpu/convolution_onednn_copy.hpp"
 #include "cpu/convolution_onednn_engine.hpp"
 #include "cpu/convolution_onednn_geometry.hpp"
 #include "cpu/convolution_onednn_program.hpp"
@@ -51,59 +52,10 @@ constexpr int src_argument = 0;
 constexpr int weights_argument = 1;
 constexpr int dst_argument = 2;
 
-/// The conversion between a tensor of the caller and a dense layout, as if
-/// from the tensor; empty where it takes more axes than a conversion has.
-std::optional<conversion> describe_conversion(
-        const operand &tensor, const memory::desc &layout) {
-    auto parts = split_axes(layout);
-    if (!parts) return {};
-    std::stable_sort(parts->begin(), parts->end(),
-            [](const auto &a, const auto &b) { return a.stride > b.stride; });
-    conversion result;
-    result.src_type = tensor.type;
-    result.dst_type = from_onednn(layout.get_data_type());
-    result.rank = 1;
-    result.dims[0] = 1;
-    for (const auto &part : *parts) {
-        const int64_t stride = part.step * tensor.strides[part.axis];
-        const auto last = static_cast<size_t>(result.rank) - 1;
-        const bool first = result.dims[last] == 1;
-        if (!first && result.src_strides[last] == stride * part.extent
-                && result.dst_strides[last] == part.stride * part.extent) {
-            result.dims[last] *= part.extent;
-            result.src_strides[last] = stride;
-            result.dst_strides[last] = part.stride;
-            continue;
-        }
-        const size_t index = first ? last : last + 1;
-        if (index == result.dims.size()) return {};
-        result.rank = static_cast<int>(index) + 1;
-        result.dims[index] = part.extent;
-        result.src_strides[index] = stride;
-        result.dst_strides[index] = part.stride;
-    }
-    return result;
-}
-
 conversion reversed(conversion problem) {
     std::swap(problem.src_type, problem.dst_type);
     std::swap(problem.src_strides, problem.dst_strides);
     return problem;
-}
-
-/// oneDNN's own copy between two layouts; empty where it has slow reference
-/// code or none.
-std::optional<dnnl::reorder::primitive_desc> make_reorder(
-        const memory::desc &from, const memory::desc &to) {
-    if (!from || !to) return {};
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::reorder::primitive_desc descriptor(
-            cpu_engine(), from, cpu_engine(), to, attributes, true);
-    if (!descriptor) return {};
-    const std::string name = descriptor.impl_info_str();
-    if (name.find("ref") != std::string::npos) return {};
-    return descriptor;
 }
 
 /// Writes the program of a plan.
@@ -139,10 +91,12 @@ private:
             std::vector<primitive_step::argument> arguments);
     void add_copy(std::vector<step> &list, const operand &tensor,
             const location &theirs, const memory::desc &layout,
-            const location &ours, bool to_caller);
+            const location &ours, bool is_weights, bool to_caller);
+    void add_conversion(std::vector<step> &list, const conversion &problem,
+            const location &theirs, const location &ours, bool to_caller);
     void add_reorder(std::vector<step> &list,
             const dnnl::reorder::primitive_desc &descriptor,
-            const location &from, const location &to);
+            const location &theirs, const location &ours, bool to_caller);
     void place_weights();
 
     const geometry &problem_;
@@ -172,56 +126,43 @@ void builder::add_primitive(std::vector<step> &list,
 }
 
 void builder::add_reorder(std::vector<step> &list,
-        const dnnl::reorder::primitive_desc &descriptor, const location &from,
-        const location &to) {
+        const dnnl::reorder::primitive_desc &descriptor, const location &theirs,
+        const location &ours, bool to_caller) {
     add_primitive(list, descriptor,
-            {{DNNL_ARG_FROM, descriptor.src_desc(), from},
-                    {DNNL_ARG_TO, descriptor.dst_desc(), to}});
+            {{DNNL_ARG_FROM, descriptor.src_desc(), to_caller ? ours : theirs},
+                    {DNNL_ARG_TO, descriptor.dst_desc(),
+                            to_caller ? theirs : ours}});
+}
+
+void builder::add_conversion(std::vector<step> &list,
+        const conversion &problem, const location &theirs,
+        const location &ours, bool to_caller) {
+    list.emplace_back(to_caller
+                    ? conversion_step {reversed(problem), ours, theirs}
+                    : conversion_step {problem, theirs, ours});
 }
 
 /// Copies between a tensor of the caller and a layout of oneDNN's.
 void builder::add_copy(std::vector<step> &list, const operand &tensor,
         const location &theirs, const memory::desc &layout,
-        const location &ours, bool to_caller) {
+        const location &ours, bool is_weights, bool to_caller) {
     copies_ = true;
-    const auto type = from_onednn(layout.get_data_type());
-    if (tensor.type != type) converts_ = true;
-    // oneDNN's reorders of f16 are reference code on most CPUs.
-    const bool known
-            = tensor.type != data_type::f16 && type != data_type::f16;
-    const auto caller = known ? describe(tensor) : memory::desc();
-    const auto direct = to_caller ? make_reorder(layout, caller)
-                                  : make_reorder(caller, layout);
-    if (direct)
-        return add_reorder(list, *direct, to_caller ? ours : theirs,
-                to_caller ? theirs : ours);
-    const auto add_conversion
-            = [&](const memory::desc &other, const location &where) {
-                  const auto problem = describe_conversion(tensor, other);
-                  if (!problem) return false;
-                  list.emplace_back(to_caller
-                                  ? conversion_step {reversed(*problem), where,
-                                          theirs}
-                                  : conversion_step {*problem, theirs, where});
-                  return true;
-              };
-    if (add_conversion(layout, ours)) return;
-    // Padded or finely blocked: by way of a dense copy in oneDNN's type.
-    const memory::desc dense(tensor.sizes, layout.get_data_type(),
-            dense_strides(tensor.sizes));
-    const auto between = workspace(dense.get_size());
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto reorder = [&](const memory::desc &from, const memory::desc &to) {
-        return dnnl::reorder::primitive_desc(
-                cpu_engine(), from, cpu_engine(), to, attributes);
-    };
-    if (to_caller) {
-        add_reorder(list, reorder(layout, dense), ours, between);
-        add_conversion(dense, between);
+    if (to_onednn(tensor.type) != layout.get_data_type()) converts_ = true;
+    const auto route = find_route(tensor, layout, is_weights, to_caller);
+    if (route.blocking) {
+        list.emplace_back(blocking_step {*route.blocking, !to_caller,
+                to_caller ? ours : theirs, to_caller ? theirs : ours});
+    } else if (route.conversion && route.reorder) {
+        const auto between = workspace(route.between.get_size());
+        if (!to_caller)
+            add_conversion(list, *route.conversion, theirs, between, false);
+        add_reorder(list, *route.reorder, between, ours, to_caller);
+        if (to_caller)
+            add_conversion(list, *route.conversion, theirs, between, true);
+    } else if (route.conversion) {
+        add_conversion(list, *route.conversion, theirs, ours, to_caller);
     } else {
-        add_conversion(dense, between);
-        add_reorder(list, reorder(dense, layout), between, ours);
+        add_reorder(list, *route.reorder, theirs, ours, to_caller);
     }
 }
 
@@ -290,7 +231,7 @@ void builder::place_weights() {
         weights_ = workspace(bytes);
         weights_.first_offset = sum_.offset;
         add_copy(program_.after, problem_.weights, {weights_argument},
-                main_.weights, sum_, true);
+                main_.weights, sum_, true, true);
         return;
     }
     if (same_layout(problem_.weights, main_.weights)) {
@@ -301,7 +242,7 @@ void builder::place_weights() {
     const bool output = problem_.direction
             == convolution_direction::backward_weights;
     add_copy(output ? program_.after : program_.before, problem_.weights,
-            {weights_argument}, main_.weights, weights_, output);
+            {weights_argument}, main_.weights, weights_, true, output);
 }
 
 /// The steps for one block of images.
@@ -335,7 +276,8 @@ void builder::add_block(
     const side dst = place(problem_.dst, dst_argument, chosen.dst);
     const auto copy = [&](const side &s, bool to_caller) {
         if (s.staged)
-            add_copy(list, s.tensor, s.theirs, s.layout, s.ours, to_caller);
+            add_copy(list, s.tensor, s.theirs, s.layout, s.ours, false,
+                    to_caller);
     };
 
     if (!backward_data) copy(src, false);

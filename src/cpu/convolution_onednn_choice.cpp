@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cpu/convolution_onednn_copy.hpp"
 #include "cpu/convolution_onednn_engine.hpp"
 
 namespace gradnn::cpu::onednn {
@@ -52,17 +53,11 @@ dnnl::primitive_attr attributes(fpmath_mode mode) {
     return attributes;
 }
 
-/// oneDNN's list of implementations, at one of them. Backward descriptors
-/// refer to the forward one that was their hint for as long as they are moved
-/// along the list.
-struct descriptor_list {
-    dnnl::primitive_desc hint;
-    dnnl::primitive_desc current;
-};
-
-/// The implementations that oneDNN has for these layouts, at the first; empty
-/// where there is none.
-descriptor_list make_descriptors(const geometry &problem,
+/// The implementation that oneDNN takes for these layouts, or an empty
+/// descriptor. Never another one of its list: those further down are not what
+/// its users run, and not all of them are right (3.2's jit_bf16_1x1 in NXC
+/// with 41 channels).
+dnnl::primitive_desc make_descriptor(const geometry &problem,
         const memory::desc &src, const memory::desc &weights,
         const memory::desc &dst, fpmath_mode mode) {
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
@@ -71,11 +66,11 @@ descriptor_list make_descriptors(const geometry &problem,
     const auto attr = attributes(mode);
     const auto &p = problem;
     if (p.direction == convolution_direction::forward)
-        return {{},
-                dnnl::convolution_forward::primitive_desc(engine, training,
-                        algorithm, src, weights, dst, p.strides, p.dilates,
-                        p.pads_begin, p.pads_end, attr, true)};
-    // The hint's layouts, and the type of its weights, are of no consequence.
+        return dnnl::convolution_forward::primitive_desc(engine, training,
+                algorithm, src, weights, dst, p.strides, p.dilates,
+                p.pads_begin, p.pads_end, attr, true);
+    // Backward descriptors want a forward one as a hint; its layouts, and the
+    // type of its weights, are of no consequence.
     const auto free = [](const memory::desc &desc, memory::data_type type) {
         return memory::desc(desc.get_dims(), type, memory::format_tag::any);
     };
@@ -85,27 +80,18 @@ descriptor_list make_descriptors(const geometry &problem,
             p.strides, p.dilates, p.pads_begin, p.pads_end, attr, true);
     if (!hint) return {};
     if (p.direction == convolution_direction::backward_data)
-        return {hint,
-                dnnl::convolution_backward_data::primitive_desc(engine,
-                        algorithm, src, weights, dst, p.strides, p.dilates,
-                        p.pads_begin, p.pads_end, hint, attr, true)};
-    return {hint,
-            dnnl::convolution_backward_weights::primitive_desc(engine,
-                    algorithm, src, weights, dst, p.strides, p.dilates,
-                    p.pads_begin, p.pads_end, hint, attr, true)};
+        return dnnl::convolution_backward_data::primitive_desc(engine,
+                algorithm, src, weights, dst, p.strides, p.dilates,
+                p.pads_begin, p.pads_end, hint, attr, true);
+    return dnnl::convolution_backward_weights::primitive_desc(engine, algorithm,
+            src, weights, dst, p.strides, p.dilates, p.pads_begin, p.pads_end,
+            hint, attr, true);
 }
 
 implementation query(
-        const geometry &problem, const descriptor_list &list) {
-    const auto &descriptor = list.current;
+        const geometry &problem, const dnnl::primitive_desc &descriptor) {
     implementation found;
-    found.hint = list.hint;
-    // A copy of the handle would go along with next_impl().
-    dnnl_primitive_desc_t clone = nullptr;
-    dnnl::error::wrap_c_api(
-            dnnl_primitive_desc_clone(&clone, descriptor.get()),
-            "could not clone a primitive descriptor");
-    found.descriptor.reset(clone);
+    found.descriptor = descriptor;
     found.name = descriptor.impl_info_str();
     const auto get = [&](dnnl::query what) {
         return descriptor.query_md(what, 0);
@@ -131,6 +117,40 @@ bool is_reference(std::string_view name) {
     return contains(name, "ref");
 }
 
+bool is_plain(const memory::desc &layout) {
+    return layout.get_inner_nblks() == 0;
+}
+
+/// Implementations that are wrong for some problems in oneDNN 3.2 (found by
+/// running them with different contents of the scratchpad and guards around
+/// it). Nothing in a later version's name says that it is not.
+bool is_faulty(const geometry &problem, const implementation &found) {
+    const std::string_view name = found.name;
+    const auto partial = [](const memory::desc &layout) {
+        constexpr int64_t lanes = 16;
+        return is_plain(layout) && layout.get_dims()[1] % lanes != 0;
+    };
+    // In NXC they write past the scratchpad (stride above 1) or get channels
+    // wrong (bf16) where the last vector of channels is not full.
+    if (contains(name, "jit") && contains(name, "1x1")
+            && !contains(name, "brg")
+            && (partial(found.src) || partial(found.dst)))
+        return true;
+    // Where not all taps, or not all steps, of an axis fit src, it reads parts
+    // of the scratchpad that it has not written, and may write past its end.
+    if (contains(name, "jit_bf16")
+            && problem.direction == convolution_direction::backward_weights)
+        for (size_t axis = 0; axis < problem.strides.size(); ++axis) {
+            const int64_t src = problem.src.sizes[axis + 2];
+            const int64_t kernel
+                    = problem.weights.sizes[axis + (problem.grouped ? 3 : 2)];
+            const int64_t reach
+                    = (kernel - 1) * (problem.dilates[axis] + 1) + 1;
+            if (src < reach || src < problem.strides[axis]) return true;
+        }
+    return false;
+}
+
 int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
@@ -142,8 +162,8 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 /// A step's fixed price: its threads start and meet (4 us).
 constexpr double step_cost = 2e6;
-/// A byte read or written by a copy between layouts (85 bytes in a ns).
-constexpr double copied_byte_cost = 5.6;
+/// A byte read or written by a plain copy (96 bytes in a ns).
+constexpr double copied_byte_cost = 5;
 /// An element of the column matrix of a GEMM-based convolution, written and
 /// read (0.3 ns).
 constexpr double column_cost = 150;
@@ -215,7 +235,7 @@ double compute_cost(const geometry &problem, const implementation &found) {
     const dims src = found.src.get_dims();
     double padding = static_cast<double>(src_padded[1] * dst_padded[1])
             / static_cast<double>(src[1] * dst[1]);
-    const bool plain = found.dst.get_inner_nblks() == 0;
+    const bool plain = is_plain(found.dst);
     const auto waste = [&](int64_t channels) {
         return static_cast<double>(round_up(channels, lanes))
                 / static_cast<double>(channels);
@@ -235,24 +255,17 @@ double compute_cost(const geometry &problem, const implementation &found) {
     return operations * padding + step_cost;
 }
 
-/// The price of bringing a tensor into another layout.
-double copy_cost(const operand &tensor, const memory::desc &layout) {
-    if (same_layout(tensor, layout)) return 0;
-    const double bytes = static_cast<double>(tensor.elements()
-                                 * detail::size_of(tensor.type))
-            + static_cast<double>(layout.get_size());
-    return bytes * copied_byte_cost + step_cost;
-}
-
 double estimate(const geometry &problem, const implementation &found) {
-    const auto copies = [&](const operand &tensor, const memory::desc &desc) {
-        operand block = tensor;
-        block.sizes[0] = desc.get_dims()[0];
-        return copy_cost(block, desc);
+    const auto copies = [&](operand tensor, const memory::desc &layout,
+                                bool is_weights) {
+        if (!is_weights) tensor.sizes[0] = layout.get_dims()[0];
+        const double bytes = copy_bytes(tensor, layout, is_weights);
+        return bytes > 0 ? bytes * copied_byte_cost + step_cost : 0;
     };
-    return compute_cost(problem, found) + copies(problem.src, found.src)
-            + copies(problem.weights, found.weights)
-            + copies(problem.dst, found.dst);
+    return compute_cost(problem, found)
+            + copies(problem.src, found.src, false)
+            + copies(problem.weights, found.weights, true)
+            + copies(problem.dst, found.dst, false);
 }
 
 /// The types that the problem can be computed in.
@@ -282,19 +295,18 @@ implementation choose_implementation(const geometry &problem,
                 problem.weights.sizes, types.weights, memory::format_tag::any);
         for (const auto wanted :
                 {layout::ncx, layout::nxc, layout::blocked, layout::any}) {
-            auto list = make_descriptors(problem,
+            const auto descriptor = make_descriptor(problem,
                     activations(src, types.src, wanted), weights,
                     activations(dst, types.dst, wanted), options.fpmath);
-            if (!list.current) continue;
-            do {
-                auto found = query(problem, list);
-                if (is_reference(found.name)) {
-                    reference = true;
-                    break;
-                }
-                found.cost = estimate(problem, found);
-                if (!best || found.cost < best.cost) best = std::move(found);
-            } while (list.current.next_impl());
+            if (!descriptor) continue;
+            auto found = query(problem, descriptor);
+            if (is_reference(found.name)) {
+                reference = true;
+                continue;
+            }
+            if (is_faulty(problem, found)) continue;
+            found.cost = estimate(problem, found);
+            if (!best || found.cost < best.cost) best = std::move(found);
         }
     }
     if (!best)
@@ -313,14 +325,12 @@ implementation with_images(const geometry &problem,
     const auto src = resized(other.src);
     const auto dst = resized(other.dst);
     if (!src || !dst) return {};
-    auto list = make_descriptors(
+    const auto descriptor = make_descriptor(
             problem, src, other.weights, dst, options.fpmath);
-    if (!list.current) return {};
-    do {
-        auto found = query(problem, list);
-        if (found.name == other.name) return found;
-    } while (list.current.next_impl());
-    return {};
+    if (!descriptor) return {};
+    auto found = query(problem, descriptor);
+    if (found.name != other.name || is_faulty(problem, found)) return {};
+    return found;
 }
 
 } // namespace gradnn::cpu::onednn

@@ -15,7 +15,6 @@ namespace gradnn::cpu::onednn {
 /// An implementation of oneDNN with its layouts.
 struct implementation {
     dnnl::primitive_desc descriptor;
-    dnnl::primitive_desc hint; ///< has to outlive the descriptor
     dnnl::memory::desc src;
     dnnl::memory::desc weights;
     dnnl::memory::desc dst;

@@ -67,6 +67,11 @@ public:
                     = std::get_if<conversion_step>(&steps[index])) {
                 convert(c->problem, pointers.resolve(c->from, block),
                         pointers.resolve(c->to, block));
+            } else if (const auto *b
+                    = std::get_if<blocking_step>(&steps[index])) {
+                (b->to_blocks ? block_channels : unblock_channels)(b->problem,
+                        pointers.resolve(b->from, block),
+                        pointers.resolve(b->to, block));
             } else if (const auto *a
                     = std::get_if<accumulation_step>(&steps[index]);
                     a && block > 0) {

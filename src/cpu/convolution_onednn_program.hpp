@@ -14,6 +14,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "cpu/channel_blocks.hpp"
 #include "cpu/convert.hpp"
 #include "kernel.hpp"
 
@@ -48,6 +49,13 @@ struct conversion_step {
     location to;
 };
 
+struct blocking_step {
+    channel_blocking problem;
+    bool to_blocks;
+    location from;
+    location to;
+};
+
 /// sum += part, in f32. Left out in the first block.
 struct accumulation_step {
     int64_t elements;
@@ -55,7 +63,8 @@ struct accumulation_step {
     location sum;
 };
 
-using step = std::variant<primitive_step, conversion_step, accumulation_step>;
+using step = std::variant<primitive_step, conversion_step, blocking_step,
+        accumulation_step>;
 
 /// What a plan does, in the order in which it does it.
 struct program {

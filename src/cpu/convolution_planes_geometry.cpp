@@ -11,9 +11,9 @@ staged_axis::staged_axis(const gather_axis &axis) : step(axis.step) {
         low = std::min(low, tap.offset);
     for (const gather_tap &tap : axis.taps) {
         const int64_t remainder = (tap.offset - low) % step;
-        const auto found = std::find(
-                remainders.begin(), remainders.end(), remainder);
-        staged_axis::tap staged;
+        const auto found
+                = std::find(remainders.begin(), remainders.end(), remainder);
+        staged_tap staged;
         staged.volume = found - remainders.begin();
         staged.q = (tap.offset - low) / step;
         if (found == remainders.end()) remainders.push_back(remainder);
@@ -22,8 +22,8 @@ staged_axis::staged_axis(const gather_axis &axis) : step(axis.step) {
     }
 }
 
-staged_tile::staged_tile(const std::array<const staged_axis *, 3> &axes,
-        const tile_range &range)
+staged_tile::staged_tile(
+        const std::array<const staged_axis *, 3> &axes, const tile_range &range)
     : axes_(axes), range_(range) {
     for (size_t axis = 0; axis < 3; ++axis) {
         sizes_[axis] = range.count[axis] + axes[axis]->reach;

@@ -26,20 +26,11 @@ struct staged_axis {
     int64_t low = 0; ///< the smallest offset of a tap
     int64_t reach = 0; ///< the largest q of a tap at j0
     std::vector<int64_t> remainders; ///< those that taps have, each once
-    struct tap {
+    struct staged_tap {
         int64_t volume = 0; ///< index in remainders
         int64_t q = 0;
     };
-    std::vector<tap> taps;
-};
-
-/// Positions of one tile on each axis.
-struct tile_range {
-    std::array<int64_t, 3> first {};
-    std::array<int64_t, 3> count {};
-    bool empty() const {
-        return count[0] <= 0 || count[1] <= 0 || count[2] <= 0;
-    }
+    std::vector<staged_tap> taps;
 };
 
 /// A tile of one phase.
@@ -128,8 +119,7 @@ void staged_tile::for_each_piece(
                 };
                 const int64_t begin = first_at_least(0);
                 const int64_t end = first_at_least(size);
-                const int64_t first
-                        = (start + begin * step) * read.strides[4];
+                const int64_t first = (start + begin * step) * read.strides[4];
                 for (int64_t qd = 0; qd < sizes_[0]; ++qd)
                     for (int64_t qh = 0; qh < sizes_[1];
                             ++qh, at += sizes_[2]) {

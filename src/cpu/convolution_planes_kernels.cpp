@@ -13,7 +13,7 @@
 #include <hwy/highway.h>
 
 #include "cpu/convolution_planes_kernels.hpp"
-#include "cpu/gemm_copy.hpp"
+#include "cpu/copy_rectangle.hpp"
 #include "cpu/simd.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,8 +44,7 @@ void multiply_positions(int64_t terms, const int64_t *HWY_RESTRICT offsets,
     for (int o = 0; o < outputs; ++o)
 #pragma GCC unroll 8
         for (int i = 0; i < vectors; ++i)
-            sums[o][i] = add ? hn::Load(d, out + o * pitch + i * lanes)
-                             : hn::Zero(d);
+            sums[o][i] = hn::Zero(d);
     for (int64_t t = 0; t < terms; ++t, weights += outputs) {
         const T *from = in + offsets[t];
         vector w[outputs];
@@ -63,8 +62,11 @@ void multiply_positions(int64_t terms, const int64_t *HWY_RESTRICT offsets,
 #pragma GCC unroll 4
     for (int o = 0; o < outputs; ++o)
 #pragma GCC unroll 8
-        for (int i = 0; i < vectors; ++i)
-            hn::Store(sums[o][i], d, out + o * pitch + i * lanes);
+        for (int i = 0; i < vectors; ++i) {
+            T *to = out + o * pitch + i * lanes;
+            if (add) sums[o][i] = hn::Add(hn::Load(d, to), sums[o][i]);
+            hn::Store(sums[o][i], d, to);
+        }
 }
 
 template <typename T, int outputs, int vectors>
@@ -112,15 +114,24 @@ void multiply_masked(int64_t terms, const int64_t *offsets,
     auto *out = static_cast<T *>(out_data);
     for (int64_t o = 0; o < outputs; ++o)
         for (int64_t f = 0; f < vectors * lanes; f += lanes) {
-            auto sum = add ? hn::Load(d, out + o * pitch + f) : hn::Zero(d);
-            for (int64_t t = 0; t < terms; ++t) {
-                const auto outside = hn::Eq(
-                        hn::LoadU(d, mask + offsets[t % taps] + f), hn::Zero(d));
-                sum = hn::IfThenElse(outside, sum,
-                        hn::MulAdd(hn::LoadU(d, in + offsets[t] + f),
-                                hn::Set(d, weights[t * outputs + o]), sum));
+            auto total = hn::Zero(d);
+            for (int64_t begin = 0; begin < terms; begin += longest_run) {
+                const int64_t end = terms - begin < longest_run
+                        ? terms
+                        : begin + longest_run;
+                auto sum = hn::Zero(d);
+                for (int64_t t = begin; t < end; ++t) {
+                    const auto outside
+                            = hn::Eq(hn::LoadU(d, mask + offsets[t % taps] + f),
+                                    hn::Zero(d));
+                    sum = hn::IfThenElse(outside, sum,
+                            hn::MulAdd(hn::LoadU(d, in + offsets[t] + f),
+                                    hn::Set(d, weights[t * outputs + o]), sum));
+                }
+                total = hn::Add(total, sum);
             }
-            hn::Store(sum, d, out + o * pitch + f);
+            if (add) total = hn::Add(hn::Load(d, out + o * pitch + f), total);
+            hn::Store(total, d, out + o * pitch + f);
         }
 }
 
@@ -238,7 +249,7 @@ void correlate_masked(int64_t terms, const int64_t *offsets, int64_t outputs,
 }
 
 template <typename T>
-void sum_lanes(const void *totals, int64_t count, void *sums) {
+void sum_lanes(const void *totals, int64_t count, void *sums, bool add) {
     constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
     const auto *from = static_cast<const T *>(totals);
     for (int64_t i = 0; i < count; ++i, from += lanes) {
@@ -248,7 +259,8 @@ void sum_lanes(const void *totals, int64_t count, void *sums) {
         for (int64_t half = lanes / 2; half > 0; half /= 2)
             for (int64_t lane = 0; lane < half; ++lane)
                 pairs[lane] += pairs[lane + half];
-        static_cast<T *>(sums)[i] = pairs[0];
+        T &sum = static_cast<T *>(sums)[i];
+        sum = add ? sum + pairs[0] : pairs[0];
     }
 }
 

@@ -25,11 +25,13 @@ struct plane_kernels {
     /// tensor elements to wide ones.
     void (*widen)(const void *from, int64_t from_row, int64_t from_column,
             void *to, int64_t to_row, int64_t to_column, int64_t rows,
-            int64_t columns) = nullptr;
+            int64_t columns)
+            = nullptr;
     /// The reverse, rounding; to elements of the result's type.
     void (*narrow)(const void *from, int64_t from_row, int64_t from_column,
             void *to, int64_t to_row, int64_t to_column, int64_t rows,
-            int64_t columns) = nullptr;
+            int64_t columns)
+            = nullptr;
     /// Whether Inf or NaN is among wide elements.
     bool (*has_non_finite)(const void *values, int64_t count) = nullptr;
 
@@ -37,27 +39,32 @@ struct plane_kernels {
     /// planes of out being `pitch` elements apart.
     void (*multiply)(int64_t terms, const int64_t *offsets, const void *weights,
             int64_t outputs, const void *in, void *out, int64_t pitch,
-            int64_t vectors, bool add) = nullptr;
+            int64_t vectors, bool add)
+            = nullptr;
     /// The same over those terms alone that have mask[offsets[t % taps]
     /// + f] != 0.
     void (*multiply_masked)(int64_t terms, const int64_t *offsets,
             const void *weights, int64_t outputs, const void *in,
             const void *mask, int64_t taps, void *out, int64_t pitch,
-            int64_t vectors, bool add) = nullptr;
+            int64_t vectors, bool add)
+            = nullptr;
 
     /// totals[o][t][lane] += sum over f of that lane of out[o][f]
     /// * in[offsets[t] + f].
     void (*correlate)(int64_t terms, const int64_t *offsets, int64_t outputs,
             const void *in, const void *out, int64_t pitch, int64_t vectors,
-            void *totals) = nullptr;
+            void *totals)
+            = nullptr;
     /// The same over those f alone where both masks are not 0.
     void (*correlate_masked)(int64_t terms, const int64_t *offsets,
             int64_t outputs, const void *in, const void *out, int64_t pitch,
             const void *in_mask, int64_t taps, const void *out_mask,
-            int64_t vectors, void *totals) = nullptr;
+            int64_t vectors, void *totals)
+            = nullptr;
 
-    /// sums[i] = the sum over the lanes of totals[i][lane].
-    void (*sum_lanes)(const void *totals, int64_t count, void *sums) = nullptr;
+    /// sums[i] (+)= the sum over the lanes of totals[i][lane].
+    void (*sum_lanes)(const void *totals, int64_t count, void *sums, bool add)
+            = nullptr;
     /// sums[i] += addends[i].
     void (*accumulate)(const void *addends, int64_t count, void *sums)
             = nullptr;

@@ -21,155 +21,32 @@
 
 #include <hwy/highway.h>
 
+#include "cpu/copy_rectangle.hpp"
 #include "cpu/gemm.hpp"
-#include "cpu/gemm_copy.hpp"
+#include "cpu/gemm_multiply.hpp"
 #include "cpu/simd.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
-// Registers: 3 x 8 accumulators, 3 vectors and a broadcast of 32 on AVX-512
-// and NEON, 3 x 4 of 16 elsewhere.
-constexpr int p_vectors = 3;
-constexpr int q_panel = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 8 : 4;
-
-/// The last panel of the q axis is as narrow as a micro-kernel can be.
-constexpr int64_t q_width(int64_t left) {
-    int64_t width = 1;
-    while (width < left && width < q_panel)
-        width *= 2;
-    return width;
-}
-
-template <typename T>
-constexpr int64_t p_panel = p_vectors * static_cast<int64_t>(lanes_of<T>);
-
-template <typename T>
-constexpr int64_t p_width(int64_t left) {
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
-    return left >= p_panel<T> ? p_panel<T> : (left + lanes - 1) / lanes * lanes;
-}
-
-/// tile[j][i] (+)= sum over k of p[k][i] * q[k][j].
-template <typename T, int vectors, int columns>
-void multiply(int64_t steps, const T *HWY_RESTRICT p, const T *HWY_RESTRICT q,
-        T *HWY_RESTRICT tile, bool add) {
-    const hn::ScalableTag<T> d;
-    using vector = hn::Vec<decltype(d)>;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
-    vector sums[columns][vectors];
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; ++j)
-#pragma GCC unroll 4
-        for (int i = 0; i < vectors; ++i)
-            sums[j][i] = hn::Zero(d);
-    for (; steps > 0; --steps, p += vectors * lanes, q += columns) {
-        vector a[vectors];
-#pragma GCC unroll 4
-        for (int i = 0; i < vectors; ++i)
-            a[i] = hn::Load(d, p + i * lanes);
-#pragma GCC unroll 8
-        for (int j = 0; j < columns; ++j) {
-            const vector b = hn::Set(d, q[j]);
-#pragma GCC unroll 4
-            for (int i = 0; i < vectors; ++i)
-                sums[j][i] = hn::MulAdd(a[i], b, sums[j][i]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; ++j)
-#pragma GCC unroll 4
-        for (int i = 0; i < vectors; ++i) {
-            T *to = tile + (j * vectors + i) * lanes;
-            if (add) sums[j][i] = hn::Add(hn::Load(d, to), sums[j][i]);
-            hn::Store(sums[j][i], d, to);
-        }
-}
-
-/// The same without the terms whose mask is 0. A mask may be null; it is
-/// packed like its side. The sums are those of multiply(), bit by bit, where
-/// all masked terms are +0.
-template <typename T>
-void multiply_masked(int64_t steps, int64_t vectors, int64_t columns,
-        const T *p, const T *q, const T *p_mask, const T *q_mask, T *tile,
-        bool add) {
-    const hn::ScalableTag<T> d;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
-    for (int64_t j = 0; j < columns; ++j)
-        for (int64_t i = 0; i < vectors; ++i) {
-            auto sum = hn::Zero(d);
-            for (int64_t k = 0; k < steps; ++k) {
-                if (q_mask != nullptr && q_mask[k * columns + j] == 0) continue;
-                const int64_t at = (k * vectors + i) * lanes;
-                const auto b = hn::Set(d, q[k * columns + j]);
-                const auto next = hn::MulAdd(hn::Load(d, p + at), b, sum);
-                sum = p_mask == nullptr
-                        ? next
-                        : hn::IfThenElse(hn::Eq(hn::Load(d, p_mask + at),
-                                                 hn::Zero(d)),
-                                sum, next);
-            }
-            T *to = tile + (j * vectors + i) * lanes;
-            if (add) sum = hn::Add(hn::Load(d, to), sum);
-            hn::Store(sum, d, to);
-        }
-}
-
-template <typename T>
-using multiply_function
-        = void (*)(int64_t, const T *, const T *, T *, bool);
-
-/// By vectors - 1 and the logarithm of the columns.
-template <typename T>
-constexpr multiply_function<T> multiply_functions[p_vectors][4] = {
-        {multiply<T, 1, 1>, multiply<T, 1, 2>, multiply<T, 1, 4>,
-                multiply<T, 1, q_panel>},
-        {multiply<T, 2, 1>, multiply<T, 2, 2>, multiply<T, 2, 4>,
-                multiply<T, 2, q_panel>},
-        {multiply<T, 3, 1>, multiply<T, 3, 2>, multiply<T, 3, 4>,
-                multiply<T, 3, q_panel>},
-};
-
-template <typename T>
-multiply_function<T> multiply_of(int64_t vectors, int64_t columns) {
-    const int logarithm = columns == q_panel ? 3
-            : columns == 4                   ? 2
-                                             : static_cast<int>(columns - 1);
-    return multiply_functions<T>[vectors - 1][logarithm];
-}
-
-/// sum (+)= addend.
-template <typename T>
-void accumulate(const T *addend, T *sum, int64_t count, bool add) {
-    const hn::ScalableTag<T> d;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
-    for (int64_t i = 0; i < count; i += lanes) {
-        auto value = hn::Load(d, addend + i);
-        if (add) value = hn::Add(hn::Load(d, sum + i), value);
-        hn::Store(value, d, sum + i);
-    }
-}
-
-enum class side { vector, broadcast };
-
 /// Packs rows [row, row + rows) of a chunk as panels [panel][step][row], in
 /// the accumulator's type; or, as_mask, 1 for each element that is inside.
-/// outside[panel] says whether a panel has any that is not.
-template <side which, typename T>
-void pack(const gemm_mapping &mapping, const T *base, int64_t row,
-        int64_t rows, int64_t chunk, int64_t steps, accumulator_of<T> *panels,
-        bool *outside, bool as_mask = false) {
+/// outside[panel] says whether a panel has any that is not; null: none has.
+template <gemm_side which, typename T>
+void pack(const gemm_mapping &mapping, const T *base, int64_t row, int64_t rows,
+        int64_t chunk, int64_t steps, accumulator_of<T> *panels, bool *outside,
+        bool as_mask = false) {
     using accumulator = accumulator_of<T>;
     constexpr int64_t full
-            = which == side::vector ? p_panel<accumulator> : q_panel;
+            = which == gemm_side::vector ? p_panel<accumulator> : q_panel;
     const int64_t last = (rows - 1) / full * full;
-    const int64_t last_width = which == side::vector
+    const int64_t last_width = which == gemm_side::vector
             ? p_width<accumulator>(rows - last)
             : q_width(rows - last);
     if (last_width != rows - last)
         std::memset(panels + last * steps, 0,
                 static_cast<size_t>(last_width * steps) * sizeof(accumulator));
-    for (int64_t panel = 0; panel <= last / full; ++panel)
+    for (int64_t panel = 0; outside != nullptr && panel <= last / full; ++panel)
         outside[panel] = false;
     const auto take = [&](const operand_rectangle &from) HWY_ATTR {
         for (int64_t done = 0; done < from.rows;) {
@@ -183,6 +60,21 @@ void pack(const gemm_mapping &mapping, const T *base, int64_t row,
             accumulator *to
                     = panels + start * steps + from.step * width + in_panel;
             const int64_t line = from.step_pitch * width;
+#if HWY_TARGET != HWY_SCALAR
+            if constexpr (which == gemm_side::broadcast
+                    && lanes_of<accumulator> == 2 * q_panel) {
+                if (from.step_stride == 1 && !from.outside && !as_mask
+                        && in_panel == 0 && start + full < last
+                        && from.rows - done >= 2 * full) {
+                    transpose_halves(
+                            base + from.offset + done * from.row_stride,
+                            from.row_stride, to, to + full * steps, line,
+                            from.steps);
+                    done += 2 * full;
+                    continue;
+                }
+            }
+#endif
             if (from.outside) outside[at / full] = true;
             if (from.outside || as_mask) {
                 const accumulator value = from.outside ? 0 : 1;
@@ -198,10 +90,36 @@ void pack(const gemm_mapping &mapping, const T *base, int64_t row,
         }
     };
     const sink<const operand_rectangle &> out(take);
-    if constexpr (which == side::vector)
+    if constexpr (which == gemm_side::vector)
         mapping.vector_side(row, rows, chunk, out);
     else
         mapping.broadcast_side(row, rows, chunk, out);
+}
+
+template <typename T>
+int64_t padded_rows(gemm_side which, int64_t rows) {
+    const int64_t full = which == gemm_side::vector ? p_panel<T> : q_panel;
+    const int64_t last = (rows - 1) / full * full;
+    return last
+            + (which == gemm_side::vector ? p_width<T>(rows - last)
+                                          : q_width(rows - last));
+}
+
+/// pack() of all rows to their place among the chunks.
+template <typename T>
+void pack_whole(const gemm_mapping &mapping, gemm_side which, const void *base,
+        int64_t rows, int64_t chunk, std::byte *packed) {
+    using accumulator = accumulator_of<T>;
+    const int64_t steps = mapping.steps(chunk);
+    auto *to = reinterpret_cast<accumulator *>(packed)
+            + mapping.first_step(chunk) * padded_rows<accumulator>(which, rows);
+    const auto *from = static_cast<const T *>(base);
+    if (which == gemm_side::vector)
+        pack<gemm_side::vector>(
+                mapping, from, 0, rows, chunk, steps, to, nullptr);
+    else
+        pack<gemm_side::broadcast>(
+                mapping, from, 0, rows, chunk, steps, to, nullptr);
 }
 
 /// Writes a tile to the result.
@@ -228,8 +146,9 @@ HWY_INLINE void for_each_tile(const gemm_block &block, T *tiles, Body body) {
 
 template <typename T>
 int64_t tile_elements(const gemm_block &block) {
-    return (block.ps + p_panel<T> - 1) / p_panel<T> * p_panel<T>
-            * ((block.qs + q_panel - 1) / q_panel * q_panel);
+    return (block.ps + p_panel<T> - 1)
+            / p_panel<
+                    T> * p_panel<T> * ((block.qs + q_panel - 1) / q_panel * q_panel);
 }
 
 /// scratch + a multiple of 64 bytes.
@@ -249,14 +168,22 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
     const auto *p_base = static_cast<const T *>(pointers.vector_side);
     const auto *q_base = static_cast<const T *>(pointers.broadcast_side);
     auto *result = static_cast<Result *>(pointers.result);
+    const auto *p_whole = reinterpret_cast<const accumulator *>(
+            pointers.packed_vector_side);
+    const auto *q_whole = reinterpret_cast<const accumulator *>(
+            pointers.packed_broadcast_side);
+    const int64_t p_padded
+            = padded_rows<accumulator>(gemm_side::vector, pointers.packed_rows);
+    const int64_t q_padded = padded_rows<accumulator>(
+            gemm_side::broadcast, pointers.packed_rows);
 
     const int64_t q_panels = (block.qs + q_panel - 1) / q_panel;
     const int64_t chunks = block.chunk_end - block.chunk_begin;
     const bool rounds = chunks > gemm_round_chunks;
     std::byte *scratch = pointers.scratch;
-    auto *q_block = take_scratch<accumulator>(
+    auto *q_scratch = take_scratch<accumulator>(
             scratch, q_panels * q_panel * gemm_max_steps);
-    auto *p_packed = take_scratch<accumulator>(
+    auto *p_scratch = take_scratch<accumulator>(
             scratch, p_panel<accumulator> * gemm_max_steps);
     auto *mask = take_scratch<accumulator>(scratch,
             (p_panel<accumulator> > q_panel ? p_panel<accumulator> : q_panel)
@@ -290,10 +217,18 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
         const int64_t steps = mapping.steps(chunk);
         const bool add = number % gemm_round_chunks != 0;
         const bool last = number + 1 == chunks;
-        const bool round_ends = rounds
-                && (last || (number + 1) % gemm_round_chunks == 0);
-        pack<side::broadcast>(mapping, q_base, block.q, block.qs, chunk, steps,
-                q_block, q_outside);
+        const bool round_ends
+                = rounds && (last || (number + 1) % gemm_round_chunks == 0);
+        const accumulator *q_block = q_scratch;
+        if (q_whole != nullptr) {
+            q_block = q_whole + mapping.first_step(chunk) * q_padded
+                    + block.q * steps;
+            for (int64_t panel = 0; panel < q_panels; ++panel)
+                q_outside[panel] = false;
+        } else {
+            pack<gemm_side::broadcast>(mapping, q_base, block.q, block.qs,
+                    chunk, steps, q_scratch, q_outside);
+        }
         bool q_checked = false;
         for (int64_t p = 0; p < block.ps; p += p_panel<accumulator>) {
             const int64_t ps = block.ps - p < p_panel<accumulator>
@@ -301,8 +236,13 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
                     : p_panel<accumulator>;
             const int64_t width = p_width<accumulator>(ps);
             bool p_outside = false;
-            pack<side::vector>(mapping, p_base, block.p + p, ps, chunk, steps,
-                    p_packed, &p_outside);
+            const accumulator *p_packed = p_scratch;
+            if (p_whole != nullptr)
+                p_packed = p_whole + mapping.first_step(chunk) * p_padded
+                        + (block.p + p) * steps;
+            else
+                pack<gemm_side::vector>(mapping, p_base, block.p + p, ps, chunk,
+                        steps, p_scratch, &p_outside);
             if (p_outside && !q_checked) {
                 q_checked = true;
                 for (int64_t panel = 0; panel < q_panels; ++panel)
@@ -329,13 +269,13 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
                 }
                 if (p_outside && q_non_finite[panel]) {
                     if (!p_masked)
-                        pack<side::vector>(mapping, p_base, block.p + p, ps,
-                                chunk, steps, mask, &p_masked, true);
+                        pack<gemm_side::vector>(mapping, p_base, block.p + p,
+                                ps, chunk, steps, mask, &p_masked, true);
                     multiply_masked<accumulator>(steps, width / lanes, columns,
                             p_packed, q_packed, mask, nullptr, tile, add);
                 } else if (q_outside[panel] && p_non_finite) {
                     bool masked = false;
-                    pack<side::broadcast>(mapping, q_base, block.q + q, qs,
+                    pack<gemm_side::broadcast>(mapping, q_base, block.q + q, qs,
                             chunk, steps, mask, &masked, true);
                     p_masked = false;
                     multiply_masked<accumulator>(steps, width / lanes, columns,
@@ -365,10 +305,9 @@ void sum_partials(const gemm_mapping &mapping, const gemm_block &block,
                     accumulator *tile) HWY_ATTR {
                 const int64_t width = p_width<accumulator>(ps);
                 for (int64_t i = 1; i < count; ++i)
-                    accumulate(
-                            reinterpret_cast<accumulator *>(
-                                    reinterpret_cast<std::byte *>(tile)
-                                    + i * pitch),
+                    accumulate(reinterpret_cast<accumulator *>(
+                                       reinterpret_cast<std::byte *>(tile)
+                                       + i * pitch),
                             tile, width * q_width(qs), true);
                 unpack(mapping, tile, width, block.p + p, ps, block.q + q, qs,
                         static_cast<Result *>(result));
@@ -384,6 +323,8 @@ gemm_kernels kernels_of() {
     kernels.p_panel = p_panel<accumulator>;
     kernels.q_panel = q_panel;
     kernels.accumulator_bytes = sizeof(accumulator);
+    kernels.padded_rows = padded_rows<accumulator>;
+    kernels.pack = pack_whole<T>;
     kernels.run = run<T, Result>;
     kernels.sum_partials = sum_partials<T, Result>;
     return kernels;
@@ -423,9 +364,14 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
 }
 } // namespace
 
+int64_t gemm_kernels::packed_bytes(
+        gemm_side side, int64_t rows, int64_t steps) const {
+    return round_up(padded_rows(side, rows) * steps * accumulator_bytes, 64);
+}
+
 int64_t gemm_kernels::partial_bytes(int64_t ps, int64_t qs) const {
-    return round_up(round_up(ps, p_panel) * round_up(qs, q_panel)
-                    * accumulator_bytes,
+    return round_up(
+            round_up(ps, p_panel) * round_up(qs, q_panel) * accumulator_bytes,
             64);
 }
 

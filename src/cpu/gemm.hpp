@@ -76,6 +76,8 @@ public:
 
     /// Steps of a chunk, 1 to gemm_max_steps.
     virtual int64_t steps(int64_t chunk) const = 0;
+    /// Steps of all chunks before.
+    virtual int64_t first_step(int64_t chunk) const = 0;
     virtual void vector_side(int64_t row, int64_t rows, int64_t chunk,
             const sink<const operand_rectangle &> &out) const = 0;
     virtual void broadcast_side(int64_t row, int64_t rows, int64_t chunk,
@@ -94,9 +96,15 @@ struct gemm_block {
     int64_t chunk_end = 0; ///< == chunk_begin: a sum over nothing, 0
 };
 
+enum class gemm_side { vector, broadcast };
+
+/// Either side may come packed already; its base is not read then.
 struct gemm_pointers {
     const void *vector_side = nullptr;
     const void *broadcast_side = nullptr;
+    const std::byte *packed_vector_side = nullptr;
+    const std::byte *packed_broadcast_side = nullptr;
+    int64_t packed_rows = 0; ///< of the whole product, on the packed side
     /// Null: the sums stay in `partial`, for sum_partials.
     void *result = nullptr;
     std::byte *partial = nullptr;
@@ -111,17 +119,24 @@ struct gemm_kernels {
     int64_t lanes = 0;
     int64_t p_panel = 0; ///< p elements of a micro-kernel
     int64_t q_panel = 0;
+    int64_t (*padded_rows)(gemm_side, int64_t rows) = nullptr;
     int64_t accumulator_bytes = 0; ///< of one element: 8 for f64, else 4
 
-    /// Computes a block, on the calling thread.
-    void (*run)(const gemm_mapping &, const gemm_block &,
-            const gemm_pointers &) = nullptr;
+    /// Packs all `rows` of a chunk to its place in a packed side.
+    void (*pack)(const gemm_mapping &, gemm_side, const void *base,
+            int64_t rows, int64_t chunk, std::byte *packed)
+            = nullptr;
+    /// Computes a block, on the calling thread. Blocks begin with a panel.
+    void (*run)(const gemm_mapping &, const gemm_block &, const gemm_pointers &)
+            = nullptr;
     /// result = the sum of `count` partials of one block, `pitch` bytes apart,
     /// in their order. Overwrites the first.
     void (*sum_partials)(const gemm_mapping &, const gemm_block &,
             std::byte *partials, int64_t count, int64_t pitch, void *result)
             = nullptr;
 
+    /// Of a packed side.
+    int64_t packed_bytes(gemm_side side, int64_t rows, int64_t steps) const;
     /// Bytes, multiples of 64, that a block no larger than ps x qs needs.
     int64_t partial_bytes(int64_t ps, int64_t qs) const;
     int64_t scratch_bytes(int64_t ps, int64_t qs, int64_t chunks) const;

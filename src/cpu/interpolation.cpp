@@ -37,6 +37,8 @@ namespace {
 constexpr size_t most_scratch_bytes = size_t {8} << 20;
 // What a strip's rows may take of a core's second-level cache.
 constexpr int64_t strip_cache_bytes = 512 << 10;
+// Finished rows that are copied out together, unless they are longer.
+constexpr int64_t stage_bytes = 8 << 10;
 // Problems of more bytes write past the caches.
 constexpr int64_t stream_bytes = 16 << 20;
 // Bytes that are worth waking a thread for.
@@ -163,7 +165,9 @@ void size_scratch(separable_job &job, int64_t element_bytes,
                 std::max<int64_t>(
                         512, 2 * job.w.max_count * job.row_channels
                                 + 2 * max_lanes));
-    job.staged = job.lines * job.strip_src * job.row_channels + max_lanes;
+    // Short rows are collected, so that they are copied out in long runs.
+    const int64_t row_bytes = job.strip_src * job.row_channels * element_bytes;
+    job.staged_rows = std::max(job.lines, stage_bytes / row_bytes);
     job.pointers = std::max(job.d.max_count, job.h.max_count);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
@@ -172,7 +176,10 @@ void size_scratch(separable_job &job, int64_t element_bytes,
             + bytes(job.lines * job.line_pitch, accumulator_bytes)
             + bytes(job.ring_rows * job.line_pitch, accumulator_bytes)
             + bytes(job.window * max_lanes, accumulator_bytes)
-            + bytes(job.staged, element_bytes);
+            + bytes(job.staged_rows * job.strip_src * job.row_channels
+                              + max_lanes,
+                    element_bytes)
+            + bytes(job.staged_rows, sizeof(void *));
     // Neighbouring threads' scratch is not to share pages.
     job.scratch_bytes = (job.scratch_bytes + 4095) / 4096 * 4096;
 }
@@ -268,6 +275,10 @@ plan_or_refusal make_interpolation_separable(
     job.w = std::move(taps[layout->axes[2]]);
     job.diff_dst = make_plane_view(problem.diff_dst, *layout);
     job.diff_src = make_plane_view(problem.diff_src, *layout);
+    job.extent = 1;
+    for (size_t a = 0; a < 5; ++a)
+        job.extent += (problem.diff_dst.dims[a] - 1)
+                * problem.diff_dst.strides[a];
     job.n = problem.diff_src.dims[0];
     job.row_channels = layout->row_channels;
     job.c = job.row_channels > 1 ? 1 : problem.diff_src.dims[1];

@@ -33,8 +33,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
 /// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
-/// 8 and 64 terms so that the error grows slowly with their number. `level` is
-/// 0 for up to 8 terms, 1 for up to 64, else 2.
+/// 8, 64 and 512 terms so that the error grows slowly with their number.
+/// `level` is what level_of says.
 template <int level, size_t width, class D, class Term>
 HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
         int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
@@ -48,7 +48,7 @@ HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
                 sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
         }
     } else {
-        constexpr int64_t step = level == 1 ? 8 : 64;
+        constexpr int64_t step = int64_t {1} << 3 * level;
         weighted_sum<level - 1>(
                 d, weights, begin, std::min(end, begin + step), term, sum);
         for (int64_t b = begin + step; b < end; b += step) {
@@ -62,13 +62,24 @@ HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
 }
 
 constexpr int level_of(int64_t terms) {
-    return terms <= 8 ? 0 : terms <= 64 ? 1 : 2;
+    return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
 }
+
+/// What sum_rows may do around the rows that it sums.
+struct row_surroundings {
+    /// The last `fresh` rows come from memory for the first time, and `ahead`
+    /// elements further on is what follows: to be fetched now. (Short rows are
+    /// too short for hardware to see them coming.)
+    int64_t fresh = 0;
+    int64_t ahead = 0;
+    /// Elements after every row's end that may be read.
+    int64_t slack = 0;
+};
 
 /// out[x] = sum over t of weights[t] * rows[t][x]; count > 0.
 template <int level, typename In, typename Acc>
 void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
-        int64_t length, Acc *out) {
+        int64_t length, row_surroundings around, Acc *out) {
     const hn::ScalableTag<Acc> d;
     using vector = hn::VFromD<decltype(d)>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
@@ -77,21 +88,31 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
     const auto term = [&](int64_t t, size_t k) HWY_ATTR {
         return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
     };
+    const auto fetch = [&](int64_t elements) HWY_ATTR {
+        for (int64_t t = count - around.fresh; t < count; ++t)
+            for (int64_t i = 0; i < elements; i += 64 / sizeof(In))
+                hwy::Prefetch(rows[t] + x + around.ahead + i);
+    };
     for (; x + static_cast<int64_t>(width) * lanes <= length;
             x += static_cast<int64_t>(width) * lanes) {
+        fetch(static_cast<int64_t>(width) * lanes);
         vector sum[width];
         weighted_sum<level>(d, weights, 0, count, term, sum);
         for (size_t k = 0; k < width; ++k)
             hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
     }
+    fetch(length - x);
     vector sum[1];
     for (; x + lanes <= length; x += lanes) {
         weighted_sum<level>(d, weights, 0, count, term, sum);
         hn::StoreU(sum[0], d, out + x);
     }
     if (x == length) return;
-    if (length >= lanes) { // again, what the last vector has in common
-        x = length - lanes;
+    // Lines are padded, rows are not: where nothing may be read after them, the
+    // last vector does again what it has in common with the one before. (Loads
+    // under a mask are slow.)
+    if (length - x + around.slack >= lanes || length >= lanes) {
+        if (length - x + around.slack < lanes) x = length - lanes;
         weighted_sum<level>(d, weights, 0, count, term, sum);
         hn::StoreU(sum[0], d, out + x);
         return;
@@ -101,26 +122,26 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         return load_first(d, rows[t] + x, rest);
     };
     weighted_sum<level>(d, weights, 0, count, partial, sum);
-    hn::StoreU(sum[0], d, out + x); // lines are padded
+    hn::StoreU(sum[0], d, out + x);
 }
 
 template <typename In, typename Acc>
 void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
-        int64_t length, Acc *out) {
+        int64_t length, row_surroundings around, Acc *out) {
     if (count == 0)
         std::fill(out, out + length, Acc {0});
-    else if (count == 1 && weights[0] == Acc {1})
-        convert_row(rows[0], out, static_cast<size_t>(length));
     else if (level_of(count) == 0)
-        sum_rows<0>(rows, weights, count, length, out);
+        sum_rows<0>(rows, weights, count, length, around, out);
     else if (level_of(count) == 1)
-        sum_rows<1>(rows, weights, count, length, out);
+        sum_rows<1>(rows, weights, count, length, around, out);
+    else if (level_of(count) == 2)
+        sum_rows<2>(rows, weights, count, length, around, out);
     else
-        sum_rows<2>(rows, weights, count, length, out);
+        sum_rows<3>(rows, weights, count, length, around, out);
 }
 
 /// One tap sum of `width` vectors that lie `step` apart; count may be 0.
-template <size_t width, class D>
+template <int level, size_t width, class D>
 HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
         const hn::TFromD<D> *in, int64_t tap_stride, int64_t step,
         hn::VFromD<D> (&sum)[width]) {
@@ -131,13 +152,23 @@ HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
     if (count == 0)
         for (size_t k = 0; k < width; ++k)
             sum[k] = hn::Zero(d);
-    else if (level_of(count) == 0)
-        weighted_sum<0>(d, weights, 0, count, term, sum);
-    else if (level_of(count) == 1)
-        weighted_sum<1>(d, weights, 0, count, term, sum);
     else
-        weighted_sum<2>(d, weights, 0, count, term, sum);
+        weighted_sum<level>(d, weights, 0, count, term, sum);
 }
+
+/// The axis W as the loops over taps want it: plain pointers, which stay in
+/// registers where a vector's would be read again after every store.
+template <typename Acc>
+struct tap_tables {
+    explicit tap_tables(const axis_taps &axis)
+        : first(axis.first.data()), count(axis.count.data()),
+          offset(axis.offset.data()), weights(axis.weights<Acc>(0)) {}
+
+    const int64_t *const first;
+    const int64_t *const count;
+    const int64_t *const offset;
+    const Acc *const weights;
+};
 
 /// The share's scratch, and what is in it.
 template <typename T>
@@ -162,7 +193,8 @@ public:
         take(lines_, job.lines * job.line_pitch);
         take(ring_, job.ring_rows * job.line_pitch);
         take(window_, job.window * lanes);
-        take(stage_, job.staged);
+        take(stage_, job.staged_rows * job.strip_src * job.row_channels + lanes);
+        take(targets_, job.staged_rows);
     }
 
     void run(int64_t share) {
@@ -181,6 +213,7 @@ public:
             rest /= job_.n * job_.c;
             if (rest != strip) {
                 finish_lines();
+                copy_out();
                 strip = rest;
                 enter_strip(strip);
             }
@@ -193,6 +226,7 @@ public:
                     add_line(plane, d, h);
         }
         finish_lines();
+        copy_out();
         if (job_.stream) hwy::FlushStream();
     }
 
@@ -204,6 +238,27 @@ private:
         length_ = (job_.w.end(src_end_ - 1) - dst_begin_) * job_.row_channels;
         row_ = (src_end_ - src_begin_) * job_.row_channels;
         ring_plane_ = -1;
+        // Within long rows and rows without gaps what follows is next in
+        // memory; else it is found under the same columns, some rows on.
+        constexpr int64_t distance = 4096 / sizeof(T);
+        const int64_t step = job_.diff_dst.h_stride;
+        ahead_ = length_ == step || length_ >= 4 * distance
+                ? distance
+                : distance / std::max<int64_t>(1, length_) * step;
+    }
+
+    /// Outputs that touch element i and not the one before.
+    static int64_t fresh(const axis_taps &axis, int64_t i) {
+        const int64_t seen = i == 0 ? 0 : axis.end(i - 1);
+        return axis.end(i) - std::max(axis.begin(i), seen);
+    }
+
+    /// Of the first `count` of rows_: where rows follow one another, up to the
+    /// end of diff_dst.
+    int64_t slack(int64_t count) const {
+        return count > 0 && length_ == job_.diff_dst.h_stride
+                ? diff_dst_ + job_.extent - rows_[count - 1] - length_
+                : 0;
     }
 
     /// Sums the rows of a line, and finishes the group when it is full.
@@ -220,18 +275,20 @@ private:
         if (job_.d.identity) {
             for (int64_t t = 0; t < h_count; ++t)
                 rows_[t] = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_rows(rows_, job_.h.weights<acc>(h), h_count, length_, line);
+            sum_rows(rows_, job_.h.weights<acc>(h), h_count, length_,
+                    {fresh(job_.h, h), ahead_, slack(h_count)}, line);
         } else {
             fill_ring(plane, d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
                 ring_pointers_[t] = ring_row(h_begin + t);
             sum_rows(static_cast<const acc *const *>(ring_pointers_),
-                    job_.h.weights<acc>(h), h_count, length_, line);
+                    job_.h.weights<acc>(h), h_count, length_,
+                    {0, 0, lanes}, line);
         }
-        targets_[filled_] = diff_src_ + n * out.n_stride + c * out.c_stride
+        targets_[staged_ + filled_] = diff_src_ + n * out.n_stride + c * out.c_stride
                 + d * out.d_stride + h * out.h_stride
                 + src_begin_ * job_.row_channels;
-        if (++filled_ == (job_.lines_in_lanes ? lanes : 1)) finish_lines();
+        if (++filled_ == std::min(lanes, job_.lines)) finish_lines();
     }
 
     acc *ring_row(int64_t h) {
@@ -254,37 +311,47 @@ private:
                 rows_[t] = from + (job_.d.begin(d) + t) * job_.diff_dst.d_stride
                         + row * job_.diff_dst.h_stride;
             sum_rows(rows_, job_.d.weights<acc>(d), count, length_,
-                    ring_row(row));
+                    {fresh(job_.d, d), ahead_, slack(count)}, ring_row(row));
         }
         ring_end_ = row;
     }
 
+    /// Makes rows of the lines of the group.
     void finish_lines() {
         if (filled_ == 0) return;
-        if (job_.w.identity) {
+        if (job_.w.identity)
             for (int64_t l = 0; l < filled_; ++l)
-                convert_row(lines_ + l * job_.line_pitch, stage_ + l * row_,
+                convert_row(lines_ + l * job_.line_pitch,
+                        stage_ + (staged_ + l) * row_,
                         static_cast<size_t>(row_));
-        } else if (job_.lines_in_lanes) {
-            take_taps_of_lines();
-        } else {
-            take_taps_of_channels();
-        }
-        copy_out();
+        else if (job_.lines_in_lanes)
+            with_level([&](auto level) HWY_ATTR {
+                take_taps_of_lines<decltype(level)::value>();
+            });
+        else
+            with_level([&](auto level) HWY_ATTR {
+                take_taps_of_channels<decltype(level)::value>();
+            });
+        staged_ += filled_;
         filled_ = 0;
+        if (staged_ + job_.lines > job_.staged_rows) copy_out();
     }
 
+    template <int level>
     void take_taps_of_channels() {
         const int64_t channels = job_.row_channels;
-        for (int64_t i = src_begin_; i < src_end_; ++i) {
-            const acc *weights = job_.w.weights<acc>(i);
-            const int64_t count = job_.w.taps(i);
-            const acc *in = lines_ + (job_.w.begin(i) - dst_begin_) * channels;
-            T *out = stage_ + (i - src_begin_) * channels;
+        const tap_tables<acc> taps(job_.w);
+        const acc *const line = lines_ - dst_begin_ * channels;
+        T *out = stage_ + staged_ * row_;
+        for (int64_t i = src_begin_; i < src_end_; ++i, out += channels) {
+            const acc *weights = taps.weights + taps.offset[i];
+            const int64_t count = taps.count[i];
+            const acc *in = line + taps.first[i] * channels;
             int64_t c = 0;
             for (; c + 4 * lanes <= channels; c += 4 * lanes) {
                 vector sum[4];
-                sum_taps(tag, weights, count, in + c, channels, lanes, sum);
+                sum_taps<level>(
+                        tag, weights, count, in + c, channels, lanes, sum);
                 for (size_t k = 0; k < 4; ++k)
                     store(tag, sum[k], out + c + static_cast<int64_t>(k) * lanes);
             }
@@ -294,75 +361,103 @@ private:
                 const int64_t at
                         = std::max<int64_t>(0, std::min(c, channels - lanes));
                 vector sum[1];
-                sum_taps(tag, weights, count, in + at, channels, 0, sum);
+                sum_taps<level>(
+                        tag, weights, count, in + at, channels, 0, sum);
                 store(tag, sum[0], out + at);
             }
         }
     }
 
+    template <int level>
     void take_taps_of_lines() {
         const int64_t channels = job_.row_channels;
-        int64_t begin = 0; // elements [begin, end) of the lines are in window_
+        const tap_tables<acc> taps(job_.w);
+        window_begin_ = window_end_ = 0;
+        const acc *window = window_;
         int64_t end = 0;
-        int64_t element = 0;
-        vector results[static_cast<size_t>(lanes)];
+        int64_t filled = 0;
+        int64_t at = 0;
+        alignas(64) acc results[static_cast<size_t>(lanes * lanes)];
         for (int64_t i = src_begin_; i < src_end_; ++i) {
-            const acc *weights = job_.w.weights<acc>(i);
-            const int64_t count = job_.w.taps(i);
-            const int64_t first = (job_.w.begin(i) - dst_begin_) * channels;
-            const int64_t last = first + count * channels;
-            if (last > end) fill_window(first, last, begin, end);
-            const acc *in = window_ + (first - begin) * lanes;
-            for (int64_t c = 0; c < channels; ++c) {
-                vector sum[1];
-                sum_taps(tag, weights, count, in + c * lanes, channels * lanes,
-                        0, sum);
-                results[static_cast<size_t>(element % lanes)] = sum[0];
-                if (++element % lanes == 0 || element == row_)
-                    store_results(results, (element - 1) / lanes * lanes);
+            const acc *weights = taps.weights + taps.offset[i];
+            const int64_t count = taps.count[i];
+            const int64_t first = (taps.first[i] - dst_begin_) * channels;
+            if (first + count * channels > end) {
+                fill_window(first, first + count * channels);
+                end = window_end_;
+                window = window_ - window_begin_ * lanes;
             }
+            const acc *in = window + first * lanes;
+            for (int64_t c = 0; c < channels; ++c, in += lanes) {
+                vector sum[1];
+                sum_taps<level>(
+                        tag, weights, count, in, channels * lanes, 0, sum);
+                hn::Store(sum[0], tag, results + filled * lanes);
+                if (++filled == lanes) {
+                    store_results(results, at, lanes);
+                    at += lanes;
+                    filled = 0;
+                }
+            }
+        }
+        if (filled != 0) store_results(results, at, filled);
+    }
+
+    /// Calls take_taps for the number of taps that the axis has at most.
+    template <typename TakeTaps>
+    void with_level(const TakeTaps &take_taps) {
+        switch (level_of(job_.w.max_count)) {
+            case 0: take_taps(std::integral_constant<int, 0> {}); break;
+            case 1: take_taps(std::integral_constant<int, 1> {}); break;
+            case 2: take_taps(std::integral_constant<int, 2> {}); break;
+            default: take_taps(std::integral_constant<int, 3> {}); break;
         }
     }
 
     /// Transposes lines into the window so that it holds [first, last).
-    void fill_window(
-            int64_t first, int64_t last, int64_t &begin, int64_t &end) {
+    HWY_NOINLINE void fill_window(int64_t first, int64_t last) {
+        int64_t end = window_end_;
         if (first >= end) { // nothing of it is wanted any more
-            begin = end = first / lanes * lanes;
-        } else if (last - begin + lanes > job_.window) {
-            std::memmove(window_, window_ + (first - begin) * lanes,
+            window_begin_ = end = first / lanes * lanes;
+        } else if (last - window_begin_ + lanes > job_.window) {
+            std::memmove(window_, window_ + (first - window_begin_) * lanes,
                     static_cast<size_t>((end - first) * lanes) * sizeof(acc));
-            begin = first;
+            window_begin_ = first;
         }
-        for (; end < last; end += lanes) {
+        acc *out = window_ + (end - window_begin_) * lanes;
+        for (; end < last; end += lanes, out += lanes * lanes) {
             vector square[static_cast<size_t>(lanes)];
             for (int64_t l = 0; l < lanes; ++l)
                 square[l] = hn::LoadU(tag, lines_ + l * job_.line_pitch + end);
             transpose<acc>(square);
-            acc *out = window_ + (end - begin) * lanes;
             for (int64_t l = 0; l < lanes; ++l)
                 hn::StoreU(square[l], tag, out + l * lanes);
         }
+        window_end_ = end;
     }
 
-    /// Puts elements [at, at + lanes) of every line's row on the stage.
-    void store_results(vector *results, int64_t at) {
-        transpose<acc>(results);
-        const int64_t rest = row_ - at;
-        for (int64_t l = 0; l < filled_; ++l) {
-            T *out = stage_ + l * row_ + at;
-            if (rest >= lanes)
-                store(tag, results[l], out);
+    /// Puts elements [at, at + count) of every line's row on the stage;
+    /// results[e] holds element at + e of all lines.
+    HWY_NOINLINE void store_results(
+            const acc *results, int64_t at, int64_t count) {
+        vector square[static_cast<size_t>(lanes)];
+        for (int64_t l = 0; l < lanes; ++l)
+            square[l] = hn::Load(tag, results + l * lanes);
+        transpose<acc>(square);
+        T *out = stage_ + staged_ * row_ + at;
+        for (int64_t l = 0; l < filled_; ++l, out += row_) {
+            if (count == lanes)
+                store(tag, square[l], out);
             else
-                store_first(tag, results[l], out, static_cast<size_t>(rest));
+                store_first(tag, square[l], out, static_cast<size_t>(count));
         }
     }
 
     /// Rows that follow one another in memory go in one copy.
     void copy_out() {
-        for (int64_t l = 0; l < filled_;) {
+        for (int64_t l = 0; l < staged_;) {
             int64_t run = 1;
-            while (l + run < filled_
+            while (l + run < staged_
                     && targets_[l + run] == targets_[l] + run * row_)
                 ++run;
             const auto bytes = static_cast<size_t>(run * row_) * sizeof(T);
@@ -372,6 +467,7 @@ private:
                 std::memcpy(targets_[l], stage_ + l * row_, bytes);
             l += run;
         }
+        staged_ = 0;
     }
 
     const separable_job &job_;
@@ -384,6 +480,7 @@ private:
     acc *ring_ = nullptr;
     acc *window_ = nullptr;
     T *stage_ = nullptr;
+    T **targets_ = nullptr; ///< where each row on the stage goes
 
     // The strip: columns [src_begin_, src_end_) of diff_src come from columns
     // of diff_dst from dst_begin_ on; elements of a line and of a row of it.
@@ -392,9 +489,13 @@ private:
     int64_t dst_begin_ = 0;
     int64_t length_ = 0;
     int64_t row_ = 0;
+    int64_t ahead_ = 0; ///< see row_surroundings
 
-    int64_t filled_ = 0; ///< lines in the group, and where their rows go
-    T *targets_[static_cast<size_t>(max_lanes)] = {};
+    int64_t filled_ = 0; ///< lines in the group
+    int64_t staged_ = 0; ///< rows on the stage
+    // Elements [window_begin_, window_end_) of the lines are in the window.
+    int64_t window_begin_ = 0;
+    int64_t window_end_ = 0;
 
     // What the ring holds: rows below ring_end_.
     int64_t ring_plane_ = -1;

@@ -60,6 +60,7 @@ struct separable_job {
     axis_taps w;
     plane_view diff_dst;
     plane_view diff_src;
+    int64_t extent = 0; ///< from diff_dst's first element to the end of its last
     int64_t n = 1;
     int64_t c = 1;
     /// Channels in a row's columns: 1 where planes are channels (NCX), else C
@@ -80,10 +81,10 @@ struct separable_job {
 
     // Scratch of a share, in accumulators, elements or pointers.
     int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
-    int64_t lines = 0;
+    int64_t lines = 0; ///< of a group: max_lanes or 1
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
     int64_t window = 0; ///< elements of a line that are held transposed
-    int64_t staged = 0; ///< elements of diff_src
+    int64_t staged_rows = 0; ///< of a strip of diff_src, at least `lines`
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
 

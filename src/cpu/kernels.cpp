@@ -11,6 +11,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.onednn", make_convolution_onednn},
+        {"convolution.depthwise", make_convolution_depthwise},
         {"convolution.planes", make_convolution_planes},
         {"convolution.gemm", make_convolution_gemm},
 };

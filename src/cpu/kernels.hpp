@@ -22,6 +22,9 @@ plan_or_refusal make_interpolation_strided(
 // convolution_onednn.cpp; refuses everything in a build without oneDNN.
 plan_or_refusal make_convolution_onednn(
         const convolution_problem &, const compile_options &);
+// convolution_depthwise.cpp; groups of one channel, channels contiguous.
+plan_or_refusal make_convolution_depthwise(
+        const convolution_problem &, const compile_options &);
 // convolution_planes.cpp; few channels to a group.
 plan_or_refusal make_convolution_planes(
         const convolution_problem &, const compile_options &);

@@ -9,10 +9,9 @@
 
 #include "atomic_file.hpp"
 #include "commands.hpp"
+#include "device_limit.hpp"
 #include "loaded_graph.hpp"
-#include "machine.hpp"
 #include "machine_json.hpp"
-#include "memory_limit.hpp"
 #include "progress.hpp"
 #include "step_timing.hpp"
 #include "table.hpp"
@@ -41,26 +40,32 @@ json result_of(const loaded_graph &graph, const graph_step &step,
         return amount / std::max(milliseconds, 1e-6) / 1e6;
     };
     const double reached = rate(static_cast<double>(bytes), timing.median);
-    const double limit
-            = rate(static_cast<double>(bytes), timing.stream_median);
+    const double limit = rate(static_cast<double>(bytes), timing.limit_median);
     json ops = json::array();
     for (const size_t index : step.ops)
         ops.push_back(to_string(graph.file.ops[index].get_kind()));
-    return {{"graph", graph.file.file}, {"partition", step.partition.get_id()},
-            {"ops", ops}, {"engine", graph.device_name()},
-            {"kernel", step.kernels()}, {"backend", step.backends()},
-            {"time_ms", timing.median}, {"time_ms_min", timing.least},
-            {"time_ms_max", timing.most}, {"repeats", timing.repeats},
-            {"bytes", bytes}, {"gb_per_s", reached},
-            {"limit_gb_per_s", limit},
+    json result {{"graph", graph.file.file},
+            {"partition", step.partition.get_id()}, {"ops", ops},
+            {"engine", graph.device_name()}, {"kernel", step.kernels()},
+            {"backend", step.backends()}, {"time_ms", timing.median},
+            {"time_ms_min", timing.least}, {"time_ms_max", timing.most},
+            {"repeats", timing.repeats}, {"bytes", bytes},
+            {"gb_per_s", reached}, {"limit_gb_per_s", limit},
             {"limit_share", limit > 0 ? reached / limit : 0.0},
             {"flops", flops},
             {"tflop_per_s", rate(flops, timing.median) / 1e3}};
+    if (timing.warm_median > 0) result["time_ms_warm"] = timing.warm_median;
+    return result;
 }
 
 void write_table(const json &results, std::ostream &out) {
-    table rows({"graph", "ops", "kernel", "backend", "time ms", "min", "max",
-            "runs", "GB/s", "limit", "share", "TFLOP/s"});
+    const bool warm = std::any_of(results.begin(), results.end(),
+            [](const json &each) { return each.contains("time_ms_warm"); });
+    std::vector<std::string> titles {"graph", "ops", "kernel", "backend",
+            "time ms", "min", "max", "runs", "GB/s", "limit", "share",
+            "TFLOP/s"};
+    if (warm) titles.emplace_back("warm ms");
+    table rows(titles);
     for (const json &each : results) {
         std::string ops;
         for (const json &kind : each["ops"])
@@ -69,16 +74,20 @@ void write_table(const json &results, std::ostream &out) {
             return format(pattern, each[key].get<double>());
         };
         const auto graph = each["graph"].get<std::string>();
-        rows.add({graph.substr(graph.rfind('/') + 1), ops,
+        std::vector<std::string> cells {graph.substr(graph.rfind('/') + 1), ops,
                 each["kernel"].get<std::string>(),
                 each["backend"].get<std::string>(), number("%.3f", "time_ms"),
                 number("%.3f", "time_ms_min"), number("%.3f", "time_ms_max"),
-                text(each["repeats"].get<size_t>()),
-                number("%.1f", "gb_per_s"), number("%.1f", "limit_gb_per_s"),
+                text(each["repeats"].get<size_t>()), number("%.1f", "gb_per_s"),
+                number("%.1f", "limit_gb_per_s"),
                 format("%.0f%%", 100 * each["limit_share"].get<double>()),
-                each["flops"].get<double>() > 0
-                        ? number("%.3f", "tflop_per_s")
-                        : "-"});
+                each["flops"].get<double>() > 0 ? number("%.3f", "tflop_per_s")
+                                                : "-"};
+        if (warm)
+            cells.push_back(each.contains("time_ms_warm")
+                            ? number("%.3f", "time_ms_warm")
+                            : "-");
+        rows.add(cells);
     }
     rows.write(out);
 }
@@ -87,7 +96,8 @@ int bench(const bench_options &options) {
     if (options.graphs.empty()) throw usage_error("GRAPH.json is missing");
     // All that may be wrong with the input is found at once: whether the
     // report can be written, and the graphs.
-    if (!options.json_file.empty()) detail::atomic_file probe(options.json_file);
+    if (!options.json_file.empty())
+        detail::atomic_file probe(options.json_file);
     std::vector<loaded_graph> graphs;
     for (const std::string &name : options.graphs)
         graphs.push_back(load_graph(name, options.engine));
@@ -97,11 +107,7 @@ int bench(const bench_options &options) {
         progress line;
         line.show("gradnn bench: measuring the copy rate");
         report["machine"] = machine_json();
-        const int64_t copy_bytes
-                = std::min<int64_t>(8 * last_level_cache_bytes(),
-                        available_memory() / 4);
-        report["copy_gb_per_s"]
-                = copy_gb_per_s(static_cast<size_t>(copy_bytes));
+        report["copy_gb_per_s"] = copy_gb_per_s(graphs.front().device);
         report["results"] = json::array();
         for (const loaded_graph &graph : graphs)
             for (const graph_step &step : graph.steps) {
@@ -115,12 +121,16 @@ int bench(const bench_options &options) {
             }
     }
     write_table(report["results"], std::cout);
+    const bool on_gpu = graphs.front().device.get_kind() == engine::kind::gpu;
     std::cout << "caches cold; time: median; GB/s: inputs read and outputs, "
-                 "each once; limit: a plain stream of\nall threads over the "
-                 "same bytes, timed in turns with the partition; streaming "
-                 "copy: "
+                 "each once; limit: "
+              << (on_gpu ? "a copy within the GPU's\nmemory"
+                         : "a plain stream of\nall threads over the same bytes")
+              << ", timed in turns with the partition; "
+              << (on_gpu ? "large" : "streaming") << " copy: "
               << format("%.1f", report["copy_gb_per_s"].get<double>())
-              << " GB/s\n";
+              << " GB/s"
+              << (on_gpu ? "; warm: the\nsame tensors every time" : "") << '\n';
     if (!options.json_file.empty()) {
         detail::atomic_file file(options.json_file);
         file.write(report.dump(2) + "\n");

@@ -45,9 +45,9 @@ void fill_randomly(const logical_tensor &lt, void *memory, uint64_t seed) {
         const uint64_t bits
                 = mixed(key + (static_cast<uint64_t>(index) + 1) * step);
         // The sum of four uniform numbers is nearly normal.
-        const auto sum = static_cast<double>((bits & 0xffffU)
-                + (bits >> 16U & 0xffffU) + (bits >> 32U & 0xffffU)
-                + (bits >> 48U));
+        const auto sum
+                = static_cast<double>((bits & 0xffffU) + (bits >> 16U & 0xffffU)
+                        + (bits >> 32U & 0xffffU) + (bits >> 48U));
         constexpr double mean = 2.0 * 0xffff;
         constexpr double deviation = 37837.2; // 65536 / sqrt(3)
         return (sum - mean) / deviation;

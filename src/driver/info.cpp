@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <gradnn/cuda.hpp>
 #include <gradnn/graph.hpp>
 
 #include "commands.hpp"
 #include "cpu/onednn_version.hpp"
 #include "cpu/parallel.hpp"
+#include "gpu/backend.hpp"
 #include "machine.hpp"
 #include "machine_json.hpp"
 #include "table.hpp"
@@ -35,6 +37,35 @@ std::string instruction_set() {
     return steps.empty() ? "unknown" : steps.front().backend;
 }
 
+/// "13.0" of 13000; empty of 0.
+std::string cuda_version_text(int version) {
+    if (version == 0) return {};
+    return std::to_string(version / 1000) + "."
+            + std::to_string(version / 10 % 100);
+}
+
+/// "9.19.0" of 91900; empty of 0.
+std::string cudnn_version_text(size_t version) {
+    if (version == 0) return {};
+    return std::to_string(version / 10000) + "."
+            + std::to_string(version / 100 % 100) + "."
+            + std::to_string(version % 100);
+}
+
+json gpus_json() {
+    json gpus = json::array();
+    for (size_t i = 0; i < engine::get_count(engine::kind::gpu); ++i) {
+        const auto gpu = cuda_interop::get_device_info(i);
+        gpus.push_back({{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes},
+                {"compute_capability",
+                        std::to_string(gpu.compute_capability_major) + "."
+                                + std::to_string(gpu.compute_capability_minor)},
+                {"multiprocessors", gpu.multiprocessors},
+                {"l2_bytes", gpu.l2_bytes}});
+    }
+    return gpus;
+}
+
 } // namespace
 
 json machine_json() {
@@ -42,11 +73,17 @@ json machine_json() {
     for (const auto kind : {engine::kind::cpu, engine::kind::gpu})
         engines.push_back({{"kind", to_string(kind)},
                 {"count", engine::get_count(kind)}});
+    const auto cuda = cuda_interop::get_versions();
     return {{"cpu", cpu_name()}, {"processors", cpu_count()},
             {"threads", cpu::max_threads()}, {"isa", instruction_set()},
             {"cache_bytes", last_level_cache_bytes()},
             {"memory_bytes", available_memory()}, {"gradnn", version_text()},
-            {"onednn", cpu::onednn_version()}, {"engines", engines}};
+            {"onednn", cpu::onednn_version()}, {"engines", engines},
+            {"gpus", gpus_json()}, {"no_gpu", gpu::unavailable_reason()},
+            {"cuda_driver", cuda_version_text(cuda.driver)},
+            {"cuda_runtime", cuda_version_text(cuda.runtime)},
+            {"cudnn", cudnn_version_text(cuda.cudnn)},
+            {"no_cudnn", cuda.cudnn_missing}};
 }
 
 namespace {
@@ -69,6 +106,25 @@ int info(bool as_json) {
     rows.add({"cache", bytes_text(machine["cache_bytes"].get<int64_t>())});
     rows.add({"memory available",
             bytes_text(machine["memory_bytes"].get<int64_t>())});
+    for (const json &gpu : machine["gpus"])
+        rows.add({"GPU",
+                gpu["name"].get<std::string>() + ", compute capability "
+                        + gpu["compute_capability"].get<std::string>() + ", "
+                        + bytes_text(gpu["memory_bytes"].get<int64_t>())
+                        + " memory, "
+                        + std::to_string(gpu["multiprocessors"].get<int>())
+                        + " multiprocessors, "
+                        + bytes_text(gpu["l2_bytes"].get<int64_t>()) + " L2"});
+    // What there is, or the reason for having none.
+    const auto add = [&](const char *label, const char *key, bool reason) {
+        const auto value = machine[key].get<std::string>();
+        if (!value.empty()) rows.add({label, (reason ? "none: " : "") + value});
+    };
+    add("GPU", "no_gpu", true);
+    add("CUDA driver", "cuda_driver", false);
+    add("CUDA runtime", "cuda_runtime", false);
+    add("cuDNN", "cudnn", false);
+    add("cuDNN", "no_cudnn", true);
     rows.write(std::cout);
     return 0;
 }

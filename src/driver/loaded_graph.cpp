@@ -15,6 +15,7 @@
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "shapes.hpp"
+#include "tensor_memory.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {
@@ -43,22 +44,23 @@ engine make_engine(const std::string &name, engine::kind by_default) {
         if (failure == std::errc() && stop == end)
             return {engine::kind::gpu, index};
     }
-    throw usage_error("--engine: given \"" + name
-            + "\", allowed are cpu, gpu, gpu:N");
+    throw usage_error(
+            "--engine: given \"" + name + "\", allowed are cpu, gpu, gpu:N");
 }
 
 /// The part of an op that a message of the library is about, as a JSON path:
 /// messages name it "attribute NAME", "input N (" or "output N (".
 std::string place_of(size_t op_index, std::string_view message) {
-    const auto word_after = [&](std::string_view key, std::string_view letters) {
+    const auto word_after = [&](std::string_view key,
+                                    std::string_view letters) {
         const size_t at = message.find(key);
         if (at == std::string_view::npos) return std::string();
         const std::string_view rest = message.substr(at + key.size());
         return std::string(rest.substr(0, rest.find_first_not_of(letters)));
     };
     const std::string op_path = text("graph[", op_index, "]");
-    const std::string attribute = word_after(
-            ": attribute ", "abcdefghijklmnopqrstuvwxyz_");
+    const std::string attribute
+            = word_after(": attribute ", "abcdefghijklmnopqrstuvwxyz_");
     if (!attribute.empty()) return op_path + ".attrs." + attribute;
     for (const char *side : {"input", "output"}) {
         const std::string index
@@ -155,8 +157,9 @@ private:
             size_t port, const logical_tensor &lt) {
         if (lt.is_absent()) return;
         const auto [known, fresh] = graph_.tensors.emplace(lt.get_id(),
-                graph_tensor {lt, detail::json_port_path(op_index, output, port),
-                        false, false, false, {}});
+                graph_tensor {lt,
+                        detail::json_port_path(op_index, output, port), false,
+                        false, false, {}});
         graph_tensor &tensor = known->second;
         if (!strided(tensor.lt) && detail::dims_known(lt)) tensor.lt = lt;
         (output ? tensor.computed : tensor.consumed) = true;
@@ -204,15 +207,12 @@ private:
         }
         for (const logical_tensor &lt : each.get_output_ports()) {
             step.outputs.push_back(lt.get_id());
-            outputs.push_back(
-                    compilable(graph_.tensors.at(lt.get_id()).lt));
+            outputs.push_back(compilable(graph_.tensors.at(lt.get_id()).lt));
         }
-        step.compiled = at_op(file(), first, [&] {
-            return each.compile(inputs, outputs, graph_.device);
-        });
+        step.compiled = at_op(file(), first,
+                [&] { return each.compile(inputs, outputs, graph_.device); });
         for (const size_t id : step.outputs)
-            graph_.tensors.at(id).lt
-                    = step.compiled.query_logical_tensor(id);
+            graph_.tensors.at(id).lt = step.compiled.query_logical_tensor(id);
         graph_.steps.push_back(std::move(step));
     }
 
@@ -231,8 +231,7 @@ private:
         for (size_t index = 0; index < graph_.file.ops.size(); ++index) {
             const op the_op = detail::checked(graph_.known_op(index));
             const auto &inputs = the_op.get_inputs();
-            const auto &rows
-                    = detail::find_schema(the_op.get_kind())->inputs;
+            const auto &rows = detail::find_schema(the_op.get_kind())->inputs;
             for (size_t port = 0; port < inputs.size(); ++port) {
                 if (inputs[port].is_absent()
                         || rows[port].role != port_role::shape)
@@ -263,10 +262,10 @@ std::string joined(const graph_step &step, const Field &field) {
 
 void add_engine_options(CLI::App &command, engine_options &options) {
     command.add_option("--engine", options.engine,
-                    "cpu, gpu or gpu:N (default: what the file says)")
+                   "cpu, gpu or gpu:N (default: what the file says)")
             ->type_name("ENGINE");
     command.add_option("--threads", options.threads,
-                    "threads of the CPU engine (default: all)")
+                   "threads of the CPU engine (default: all)")
             ->type_name("N")
             ->check(CLI::Range(1, 4096));
 }
@@ -307,6 +306,10 @@ std::string loaded_graph::device_name() const {
     return text("gpu:", device.get_index());
 }
 
+engine loaded_graph::memory_engine(const graph_tensor &tensor) const {
+    return tensor.shape_values.empty() ? device : engine(engine::kind::cpu, 0);
+}
+
 int64_t loaded_graph::memory_need() const {
     int64_t need = 0;
     const auto add = [&](size_t bytes) {
@@ -331,7 +334,7 @@ loaded_graph load_graph(
 }
 
 void want_memory(const loaded_graph &graph, int64_t need) {
-    const int64_t available = available_memory();
+    const int64_t available = available_memory(graph.device);
     if (need <= available) return;
     // Name the largest tensor: a mistyped dim is the likely cause.
     const graph_tensor *largest = nullptr;

@@ -59,6 +59,8 @@ struct loaded_graph {
     op known_op(size_t index) const;
     /// "ConvBackward+ReLUBackward".
     std::string op_kinds(const graph_step &step) const;
+    /// The engine whose memory a tensor is in: shape inputs are in the host's.
+    engine memory_engine(const graph_tensor &tensor) const;
     /// "cpu" or "gpu:0".
     std::string device_name() const;
     /// Bytes of all tensors and of the largest workspace.

@@ -48,7 +48,8 @@ int64_t left_in_group(const std::string &folder, const char *limit_name,
     if (!limit || !usage) return unlimited;
     int64_t cached = 0;
     for (const char *key : {"inactive_file", "total_inactive_file"})
-        cached = std::max(cached, field_in(folder + "/memory.stat", key).value_or(0));
+        cached = std::max(
+                cached, field_in(folder + "/memory.stat", key).value_or(0));
     return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *usage - cached));
 }
 
@@ -119,8 +120,8 @@ int cpu_count() {
 int64_t available_memory() {
     const auto free_kib = field_in("/proc/meminfo", "MemAvailable:");
     const int64_t free_bytes = free_kib ? *free_kib * 1024 : unlimited;
-    return std::min({free_bytes, left_by_control_groups(),
-            left_by_address_space()});
+    return std::min(
+            {free_bytes, left_by_control_groups(), left_by_address_space()});
 }
 
 int64_t last_level_cache_bytes() {
@@ -131,7 +132,8 @@ int64_t last_level_cache_bytes() {
         int64_t size = 0;
         char unit = ' ';
         if (!(in >> size)) continue;
-        if (in >> unit) size *= unit == 'M' ? 1 << 20 : unit == 'K' ? 1 << 10 : 1;
+        if (in >> unit)
+            size *= unit == 'M' ? 1 << 20 : unit == 'K' ? 1 << 10 : 1;
         largest = std::max(largest, size);
     }
     return largest > 0 ? largest : int64_t {32} << 20;

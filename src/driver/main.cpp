@@ -26,7 +26,7 @@ int fail(const std::string &what) {
 int run(int argc, char **argv) {
     CLI::App program("Gradients of interpolation and convolution.", "gradnn");
     program.set_version_flag("--version", gradnn::driver::version_text());
-    program.require_subcommand(1);
+    program.require_subcommand(0, 1); // none is reported below, in one line
     program.footer("Exit status: 0; 1 a check failed; 2 bad usage or input.\n");
 
     using namespace gradnn::driver;
@@ -44,6 +44,9 @@ int run(int argc, char **argv) {
         if (stop.get_exit_code() == 0) return program.exit(stop);
         return fail(std::string(stop.what()) + " (see gradnn --help)");
     }
+    if (program.get_subcommands().empty())
+        return fail("a subcommand is wanted: run, check, bench, info or "
+                    "support (see gradnn --help)");
     int result = 0;
     for (const auto &[name, act] : actions)
         if (program.got_subcommand(name)) result = act();

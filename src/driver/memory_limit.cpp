@@ -90,11 +90,11 @@ std::atomic<uint64_t> sink {0};
 
 memory_stream::memory_stream(
         size_t read_bytes, size_t write_bytes, size_t copies)
-    : read_lines_(lines(read_bytes))
-    , write_lines_(lines(write_bytes))
-    , copies_(copies)
-    , source_(read_lines_ * line_bytes * copies)
-    , target_(write_lines_ * line_bytes * copies) {
+    : read_lines_(lines(read_bytes)),
+      write_lines_(lines(write_bytes)),
+      copies_(copies),
+      source_(read_lines_ * line_bytes * copies),
+      target_(write_lines_ * line_bytes * copies) {
     std::memset(source_.data(), 1, source_.size());
     std::memset(target_.data(), 1, target_.size());
 }
@@ -104,12 +104,11 @@ double memory_stream::run(size_t copy) {
             = source_.data() + copy % copies_ * read_lines_ * line_bytes;
     std::byte *target
             = target_.data() + copy % copies_ * write_lines_ * line_bytes;
-    const size_t blocks
-            = std::max(read_lines_, write_lines_) / block_lines + 1;
+    const size_t blocks = std::max(read_lines_, write_lines_) / block_lines + 1;
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
-    cpu::parallel_for(static_cast<int64_t>(blocks), 1,
-            [&](int64_t first, int64_t last) {
+    cpu::parallel_for(
+            static_cast<int64_t>(blocks), 1, [&](int64_t first, int64_t last) {
                 sum_type sum {};
                 for (auto block = static_cast<size_t>(first);
                         block < static_cast<size_t>(last); ++block) {

@@ -11,8 +11,8 @@ constexpr const char *clear_line = "\r\x1b[K";
 }
 
 progress::progress()
-    : terminal_(isatty(STDERR_FILENO) != 0)
-    , next_(clock::now() + std::chrono::seconds(1)) {}
+    : terminal_(isatty(STDERR_FILENO) != 0),
+      next_(clock::now() + std::chrono::seconds(1)) {}
 
 progress::~progress() {
     if (terminal_ && shown_) std::cerr << clear_line << std::flush;

@@ -36,8 +36,8 @@ std::vector<size_t> final_outputs(const loaded_graph &graph) {
 int run(const session_options &options) {
     session work(options);
     const loaded_graph &graph = work.graph();
-    table results({"partition", "ops", "kernel", "backend", "time ms",
-            "checksum"});
+    table results(
+            {"partition", "ops", "kernel", "backend", "time ms", "checksum"});
     for (const graph_step &step : graph.steps) {
         const step_result result = work.execute(step);
         results.add({detail::text(step.partition.get_id()),

@@ -1,7 +1,6 @@
 #include "session.hpp"
 
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -10,6 +9,7 @@
 
 #include "atomic_file.hpp"
 #include "commands.hpp"
+#include "device_limit.hpp"
 #include "input_error.hpp"
 #include "npy.hpp"
 #include "tensor_data.hpp"
@@ -31,13 +31,15 @@ const std::string &wanted(const std::string &value, const char *name) {
 }
 
 /// s32 tensors take integers alone; float ones round.
-void check_integers(const std::vector<double> &values, const std::string &file) {
+void check_integers(
+        const std::vector<double> &values, const std::string &file) {
     for (const double value : values)
         if (value != std::trunc(value)
                 || std::abs(value) > std::numeric_limits<int32_t>::max())
             throw input_error(file,
-                    text("holds ", value, "; the tensor is s32: integers of 32 "
-                                          "bits are allowed"));
+                    text("holds ", value,
+                            "; the tensor is s32: integers of 32 "
+                            "bits are allowed"));
 }
 
 } // namespace
@@ -71,31 +73,30 @@ std::vector<file_option> parse_file_options(
 void add_session_options(CLI::App &command, session_options &options) {
     // Not marked as required, so that an unknown option is reported first.
     command.add_option("GRAPH.json", options.graph,
-                    "the graph, in oneDNN Graph's JSON format")
+                   "the graph, in oneDNN Graph's JSON format")
             ->option_text(" ");
     add_engine_options(command, options.engine);
     command.add_option("--input", options.inputs,
-                    "values of an input tensor (f2, f4, f8, i4 or i8; converted "
-                    "to its type); the others are random")
+                   "values of an input tensor (f2, f4, f8, i4 or i8; converted "
+                   "to its type); the others are random")
             ->type_name("ID=FILE.npy")
             ->allow_extra_args(false);
     command.add_option("--output", options.outputs,
-                    "write a computed tensor (bf16 as f4, exact)")
+                   "write a computed tensor (bf16 as f4, exact)")
             ->type_name("ID=FILE.npy")
             ->allow_extra_args(false);
     command.add_option("--seed", options.seed,
-                    "seed of the random inputs (default: 0)")
+                   "seed of the random inputs (default: 0)")
             ->type_name("N");
 }
 
-session::session(const session_options &options,
-        const memory_estimate &extra_bytes)
-    : graph_(load_graph(
-            wanted(options.graph, "GRAPH.json"), options.engine))
-    , inputs_(parse_file_options("--input", options.inputs))
-    , outputs_(parse_file_options("--output", options.outputs))
-    , seed_(options.seed)
-    , stream_(graph_.device) {
+session::session(
+        const session_options &options, const memory_estimate &extra_bytes)
+    : graph_(load_graph(wanted(options.graph, "GRAPH.json"), options.engine)),
+      inputs_(parse_file_options("--input", options.inputs)),
+      outputs_(parse_file_options("--output", options.outputs)),
+      seed_(options.seed),
+      stream_(graph_.device) {
     check_options();
     // Files are read and written as float64 values beside the tensors.
     int64_t extra = extra_bytes ? extra_bytes(graph_) : 0;
@@ -156,8 +157,11 @@ void session::allocate() {
         const bool wanted = tensor.computed || tensor.read
                 || !tensor.shape_values.empty() || given != inputs_.end();
         if (!wanted) continue;
-        host_memory &memory
-                = memory_.emplace(id, tensor.lt.get_mem_size()).first->second;
+        tensor_memory &memory
+                = memory_.emplace(id,
+                                 tensor_memory(graph_.memory_engine(tensor),
+                                         tensor.lt.get_mem_size()))
+                          .first->second;
         memory.poison();
         if (given != inputs_.end())
             fill_from_file(tensor, *given);
@@ -167,14 +171,16 @@ void session::allocate() {
 }
 
 void session::fill(size_t id, const graph_tensor &tensor) {
-    void *data = memory_.at(id).data();
-    if (tensor.shape_values.empty()) {
-        fill_randomly(tensor.lt, data, seed_);
-        return;
-    }
-    const std::vector<double> values(
-            tensor.shape_values.begin(), tensor.shape_values.end());
-    detail::store(tensor.lt, values, data);
+    tensor_memory &memory = memory_.at(id);
+    memory.edit(0, memory.size(), [&](std::byte *data) {
+        if (tensor.shape_values.empty()) {
+            fill_randomly(tensor.lt, data, seed_);
+            return;
+        }
+        const std::vector<double> values(
+                tensor.shape_values.begin(), tensor.shape_values.end());
+        detail::store(tensor.lt, values, data);
+    });
 }
 
 void session::fill_from_file(
@@ -182,10 +188,13 @@ void session::fill_from_file(
     std::vector<double> values = detail::read_npy(given.file);
     const data_type type = tensor.lt.get_data_type();
     if (type == data_type::s32) check_integers(values, given.file);
-    void *data = memory_.at(given.id).data();
-    detail::store(tensor.lt, values, data);
+    tensor_memory &memory = memory_.at(given.id);
+    std::vector<double> kept;
+    memory.edit(0, memory.size(), [&](std::byte *data) {
+        detail::store(tensor.lt, values, data);
+        kept = detail::load(tensor.lt, data);
+    });
     // Strides of 0 make elements share memory: their values must agree.
-    const std::vector<double> kept = detail::load(tensor.lt, data);
     for (size_t index = 0; index < values.size(); ++index) {
         const double wanted = detail::rounded_to(type, values[index]);
         if (kept[index] != wanted && !std::isnan(wanted))
@@ -210,17 +219,16 @@ step_result session::execute(const graph_step &step) {
     const auto inputs = tensors(step.inputs);
     const auto outputs = tensors(step.outputs);
     try {
-        using clock = std::chrono::steady_clock;
-        const auto begin = clock::now();
-        step.compiled.execute(stream_, inputs, outputs);
+        step_result result;
+        result.milliseconds = device_clock(stream_).milliseconds_of(
+                [&] { step.compiled.execute(stream_, inputs, outputs); });
         stream_.wait();
-        const std::chrono::duration<double, std::milli> time
-                = clock::now() - begin;
-        step_result result {time.count(), 0};
-        for (const tensor &output : outputs)
+        for (const size_t id : step.outputs)
             result.checksum = result.checksum * 31
-                    + detail::checksum(output.get_logical_tensor(),
-                            output.get_data_handle());
+                    + memory_.at(id).view([&](const std::byte *data) {
+                          return detail::checksum(
+                                  graph_.tensors.at(id).lt, data);
+                      });
         return result;
     } catch (const error &failure) {
         throw input_error(graph_.file.file,
@@ -229,7 +237,9 @@ step_result session::execute(const graph_step &step) {
 }
 
 std::vector<double> session::values_of(size_t id) const {
-    return detail::load(graph_.tensors.at(id).lt, memory_.at(id).data());
+    return memory_.at(id).view([&](const std::byte *data) {
+        return detail::load(graph_.tensors.at(id).lt, data);
+    });
 }
 
 void session::write_outputs() const {

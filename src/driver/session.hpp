@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "host_memory.hpp"
 #include "loaded_graph.hpp"
+#include "tensor_memory.hpp"
 
 namespace gradnn::driver {
 
@@ -76,7 +76,7 @@ private:
     std::vector<file_option> outputs_;
     uint64_t seed_;
     stream stream_;
-    std::map<size_t, host_memory> memory_;
+    std::map<size_t, tensor_memory> memory_;
 };
 
 } // namespace gradnn::driver

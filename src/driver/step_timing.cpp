@@ -5,15 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "host_memory.hpp"
+#include "device_limit.hpp"
 #include "input_error.hpp"
-#include "machine.hpp"
-#include "memory_limit.hpp"
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "problem.hpp"
 #include "shapes.hpp"
 #include "tensor_data.hpp"
+#include "tensor_memory.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {
@@ -64,7 +63,7 @@ public:
 private:
     struct slots {
         tensor first;
-        std::unique_ptr<host_memory> memory; ///< null where no op reads it
+        std::unique_ptr<tensor_memory> memory; ///< null where no op reads it
         size_t bytes;
     };
 
@@ -74,10 +73,12 @@ private:
         slots made {tensor(from.lt, graph.device, nullptr), nullptr,
                 slot_bytes(from.lt)};
         if (from.computed || from.read || !from.shape_values.empty()) {
-            made.memory = std::make_unique<host_memory>(made.bytes * copies);
+            made.memory = std::make_unique<tensor_memory>(
+                    graph.memory_engine(from), made.bytes * copies);
             made.memory->poison();
             for (size_t copy = 0; copy < copies; ++copy)
-                fill(from, made.memory->data() + copy * made.bytes, copy);
+                made.memory->edit(copy * made.bytes, made.bytes,
+                        [&](std::byte *data) { fill(from, data, copy); });
         }
         to.push_back(std::move(made));
     }
@@ -104,11 +105,11 @@ private:
     std::vector<slots> outputs_;
 };
 
-/// As many copies as twice the last-level cache holds, but at least two (an
+/// As many copies as twice the largest cache holds, but at least two (an
 /// execution must not find what the one before it left), as memory allows.
 size_t copies_of(const loaded_graph &graph, const graph_step &step,
         const step_traffic &traffic) {
-    size_t bytes = memory_stream::memory_need(
+    size_t bytes = device_limit::memory_need(graph.device,
             static_cast<size_t>(traffic.read),
             static_cast<size_t>(traffic.written), 1);
     for (const auto *ids : {&step.inputs, &step.outputs})
@@ -116,12 +117,12 @@ size_t copies_of(const loaded_graph &graph, const graph_step &step,
             bytes += rotating_tensors::slot_bytes(graph.tensors.at(id).lt);
     const size_t workspace = step.compiled.get_workspace_size();
     want_memory(graph, static_cast<int64_t>(bytes + workspace));
-    const auto available = static_cast<size_t>(available_memory()) - workspace;
+    const auto available
+            = static_cast<size_t>(available_memory(graph.device)) - workspace;
     const size_t wanted
-            = 4 * static_cast<size_t>(last_level_cache_bytes()) / bytes + 2;
+            = 4 * static_cast<size_t>(cache_bytes(graph.device)) / bytes + 2;
     constexpr size_t most = 1 << 16;
-    return std::clamp<size_t>(
-            std::min(wanted, available / 2 / bytes), 1, most);
+    return std::clamp<size_t>(std::min(wanted, available / 2 / bytes), 1, most);
 }
 
 double median(std::vector<double> values) {
@@ -187,19 +188,19 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     report("preparing");
     const size_t copies = copies_of(graph, step, traffic);
     rotating_tensors tensors(graph, step, copies);
-    memory_stream limit(static_cast<size_t>(traffic.read),
+    device_limit limit(graph.device, static_cast<size_t>(traffic.read),
             static_cast<size_t>(traffic.written), copies);
     stream queue(graph.device);
+    device_clock stopwatch(queue);
     const auto execute = [&] {
-        const auto begin = clock::now();
-        try {
-            step.compiled.execute(queue, tensors.inputs, tensors.outputs);
-        } catch (const error &failure) {
-            throw detail::input_error(graph.file.file,
-                    text("graph[", step.ops.front(), "]"), failure.what());
-        }
-        queue.wait();
-        return milliseconds_since(begin);
+        return stopwatch.milliseconds_of([&] {
+            try {
+                step.compiled.execute(queue, tensors.inputs, tensors.outputs);
+            } catch (const error &failure) {
+                throw detail::input_error(graph.file.file,
+                        text("graph[", step.ops.front(), "]"), failure.what());
+            }
+        });
     };
 
     report("warming up");
@@ -208,26 +209,34 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     const auto begin = clock::now();
     for (size_t turn = 1; turn < 4 || milliseconds_since(begin) < 50; ++turn) {
         tensors.choose(turn % copies);
-        estimate = std::min(
-                estimate, execute() + 1e3 * limit.run(turn % copies));
+        estimate = std::min(estimate, execute() + limit.run(turn % copies));
         if (milliseconds_since(begin) > 1e3 * seconds) break;
     }
 
     const double wanted = 1e3 * seconds / std::max(estimate, 1e-3);
     const auto repeats = static_cast<size_t>(std::clamp(wanted, 3.0, 5000.0));
     std::vector<double> times;
-    std::vector<double> stream_times;
+    std::vector<double> limit_times;
     const auto start = clock::now();
     for (size_t turn = 0; turn < repeats; ++turn) {
         report(text("run ", turn + 1, " of ", repeats));
         tensors.choose(turn % copies);
         times.push_back(execute());
-        stream_times.push_back(1e3 * limit.run(turn % copies));
+        limit_times.push_back(limit.run(turn % copies));
         // Turns that became slower must not hold up for ever.
         if (turn >= 2 && milliseconds_since(start) > 3e3 * seconds) break;
     }
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    return {median(times), *least, *most, median(stream_times), times.size()};
+    step_timing result {
+            median(times), *least, *most, median(limit_times), times.size(), 0};
+    if (graph.device.get_kind() == engine::kind::gpu) {
+        report("caches warm");
+        std::vector<double> warm_times;
+        for (size_t turn = 0; turn < times.size(); ++turn)
+            warm_times.push_back(execute());
+        result.warm_median = median(warm_times);
+    }
+    return result;
 }
 
 } // namespace gradnn::driver

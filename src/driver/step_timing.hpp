@@ -27,14 +27,17 @@ struct step_timing {
     double median = 0;
     double least = 0;
     double most = 0;
-    /// Of a plain stream over the same numbers of bytes.
-    double stream_median = 0;
+    /// Of the memory limit over the same numbers of bytes (device_limit.hpp).
+    double limit_median = 0;
     size_t repeats = 0;
+    /// On a GPU: of executions that all take the same tensors, so that the L2
+    /// cache holds what fits; 0 on the CPU.
+    double warm_median = 0;
 };
 
 /// Executes a step again and again for about `seconds`, in turns with the
-/// stream. Every execution takes another copy of all tensors, and the copies
-/// together exceed the last-level cache, so caches are cold. `report` is told
+/// memory limit. Every execution takes another copy of all tensors, and the copies
+/// together exceed the device's largest cache, so caches are cold. `report` is told
 /// from time to time how far it is.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
         double seconds, const std::function<void(const std::string &)> &report);

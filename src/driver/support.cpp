@@ -52,7 +52,8 @@ dims example_dims(const op_schema &schema, port_role role, bool channels_last) {
 }
 
 /// Attributes that fit example_dims.
-void set_example_attrs(op &the_op, const op_schema &schema, bool channels_last) {
+void set_example_attrs(
+        op &the_op, const op_schema &schema, bool channels_last) {
     const std::vector<int64_t> ones = {1, 1};
     for (const attr_row &row : schema.attrs) {
         const op::attr name = row.name;
@@ -176,10 +177,10 @@ json interpolation_rows(engine::kind kind) {
                             {"size from", size_from},
                             {"layout", channels_last ? "NXC" : "NCX"}};
                     for (const data_type type : float_types)
-                        row[to_string(type)] = cell(
-                                interpolation_op(mode, coordinates, size_from,
-                                        channels_last, type),
-                                kind);
+                        row[to_string(type)]
+                                = cell(interpolation_op(mode, coordinates,
+                                               size_from, channels_last, type),
+                                        kind);
                     rows.push_back(row);
                 }
     return rows;

@@ -2,6 +2,7 @@
 #include <gradnn/cuda.hpp>
 
 #include "gpu/backend.hpp"
+#include "gpu/tools.hpp"
 #include "text.hpp"
 
 namespace gradnn {
@@ -37,6 +38,44 @@ std::shared_ptr<detail::stream_impl> make_stream(
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists none {};
     return none;
+}
+
+size_t available_memory(const engine &) {
+    refuse("memory of a GPU");
+}
+
+memory_block::memory_block(const engine &, size_t) : device_(0), size_(0) {
+    refuse("memory of a GPU");
+}
+
+void memory_block::fill(int) {
+    refuse("memory of a GPU");
+}
+
+void memory_block::write(size_t, const void *, size_t) {
+    refuse("memory of a GPU");
+}
+
+void memory_block::read(size_t, void *, size_t) const {
+    refuse("memory of a GPU");
+}
+
+void copy_on(const stream &, void *, const void *, size_t) {
+    refuse("memory of a GPU");
+}
+
+struct stream_timer::events {};
+
+stream_timer::stream_timer(const stream &) {
+    refuse("times on a GPU");
+}
+
+void stream_timer::begin() {
+    refuse("times on a GPU");
+}
+
+double stream_timer::end() {
+    refuse("times on a GPU");
 }
 
 } // namespace gpu

@@ -44,7 +44,7 @@ compiled_partition compile(const op &the_op, const engine &e);
 bool is_shape_input(const op &the_op, size_t index);
 
 /// Values for every input, in port order, absent ones empty: random in
-/// [-1, 1), or what is right for a shape input.
+/// [-0.75, 1.25), or what is right for a shape input.
 values_list random_inputs(const op &the_op, uint64_t seed);
 
 /// An op compiled and its tensors, filled and ready.

@@ -23,8 +23,16 @@ inline lt f32(size_t id, const sizes &dims) {
     return {id, data_type::f32, dims, layout_type::strided};
 }
 
+/// ReLUBackward of these tensors, 2x3x4 f32.
+inline op relu(size_t id, size_t src, size_t diff_dst, size_t diff_src) {
+    const sizes dims {2, 3, 4};
+    return {id, op::kind::ReLUBackward, {f32(src, dims), f32(diff_dst, dims)},
+            {f32(diff_src, dims)}, "relu" + std::to_string(id)};
+}
+
 /// A right interpolation, to be changed: 1x2x4x4 to 1x2x8x8, NCX, sizes.
-inline op interpolation(const std::vector<lt> &inputs, const std::vector<lt> &outputs) {
+inline op interpolation(
+        const std::vector<lt> &inputs, const std::vector<lt> &outputs) {
     op result(3, op::kind::InterpolateBackward, inputs, outputs, "up");
     result.set_attr<std::string>(attr::mode, "linear");
     result.set_attr<std::string>(attr::data_format, "NCX");
@@ -55,7 +63,8 @@ inline std::function<void()> scaled(
 }
 
 /// A right convolution, to be changed: src 1x4x9x9, 3x3 kernels, dst 1x6x7x7.
-inline op convolution(const std::vector<lt> &inputs, const std::vector<lt> &outputs) {
+inline op convolution(
+        const std::vector<lt> &inputs, const std::vector<lt> &outputs) {
     op result(4, op::kind::ConvBackward, inputs, outputs, "conv");
     result.set_attr(attr::strides, sizes {1, 1});
     result.set_attr(attr::dilations, sizes {1, 1});

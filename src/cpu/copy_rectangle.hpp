@@ -4,11 +4,11 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include "cpu/simd.hpp"
 
-#if defined(GRADNN_CPU_GEMM_COPY_TOGGLE) == defined(HWY_TARGET_TOGGLE)
-#ifdef GRADNN_CPU_GEMM_COPY_TOGGLE
-#undef GRADNN_CPU_GEMM_COPY_TOGGLE
+#if defined(GRADNN_CPU_COPY_RECTANGLE_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_COPY_RECTANGLE_TOGGLE
+#undef GRADNN_CPU_COPY_RECTANGLE_TOGGLE
 #else
-#define GRADNN_CPU_GEMM_COPY_TOGGLE
+#define GRADNN_CPU_COPY_RECTANGLE_TOGGLE
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -88,6 +88,88 @@ HWY_INLINE void transpose_lines(const From *from, int64_t from_line, To *to,
     }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// transpose_lines() of as many rows as a vector has lanes, the first half of
+/// which goes to `to` and the second to `to_second`.
+template <typename From, typename To>
+HWY_INLINE void transpose_halves(const From *from, int64_t from_line, To *to,
+        To *to_second, int64_t to_line, int64_t columns) {
+    const hn::ScalableTag<To> d;
+    const hn::Half<decltype(d)> half;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<To>);
+    for (int64_t c = 0; c < columns; c += lanes) {
+        const int64_t some = columns - c < lanes ? columns - c : lanes;
+        hn::Vec<decltype(d)> square[lanes];
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < lanes; ++i)
+            square[i] = some == lanes ? load(d, from + i * from_line + c)
+                                      : load_first(d, from + i * from_line + c,
+                                              static_cast<size_t>(some));
+        transpose<To>(square);
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < lanes; ++i) {
+            if (i == some) break;
+            const int64_t at = (c + i) * to_line;
+            hn::StoreU(hn::LowerHalf(half, square[i]), half, to + at);
+            hn::StoreU(hn::UpperHalf(half, square[i]), half, to_second + at);
+        }
+    }
+}
+#endif
+
+/// to[i] = from[i * step], `count` elements.
+template <typename From, typename To>
+HWY_INLINE void gather_line(
+        const From *from, int64_t step, To *to, int64_t count) {
+    using accumulator = accumulator_of<From>;
+    [[maybe_unused]] const hn::ScalableTag<accumulator> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator>);
+    int64_t i = 0;
+    if constexpr (sizeof(From) == 2) {
+        // So that conversions are done by vectors.
+        for (; i + lanes <= count; i += lanes) {
+            From some[lanes];
+            for (int64_t lane = 0; lane < lanes; ++lane)
+                some[lane] = from[(i + lane) * step];
+            store(d, load(d, some), to + i);
+        }
+    }
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (std::is_same_v<From, To>) {
+        // Strided convolutions. The second vector ends one past the last
+        // element wanted: there must be another.
+        if (step == 2)
+            for (; i + lanes < count; i += lanes)
+                store(d,
+                        hn::ConcatEven(d, load(d, from + 2 * i + lanes),
+                                load(d, from + 2 * i)),
+                        to + i);
+    }
+#endif
+    for (; i < count; ++i)
+        to[i] = convert_scalar<To>(from[i * step]);
+}
+
+/// to[i * step] = from[i], `count` elements.
+template <typename From, typename To>
+HWY_INLINE void scatter_line(
+        const From *from, To *to, int64_t step, int64_t count) {
+    using accumulator = accumulator_of<From>;
+    [[maybe_unused]] const hn::ScalableTag<accumulator> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator>);
+    int64_t i = 0;
+    if constexpr (sizeof(To) == 2) {
+        for (; i + lanes <= count; i += lanes) {
+            To some[lanes];
+            store(d, load(d, from + i), some);
+            for (int64_t lane = 0; lane < lanes; ++lane)
+                to[(i + lane) * step] = some[lane];
+        }
+    }
+    for (; i < count; ++i)
+        to[i * step] = convert_scalar<To>(from[i]);
+}
+
 /// to[r * to_row + c * to_column] = from[r * from_row + c * from_column].
 template <typename From, typename To>
 HWY_INLINE void copy_rectangle(const From *from, int64_t from_row,
@@ -97,20 +179,28 @@ HWY_INLINE void copy_rectangle(const From *from, int64_t from_row,
     const bool rows_out = to_row == 1 || rows == 1;
     const bool columns_in = from_column == 1 || columns == 1;
     const bool columns_out = to_column == 1 || columns == 1;
-    if (columns_in && columns_out && (columns >= rows || !(rows_in && rows_out))) {
+    if (columns_in && columns_out
+            && (columns >= rows || !(rows_in && rows_out)))
         copy_lines(from, from_row, to, to_row, rows, columns);
-    } else if (rows_in && rows_out) {
+    else if (rows_in && rows_out)
         copy_lines(from, from_column, to, to_column, columns, rows);
-    } else if (columns_in && rows_out) {
+    else if (columns_in && rows_out)
         transpose_lines(from, from_row, to, to_column, rows, columns);
-    } else if (rows_in && columns_out) {
+    else if (rows_in && columns_out)
         transpose_lines(from, from_column, to, to_row, columns, rows);
-    } else {
+    else if (rows_out)
+        for (int64_t c = 0; c < columns; ++c)
+            gather_line(
+                    from + c * from_column, from_row, to + c * to_column, rows);
+    else if (rows_in)
+        for (int64_t c = 0; c < columns; ++c)
+            scatter_line(
+                    from + c * from_column, to + c * to_column, to_row, rows);
+    else
         for (int64_t c = 0; c < columns; ++c)
             for (int64_t r = 0; r < rows; ++r)
                 to[r * to_row + c * to_column] = convert_scalar<To>(
                         from[r * from_row + c * from_column]);
-    }
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

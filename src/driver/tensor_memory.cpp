@@ -1,0 +1,43 @@
+#include "tensor_memory.hpp"
+
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace gradnn::driver {
+
+namespace {
+
+std::variant<host_memory, gpu::memory_block> make(
+        const engine &e, size_t bytes) {
+    if (e.get_kind() == engine::kind::gpu) return gpu::memory_block(e, bytes);
+    return host_memory(bytes);
+}
+
+} // namespace
+
+tensor_memory::tensor_memory(const engine &e, size_t bytes)
+    : size_(bytes), memory_(make(e, bytes)) {}
+
+std::byte *tensor_memory::data() const {
+    if (const auto *host = std::get_if<host_memory>(&memory_))
+        return host->data();
+    return std::get<gpu::memory_block>(memory_).data();
+}
+
+void tensor_memory::poison() {
+    if (auto *host = std::get_if<host_memory>(&memory_))
+        host->poison();
+    else
+        std::get<gpu::memory_block>(memory_).fill(0xff);
+}
+
+int64_t available_memory(const engine &e) {
+    // Tensors on a GPU are filled and looked at in host memory.
+    if (e.get_kind() == engine::kind::gpu)
+        return std::min(available_memory(),
+                static_cast<int64_t>(gpu::available_memory(e)));
+    return available_memory();
+}
+
+} // namespace gradnn::driver

@@ -1,0 +1,259 @@
+// Strided copy with conversion: dst[i] = src[i] for all i below dims.
+//
+// Axes are ordered by the dst strides and merged where both tensors allow it.
+// Where the innermost axis of dst is src's too, a thread copies elements that
+// neighbour each other in dst (rows_kernel). Where src is contiguous along
+// another axis, a block moves a tile of 64 x 32 elements through shared memory,
+// so that both sides are read and written along their own contiguous axis
+// (tile_kernel). Each element is read once, written once by one thread.
+//
+// Copies of one type move bits; a conversion goes through f64, which holds
+// every value of every type exactly, and is rounded once.
+#include "gpu/copy.hpp"
+
+#include <limits>
+#include <algorithm>
+#include <array>
+
+#include "gpu/dtype.cuh"
+#include "gpu/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::data_type;
+
+constexpr int threads = 256;
+constexpr int max_rank = 6;
+
+/// Dims and strides, innermost axis of dst first.
+struct shape {
+    int rank = 0;
+    int64_t count = 1;
+    int64_t dims[max_rank] = {};
+    int64_t src_strides[max_rank] = {};
+    int64_t dst_strides[max_rank] = {};
+    data_type src_type = data_type::undef;
+    data_type dst_type = data_type::undef;
+};
+
+/// Moves elements whose bits are a Word.
+template <typename Word>
+struct same_type {
+    using value = Word;
+    __device__ static value load(const shape &, const void *src, int64_t at) {
+        return static_cast<const Word *>(src)[at];
+    }
+    __device__ static void store(
+            const shape &, void *dst, int64_t at, value moved) {
+        static_cast<Word *>(dst)[at] = moved;
+    }
+};
+
+struct conversion {
+    using value = double;
+    __device__ static value load(const shape &of, const void *src, int64_t at) {
+        switch (of.src_type) {
+            case data_type::f64: return static_cast<const double *>(src)[at];
+            case data_type::f16:
+                return widen(static_cast<const __half *>(src)[at]);
+            case data_type::bf16:
+                return widen(static_cast<const __nv_bfloat16 *>(src)[at]);
+            default: return static_cast<const float *>(src)[at];
+        }
+    }
+    __device__ static void store(
+            const shape &of, void *dst, int64_t at, value moved) {
+        switch (of.dst_type) {
+            case data_type::f64: static_cast<double *>(dst)[at] = moved; break;
+            case data_type::f16:
+                static_cast<__half *>(dst)[at] = narrow<__half>(moved);
+                break;
+            case data_type::bf16:
+                static_cast<__nv_bfloat16 *>(dst)[at]
+                        = narrow<__nv_bfloat16>(moved);
+                break;
+            default:
+                static_cast<float *>(dst)[at] = narrow<float>(moved);
+                break;
+        }
+    }
+};
+
+template <typename Mover, typename Index>
+__global__ void __launch_bounds__(threads) rows_kernel(
+        const void *src, void *dst, const __grid_constant__ shape of) {
+    const auto step = static_cast<int64_t>(gridDim.x) * threads;
+    for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
+            number < of.count; number += step) {
+        auto rest = static_cast<Index>(number);
+        int64_t src_at = 0;
+        int64_t dst_at = 0;
+        for (int axis = 0; axis < of.rank; ++axis) {
+            const auto dim = static_cast<Index>(of.dims[axis]);
+            const auto position = static_cast<int64_t>(rest % dim);
+            rest /= dim;
+            src_at += position * of.src_strides[axis];
+            dst_at += position * of.dst_strides[axis];
+        }
+        Mover::store(of, dst, dst_at, Mover::load(of, src, src_at));
+    }
+}
+
+constexpr int tile = 32;
+constexpr int tile_rows = 64; ///< along the contiguous axis of dst
+constexpr int tile_passes = threads / tile;
+
+/// Axis 0 is dst's contiguous one, axis 1 src's; blocks walk over tiles of
+/// these two and over the other axes.
+template <typename Mover>
+__global__ void __launch_bounds__(threads) tile_kernel(const void *src,
+        void *dst, const __grid_constant__ shape of, int64_t tiles_0,
+        int64_t tiles_1, int64_t tiles) {
+    __shared__ typename Mover::value staged[tile_rows][tile + 1];
+    const int x = static_cast<int>(threadIdx.x) % tile;
+    const int y = static_cast<int>(threadIdx.x) / tile;
+    for (int64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const int64_t at_0 = number % tiles_0 * tile_rows;
+        int64_t rest = number / tiles_0;
+        const int64_t at_1 = rest % tiles_1 * tile;
+        rest /= tiles_1;
+        int64_t src_base = at_0 * of.src_strides[0] + at_1 * of.src_strides[1];
+        int64_t dst_base = at_0 * of.dst_strides[0] + at_1 * of.dst_strides[1];
+        for (int axis = 2; axis < of.rank; ++axis) {
+            const int64_t position = rest % of.dims[axis];
+            rest /= of.dims[axis];
+            src_base += position * of.src_strides[axis];
+            dst_base += position * of.dst_strides[axis];
+        }
+        const auto rows = static_cast<int>(
+                min(of.dims[0] - at_0, static_cast<int64_t>(tile_rows)));
+        const auto columns = static_cast<int>(
+                min(of.dims[1] - at_1, static_cast<int64_t>(tile)));
+#pragma unroll
+        for (int pass = 0; pass < tile_rows / tile_passes; ++pass) {
+            const int row = pass * tile_passes + y;
+            if (row < rows && x < columns)
+                staged[row][x] = Mover::load(of, src,
+                        src_base + row * of.src_strides[0]
+                                + x * of.src_strides[1]);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int pass = 0; pass < tile_rows / tile_passes; ++pass) {
+            const int row = pass % 2 * tile + x;
+            const int column = pass / 2 * tile_passes + y;
+            if (row < rows && column < columns)
+                Mover::store(of, dst,
+                        dst_base + row * of.dst_strides[0]
+                                + column * of.dst_strides[1],
+                        staged[row][column]);
+        }
+        __syncthreads();
+    }
+}
+
+/// Dst's innermost axis first, merged; axes of 1 gone.
+shape arrange(const strided_copy &problem) {
+    struct axis {
+        int64_t dim;
+        int64_t src_stride;
+        int64_t dst_stride;
+    };
+    std::array<axis, max_rank> axes {};
+    size_t rank = 0;
+    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i)
+        if (problem.dims[i] != 1)
+            axes[rank++] = {problem.dims[i], problem.src_strides[i],
+                    problem.dst_strides[i]};
+    std::stable_sort(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(rank),
+            [](const axis &a, const axis &b) {
+                return a.dst_stride < b.dst_stride;
+            });
+    shape arranged;
+    arranged.src_type = problem.src_type;
+    arranged.dst_type = problem.dst_type;
+    for (size_t i = 0; i < rank; ++i) {
+        const axis &next = axes[i];
+        arranged.count *= next.dim;
+        const int last = arranged.rank - 1;
+        if (last >= 0
+                && next.src_stride
+                        == arranged.src_strides[last] * arranged.dims[last]
+                && next.dst_stride
+                        == arranged.dst_strides[last] * arranged.dims[last]) {
+            arranged.dims[last] *= next.dim;
+            continue;
+        }
+        arranged.dims[arranged.rank] = next.dim;
+        arranged.src_strides[arranged.rank] = next.src_stride;
+        arranged.dst_strides[arranged.rank] = next.dst_stride;
+        ++arranged.rank;
+    }
+    if (arranged.rank == 0) {
+        arranged.rank = 1;
+        arranged.dims[0] = 1;
+        arranged.src_strides[0] = arranged.dst_strides[0] = 1;
+    }
+    return arranged;
+}
+
+/// Brings the axis along which src is contiguous to place 1; false where that
+/// is the axis of dst too, or too short for tiles to gain anything.
+bool make_transposed(shape &of) {
+    int contiguous = 0;
+    for (int axis = 1; axis < of.rank; ++axis)
+        if (of.src_strides[axis] == 1) contiguous = axis;
+    if (contiguous == 0 || of.src_strides[0] == 1 || of.dims[0] < 8
+            || of.dims[contiguous] < 4)
+        return false;
+    std::swap(of.dims[1], of.dims[contiguous]);
+    std::swap(of.src_strides[1], of.src_strides[contiguous]);
+    std::swap(of.dst_strides[1], of.dst_strides[contiguous]);
+    return true;
+}
+
+template <typename Mover>
+void run(shape of, const void *src, void *dst, cudaStream_t stream) {
+    constexpr int64_t most_blocks = 1 << 20;
+    if (make_transposed(of)) {
+        const int64_t tiles_0 = ceil_div(of.dims[0], tile_rows);
+        const int64_t tiles_1 = ceil_div(of.dims[1], tile);
+        int64_t tiles = tiles_0 * tiles_1;
+        for (int axis = 2; axis < of.rank; ++axis)
+            tiles *= of.dims[axis];
+        launch("copy (transposed)", tile_kernel<Mover>,
+                static_cast<unsigned>(std::min(tiles, most_blocks)), threads, 0,
+                stream, src, dst, of, tiles_0, tiles_1, tiles);
+        return;
+    }
+    const int64_t blocks = ceil_div(of.count, threads);
+    const bool small = of.count < std::numeric_limits<int32_t>::max();
+    launch("copy",
+            small ? rows_kernel<Mover, uint32_t> : rows_kernel<Mover, uint64_t>,
+            static_cast<unsigned>(std::min(blocks, most_blocks)), threads, 0,
+            stream, src, dst, of);
+}
+
+} // namespace
+
+void copy(const strided_copy &problem, const void *src, void *dst,
+        cudaStream_t stream) {
+    const shape of = arrange(problem);
+    const int64_t bytes = detail::size_of(problem.src_type);
+    if (problem.src_type != problem.dst_type)
+        run<conversion>(of, src, dst, stream);
+    else if (of.rank == 1 && of.src_strides[0] == 1 && of.dst_strides[0] == 1)
+        check(cudaMemcpyAsync(dst, src, static_cast<size_t>(of.count * bytes),
+                      cudaMemcpyDeviceToDevice, stream),
+                "cudaMemcpyAsync");
+    else if (bytes == 8)
+        run<same_type<uint64_t>>(of, src, dst, stream);
+    else if (bytes == 4)
+        run<same_type<uint32_t>>(of, src, dst, stream);
+    else
+        run<same_type<uint16_t>>(of, src, dst, stream);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,311 @@
+#include "gpu/cudnn_arrangement.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::convolution_direction;
+using detail::convolution_problem;
+using detail::data_type;
+
+using array5 = std::array<int64_t, 5>;
+using array6 = std::array<int64_t, 6>;
+
+/// Groups, O, I, D, H, W; of src and dst 1, N, C, D, H, W.
+struct grouped_tensor {
+    data_type type;
+    array6 dims;
+    array6 strides;
+};
+
+grouped_tensor grouped(const detail::tensor_view &view) {
+    grouped_tensor result {view.type, {1}, {0}};
+    std::copy(view.dims.begin(), view.dims.end(), result.dims.begin() + 1);
+    std::copy(
+            view.strides.begin(), view.strides.end(), result.strides.begin() + 1);
+    return result;
+}
+
+grouped_tensor grouped(const detail::weights_view &view) {
+    return {view.type, view.dims, view.strides};
+}
+
+/// The axes from the outermost to the innermost.
+enum class family { ncx, nxc };
+
+constexpr array5 axes_of(family order) {
+    return order == family::ncx ? array5 {0, 1, 2, 3, 4}
+                                : array5 {0, 2, 3, 4, 1};
+}
+
+array5 folded_dims(const grouped_tensor &t) {
+    return {t.dims[0] * t.dims[1], t.dims[2], t.dims[3], t.dims[4], t.dims[5]};
+}
+
+array5 dense_strides(const array5 &dims, family order) {
+    array5 strides {};
+    int64_t next = 1;
+    const array5 axes = axes_of(order);
+    for (size_t i = axes.size(); i-- > 0;) {
+        const auto axis = static_cast<size_t>(axes[i]);
+        strides[axis] = next;
+        next *= dims[axis];
+    }
+    return strides;
+}
+
+/// The strides of a tensor with groups and O in one axis, where it is dense in
+/// this order but for gaps along that axis; those of axes of size 1 as if
+/// dense.
+std::optional<array5> strides_in(const grouped_tensor &t, family order) {
+    const array5 dims = folded_dims(t);
+    array5 strides = dense_strides(dims, order);
+    int64_t outer = t.strides[1];
+    if (t.dims[0] != 1) {
+        if (t.dims[1] == 1)
+            outer = t.strides[0];
+        else if (t.strides[0] != t.dims[1] * t.strides[1])
+            return std::nullopt;
+    }
+    for (size_t axis = 1; axis < dims.size(); ++axis)
+        if (dims[axis] != 1 && t.strides[axis + 1] != strides[axis])
+            return std::nullopt;
+    if (dims[0] != 1) {
+        if (outer < strides[0]) return std::nullopt;
+        strides[0] = outer;
+    }
+    return strides;
+}
+
+bool narrow(data_type type) {
+    return type == data_type::f16 || type == data_type::bf16;
+}
+
+/// Where cuDNN's src begins and how long it is along one axis.
+struct axis_window {
+    int64_t size = 1;
+    int64_t shift = 0; ///< index of the caller's element 0 in it
+    int64_t pad_begin = 0;
+    int64_t pad_end = 0;
+};
+
+struct axis_shape {
+    int64_t src, weights, dst, stride, dilation, pad_begin;
+
+    int64_t window() const { return (weights - 1) * dilation + 1; }
+    /// src with its padding must be at least so long.
+    int64_t span() const { return (dst - 1) * stride + window(); }
+};
+
+axis_shape shape_of(const convolution_problem &p, size_t axis) {
+    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
+            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
+            p.pads_begin[axis]};
+}
+
+/// The caller's src with its own padding. What lies beyond the last window is
+/// free up to stride - 1 elements: equal pads are taken if they fit, since
+/// most of cuDNN's kernels want them. Nothing where a pad would be negative.
+std::optional<axis_window> plain_window(const axis_shape &axis) {
+    const int64_t least = axis.span() - axis.src - axis.pad_begin;
+    const int64_t most = least + axis.stride - 1;
+    const int64_t end = std::max(least, std::min(most, axis.pad_begin));
+    if (axis.pad_begin < 0 || end < 0) return std::nullopt;
+    return axis_window {axis.src, 0, axis.pad_begin, end};
+}
+
+/// src extended or cropped so that both pads are equal.
+axis_window even_window(const axis_shape &axis) {
+    const int64_t end = axis.span() - axis.src - axis.pad_begin;
+    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
+    if (axis.span() - 2 * pad < 1) pad = 0;
+    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
+}
+
+/// Copies the caller's elements to the staged tensor (or back), as far as the
+/// windows let them meet. Nothing where they do not meet at all.
+bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
+        const array5 &staged_strides,
+        const std::array<axis_window, 3> &windows, bool is_output) {
+    const auto callers_size = detail::size_of(callers.type);
+    const auto staged_size = detail::size_of(operand.seen.type);
+    array6 dims = callers.dims;
+    array6 staged {callers.dims[1] * staged_strides[0], staged_strides[0],
+            staged_strides[1], staged_strides[2], staged_strides[3],
+            staged_strides[4]};
+    bool all_of_callers = true;
+    bool all_of_staged = true;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_window &window = windows[axis];
+        const int64_t size = callers.dims[3 + axis];
+        const int64_t begin = std::max<int64_t>(0, -window.shift);
+        const int64_t end = std::min(size, window.size - window.shift);
+        if (begin >= end) return false;
+        dims[3 + axis] = end - begin;
+        all_of_callers = all_of_callers && end - begin == size;
+        all_of_staged = all_of_staged && end - begin == window.size;
+        operand.callers_start
+                += begin * callers.strides[3 + axis] * callers_size;
+        operand.staged_start
+                += (begin + window.shift) * staged[3 + axis] * staged_size;
+    }
+    operand.zero_first = is_output ? !all_of_callers : !all_of_staged;
+    strided_copy &copy = operand.copy;
+    copy.rank = 6;
+    copy.dims = dims;
+    copy.src_type = is_output ? operand.seen.type : callers.type;
+    copy.dst_type = is_output ? callers.type : operand.seen.type;
+    copy.src_strides = is_output ? staged : callers.strides;
+    copy.dst_strides = is_output ? callers.strides : staged;
+    operand.fill = copy;
+    operand.fill.src_type = copy.dst_type;
+    operand.fill.dims = callers.dims;
+    operand.fill.src_strides = {};
+    return true;
+}
+
+/// A spatial axis that cuDNN need not know of.
+bool trivial(const convolution_problem &p, size_t axis) {
+    const axis_shape shape = shape_of(p, axis);
+    return shape.src == 1 && shape.weights == 1 && shape.dst == 1
+            && shape.pad_begin == 0;
+}
+
+std::optional<cudnn_arrangement> arrange(const convolution_problem &p,
+        family order, bool even_pads, bool widened) {
+    cudnn_arrangement made;
+    made.direction = p.direction;
+    made.widened = widened;
+    std::array<axis_window, 3> src_windows;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(p, axis);
+        const auto plain = plain_window(shape);
+        if (!even_pads && !plain) return std::nullopt;
+        const bool is_even = plain && plain->pad_begin == plain->pad_end;
+        src_windows[axis]
+                = even_pads && !is_even ? even_window(shape) : *plain;
+    }
+    // One- and two-dimensional convolutions have no depth.
+    const size_t skip = trivial(p, 0) ? 1 : 0;
+    made.space = skip == 1 ? 2 : 3;
+    for (size_t axis = skip; axis < 3; ++axis) {
+        made.strides[axis - skip] = p.strides[axis];
+        made.dilations[axis - skip] = p.dilations[axis];
+        made.pads_begin[axis - skip] = src_windows[axis].pad_begin;
+        made.pads_end[axis - skip] = src_windows[axis].pad_end;
+    }
+
+    const std::array<grouped_tensor, 3> callers {
+            grouped(p.src), grouped(p.weights), grouped(p.dst)};
+    size_t offset = 0;
+    for (size_t index = 0; index < 3; ++index) {
+        const grouped_tensor &tensor = callers[index];
+        cudnn_operand &operand = made.operands[index];
+        operand.seen.type = widened ? data_type::f32 : tensor.type;
+        array5 dims = folded_dims(tensor);
+        std::array<axis_window, 3> windows;
+        for (size_t axis = 0; axis < 3; ++axis)
+            windows[axis].size = dims[2 + axis];
+        bool same = operand.seen.type == tensor.type;
+        if (index == 0) {
+            windows = src_windows;
+            for (size_t axis = 0; axis < 3; ++axis) {
+                same = same && dims[2 + axis] == windows[axis].size
+                        && windows[axis].shift == 0;
+                dims[2 + axis] = windows[axis].size;
+            }
+        }
+        const auto own = same ? strides_in(tensor, order) : std::nullopt;
+        operand.staged = !own;
+        const array5 strides = own ? *own : dense_strides(dims, order);
+        operand.seen.rank = 2 + made.space;
+        operand.seen.dims = {dims[0], dims[1]};
+        operand.seen.strides = {strides[0], strides[1]};
+        for (size_t axis = skip; axis < 3; ++axis) {
+            operand.seen.dims[2 + axis - skip] = dims[2 + axis];
+            operand.seen.strides[2 + axis - skip] = strides[2 + axis];
+        }
+        if (operand.seen.extent() > std::numeric_limits<int32_t>::max())
+            return std::nullopt;
+        if (!operand.staged) continue;
+        if (!set_copy(operand, tensor, strides, windows,
+                    index == made.output()))
+            return std::nullopt;
+        operand.offset = offset;
+        operand.bytes = static_cast<size_t>(
+                operand.seen.extent() * detail::size_of(operand.seen.type));
+        offset += (operand.bytes + 255) / 256 * 256;
+    }
+    made.staged_bytes = offset;
+    return made;
+}
+
+bool same_arrangement(const cudnn_arrangement &a, const cudnn_arrangement &b) {
+    for (size_t index = 0; index < 3; ++index)
+        if (a.operands[index].seen.strides != b.operands[index].seen.strides
+                || a.operands[index].seen.dims != b.operands[index].seen.dims)
+            return false;
+    return a.widened == b.widened && a.pads_begin == b.pads_begin
+            && a.pads_end == b.pads_end;
+}
+
+} // namespace
+
+int64_t cudnn_tensor::extent() const {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis)
+        last += (dims[axis] - 1) * strides[axis];
+    return last + 1;
+}
+
+size_t cudnn_arrangement::output() const {
+    switch (direction) {
+        case convolution_direction::backward_data: return 0;
+        case convolution_direction::backward_weights: return 1;
+        case convolution_direction::forward: break;
+    }
+    return 2;
+}
+
+std::string cudnn_arrangement::copies() const {
+    constexpr std::array<const char *, 3> names {"src", "weights", "dst"};
+    std::string text;
+    for (size_t index = 0; index < 3; ++index)
+        if (operands[index].staged)
+            text += (text.empty() ? "" : ", ") + std::string(names[index]);
+    if (!text.empty()) text += widened ? " copied as f32" : " copied";
+    return text;
+}
+
+std::vector<cudnn_arrangement> cudnn_arrangements(
+        const convolution_problem &problem) {
+    const bool is_narrow = narrow(problem.src.type) || narrow(problem.dst.type);
+    std::vector<cudnn_arrangement> found;
+    for (const bool widened : {false, true}) {
+        if (widened && !is_narrow) continue;
+        for (const bool even_pads : {false, true}) {
+            auto ncx = arrange(problem, family::ncx, even_pads, widened);
+            auto nxc = arrange(problem, family::nxc, even_pads, widened);
+            // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
+            if (ncx && nxc
+                    && (nxc->staged_bytes < ncx->staged_bytes
+                            || (nxc->staged_bytes == ncx->staged_bytes
+                                    && is_narrow)))
+                std::swap(ncx, nxc);
+            for (auto *made : {&ncx, &nxc})
+                if (*made
+                        && std::none_of(found.begin(), found.end(),
+                                [&](const cudnn_arrangement &known) {
+                                    return same_arrangement(known, **made);
+                                }))
+                    found.push_back(std::move(**made));
+        }
+    }
+    return found;
+}
+
+} // namespace gradnn::gpu

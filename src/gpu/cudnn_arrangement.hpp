@@ -1,0 +1,76 @@
+// How a convolution is put to cuDNN: which tensors it reads and writes where
+// they are, and which go through the workspace in another layout or type.
+// Plain host arithmetic, without CUDA.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/copy.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// A tensor as cuDNN is told of it: N, C, space... or K, C/groups, space...
+struct cudnn_tensor {
+    detail::data_type type = detail::data_type::undef;
+    int rank = 0; ///< 4 or 5
+    std::array<int64_t, 5> dims {};
+    std::array<int64_t, 5> strides {}; ///< in elements
+
+    /// Elements from the first to the last.
+    int64_t extent() const;
+};
+
+/// One of a convolution's tensors.
+struct cudnn_operand {
+    cudnn_tensor seen;
+    /// It lies in the workspace, and `copy` brings an input there before, or
+    /// the output back after.
+    bool staged = false;
+    size_t offset = 0; ///< bytes from the workspace's start, a multiple of 256
+    size_t bytes = 0;
+    strided_copy copy;
+    /// Where the copy begins, in bytes: in the caller's tensor and in the
+    /// staged one. Not 0 where src is extended or cropped.
+    int64_t callers_start = 0;
+    int64_t staged_start = 0;
+    /// The copy leaves part of what it writes to untouched: all of that is
+    /// filled with zeros first, the caller's output by `fill`, which spreads
+    /// one element of its type.
+    bool zero_first = false;
+    strided_copy fill;
+};
+
+/// A way of calling cuDNN for a convolution_problem.
+struct cudnn_arrangement {
+    detail::convolution_direction direction
+            = detail::convolution_direction::forward;
+    std::array<cudnn_operand, 3> operands; ///< src, weights, dst
+    int space = 2; ///< spatial axes
+    std::array<int64_t, 3> strides {1, 1, 1};
+    std::array<int64_t, 3> dilations {1, 1, 1};
+    std::array<int64_t, 3> pads_begin {};
+    std::array<int64_t, 3> pads_end {};
+    /// Inputs of 16 bits are widened to f32: their products are exact in TF32.
+    bool widened = false;
+    size_t staged_bytes = 0; ///< of all operands
+
+    /// The index in operands of what is computed.
+    size_t output() const;
+    /// "src, weights copied"; empty where nothing is.
+    std::string copies() const;
+};
+
+/// Ways to put a problem to cuDNN, the best first: the caller's layouts where
+/// the tensors agree on NCX or NXC, then copies to one of the two; the caller's
+/// padding, then src extended by zeros so that both sides are padded alike;
+/// the caller's types, then f32. Empty where a tensor has 2^31 elements or
+/// more.
+std::vector<cudnn_arrangement> cudnn_arrangements(
+        const detail::convolution_problem &problem);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,127 @@
+#include "gpu/cudnn_plan.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/cudnn_plan_cache.hpp"
+#include "gpu/cudnn_planner.hpp"
+#include "gpu/device.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+namespace fe = cudnn_frontend;
+
+using detail::compile_options;
+using detail::text;
+
+cudnn_plan::cudnn_plan() = default;
+cudnn_plan::cudnn_plan(cudnn_plan &&) noexcept = default;
+cudnn_plan &cudnn_plan::operator=(cudnn_plan &&) noexcept = default;
+cudnn_plan::~cudnn_plan() = default;
+
+namespace {
+
+/// All that decides which kernel is best, for the plan cache.
+std::string key_of(const cudnn_arrangement &a, const compile_options &options,
+        size_t workspace_limit) {
+    std::string key = text(properties_of(static_cast<int>(options.device)).name,
+            "; cuDNN ", cudnn_version(), "; direction ",
+            static_cast<int>(a.direction));
+    for (const cudnn_operand &operand : a.operands) {
+        const auto rank = static_cast<size_t>(operand.seen.rank);
+        key += text("; ", to_string(operand.seen.type), " ",
+                detail::text_of(std::span(operand.seen.dims).first(rank)), " ",
+                detail::text_of(std::span(operand.seen.strides).first(rank)));
+    }
+    const auto space = static_cast<size_t>(a.space);
+    for (const auto *list :
+            {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end})
+        key += text("; ", detail::text_of(std::span(*list).first(space)));
+    return key
+            + text("; deterministic ", options.deterministic, "; fpmath ",
+                    static_cast<int>(options.fpmath), a.widened ? " exact" : "",
+                    "; workspace ", workspace_limit);
+}
+
+bool autotunes() {
+    const char *value = std::getenv("GRADNN_CUDNN_AUTOTUNE");
+    return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+}
+
+} // namespace
+
+void cudnn_plan::execute(cudnn_handle handle,
+        const std::array<void *, 3> &data, void *workspace) const {
+    auto pointers = data;
+    try {
+        const auto pack
+                = fe::VariantPackBuilder_v8()
+                          .setDataPointers(3, pointers.data())
+                          .setUids(3, cudnn_operand_ids.data())
+                          .setWorkspacePointer(workspace)
+                          .build();
+        check_cudnn(fe::detail::execute(handle,
+                            descriptor_->plan.get_raw_desc(),
+                            pack.get_raw_desc()),
+                "cudnnBackendExecute");
+    } catch (const fe::cudnnException &failure) {
+        throw error(status::runtime_error, failure.what());
+    }
+}
+
+size_t cudnn_workspace_limit(int device) {
+    constexpr const char *name = "GRADNN_CUDNN_WORKSPACE_LIMIT";
+    const char *value = std::getenv(name);
+    if (value == nullptr || *value == '\0')
+        return properties_of(device).memory_bytes / 4;
+    const std::string_view given(value);
+    size_t bytes = 0;
+    const auto [end, failure]
+            = std::from_chars(given.data(), given.data() + given.size(), bytes);
+    if (failure != std::errc() || end != given.data() + given.size())
+        throw error(status::invalid_arguments,
+                text(name, " is \"", given, "\"; a number of bytes is allowed"));
+    return bytes;
+}
+
+cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
+        const compile_options &options, std::string &reason) {
+    const auto device = static_cast<int>(options.device);
+    const size_t limit = cudnn_workspace_limit(device);
+    if (arrangement.staged_bytes > limit) {
+        reason = text("copies in another layout want ",
+                arrangement.staged_bytes, " bytes of workspace; ", limit,
+                " are allowed");
+        return {};
+    }
+    const cudnn_compile_handle handle(device);
+    try {
+        cudnn_planner planner(arrangement, options, handle.get(),
+                limit - arrangement.staged_bytes);
+        if (planner.count() == 0) {
+            reason = "cuDNN has no kernel for these types, layouts and pads";
+            return {};
+        }
+        const std::string key = key_of(arrangement, options, limit);
+        if (const auto known = find_in_plan_cache(key))
+            if (cudnn_plan plan = planner.named(*known)) return plan;
+        if (autotunes()) {
+            std::string found;
+            if (cudnn_plan plan = planner.fastest(device, found)) {
+                keep_in_plan_cache(key, found);
+                return plan;
+            }
+        }
+        return planner.first(reason);
+    } catch (const fe::cudnnException &failure) {
+        reason = failure.what();
+        return {};
+    }
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,202 @@
+// ReLU's gradient, addition and zero-filling.
+//
+// relu_backward: out = a > 0 ? b : 0. add: out = a + b, summed in f32 (f64 for
+// f64) and rounded once. zero_fill: out = 0.
+//
+// A thread has 16 bytes of each operand where all are dense and the pointers
+// allow it, else one element found from its number by division. Reads a and b
+// once, writes out once, nothing else; each element is written by one thread,
+// so results do not depend on any order.
+#include <limits>
+#include <algorithm>
+
+#include "gpu/dtype.cuh"
+#include "gpu/kernels.hpp"
+#include "gpu/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::elementwise_kind;
+
+constexpr int threads = 256;
+
+template <elementwise_kind kind, typename Type>
+__device__ Type combine(Type a, Type b) {
+    if constexpr (kind == elementwise_kind::relu_backward)
+        return widen(a) > 0 ? b : narrow<Type>(sum_of<Type>(0));
+    else
+        return narrow<Type>(widen(a) + widen(b));
+}
+
+template <elementwise_kind kind, typename Type, int vector>
+__global__ void __launch_bounds__(threads) dense_kernel(const Type *a,
+        const Type *b, Type *out, int64_t count) {
+    // Two vectors a thread, a block apart, so that four loads are in flight.
+    constexpr int64_t block_elements = 2 * threads * vector;
+    const int64_t first = blockIdx.x * block_elements + threadIdx.x * vector;
+    using words = pack<Type, vector>;
+    words a_words[2];
+    words b_words[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int64_t at = first + i * threads * vector;
+        if (at + vector > count) continue;
+        a_words[i] = words::load(a + at);
+        b_words[i] = words::load(b + at);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int64_t at = first + i * threads * vector;
+        if (at + vector <= count) {
+            Type a_values[vector];
+            Type b_values[vector];
+            memcpy(a_values, &a_words[i], sizeof a_values);
+            memcpy(b_values, &b_words[i], sizeof b_values);
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                a_values[e] = combine<kind>(a_values[e], b_values[e]);
+            memcpy(&a_words[i], a_values, sizeof a_values);
+            a_words[i].store(out + at);
+        } else {
+            for (int64_t e = at; e < count; ++e)
+                out[e] = combine<kind>(a[e], b[e]);
+        }
+    }
+}
+
+struct strided_shape {
+    static constexpr int max_rank = detail::elementwise_problem::max_rank;
+    int rank = 0;
+    int64_t count = 1;
+    int64_t dims[max_rank] = {};
+    int64_t a_strides[max_rank] = {};
+    int64_t b_strides[max_rank] = {};
+    int64_t out_strides[max_rank] = {};
+};
+
+template <elementwise_kind kind, typename Type, typename Index>
+__global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
+        const Type *b, Type *out, const __grid_constant__ strided_shape shape) {
+    const auto step = static_cast<int64_t>(gridDim.x) * threads;
+    for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
+            number < shape.count; number += step) {
+        auto rest = static_cast<Index>(number);
+        int64_t a_at = 0;
+        int64_t b_at = 0;
+        int64_t out_at = 0;
+        for (int axis = shape.rank - 1; axis >= 0; --axis) {
+            const auto dim = static_cast<Index>(shape.dims[axis]);
+            const auto position = static_cast<int64_t>(rest % dim);
+            rest /= dim;
+            a_at += position * shape.a_strides[axis];
+            b_at += position * shape.b_strides[axis];
+            out_at += position * shape.out_strides[axis];
+        }
+        if constexpr (kind == elementwise_kind::zero_fill)
+            out[out_at] = narrow<Type>(sum_of<Type>(0));
+        else
+            out[out_at] = combine<kind>(a[a_at], b[b_at]);
+    }
+}
+
+bool aligned(const void *pointer, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+class elementwise_plan final : public detail::plan {
+public:
+    explicit elementwise_plan(const elementwise_problem &problem)
+        : problem_(problem) {
+        shape_.rank = problem.rank;
+        for (int axis = 0; axis < problem.rank; ++axis) {
+            const auto i = static_cast<size_t>(axis);
+            shape_.count *= problem.dims[i];
+            shape_.dims[axis] = problem.dims[i];
+            shape_.a_strides[axis] = problem.a_strides[i];
+            shape_.b_strides[axis] = problem.b_strides[i];
+            shape_.out_strides[axis] = problem.out_strides[i];
+        }
+        dense_ = problem.rank == 1 && problem.out_strides[0] == 1
+                && (problem.kind == elementwise_kind::zero_fill
+                        || (problem.a_strides[0] == 1
+                                && problem.b_strides[0] == 1));
+    }
+
+    void execute(std::span<void *const> args, std::byte *,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        if (problem_.kind == elementwise_kind::zero_fill && dense_) {
+            const auto bytes = static_cast<size_t>(
+                    shape_.count * detail::size_of(problem_.type));
+            check(cudaMemsetAsync(args[0], 0, bytes, scope.stream()),
+                    "cudaMemsetAsync");
+            return;
+        }
+        with_float_type(problem_.type, [&]<typename Type>() {
+            switch (problem_.kind) {
+                case elementwise_kind::relu_backward:
+                    run<elementwise_kind::relu_backward, Type>(
+                            args[0], args[1], args[2], scope.stream());
+                    break;
+                case elementwise_kind::add:
+                    run<elementwise_kind::add, Type>(
+                            args[0], args[1], args[2], scope.stream());
+                    break;
+                case elementwise_kind::zero_fill:
+                    run_strided<elementwise_kind::zero_fill, Type>(
+                            nullptr, nullptr, args[0], scope.stream());
+                    break;
+            }
+        });
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    template <elementwise_kind kind, typename Type>
+    void run(void *a, void *b, void *out, cudaStream_t stream) const {
+        constexpr int widest = 16 / sizeof(Type);
+        if (!dense_)
+            run_strided<kind, Type>(a, b, out, stream);
+        else if (aligned(a, 16) && aligned(b, 16) && aligned(out, 16))
+            run_dense<kind, Type, widest>(a, b, out, stream);
+        else
+            run_dense<kind, Type, 1>(a, b, out, stream);
+    }
+
+    template <elementwise_kind kind, typename Type, int vector>
+    void run_dense(void *a, void *b, void *out, cudaStream_t stream) const {
+        const int64_t blocks = ceil_div(shape_.count, 2 * threads * vector);
+        launch("elementwise", dense_kernel<kind, Type, vector>,
+                static_cast<unsigned>(blocks), threads, 0, stream,
+                static_cast<const Type *>(a), static_cast<const Type *>(b),
+                static_cast<Type *>(out), shape_.count);
+    }
+
+    template <elementwise_kind kind, typename Type>
+    void run_strided(void *a, void *b, void *out, cudaStream_t stream) const {
+        const auto blocks = static_cast<unsigned>(
+                std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
+        const bool small = shape_.count < std::numeric_limits<int32_t>::max();
+        launch("elementwise (strided)",
+                small ? strided_kernel<kind, Type, uint32_t>
+                      : strided_kernel<kind, Type, uint64_t>,
+                blocks, threads, 0, stream, static_cast<const Type *>(a),
+                static_cast<const Type *>(b), static_cast<Type *>(out), shape_);
+    }
+
+    elementwise_problem problem_;
+    strided_shape shape_;
+    bool dense_ = false;
+};
+
+} // namespace
+
+plan_or_refusal make_elementwise(
+        const elementwise_problem &problem, const compile_options &) {
+    return std::make_unique<elementwise_plan>(problem);
+}
+
+} // namespace gradnn::gpu

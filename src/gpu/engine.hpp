@@ -1,0 +1,97 @@
+// What stands behind GPU engines and streams.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <gradnn/cuda.hpp>
+
+#include "engine_impl.hpp"
+
+namespace gradnn::gpu {
+
+/// What a stream keeps for a library that plans use (cuDNN's handle). Made at
+/// the first execute on the stream that needs it, destroyed with it.
+struct stream_resource {
+    virtual ~stream_resource() = default;
+};
+
+/// A GPU. Workspace comes from the caller's device allocator, or else from
+/// cudaMallocAsync.
+struct gpu_engine final : detail::engine_impl {
+    gpu_engine(size_t index, const allocator &host_memory,
+            const cuda_interop::device_allocator &device_memory);
+
+    void *allocate(size_t bytes, detail::stream_impl &stream) const override;
+    void deallocate(void *pointer, detail::stream_impl &stream) const override;
+    std::string check_pointer(const void *pointer) const override;
+
+    const int device;
+    const cuda_interop::device_allocator device_memory;
+};
+
+/// A CUDA stream of the caller's, or one of its own.
+struct gpu_stream final : detail::stream_impl {
+    /// A new non-blocking CUDA stream.
+    explicit gpu_stream(std::shared_ptr<const detail::engine_impl> engine);
+    /// The caller's, which must outlive this object.
+    gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
+            cudaStream_t callers);
+    ~gpu_stream() override;
+
+    /// Refuses while the stream is captured, which waiting would break.
+    void wait() override;
+    bool is_capturing() const;
+
+    /// The resource that `make` creates, kept under `key` (the address of some
+    /// static object). To be called with the stream's mutex held.
+    template <typename Make>
+    stream_resource &resource(const void *key, const Make &make) {
+        for (auto &[known, value] : resources_)
+            if (known == key) return *value;
+        refuse_in_capture("create what an operation needs");
+        return *resources_.emplace_back(key, make()).second;
+    }
+
+    /// At least `bytes` of device memory beside the workspace, at a multiple of
+    /// 256, kept until the next call. With the stream's mutex held.
+    std::byte *spare(size_t bytes);
+
+    /// Throws where the stream is being captured: `what` cannot be done then.
+    void refuse_in_capture(const char *what) const;
+
+    const int device;
+    const cudaStream_t handle;
+    const bool owned;
+
+    /// A CUDA graph may hold the address of the workspace from now on.
+    bool captured = false;
+    /// Workspaces outgrown after that; freed with the stream.
+    std::vector<void *> retired;
+
+private:
+    std::vector<std::pair<const void *, std::unique_ptr<stream_resource>>>
+            resources_;
+    void *spare_ = nullptr;
+    size_t spare_bytes_ = 0;
+};
+
+/// The GPU parts of a stream that is known to be a GPU's.
+inline gpu_stream &as_gpu(detail::stream_impl &stream) {
+    return static_cast<gpu_stream &>(stream);
+}
+
+inline int device_of(detail::stream_impl &stream) {
+    return as_gpu(stream).device;
+}
+
+/// The CUDA stream, for launches that follow; notes whether it is captured.
+/// The device must be current.
+cudaStream_t begin_launches(detail::stream_impl &stream);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,36 @@
+#include "gpu/kernels.hpp"
+
+#include "gpu/backend.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
+        {"interpolation.gpu_ncx", make_interpolation_ncx},
+        {"interpolation.gpu_nxc", make_interpolation_nxc},
+        {"interpolation.gpu_strided", make_interpolation_strided},
+};
+
+constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
+        {"convolution.cudnn", make_convolution_cudnn},
+        {"convolution.gpu_direct", make_convolution_direct},
+};
+
+constexpr detail::kernel<bias_problem> bias_kernels[] = {
+        {"bias.gpu_reduce", make_bias},
+};
+
+constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
+        {"elementwise.gpu", make_elementwise},
+};
+
+} // namespace
+
+const detail::kernel_lists &kernels() {
+    static const detail::kernel_lists lists {interpolation_kernels,
+            convolution_kernels, bias_kernels, elementwise_kernels};
+    return lists;
+}
+
+} // namespace gradnn::gpu

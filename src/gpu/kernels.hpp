@@ -1,0 +1,39 @@
+// The GPU's kernels in the order in which they are tried. Seen by the compiler
+// (compile.cpp, through backend.hpp) alone; one source file a kernel family.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+using detail::bias_problem;
+using detail::compile_options;
+using detail::convolution_problem;
+using detail::elementwise_problem;
+using detail::interpolation_problem;
+using detail::plan_or_refusal;
+
+// interpolation_ncx.cu, interpolation_nxc.cu, interpolation_strided.cu; the
+// last takes everything.
+plan_or_refusal make_interpolation_ncx(
+        const interpolation_problem &, const compile_options &);
+plan_or_refusal make_interpolation_nxc(
+        const interpolation_problem &, const compile_options &);
+plan_or_refusal make_interpolation_strided(
+        const interpolation_problem &, const compile_options &);
+
+// convolution_cudnn.cpp
+plan_or_refusal make_convolution_cudnn(
+        const convolution_problem &, const compile_options &);
+// convolution_direct.cu; takes everything.
+plan_or_refusal make_convolution_direct(
+        const convolution_problem &, const compile_options &);
+
+// bias.cu
+plan_or_refusal make_bias(const bias_problem &, const compile_options &);
+
+// elementwise.cu
+plan_or_refusal make_elementwise(
+        const elementwise_problem &, const compile_options &);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,46 @@
+// Launching kernels on a gradnn stream.
+#pragma once
+
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "gpu/cuda_check.hpp"
+#include "gpu/device.hpp"
+#include "gpu/engine.hpp"
+
+namespace gradnn::gpu {
+
+/// Stands at the head of every plan's execute: makes the stream's device the
+/// current one until the end of the scope, and has the CUDA stream.
+class launch_scope {
+public:
+    explicit launch_scope(detail::stream_impl &stream)
+        : current_(device_of(stream)), stream_(begin_launches(stream)) {}
+
+    cudaStream_t stream() const { return stream_; }
+
+private:
+    device_guard current_;
+    cudaStream_t stream_;
+};
+
+/// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
+/// device must be current (launch_scope). Arguments are converted to the
+/// kernel's parameter types.
+template <typename... Parameters, typename... Arguments>
+void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
+        dim3 block, size_t shared_bytes, cudaStream_t stream,
+        Arguments &&...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+    const auto call = [&](Parameters... parameters) {
+        // At least one element, for kernels without parameters.
+        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
+        check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid,
+                      block, pointers, shared_bytes, stream),
+                name);
+    };
+    call(std::forward<Arguments>(arguments)...);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,55 @@
+// What the gradnn program wants of a GPU beside the library: memory for its
+// tensors, and times. Includes nothing of CUDA; a CPU-only build has these
+// functions too (absent.cpp), and makes no engine to call them with.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <gradnn/engine.hpp>
+
+namespace gradnn::gpu {
+
+/// Bytes of the memory of a GPU that nobody has taken.
+size_t available_memory(const engine &e);
+
+/// A block of a GPU's memory. Throws error out_of_memory.
+class memory_block {
+public:
+    memory_block(const engine &e, size_t bytes);
+    memory_block(memory_block &&) noexcept = default;
+    memory_block &operator=(memory_block &&) noexcept = default;
+
+    std::byte *data() const { return static_cast<std::byte *>(data_.get()); }
+    size_t size() const { return size_; }
+
+    /// All blocking, and after everything that was submitted to the GPU.
+    void fill(int byte);
+    void write(size_t offset, const void *from, size_t bytes);
+    void read(size_t offset, void *to, size_t bytes) const;
+
+private:
+    size_t device_;
+    size_t size_;
+    std::shared_ptr<void> data_;
+};
+
+/// Submits a copy within the memory of the stream's GPU.
+void copy_on(const stream &s, void *to, const void *from, size_t bytes);
+
+/// Times what is submitted to a stream between begin and end, by the GPU's own
+/// clock.
+class stream_timer {
+public:
+    explicit stream_timer(const stream &s);
+
+    void begin();
+    /// Waits for the work; returns its milliseconds.
+    double end();
+
+private:
+    struct events;
+    std::shared_ptr<events> events_;
+};
+
+} // namespace gradnn::gpu

@@ -1,0 +1,101 @@
+// Convolutions: where Inf and NaN go, for every kernel.
+//
+// A sum holds the terms of its formula and no others: what a window meets
+// outside src is absent, not a zero that could turn an Inf into a NaN. oneDNN
+// and cuDNN do pad with zeros: of their kernels no more is asked than that
+// what is not finite by the formula is not finite.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "support/op_builders.hpp"
+#include "support/param_names.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using param = std::tuple<engine::kind, std::string>;
+
+std::vector<param> kernels() {
+    std::vector<param> all;
+    for (const engine::kind kind : engine_kinds())
+        for (const std::string &kernel : kernel_names(kind, "convolution"))
+            all.emplace_back(kind, kernel);
+    return all;
+}
+
+class convolution_values : public testing::TestWithParam<param> {
+protected:
+    static bool pads_with_zeros() {
+        const std::string &kernel = std::get<1>(GetParam());
+        return kernel == "convolution.onednn" || kernel == "convolution.cudnn";
+    }
+
+    /// Puts a special value into one input and compares what came of it.
+    void check(const op &the_op, size_t input, double special) const {
+        const engine e = shared_engine(std::get<0>(GetParam()));
+        const forced_kernel forced(std::get<1>(GetParam()));
+        values_list inputs = random_inputs(the_op, 17);
+        // One in the middle, and one at the edge, where windows look outside.
+        inputs[input][inputs[input].size() / 2] = special;
+        inputs[input].front() = special;
+        std::optional<op_run> r;
+        try {
+            r.emplace(the_op, e, inputs);
+        } catch (const error &refusal) {
+            ASSERT_EQ(refusal.status, status::unimplemented);
+            return;
+        }
+        r->execute();
+        const auto expected = r->reference();
+        for (size_t output = 0; output < expected.size(); ++output) {
+            const auto out = r->output(output);
+            for (size_t i = 0; i < out.size(); ++i) {
+                const double wanted = expected[output].values[i];
+                if (pads_with_zeros() && std::isfinite(wanted)) continue;
+                ASSERT_EQ(std::isfinite(out[i]), std::isfinite(wanted))
+                        << "output " << output << " element " << i << " is "
+                        << out[i] << ", not " << wanted;
+                if (pads_with_zeros()) continue;
+                ASSERT_EQ(std::isnan(out[i]), std::isnan(wanted))
+                        << "output " << output << " element " << i << " is "
+                        << out[i] << ", not " << wanted;
+            }
+        }
+    }
+};
+
+TEST_P(convolution_values, specials_stay_in_their_sums) {
+    for (const op::kind kind :
+            {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
+        for (const char *name : {"plain_2d", "sixteen_channels", "strided_2d",
+                     "depthwise_2d", "depthwise_wide", "grouped_2d",
+                     "asymmetric_pads", "plain_1d", "plain_3d"})
+            for (const data_type type : float_types())
+                for (const size_t which : {0U, 1U})
+                    for (const size_t input : {0U, 1U, 2U})
+                        for (const double special :
+                                {std::numeric_limits<double>::infinity(),
+                                        std::numeric_limits<
+                                                double>::quiet_NaN()}) {
+                            SCOPED_TRACE(std::string(to_string(kind)) + " "
+                                    + name + " " + to_string(type) + " "
+                                    + layouts()[which].name + " input "
+                                    + std::to_string(input) + " "
+                                    + std::to_string(special));
+                            check(convolution_op(kind, convolution_named(name),
+                                          layouts()[which], type),
+                                    input, special);
+                        }
+}
+
+INSTANTIATE_TEST_SUITE_P(kernels, convolution_values,
+        testing::ValuesIn(kernels()), [](const auto &each) {
+            return identifier(std::string(to_string(std::get<0>(each.param)))
+                    + "_" + std::get<1>(each.param));
+        });
+
+} // namespace
+} // namespace gradnn::test
