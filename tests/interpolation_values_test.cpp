@@ -113,6 +113,7 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
             {"deep", 1, 2, {3, 2, 3}, {6, 5, 3}},
     };
     random_source numbers(42);
+    int accepted = 0;
     for (const interpolation_case &shape : shapes)
         for (const auto &[mode, coordinates] : all_coordinates)
             for (size_t which = 0; which < 2; ++which)
@@ -122,6 +123,8 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
                             + " " + l.name + " " + to_string(type));
                     const op the_op = interpolation_op(
                             shape, {mode, coordinates}, l, type);
+                    if (!accepts(the_op, the_engine(), kernel())) continue;
+                    ++accepted;
                     values_list inputs = random_inputs(the_op, 3);
                     for (const double special : {infinity, -infinity, nan})
                         for (int i = 0; i < 2; ++i)
@@ -144,6 +147,7 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
                         }
                     }
                 }
+    EXPECT_GT(accepted, 50);
 }
 
 // scale_rule given: coordinates come from scales and not from dst / src.
@@ -220,16 +224,22 @@ TEST_P(interpolation_values, sizes_make_scales_void) {
 
 // No formula reads src: its memory may be absent, or anything.
 TEST_P(interpolation_values, src_is_not_read) {
-    const op the_op = interpolation_op(interpolation_named("ragged_2d"), {},
-            layouts()[0], data_type::f32);
-    const forced_kernel forced(kernel());
-    op_run r(the_op, the_engine(), random_inputs(the_op, 8));
-    auto tensors = r.input_tensors();
-    tensors[0].set_data_handle(nullptr);
-    stream s(the_engine());
-    r.compiled().execute(s, tensors, r.output_tensors());
-    s.wait();
-    r.expect_right();
+    int accepted = 0;
+    for (size_t which = 0; which < 2; ++which) {
+        const op the_op = interpolation_op(interpolation_named("ragged_2d"),
+                {}, layouts()[which], data_type::f32);
+        if (!accepts(the_op, the_engine(), kernel())) continue;
+        ++accepted;
+        const forced_kernel forced(kernel());
+        op_run r(the_op, the_engine(), random_inputs(the_op, 8));
+        auto tensors = r.input_tensors();
+        tensors[0].set_data_handle(nullptr);
+        stream s(the_engine());
+        r.compiled().execute(s, tensors, r.output_tensors());
+        s.wait();
+        r.expect_right();
+    }
+    EXPECT_GT(accepted, 0);
 }
 
 // Subnormal and large values survive; sums beyond the type's range overflow.

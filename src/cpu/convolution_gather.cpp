@@ -43,25 +43,27 @@ std::vector<gather_axis> gather_phases(
         phase.step = to_src ? 1 : stride;
         phase.count = to_src ? ceil_divide(src - phase.first, stride) : dst;
         phase.whole = true;
-        for (int64_t k = 0; k < kernel; ++k) {
-            gather_tap tap;
-            tap.index = k;
-            tap.offset = k * dilation - pad;
-            if (to_src) {
-                // x = y * stride + (k * dilation - pad), solved for y.
-                const int64_t distance = phase.first - tap.offset;
-                if (distance % stride != 0) continue;
-                tap.offset = distance / stride;
-            }
-            find_inside(tap, phase.step, to_src ? dst : src, phase.count);
-            if (tap.begin == tap.end
-                    && problem.direction
-                            != convolution_direction::backward_weights)
-                continue;
-            phase.whole
-                    = phase.whole && tap.begin == 0 && tap.end == phase.count;
-            phase.taps.push_back(tap);
+    }
+    for (int64_t k = 0; k < kernel; ++k) {
+        gather_tap tap;
+        tap.index = k;
+        tap.offset = k * dilation - pad;
+        int64_t number = 0;
+        if (to_src) {
+            // x = y * stride + (k * dilation - pad), solved for y: the phase
+            // is what remains.
+            const int64_t first = tap.offset;
+            number = (first % stride + stride) % stride;
+            if (number >= static_cast<int64_t>(phases.size())) continue;
+            tap.offset = (number - first) / stride;
         }
+        gather_axis &phase = phases[static_cast<size_t>(number)];
+        find_inside(tap, phase.step, to_src ? dst : src, phase.count);
+        if (tap.begin == tap.end
+                && problem.direction != convolution_direction::backward_weights)
+            continue;
+        phase.whole = phase.whole && tap.begin == 0 && tap.end == phase.count;
+        phase.taps.push_back(tap);
     }
     return phases;
 }

@@ -107,20 +107,15 @@ axis_shape shape_of(const convolution_problem &p, size_t axis) {
             p.pads_begin[axis]};
 }
 
-/// The caller's src with its own padding. What lies beyond the last window is
-/// free up to stride - 1 elements: equal pads are taken if they fit, since
-/// most of cuDNN's kernels want them. Nothing where a pad would be negative.
-std::optional<axis_window> plain_window(const axis_shape &axis) {
-    const int64_t least = axis.span() - axis.src - axis.pad_begin;
-    const int64_t most = least + axis.stride - 1;
-    const int64_t end = std::max(least, std::min(most, axis.pad_begin));
-    if (axis.pad_begin < 0 || end < 0) return std::nullopt;
-    return axis_window {axis.src, 0, axis.pad_begin, end};
-}
-
-/// src extended or cropped so that both pads are equal.
+/// src with equal pads on both sides: the caller's own where that can be (what
+/// lies beyond the last window is free up to stride - 1 elements), else src
+/// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
+/// gradients for some of them.
 axis_window even_window(const axis_shape &axis) {
     const int64_t end = axis.span() - axis.src - axis.pad_begin;
+    if (axis.pad_begin >= 0 && axis.pad_begin >= end
+            && axis.pad_begin < end + axis.stride)
+        return {axis.src, 0, axis.pad_begin, axis.pad_begin};
     int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
     if (axis.span() - 2 * pad < 1) pad = 0;
     return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
@@ -176,19 +171,13 @@ bool trivial(const convolution_problem &p, size_t axis) {
 }
 
 std::optional<cudnn_arrangement> arrange(const convolution_problem &p,
-        family order, bool even_pads, bool widened) {
+        family order, bool widened) {
     cudnn_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
     std::array<axis_window, 3> src_windows;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(p, axis);
-        const auto plain = plain_window(shape);
-        if (!even_pads && !plain) return std::nullopt;
-        const bool is_even = plain && plain->pad_begin == plain->pad_end;
-        src_windows[axis]
-                = even_pads && !is_even ? even_window(shape) : *plain;
-    }
+    for (size_t axis = 0; axis < 3; ++axis)
+        src_windows[axis] = even_window(shape_of(p, axis));
     // One- and two-dimensional convolutions have no depth.
     const size_t skip = trivial(p, 0) ? 1 : 0;
     made.space = skip == 1 ? 2 : 3;
@@ -287,23 +276,21 @@ std::vector<cudnn_arrangement> cudnn_arrangements(
     std::vector<cudnn_arrangement> found;
     for (const bool widened : {false, true}) {
         if (widened && !is_narrow) continue;
-        for (const bool even_pads : {false, true}) {
-            auto ncx = arrange(problem, family::ncx, even_pads, widened);
-            auto nxc = arrange(problem, family::nxc, even_pads, widened);
-            // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
-            if (ncx && nxc
-                    && (nxc->staged_bytes < ncx->staged_bytes
-                            || (nxc->staged_bytes == ncx->staged_bytes
-                                    && is_narrow)))
-                std::swap(ncx, nxc);
-            for (auto *made : {&ncx, &nxc})
-                if (*made
-                        && std::none_of(found.begin(), found.end(),
-                                [&](const cudnn_arrangement &known) {
-                                    return same_arrangement(known, **made);
-                                }))
-                    found.push_back(std::move(**made));
-        }
+        auto ncx = arrange(problem, family::ncx, widened);
+        auto nxc = arrange(problem, family::nxc, widened);
+        // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
+        if (ncx && nxc
+                && (nxc->staged_bytes < ncx->staged_bytes
+                        || (nxc->staged_bytes == ncx->staged_bytes
+                                && is_narrow)))
+            std::swap(ncx, nxc);
+        for (auto *made : {&ncx, &nxc})
+            if (*made
+                    && std::none_of(found.begin(), found.end(),
+                            [&](const cudnn_arrangement &known) {
+                                return same_arrangement(known, **made);
+                            }))
+                found.push_back(std::move(**made));
     }
     return found;
 }

@@ -272,6 +272,17 @@ bool run_forced(const op &the_op, const engine &e, const std::string &kernel,
     return true;
 }
 
+bool accepts(const op &the_op, const engine &e, const std::string &kernel) {
+    const forced_kernel forced(kernel);
+    try {
+        compile(the_op, e);
+    } catch (const error &refusal) {
+        if (refusal.status != status::unimplemented) throw;
+        return false;
+    }
+    return true;
+}
+
 double tolerance_of(data_type type) {
     switch (type) {
         case data_type::f64: return 1e-12;

@@ -106,6 +106,10 @@ std::vector<std::string> kernels_of(const compiled_partition &compiled);
 bool run_forced(const op &the_op, const engine &e, const std::string &kernel,
         uint64_t seed);
 
+/// Whether a kernel, forced by name, takes the op (any kernel for an empty
+/// name).
+bool accepts(const op &the_op, const engine &e, const std::string &kernel);
+
 /// design section 6: the tolerance of ||out - ref|| / ||ref||.
 double tolerance_of(data_type type);
 
