@@ -27,13 +27,32 @@ namespace {
 constexpr int threads = 256;
 constexpr int unroll = 4; ///< loads in flight
 
+/// A pack from an address that need not be a multiple of its size. Where the
+/// caller's memory lies must not decide which thread sums what, or the bits
+/// would depend on it.
+template <typename Type, int vector>
+__device__ pack<Type, vector> load_from(const Type *from, bool whole) {
+    auto words = pack<Type, vector> {};
+    if constexpr (vector > 1) {
+        if (!whole) {
+            Type elements[vector];
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                elements[e] = from[e];
+            memcpy(&words.bits, elements, sizeof elements);
+            return words;
+        }
+    }
+    return pack<Type, vector>::load(from);
+}
+
 /// `vectors` columns a row; a block has `lanes` rows at a time, or blockIdx.y
 /// names its columns where a row has more of them than a block has threads.
 /// partials[part][vectors * vector].
 template <typename Type, int vector>
 __global__ void __launch_bounds__(threads) columns_kernel(const Type *diff_dst,
         sum_of<Type> *partials, int64_t rows, int64_t vectors, int lanes,
-        int64_t rows_per_part) {
+        int64_t rows_per_part, bool whole) {
     using sum = sum_of<Type>;
     __shared__ sum lane_sums[threads * vector];
     const auto thread = static_cast<int>(threadIdx.x);
@@ -52,7 +71,7 @@ __global__ void __launch_bounds__(threads) columns_kernel(const Type *diff_dst,
             pack<Type, vector> words[unroll];
 #pragma unroll
             for (int i = 0; i < unroll; ++i)
-                words[i] = pack<Type, vector>::load(from + i * pitch);
+                words[i] = load_from<Type, vector>(from + i * pitch, whole);
             from += unroll * pitch;
 #pragma unroll
             for (int i = 0; i < unroll; ++i) {
@@ -65,7 +84,7 @@ __global__ void __launch_bounds__(threads) columns_kernel(const Type *diff_dst,
         }
         for (; row < end; row += lanes, from += pitch) {
             sum values[vector];
-            pack<Type, vector>::load(from).unpack(values);
+            load_from<Type, vector>(from, whole).unpack(values);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 sums[e] += values[e];
@@ -115,7 +134,7 @@ __device__ Sum add_across_warp(Sum value) {
 template <typename Type, int vector, int group>
 __global__ void __launch_bounds__(threads) rows_kernel(const Type *diff_dst,
         sum_of<Type> *partials, const __grid_constant__ channel_shape shape,
-        int64_t channels, int64_t parts) {
+        int64_t channels, int64_t parts, bool whole) {
     using sum = sum_of<Type>;
     __shared__ sum warp_sums[threads / 32];
     const auto thread = static_cast<int>(threadIdx.x);
@@ -144,8 +163,8 @@ __global__ void __launch_bounds__(threads) rows_kernel(const Type *diff_dst,
             pack<Type, vector> words[unroll];
 #pragma unroll
             for (int i = 0; i < unroll; ++i)
-                words[i] = pack<Type, vector>::load(
-                        row + (e + i * step) * shape.strides[0]);
+                words[i] = load_from<Type, vector>(
+                        row + (e + i * step) * shape.strides[0], whole);
 #pragma unroll
             for (int i = 0; i < unroll; ++i) {
                 sum values[vector];
@@ -157,7 +176,8 @@ __global__ void __launch_bounds__(threads) rows_kernel(const Type *diff_dst,
         }
         for (; e < length; e += step) {
             sum values[vector];
-            pack<Type, vector>::load(row + e * shape.strides[0]).unpack(values);
+            load_from<Type, vector>(row + e * shape.strides[0], whole)
+                    .unpack(values);
 #pragma unroll
             for (int v = 0; v < vector; ++v)
                 sums[v] += values[v];
@@ -301,8 +321,6 @@ private:
         columns_ = true;
         const int64_t bytes = detail::size_of(problem_.diff_dst.type);
         vector_ = widest_vector(bytes, rows * period_);
-        // A misaligned pointer, seen at execute, gets by with vectors of 1 on
-        // a matrix of the same shape.
         row_elements_ = std::lcm(period_, int64_t {vector_});
         rows_ = rows * period_ / row_elements_;
         // A last row that is not whole would need a mask: give up the vector.
@@ -327,10 +345,9 @@ private:
     void run_columns(const Type *from, sum_of<Type> *partials,
             cudaStream_t stream) const {
         constexpr int widest = 16 / sizeof(Type);
-        int vector = vector_;
-        while (!aligned(from, static_cast<size_t>(vector) * sizeof(Type)))
-            vector /= 2;
-        with_vector<widest>(vector, [&]<int count>() {
+        const bool whole
+                = aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
+        with_vector<widest>(vector_, [&]<int count>() {
             const int64_t vectors = row_elements_ / count;
             const int lanes = static_cast<int>(
                     std::max<int64_t>(1, threads / vectors));
@@ -339,7 +356,7 @@ private:
                             lanes > 1 ? 1 : ceil_div(vectors, threads)));
             launch("bias (columns)", columns_kernel<Type, count>, grid, threads,
                     0, stream, from, partials, rows_, vectors, lanes,
-                    rows_per_part_);
+                    rows_per_part_, whole);
         });
     }
 
@@ -382,18 +399,17 @@ private:
     void run_rows(const Type *from, sum_of<Type> *partials,
             cudaStream_t stream) const {
         constexpr int widest = 16 / sizeof(Type);
-        int vector = vector_;
-        while (!aligned(from, static_cast<size_t>(vector) * sizeof(Type)))
-            vector /= 2;
+        const bool whole
+                = aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
         const int64_t units = partials_;
         const auto blocks = static_cast<unsigned>(
                 ceil_div(units, threads / group_));
-        with_vector<widest>(vector, [&]<int count>() {
+        with_vector<widest>(vector_, [&]<int count>() {
             launch("bias (rows)",
                     group_ == 32 ? rows_kernel<Type, count, 32>
                                  : rows_kernel<Type, count, threads>,
                     blocks, threads, 0, stream, from, partials, shape_,
-                    problem_.diff_dst.dims[1], parts_);
+                    problem_.diff_dst.dims[1], parts_, whole);
         });
     }
 
