@@ -24,29 +24,35 @@ endif()
 
 set(GRADNN_WITH_CUDA FALSE)
 if(NOT GRADNN_CUDA STREQUAL "OFF")
-    include(CheckLanguage)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
         # The machine code of one GPU generation and PTX for the later ones:
         # a list such as "80;90;100;120" builds for each.
         set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU generations")
     endif()
+    include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
         enable_language(CUDA)
-        find_package(CUDAToolkit 12 REQUIRED)
-        # Headers alone: cuDNN itself is loaded when a convolution wants it.
-        find_path(GRADNN_CUDNN_INCLUDE_DIR cudnn.h
-            HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
-        find_path(GRADNN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
-            HINTS ${CUDAToolkit_INCLUDE_DIRS}
-            PATHS "${PROJECT_SOURCE_DIR}/third_party/cudnn_frontend/include"
-            REQUIRED)
-        mark_as_advanced(
-            GRADNN_CUDNN_INCLUDE_DIR GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
+        find_package(CUDAToolkit 12)
+    endif()
+    # Headers alone: cuDNN itself is loaded when a convolution wants it.
+    find_path(GRADNN_CUDNN_INCLUDE_DIR cudnn.h
+        HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_path(GRADNN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+        HINTS ${CUDAToolkit_INCLUDE_DIRS}
+        PATHS "${PROJECT_SOURCE_DIR}/third_party/cudnn_frontend/include")
+    mark_as_advanced(
+        GRADNN_CUDNN_INCLUDE_DIR GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
+    if(CUDAToolkit_FOUND AND GRADNN_CUDNN_INCLUDE_DIR
+            AND GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
         set(GRADNN_WITH_CUDA TRUE)
     elseif(GRADNN_CUDA STREQUAL "ON")
-        message(FATAL_ERROR "GRADNN_CUDA is ON and no CUDA compiler was "
-            "found; set CMAKE_CUDA_COMPILER or put nvcc on PATH")
+        message(FATAL_ERROR "GRADNN_CUDA is ON, which takes nvcc and the CUDA "
+            "toolkit (12 or later; found: ${CMAKE_CUDA_COMPILER}), cuDNN's "
+            "headers (${GRADNN_CUDNN_INCLUDE_DIR}) and cudnn-frontend's "
+            "(${GRADNN_CUDNN_FRONTEND_INCLUDE_DIR}; scripts/setup)")
+    else()
+        message(STATUS "No GPU engine: GRADNN_CUDA=ON says what is missing")
     endif()
 endif()
 

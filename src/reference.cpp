@@ -13,9 +13,8 @@ std::string reference_word(
     std::string word = found == the_op.get_attrs().end()
             ? fallback
             : std::get<std::string>(found->second);
-    std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
-        return static_cast<char>(std::tolower(c));
-    });
+    std::transform(word.begin(), word.end(), word.begin(),
+            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return word;
 }
 
@@ -74,9 +73,8 @@ planes to_planes(const reference_tensor &tensor, bool channels_last) {
 
 void from_planes(
         const planes &from, bool channels_last, reference_tensor &tensor) {
-    for_each_element(from.dims, channels_last, [&](size_t of, size_t to) {
-        tensor.values[to] = from.values[of];
-    });
+    for_each_element(from.dims, channels_last,
+            [&](size_t of, size_t to) { tensor.values[to] = from.values[of]; });
 }
 
 void reference_bias(const planes &diff_dst, reference_tensor &diff_bias) {
@@ -121,8 +119,7 @@ reference_tensors add(const op &the_op, const reference_tensors &inputs) {
 
 } // namespace
 
-reference_tensors reference(
-        const op &the_op, const reference_tensors &inputs) {
+reference_tensors reference(const op &the_op, const reference_tensors &inputs) {
     switch (the_op.get_kind()) {
         case op::kind::Add: return add(the_op, inputs);
         case op::kind::ReLUBackward: return relu(the_op, inputs);

@@ -63,9 +63,8 @@ filters to_filters(const reference_tensor &tensor, bool spatial_first) {
 
 void from_filters(
         const filters &from, bool spatial_first, reference_tensor &tensor) {
-    for_each_weight(from.dims, spatial_first, [&](size_t of, size_t to) {
-        tensor.values[to] = from.values[of];
-    });
+    for_each_weight(from.dims, spatial_first,
+            [&](size_t of, size_t to) { tensor.values[to] = from.values[of]; });
 }
 
 /// The elements y of a small row whose element y * stride + shift lies in a
@@ -207,8 +206,7 @@ void sum_into_weights(const relation &r, const double *large,
 #pragma omp simd reduction(+ : sum)
                         for (int64_t y = x.begin; y < x.end; ++y)
                             sum += of_small[small_row + y]
-                                    * of_large[large_row + y * stride
-                                            + shift];
+                                    * of_large[large_row + y * stride + shift];
                         filter[k] += sum;
                     });
         }
@@ -238,10 +236,9 @@ window window_of(const op &the_op, const std::array<int64_t, 5> &large,
             // comes after it for same_upper, before it for same_lower.
             const int64_t reach = (small[2 + axis] - 1) * strides[given]
                     + (kernel[2 + axis] - 1) * dilations[given] + 1;
-            const int64_t total
-                    = std::max<int64_t>(0, reach - large[2 + axis]);
-            result.pads[axis] = auto_pad == "same_upper" ? total / 2
-                                                         : total - total / 2;
+            const int64_t total = std::max<int64_t>(0, reach - large[2 + axis]);
+            result.pads[axis]
+                    = auto_pad == "same_upper" ? total / 2 : total - total / 2;
         }
     }
     return result;

@@ -75,8 +75,7 @@ std::vector<tap> taps_of(const axis &a, int64_t o) {
     ratio x = coordinate(a, o);
     const wide last = a.src - 1;
     if (a.nearest) {
-        if (a.coordinates != "asymmetric")
-            x = {2 * x.num + x.den, 2 * x.den};
+        if (a.coordinates != "asymmetric") x = {2 * x.num + x.den, 2 * x.den};
         const wide index = std::clamp<wide>(floor_of(x), 0, last);
         return {{static_cast<int64_t>(index), 1.0}};
     }
@@ -115,8 +114,7 @@ reference_tensors reference_interpolation(
     if (diff_src.values.empty() || diff_dst.values.empty()) return outputs;
 
     // Given sizes make scales void, whatever scale_rule says.
-    const bool sizes_given
-            = !reference_list(the_op, op::attr::sizes).empty()
+    const bool sizes_given = !reference_list(the_op, op::attr::sizes).empty()
             || (the_op.get_inputs().size() > 2
                     && !the_op.get_inputs()[2].is_absent());
     const bool scales_serve = !sizes_given
@@ -126,14 +124,13 @@ reference_tensors reference_interpolation(
     std::array<axis_taps, 3> taps;
     for (size_t index = 0; index < 3; ++index) {
         axis a {reference_word(the_op, op::attr::mode, "") == "nearest",
-                reference_word(the_op,
-                        op::attr::coordinate_transformation_mode,
+                reference_word(the_op, op::attr::coordinate_transformation_mode,
                         "half_pixel"),
                 diff_src.dims[2 + index], diff_dst.dims[2 + index], 0.0F};
         const size_t padded = 3 - spatial_rank;
         if (scales_serve && index >= padded)
-            a.scale = std::get<std::vector<float>>(the_op.get_attrs().at(
-                    op::attr::scales))[index - padded];
+            a.scale = std::get<std::vector<float>>(
+                    the_op.get_attrs().at(op::attr::scales))[index - padded];
         taps[index] = taps_of(a);
     }
 

@@ -10,9 +10,15 @@
 // by gradnn::cpu::convert.
 //
 // The batch is worked off in blocks of images such that the copies of src and
-// dst take staging_limit bytes, or one image of each where that is more. To
-// these come a copy of the weights, for partial sums two in f32, and oneDNN's
-// scratchpad, whose size oneDNN decides. workspace_bytes() is the sum.
+// dst stay in the caches on their way: they take staging_share bytes for each
+// thread, more where the weights are so large that going over them for every
+// block would cost, but at most staging_limit bytes, or one image of each where
+// that is more. To these come a copy of the weights, for partial sums two in
+// f32, and oneDNN's scratchpad, whose size oneDNN decides. workspace_bytes() is
+// the sum.
+//
+// Gradients of the weights are worked off in blocks, too, where the sum over the
+// whole batch in one pass would be less exact than gradnn promises.
 //
 // Threads: oneDNN's, on parts of the output, or for gradients of the weights
 // also of the sum. Their number is fixed at compile and execution holds to it,
@@ -43,7 +49,12 @@ namespace {
 using dnnl::memory;
 using detail::convolution_direction;
 
+constexpr size_t staging_share = size_t {2} << 20;
 constexpr size_t staging_limit = size_t {64} << 20;
+/// Bytes staged for a byte of the weights: in every block these are read, or
+/// as partial sums written, read and added up.
+constexpr size_t staged_per_weight = 4;
+constexpr size_t staged_per_sum = 8;
 /// oneDNN's kernels are exercised little beyond what an int counts.
 constexpr int64_t block_elements_limit = std::numeric_limits<int32_t>::max();
 
@@ -61,8 +72,10 @@ conversion reversed(conversion problem) {
 /// Writes the program of a plan.
 class builder {
 public:
-    builder(const geometry &problem, const compile_options &options)
-        : problem_(problem), options_ {1, false, options.fpmath} {}
+    builder(const geometry &problem, fpmath_mode mode, int threads)
+        : problem_(problem), options_ {1, false, mode} {
+        program_.threads = threads;
+    }
 
     /// False, with the reason, where oneDNN should not do this.
     bool build(std::string &refusal);
@@ -166,7 +179,7 @@ void builder::add_copy(std::vector<step> &list, const operand &tensor,
     }
 }
 
-/// How many images at a time keep the copies within the limit.
+/// How many images at a time: all, where no limit stands against it.
 int64_t builder::block_images(const implementation &chosen) const {
     const int64_t batch = problem_.src.sizes[0];
     const int64_t images = chosen.src.get_dims()[0];
@@ -182,8 +195,21 @@ int64_t builder::block_images(const implementation &chosen) const {
     add(problem_.src, chosen.src);
     add(problem_.dst, chosen.dst);
     int64_t limit = block_elements_limit / largest;
-    if (staged > 0)
-        limit = std::min(limit, static_cast<int64_t>(staging_limit / staged));
+    const bool sums
+            = problem_.direction == convolution_direction::backward_weights;
+    if (sums) {
+        const int64_t points = problem_.dst.elements() / batch
+                / problem_.dst.sizes[1];
+        limit = std::min(limit, exact_products(chosen) / points);
+    }
+    if (staged > 0) {
+        const size_t wanted = std::max(
+                staging_share * static_cast<size_t>(program_.threads),
+                chosen.weights.get_size()
+                        * (sums ? staged_per_sum : staged_per_weight));
+        limit = std::min(limit,
+                static_cast<int64_t>(std::min(wanted, staging_limit) / staged));
+    }
     limit = std::clamp<int64_t>(limit, 1, batch);
     const int64_t blocks = (batch + limit - 1) / limit;
     return (batch + blocks - 1) / blocks;
@@ -337,11 +363,9 @@ plan_or_refusal make_convolution_onednn(
     std::unique_ptr<onednn::program_plan> made;
     try {
         onednn::run_with_threads(threads, [&] {
-            onednn::builder writer(*wanted, options);
-            if (!writer.build(refusal)) return;
-            auto steps = writer.take();
-            steps.threads = threads;
-            made = std::make_unique<onednn::program_plan>(std::move(steps));
+            onednn::builder writer(*wanted, options.fpmath, threads);
+            if (writer.build(refusal))
+                made = std::make_unique<onednn::program_plan>(writer.take());
         });
     } catch (const dnnl::error &failure) {
         if (failure.status == dnnl_out_of_memory)

@@ -151,6 +151,20 @@ bool is_faulty(const geometry &problem, const implementation &found) {
     return false;
 }
 
+/// Whether a single image already has too many products for it.
+bool is_inexact(const geometry &problem, const implementation &found) {
+    if (problem.direction != convolution_direction::backward_weights)
+        return false;
+    // An image is not divided, so what is just above the limit is let through
+    // (112 x 112 points).
+    constexpr double allowance = 1.6;
+    const dims dst = found.dst.get_dims();
+    double points = 1;
+    for (size_t axis = 2; axis < dst.size(); ++axis)
+        points *= static_cast<double>(dst[axis]);
+    return points > allowance * static_cast<double>(exact_products(found));
+}
+
 int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
@@ -162,11 +176,20 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 /// A step's fixed price: its threads start and meet (4 us).
 constexpr double step_cost = 2e6;
-/// A byte read or written by a plain copy (96 bytes in a ns).
-constexpr double copied_byte_cost = 5;
+/// A byte read or written by a plain copy within the caches (120 bytes in a
+/// ns).
+constexpr double copied_byte_cost = 4;
 /// An element of the column matrix of a GEMM-based convolution, written and
 /// read (0.3 ns).
 constexpr double column_cost = 150;
+/// The same where the kernel has one tap: the columns are then collected with
+/// strides, one by one.
+constexpr double strided_column_factor = 3;
+/// jit kernels for the gradient of weights in NXC with strides above 1.
+constexpr double strided_nxc_factor = 1.25;
+/// What an implementation of the right order of exactness may cost more. (For
+/// depthwise images above 112 x 112 there is none within it.)
+constexpr double inexact_factor = 8;
 /// Depthwise kernels are bound by loads, not by arithmetic.
 constexpr double depthwise_factor = 6;
 
@@ -207,25 +230,29 @@ double compute_cost(const geometry &problem, const implementation &found) {
     const double points = static_cast<double>(dst[0] * space);
     const double filter = static_cast<double>(taps * groups);
 
+    const bool is_strided = std::any_of(problem.strides.begin(),
+            problem.strides.end(), [](int64_t stride) { return stride > 1; });
+
     const std::string_view name = found.name;
     const auto type = found.src.get_data_type();
     const double operations = 2 * points * filter
             * static_cast<double>(outputs * inputs) / speed(type, name);
 
     if (contains(name, "gemm")) {
-        bool pointwise = taps == 1;
+        bool padded = false;
         for (size_t axis = 0; axis < problem.strides.size(); ++axis)
-            pointwise = pointwise && problem.strides[axis] == 1
-                    && problem.pads_begin[axis] == 0
-                    && problem.pads_end[axis] == 0;
-        const double columns
-                = points * filter * static_cast<double>(inputs);
+            padded = padded || problem.pads_begin[axis] != 0
+                    || problem.pads_end[axis] != 0;
+        const double columns = points * filter * static_cast<double>(inputs)
+                * (taps > 1                ? 1
+                                : is_strided ? strided_column_factor
+                                : padded     ? 1
+                                             : 0);
         // One product of matrices an image: narrow ones are inefficient.
         const double efficiency = 0.95 * static_cast<double>(space)
                 / static_cast<double>(space + 20)
                 * (type == memory::data_type::f32 ? 1 : 0.7);
-        return operations / efficiency + (pointwise ? 0 : columns * column_cost)
-                + step_cost;
+        return operations / efficiency + columns * column_cost + step_cost;
     }
     if (contains(name, "dw")) return operations * depthwise_factor + step_cost;
 
@@ -246,7 +273,8 @@ double compute_cost(const geometry &problem, const implementation &found) {
         if (groups > 1)
             padding = std::min(20.0, waste(outputs) * waste(inputs));
         else if (plain)
-            padding *= waste(outputs);
+            padding *= waste(outputs)
+                    * (is_strided && taps > 1 ? strided_nxc_factor : 1);
     } else if (plain) {
         padding *= problem.direction == convolution_direction::forward
                 ? waste(outputs)
@@ -284,6 +312,17 @@ std::vector<compute_types> usable_types(
 
 } // namespace
 
+int64_t exact_products(const implementation &chosen) {
+    // The f32 kernels on blocks, and all depthwise ones, add product by product
+    // into one register; their error grows as 1.8e-8 times the square root of
+    // the number. The others add up sums of rows or tiles.
+    const bool narrow = chosen.src.get_data_type() != memory::data_type::f32;
+    const bool one_by_one = contains(chosen.name, "dw")
+            || (!narrow && !is_plain(chosen.dst)
+                    && !contains(chosen.name, "1x1"));
+    return int64_t {1} << (one_by_one ? 13 : 18);
+}
+
 implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal) {
     implementation best;
@@ -305,7 +344,8 @@ implementation choose_implementation(const geometry &problem,
                 continue;
             }
             if (is_faulty(problem, found)) continue;
-            found.cost = estimate(problem, found);
+            found.cost = estimate(problem, found)
+                    * (is_inexact(problem, found) ? inexact_factor : 1);
             if (!best || found.cost < best.cost) best = std::move(found);
         }
     }

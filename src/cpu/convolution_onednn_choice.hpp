@@ -32,6 +32,11 @@ struct choice_options {
     fpmath_mode fpmath = fpmath_mode::strict;
 };
 
+/// How many products may add up in one pass of an implementation for the
+/// gradient of the weights, so that the error of the f32 sum stays below 2e-6
+/// for products of any sign: partial sums of more are added up afterwards.
+int64_t exact_products(const implementation &chosen);
+
 /// The cheapest by the cost rule among oneDNN's implementations, each in the
 /// layouts worth trying; empty, with the reason, where oneDNN has none, or
 /// none but its reference code.

@@ -197,7 +197,7 @@ double copy_bytes(const operand &tensor, const memory::desc &layout,
     // How much longer than a plain copy, as measured.
     constexpr double weights = 3;
     constexpr double into_blocks = 1.3;
-    constexpr double into_other_blocks = 2;
+    constexpr double into_other_blocks = 5;
     constexpr double transposed = 2;
     constexpr double transposed_narrow = 4;
     constexpr double anything = 8;

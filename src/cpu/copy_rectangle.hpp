@@ -77,7 +77,9 @@ HWY_INLINE void transpose_lines(const From *from, int64_t from_line, To *to,
                     store(d, square[i], out + i * to_line);
                 continue;
             }
-            for (int64_t i = 0; i < some_columns; ++i) {
+#pragma GCC unroll 16
+            for (int64_t i = 0; i < lanes; ++i) {
+                if (i == some_columns) break;
                 if (some_rows == lanes)
                     store(d, square[i], out + i * to_line);
                 else

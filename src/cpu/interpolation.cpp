@@ -119,6 +119,10 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
 void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     job.d_block = job.d.src;
     job.h_block = job.h.src;
+    // A strip follows another before its cache lines are forgotten.
+    if (job.strips() > 1)
+        job.h_block = std::min(
+                job.h_block, job.h.identity ? max_lanes : 4 * max_lanes);
     if (!job.d.identity) {
         const int64_t row_bytes = job.d.max_count * element_bytes
                 * job.row_channels * job.w.dst / job.strips();
@@ -133,7 +137,7 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
             halve(job.h_block);
         else if (job.d_block > 1)
             halve(job.d_block);
-        else if (job.h_block > 4)
+        else if (job.h_block > 4 && (job.strips() == 1 || !job.lines_in_lanes))
             halve(job.h_block);
         else if (job.strip_src > 64
                 && job.strip_src * job.w.dst > 8 * job.w.max_count * job.w.src)
@@ -238,6 +242,29 @@ private:
     const std::string target_;
 };
 
+/// One row a plane (spatial rank 1): the planes play the part of H, so that
+/// several of them make a block.
+void fold_planes(separable_job &job) {
+    if (job.d.src * job.d.dst * job.h.src * job.h.dst != 1) return;
+    plane_view &in = job.diff_dst;
+    plane_view &out = job.diff_src;
+    if (job.c == 1) {
+        std::swap(job.c, job.n);
+        in.c_stride = in.n_stride;
+        out.c_stride = out.n_stride;
+    } else if (in.n_stride == job.c * in.c_stride
+            && out.n_stride == job.c * out.c_stride) {
+        job.c *= std::exchange(job.n, 1);
+    }
+    job.h = axis_taps(
+            detail::make_axis_map(detail::interpolation_mode::nearest,
+                    detail::coordinate_mode::asymmetric, {job.c, job.c}),
+            job.type == data_type::f64 ? data_type::f64 : data_type::f32);
+    in.h_stride = in.c_stride;
+    out.h_stride = out.c_stride;
+    job.c = 1;
+}
+
 int64_t bytes_of(const tensor_view &view) {
     int64_t bytes = size_of(view.type);
     for (const int64_t dim : view.dims)
@@ -282,6 +309,7 @@ plan_or_refusal make_interpolation_separable(
     job.n = problem.diff_src.dims[0];
     job.row_channels = layout->row_channels;
     job.c = job.row_channels > 1 ? 1 : problem.diff_src.dims[1];
+    fold_planes(job);
     const int64_t element_bytes = size_of(type);
     const int64_t accumulator_bytes = size_of(accumulator);
     // Fewer channels than half a vector are better off as other lines' lanes.

@@ -76,6 +76,16 @@ struct row_surroundings {
     int64_t slack = 0;
 };
 
+/// What follows elements [x, x + length) of the fresh rows before rows_end.
+/// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
+template <typename In>
+HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
+        int64_t x, int64_t length) {
+    for (int64_t t = -around.fresh; t < 0; ++t)
+        for (int64_t i = 0; i < length; i += 64 / sizeof(In))
+            hwy::Prefetch(rows_end[t] + x + around.ahead + i);
+}
+
 /// out[x] = sum over t of weights[t] * rows[t][x]; count > 0.
 template <int level, typename In, typename Acc>
 void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
@@ -88,20 +98,15 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
     const auto term = [&](int64_t t, size_t k) HWY_ATTR {
         return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
     };
-    const auto fetch = [&](int64_t elements) HWY_ATTR {
-        for (int64_t t = count - around.fresh; t < count; ++t)
-            for (int64_t i = 0; i < elements; i += 64 / sizeof(In))
-                hwy::Prefetch(rows[t] + x + around.ahead + i);
-    };
     for (; x + static_cast<int64_t>(width) * lanes <= length;
             x += static_cast<int64_t>(width) * lanes) {
-        fetch(static_cast<int64_t>(width) * lanes);
+        fetch(rows + count, around, x, static_cast<int64_t>(width) * lanes);
         vector sum[width];
         weighted_sum<level>(d, weights, 0, count, term, sum);
         for (size_t k = 0; k < width; ++k)
             hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
     }
-    fetch(length - x);
+    fetch(rows + count, around, x, length - x);
     vector sum[1];
     for (; x + lanes <= length; x += lanes) {
         weighted_sum<level>(d, weights, 0, count, term, sum);
@@ -199,24 +204,23 @@ public:
 
     void run(int64_t share) {
         const int64_t units = job_.units();
+        const int64_t strips = job_.strips();
         const int64_t h_blocks = job_.h_blocks();
         const int64_t d_blocks = job_.d_blocks();
         const int64_t end = units * (share + 1) / job_.shares;
         int64_t strip = -1;
         for (int64_t unit = units * share / job_.shares; unit < end; ++unit) {
-            int64_t rest = unit;
+            if (unit % strips != strip) {
+                finish_lines();
+                copy_out();
+                strip = unit % strips;
+                enter_strip(strip);
+            }
+            int64_t rest = unit / strips;
             const int64_t h_block = rest % h_blocks;
             rest /= h_blocks;
             const int64_t d_block = rest % d_blocks;
-            rest /= d_blocks;
-            const int64_t plane = rest % (job_.n * job_.c);
-            rest /= job_.n * job_.c;
-            if (rest != strip) {
-                finish_lines();
-                copy_out();
-                strip = rest;
-                enter_strip(strip);
-            }
+            const int64_t plane = rest / d_blocks;
             const int64_t d_end
                     = std::min(job_.d.src, (d_block + 1) * job_.d_block);
             const int64_t h_end
@@ -240,7 +244,7 @@ private:
         ring_plane_ = -1;
         // Within long rows and rows without gaps what follows is next in
         // memory; else it is found under the same columns, some rows on.
-        constexpr int64_t distance = 4096 / sizeof(T);
+        constexpr int64_t distance = 6144 / sizeof(T);
         const int64_t step = job_.diff_dst.h_stride;
         ahead_ = length_ == step || length_ >= 4 * distance
                 ? distance

@@ -72,7 +72,8 @@ struct separable_job {
     /// diff_src is written past the caches.
     bool stream = false;
 
-    // A unit of work is a strip of columns, a plane, and blocks of D and H.
+    // A unit of work is a plane, blocks of D and H, and a strip of columns, the
+    // last varying fastest. Groups of lines end with a strip.
     int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
     int64_t d_block = 1;
     int64_t h_block = 1;

@@ -242,9 +242,11 @@ HWY_INLINE void transpose(
     const hn::ScalableTag<T> d;
     constexpr size_t lanes = lanes_of<T>;
     constexpr size_t block = 16 / sizeof(T);
+    // Loops are unrolled by name, or the rows would go through memory at -O2.
     // Within 128-bit blocks.
     if constexpr (block == 4) {
         const hn::Repartition<double, decltype(d)> dw;
+#pragma GCC unroll 16
         for (size_t r = 0; r < lanes; r += 4) {
             const auto a = hn::BitCast(dw, hn::InterleaveLower(d, rows[r], rows[r + 1]));
             const auto b = hn::BitCast(dw, hn::InterleaveUpper(d, rows[r], rows[r + 1]));
@@ -256,6 +258,7 @@ HWY_INLINE void transpose(
             rows[r + 3] = hn::BitCast(d, hn::InterleaveUpper(dw, b, f));
         }
     } else if constexpr (block == 2) {
+#pragma GCC unroll 16
         for (size_t r = 0; r < lanes; r += 2) {
             const auto a = rows[r];
             rows[r] = hn::InterleaveLower(d, a, rows[r + 1]);
@@ -266,6 +269,7 @@ HWY_INLINE void transpose(
     // neighbours.
     if constexpr (lanes >= 2 * block) {
         constexpr size_t step = lanes / 2;
+#pragma GCC unroll 16
         for (size_t r = 0; r < step; ++r) {
             const auto a = rows[r];
             const auto b = rows[r + step];
@@ -274,6 +278,7 @@ HWY_INLINE void transpose(
         }
     }
     if constexpr (lanes >= 4 * block) {
+#pragma GCC unroll 16
         for (size_t r = 0; r < lanes; ++r) {
             if ((r & block) != 0) continue;
             const auto a = rows[r];

@@ -76,8 +76,9 @@ void write_table(const json &results, std::ostream &out) {
         const auto graph = each["graph"].get<std::string>();
         std::vector<std::string> cells {graph.substr(graph.rfind('/') + 1), ops,
                 each["kernel"].get<std::string>(),
-                each["backend"].get<std::string>(), number("%.3f", "time_ms"),
-                number("%.3f", "time_ms_min"), number("%.3f", "time_ms_max"),
+                without_parentheses(each["backend"].get<std::string>()),
+                number("%.3f", "time_ms"), number("%.3f", "time_ms_min"),
+                number("%.3f", "time_ms_max"),
                 text(each["repeats"].get<size_t>()), number("%.1f", "gb_per_s"),
                 number("%.1f", "limit_gb_per_s"),
                 format("%.0f%%", 100 * each["limit_share"].get<double>()),

@@ -154,7 +154,7 @@ private:
         std::vector<std::string> row = {op_name,
                 text(detail::find_schema(the_op.get_kind())->outputs[port].name,
                         " (", lt.get_id(), ")"),
-                to_string(type), step.kernels(), step.backends(),
+                to_string(type), step.kernels(), step.short_backends(),
                 format("%.3f", milliseconds), format("%.1e", error),
                 format("%.0e", tolerance_of(type))};
         if (!expected_.empty()) add_expected(row, lt, given, complaint);

@@ -15,6 +15,7 @@
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "shapes.hpp"
+#include "table.hpp"
 #include "tensor_memory.hpp"
 #include "text.hpp"
 
@@ -246,16 +247,19 @@ private:
     std::map<size_t, size_t> op_index_;
 };
 
+/// A field of all steps of a partition, each value once.
 template <typename Field>
-std::string joined(const graph_step &step, const Field &field) {
+std::string joined(
+        const graph_step &step, const char *separator, const Field &field) {
+    std::vector<std::string> seen;
     std::string names;
     for (const step_info &info : step.compiled.get_info().steps) {
-        const std::string &name = field(info);
-        if (("+" + names + "+").find("+" + name + "+") != std::string::npos)
-            continue;
-        names += (names.empty() ? "" : "+") + name;
+        const std::string name = field(info);
+        if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+        names += (seen.empty() ? "" : separator) + name;
+        seen.push_back(name);
     }
-    return names.empty() ? "none" : names;
+    return seen.empty() ? "none" : names;
 }
 
 } // namespace
@@ -271,11 +275,19 @@ void add_engine_options(CLI::App &command, engine_options &options) {
 }
 
 std::string graph_step::kernels() const {
-    return joined(*this, [](const step_info &info) { return info.kernel; });
+    return joined(
+            *this, "+", [](const step_info &info) { return info.kernel; });
 }
 
 std::string graph_step::backends() const {
-    return joined(*this, [](const step_info &info) { return info.backend; });
+    return joined(
+            *this, ", ", [](const step_info &info) { return info.backend; });
+}
+
+std::string graph_step::short_backends() const {
+    return joined(*this, ", ", [](const step_info &info) {
+        return without_parentheses(info.backend);
+    });
 }
 
 op loaded_graph::known_op(size_t index) const {

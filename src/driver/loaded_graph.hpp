@@ -45,7 +45,10 @@ struct graph_step {
 
     /// "interpolation.separable", joined by "+" where there are several.
     std::string kernels() const;
+    /// "oneDNN 3.2.0 (jit:avx512_core) + reorder, Highway AVX3".
     std::string backends() const;
+    /// The same for tables, without what stands in parentheses.
+    std::string short_backends() const;
 };
 
 struct loaded_graph {

@@ -28,4 +28,13 @@ std::string format(const char *pattern, double value) {
     return text.data();
 }
 
+std::string without_parentheses(std::string text) {
+    for (size_t open = text.find(" ("); open != std::string::npos;
+            open = text.find(" (")) {
+        const size_t close = std::min(text.find(')', open), text.size() - 1);
+        text.erase(open, close - open + 1);
+    }
+    return text;
+}
+
 } // namespace gradnn::driver

@@ -24,4 +24,7 @@ private:
 /// printf for one number: format("%.3f", time).
 std::string format(const char *pattern, double value);
 
+/// "oneDNN 3.2.0 (jit:avx512_core) + reorder" without " (jit:avx512_core)".
+std::string without_parentheses(std::string text);
+
 } // namespace gradnn::driver
