@@ -26,8 +26,7 @@ op with_ports(const op &the_op, const std::vector<logical_tensor> &inputs,
     op result(the_op.get_id(), the_op.get_kind(), inputs, outputs,
             the_op.get_name());
     for (const auto &[name, value] : the_op.get_attrs())
-        std::visit(
-                [&, key = name](const auto &v) { result.set_attr(key, v); },
+        std::visit([&, key = name](const auto &v) { result.set_attr(key, v); },
                 value);
     return result;
 }
@@ -51,16 +50,17 @@ public:
                             declared.get_id(), ", a port of the partition"));
         const logical_tensor &lt = found->second;
         if (lt.get_data_type() != declared.get_data_type())
-            fail_type(the_op, text("compile is given tensor ", lt.get_id(),
-                                      " as ", to_string(lt.get_data_type()),
-                                      "; the op was built with ",
-                                      to_string(declared.get_data_type())));
+            fail_type(the_op,
+                    text("compile is given tensor ", lt.get_id(), " as ",
+                            to_string(lt.get_data_type()),
+                            "; the op was built with ",
+                            to_string(declared.get_data_type())));
         if (dims_known(declared) && dims_known(lt)
                 && lt.get_dims() != declared.get_dims())
-            fail_shape(the_op, text("compile is given tensor ", lt.get_id(),
-                                       " with dims ", text_of(lt.get_dims()),
-                                       "; the op was built with ",
-                                       text_of(declared.get_dims())));
+            fail_shape(the_op,
+                    text("compile is given tensor ", lt.get_id(), " with dims ",
+                            text_of(lt.get_dims()), "; the op was built with ",
+                            text_of(declared.get_dims())));
         used_.insert(lt.get_id());
         return lt;
     }
@@ -96,8 +96,9 @@ logical_tensor with_layout(const op &the_op, const logical_tensor &lt) {
     auto strides = dense_strides(dims);
     const op_schema &schema = *find_schema(the_op.get_kind());
     const bool is_weights = port_index(schema.outputs, port_role::weights) >= 0
-            && the_op.get_outputs()[static_cast<size_t>(port_index(
-                       schema.outputs, port_role::weights))]
+            && the_op
+                            .get_outputs()[static_cast<size_t>(port_index(
+                                    schema.outputs, port_role::weights))]
                             .get_id()
                     == lt.get_id();
     const auto &first = the_op.get_inputs()[0];
@@ -118,15 +119,14 @@ op completed(const op &declared, given_tensors &given) {
     for (size_t index = 0; index < inputs.size(); ++index) {
         const logical_tensor &lt = inputs[index];
         if (lt.is_absent()) continue;
-        if (!dims_known(lt)
-                || lt.get_layout_type() != layout_type::strided)
+        if (!dims_known(lt) || lt.get_layout_type() != layout_type::strided)
             fail_shape(declared,
                     port_label(false, index, schema.inputs[index])
                             + " must have known dims and a strided layout at "
                               "compile");
     }
-    op result = with_shapes(
-            checked(with_ports(declared, inputs, outputs)), true);
+    op result
+            = with_shapes(checked(with_ports(declared, inputs, outputs)), true);
     outputs = result.get_outputs();
     for (logical_tensor &lt : outputs) {
         if (lt.is_absent()) continue;
@@ -146,12 +146,11 @@ std::string cache_key(const std::vector<op> &ops,
         << options.deterministic << ' ' << static_cast<int>(options.fpmath)
         << ' ' << options.threads << ' ' << forced << '\n';
     const auto port_of = [&](const logical_tensor &lt) {
-        return lt.is_absent()
-                ? -1
-                : std::find_if(ports.begin(), ports.end(),
-                          [&](const logical_tensor &port) {
-                              return port.get_id() == lt.get_id();
-                          })
+        return lt.is_absent() ? -1
+                              : std::find_if(ports.begin(), ports.end(),
+                                        [&](const logical_tensor &port) {
+                                            return port.get_id() == lt.get_id();
+                                        })
                         - ports.begin();
     };
     for (const op &the_op : ops) {
@@ -212,11 +211,11 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
         program->ports.push_back(std::move(port));
     }
     const auto index_of = [&](const logical_tensor &lt) {
-        return static_cast<size_t>(
-                std::find_if(ports.begin(), ports.end(),
-                        [&](const logical_tensor &port) {
-                            return port.get_id() == lt.get_id();
-                        })
+        return static_cast<size_t>(std::find_if(ports.begin(), ports.end(),
+                                           [&](const logical_tensor &port) {
+                                               return port.get_id()
+                                                       == lt.get_id();
+                                           })
                 - ports.begin());
     };
     for (const op &the_op : ops) {
@@ -240,6 +239,7 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
                 program->ports[index].used = true;
                 step.arguments.push_back(index);
             }
+            step.op = static_cast<size_t>(&the_op - ops.data());
             // Steps run one after the other: they share the workspace.
             program->workspace_bytes = std::max(
                     program->workspace_bytes, step.plan->workspace_bytes());
@@ -248,8 +248,8 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
         std::vector<size_t> inputs;
         for (const logical_tensor &lt : the_op.get_inputs())
             if (!lt.is_absent()) inputs.push_back(index_of(lt));
-        find_inplace(
-                *program, the_op, inputs, index_of(the_op.get_outputs().front()));
+        find_inplace(*program, the_op, inputs,
+                index_of(the_op.get_outputs().front()));
     }
     return program;
 }

@@ -31,6 +31,7 @@ struct executable_step {
     const char *kernel;
     std::unique_ptr<detail::plan> plan;
     std::vector<size_t> arguments; ///< indices of ports
+    size_t op = 0; ///< index of the op that it belongs to
 };
 
 /// Immutable; shared by compiled partitions and by the cache.

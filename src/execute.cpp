@@ -47,8 +47,8 @@ std::string port_name(const compiled_impl &compiled, size_t index) {
 
 [[noreturn]] void refuse(
         const compiled_impl &compiled, size_t index, const std::string &what) {
-    throw error(
-            status::invalid_arguments, port_name(compiled, index) + ": " + what);
+    throw error(status::invalid_arguments,
+            port_name(compiled, index) + ": " + what);
 }
 
 /// Same type and dims, and strides wherever they matter.
@@ -74,8 +74,7 @@ std::string description(const logical_tensor &lt) {
     if (lt.get_layout_type() != logical_tensor::layout_type::strided)
         return text(to_string(lt.get_data_type()), " without strides");
     return text(to_string(lt.get_data_type()), " with dims ",
-            text_of(lt.get_dims()), " and strides ",
-            text_of(lt.get_strides()));
+            text_of(lt.get_dims()), " and strides ", text_of(lt.get_strides()));
 }
 
 const tensor &find_tensor(const compiled_impl &compiled, size_t port,
@@ -99,14 +98,12 @@ void check_shape_values(
     const auto stride = static_cast<size_t>(access::strides(port.lt)[0]);
     for (size_t i = 0; i < port.expected.size(); ++i) {
         int32_t value = 0;
-        std::memcpy(&value,
-                static_cast<const int32_t *>(data) + i * stride,
+        std::memcpy(&value, static_cast<const int32_t *>(data) + i * stride,
                 sizeof(value));
         if (value != port.expected[i])
             throw error(status::invalid_shape,
                     text(port_name(compiled, index), ": element ", i, " is ",
-                            value, "; compiled for ",
-                            text_of(port.expected)));
+                            value, "; compiled for ", text_of(port.expected)));
     }
 }
 
@@ -132,8 +129,7 @@ void check_tensor(const compiled_impl &compiled, size_t index,
     if (given_device.kind != device.kind || given_device.index != device.index)
         refuse(compiled, index,
                 text("its engine is ", to_string(given_device.kind), " ",
-                        given_device.index,
-                        "; the partition is compiled for ",
+                        given_device.index, "; the partition is compiled for ",
                         to_string(device.kind), " ", device.index));
     const std::string reason = device.check_pointer(data);
     if (!reason.empty()) refuse(compiled, index, reason);
@@ -165,15 +161,29 @@ void check_overlaps(const compiled_impl &compiled, const pointers &data) {
     }
 }
 
-void run_steps(const executable &program, const pointers &data,
+void run_steps(const compiled_impl &compiled, const pointers &data,
         std::byte *workspace, stream_impl &stream) {
-    for (const executable_step &step : program.steps) {
+    for (const executable_step &step : compiled.program->steps) {
         std::array<void *, max_ports> arguments {};
         for (size_t i = 0; i < step.arguments.size(); ++i)
             arguments[i] = data[step.arguments[i]];
-        step.plan->execute(
-                std::span(arguments.data(), step.arguments.size()), workspace,
-                stream);
+        try {
+            step.plan->execute(
+                    std::span(arguments.data(), step.arguments.size()),
+                    workspace, stream);
+        } catch (const error &failure) {
+            throw named(failure, compiled.ops[step.op], step.kernel);
+        }
+    }
+}
+
+std::byte *workspace_of(const compiled_impl &compiled, stream_impl &stream) {
+    try {
+        return stream.workspace(compiled.program->workspace_bytes);
+    } catch (const error &failure) {
+        throw error(failure.status,
+                text(op_label(compiled.ops.front()),
+                        ": the workspace: ", failure.what()));
     }
 }
 
@@ -199,8 +209,9 @@ void execute(const compiled_impl &compiled, stream &astream,
     size_t input_count = 0;
     for (size_t index = 0; index < program.ports.size(); ++index) {
         const bool output = program.ports[index].output;
-        const tensor &given = find_tensor(compiled, index,
-                output ? outputs : inputs, output ? index - input_count : index);
+        const tensor &given
+                = find_tensor(compiled, index, output ? outputs : inputs,
+                        output ? index - input_count : index);
         if (!output) ++input_count;
         check_tensor(compiled, index, given, device);
         data[index] = given.get_data_handle();
@@ -214,9 +225,8 @@ void execute(const compiled_impl &compiled, stream &astream,
                     text(op_label(compiled.ops.front()),
                             ": the workspace given to execute is ",
                             workspace ? "misaligned" : "null", "; ",
-                            program.workspace_bytes,
-                            " bytes at a multiple of ", workspace_alignment,
-                            " are wanted"));
+                            program.workspace_bytes, " bytes at a multiple of ",
+                            workspace_alignment, " are wanted"));
         const std::string reason = device.check_pointer(workspace);
         if (!reason.empty())
             throw error(status::invalid_arguments,
@@ -224,19 +234,20 @@ void execute(const compiled_impl &compiled, stream &astream,
                             + ": the workspace given to execute: " + reason);
     }
     const std::lock_guard in_order(stream.mutex);
-    std::byte *scratch = own_workspace ? static_cast<std::byte *>(workspace)
-            : program.workspace_bytes != 0
-            ? stream.workspace(program.workspace_bytes)
-            : nullptr;
-    run_steps(program, data, scratch, stream);
+    std::byte *scratch = nullptr;
+    if (own_workspace)
+        scratch = static_cast<std::byte *>(workspace);
+    else if (program.workspace_bytes != 0)
+        scratch = workspace_of(compiled, stream);
+    run_steps(compiled, data, scratch, stream);
 }
 
 void execute_logged(const compiled_impl &compiled, stream &astream,
         const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
         bool own_workspace, void *workspace) {
     if (!verbose())
-        return execute(compiled, astream, inputs, outputs, own_workspace,
-                workspace);
+        return execute(
+                compiled, astream, inputs, outputs, own_workspace, workspace);
     const auto start = std::chrono::steady_clock::now();
     execute(compiled, astream, inputs, outputs, own_workspace, workspace);
     log_line(text("execute,", to_string(compiled.program->engine_kind), ",",
@@ -263,8 +274,8 @@ logical_tensor compiled_partition::query_logical_tensor(size_t tid) const {
             detail::text("compiled_partition: no port has the id ", tid));
 }
 
-std::vector<std::pair<size_t, size_t>>
-compiled_partition::get_inplace_ports() const {
+std::vector<std::pair<size_t, size_t>> compiled_partition::get_inplace_ports()
+        const {
     const detail::compiled_impl &compiled = detail::filled(impl_);
     std::vector<std::pair<size_t, size_t>> pairs;
     for (const auto &[in, out] : compiled.program->inplace)
@@ -280,8 +291,7 @@ compiled_partition_info compiled_partition::get_info() const {
     for (const detail::executable_step &step : program.steps) {
         info.steps.push_back({step.kernel, step.plan->backend(),
                 step.plan->workspace_bytes(), step.plan->deterministic()});
-        info.deterministic
-                = info.deterministic && step.plan->deterministic();
+        info.deterministic = info.deterministic && step.plan->deterministic();
     }
     return info;
 }

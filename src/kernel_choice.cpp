@@ -106,7 +106,13 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
                 std::string refusals;
                 for (const auto &row : candidates(
                              list_for<problem_type>(lists_of(kind)), forced)) {
-                    plan_or_refusal made = row.make(problem, options);
+                    plan_or_refusal made = [&] {
+                        try {
+                            return row.make(problem, options);
+                        } catch (const error &failure) {
+                            throw named(failure, the_op, row.name);
+                        }
+                    }();
                     if (made.plan) {
                         executable_step result;
                         result.kernel = row.name;

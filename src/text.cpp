@@ -37,4 +37,9 @@ std::string op_label(const op &the_op) {
     return label + text(" (op ", the_op.get_id(), ")");
 }
 
+error named(const error &failure, const op &the_op, const char *kernel) {
+    return {failure.status,
+            text(op_label(the_op), ": ", kernel, ": ", failure.what())};
+}
+
 } // namespace gradnn::detail

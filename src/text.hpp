@@ -6,6 +6,7 @@
 #include <string>
 
 #include <gradnn/op.hpp>
+#include <gradnn/status.hpp>
 
 namespace gradnn::detail {
 
@@ -23,5 +24,8 @@ std::string text_of(std::span<const float> values);
 
 /// Writes a plain failure of an op: "InterpolateBackward 'up' (op 3): ...".
 std::string op_label(const op &the_op);
+
+/// A failure of a kernel, with the op and the kernel named.
+error named(const error &failure, const op &the_op, const char *kernel);
 
 } // namespace gradnn::detail

@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include <gradnn/status.hpp>
+
 #include "gpu/copy.hpp"
 #include "gpu/cuda_check.hpp"
 #include "gpu/cudnn_arrangement.hpp"
@@ -68,9 +70,9 @@ bool sums_too_long(
 class cudnn_convolution final : public plan {
 public:
     cudnn_convolution(cudnn_arrangement arrangement, cudnn_plan chosen)
-        : arrangement_(std::move(arrangement))
-        , chosen_(std::move(chosen))
-        , output_(arrangement_.output()) {}
+        : arrangement_(std::move(arrangement)),
+          chosen_(std::move(chosen)),
+          output_(arrangement_.output()) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const override {
@@ -91,8 +93,8 @@ public:
                 ? base + arrangement_.staged_bytes
                 : nullptr;
         chosen_.execute(cudnn_handle_of(stream), data, own);
-        take_back(arrangement_.operands[output_], data[output_],
-                args[output_], base + zeros_offset(), scope.stream());
+        take_back(arrangement_.operands[output_], data[output_], args[output_],
+                base + zeros_offset(), scope.stream());
     }
 
     size_t workspace_bytes() const override {
@@ -178,8 +180,6 @@ private:
 
 plan_or_refusal make_convolution_cudnn(
         const convolution_problem &problem, const compile_options &options) {
-    if (cudnn_version() == 0)
-        return plan_or_refusal::refuse(cudnn_missing_reason());
     if (sums_too_long(problem, options))
         return plan_or_refusal::refuse(
                 "cuDNN's sums of a depthwise f32 weights gradient are not as "
@@ -188,6 +188,13 @@ plan_or_refusal make_convolution_cudnn(
     if (arrangements.empty())
         return plan_or_refusal::refuse(
                 "cuDNN is not given tensors of 2^31 elements and more");
+    // No refusal: what runs without cuDNN may be a hundred times slower, which
+    // the caller must want.
+    if (cudnn_version() == 0)
+        throw error(status::unimplemented,
+                text(cudnn_missing_reason(),
+                        "; GRADNN_KERNEL=convolution.gpu_direct does without "
+                        "it, slowly"));
     const device_guard current(static_cast<int>(options.device));
     const capture_mode_guard relaxed;
     std::string reasons;

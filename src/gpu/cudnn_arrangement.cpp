@@ -25,8 +25,8 @@ struct grouped_tensor {
 grouped_tensor grouped(const detail::tensor_view &view) {
     grouped_tensor result {view.type, {1}, {0}};
     std::copy(view.dims.begin(), view.dims.end(), result.dims.begin() + 1);
-    std::copy(
-            view.strides.begin(), view.strides.end(), result.strides.begin() + 1);
+    std::copy(view.strides.begin(), view.strides.end(),
+            result.strides.begin() + 1);
     return result;
 }
 
@@ -124,8 +124,8 @@ axis_window even_window(const axis_shape &axis) {
 /// Copies the caller's elements to the staged tensor (or back), as far as the
 /// windows let them meet. Nothing where they do not meet at all.
 bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
-        const array5 &staged_strides,
-        const std::array<axis_window, 3> &windows, bool is_output) {
+        const array5 &staged_strides, const std::array<axis_window, 3> &windows,
+        bool is_output) {
     const auto callers_size = detail::size_of(callers.type);
     const auto staged_size = detail::size_of(operand.seen.type);
     array6 dims = callers.dims;
@@ -170,8 +170,8 @@ bool trivial(const convolution_problem &p, size_t axis) {
             && shape.pad_begin == 0;
 }
 
-std::optional<cudnn_arrangement> arrange(const convolution_problem &p,
-        family order, bool widened) {
+std::optional<cudnn_arrangement> arrange(
+        const convolution_problem &p, family order, bool widened) {
     cudnn_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
@@ -190,6 +190,7 @@ std::optional<cudnn_arrangement> arrange(const convolution_problem &p,
 
     const std::array<grouped_tensor, 3> callers {
             grouped(p.src), grouped(p.weights), grouped(p.dst)};
+    made.f32_output = callers[made.output()].type == data_type::f32;
     size_t offset = 0;
     for (size_t index = 0; index < 3; ++index) {
         const grouped_tensor &tensor = callers[index];
@@ -221,8 +222,8 @@ std::optional<cudnn_arrangement> arrange(const convolution_problem &p,
         if (operand.seen.extent() > std::numeric_limits<int32_t>::max())
             return std::nullopt;
         if (!operand.staged) continue;
-        if (!set_copy(operand, tensor, strides, windows,
-                    index == made.output()))
+        if (!set_copy(
+                    operand, tensor, strides, windows, index == made.output()))
             return std::nullopt;
         operand.offset = offset;
         operand.bytes = static_cast<size_t>(
@@ -258,6 +259,14 @@ size_t cudnn_arrangement::output() const {
         case convolution_direction::forward: break;
     }
     return 2;
+}
+
+int64_t cudnn_arrangement::weights_terms() const {
+    const cudnn_tensor &dst = operands[2].seen;
+    int64_t terms = dst.dims[0];
+    for (size_t axis = 2; axis < static_cast<size_t>(dst.rank); ++axis)
+        terms *= dst.dims[axis];
+    return terms;
 }
 
 std::string cudnn_arrangement::copies() const {

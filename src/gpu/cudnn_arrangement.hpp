@@ -57,10 +57,14 @@ struct cudnn_arrangement {
     std::array<int64_t, 3> pads_end {};
     /// Inputs of 16 bits are widened to f32: their products are exact in TF32.
     bool widened = false;
+    /// The caller's output is f32, of whatever inputs.
+    bool f32_output = false;
     size_t staged_bytes = 0; ///< of all operands
 
     /// The index in operands of what is computed.
     size_t output() const;
+    /// Terms of the longest sum of a weights gradient.
+    int64_t weights_terms() const;
     /// "src, weights copied"; empty where nothing is.
     std::string copies() const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,7 @@ bool barred(cudnnBackendDescriptor_t config, const cudnn_arrangement &a,
         return true;
     const bool single = a.operands[0].seen.type == data_type::f32;
     const bool strict = options.fpmath == fpmath_mode::strict;
-    if (single && !a.widened) {
+    if (single && (!a.widened || a.f32_output)) {
         if (!strict) return false;
         return has_note<CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
                 CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
@@ -130,28 +131,56 @@ bool barred(cudnnBackendDescriptor_t config, const cudnn_arrangement &a,
             CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13>(config);
 }
 
+/// Kernels that do less than cuDNN's notes say of them, or less than gradnn
+/// promises: found by running all that the heuristics name (cuDNN 9.14, 9.19).
+/// `engine` is cuDNN's number of it, which it keeps from version to version.
+bool flawed(std::string_view engine, const cudnn_arrangement &a,
+        const compile_options &options) {
+    if (a.direction == convolution_direction::forward)
+        // Turns -Inf into numbers.
+        return engine == "eng47" && a.operands[2].seen.type == data_type::f16;
+    if (a.direction != convolution_direction::backward_weights || !a.f32_output
+            || options.fpmath != fpmath_mode::strict)
+        return false;
+    // Truncated sums of the tensor cores: an error of 1e-9 times the terms.
+    if (engine == "eng70") return true;
+    // One chain of f32 sums: an error of 6e-8 times the terms' square root.
+    constexpr int64_t longest_chain = 1024;
+    return (engine == "eng17" || engine == "eng67")
+            && a.weights_terms() > longest_chain;
+}
+
+/// "eng17" of "eng17_k25=0".
+std::string engine_of(const std::string &tag) {
+    return tag.substr(0, tag.find('_'));
+}
+
 } // namespace
 
 cudnn_planner::cudnn_planner(const cudnn_arrangement &arrangement,
         const compile_options &options, cudnn_handle handle,
         size_t workspace_limit)
-    : arrangement_(arrangement)
-    , handle_(handle)
-    , limit_(workspace_limit)
-    , operation_(operation_of(arrangement))
-    , graph_([this] {
-        std::array<const fe::Operation_v8 *, 1> operations {&operation_};
-        return fe::OperationGraphBuilder_v8()
-                .setHandle(handle_)
-                .setOperationGraph(1, operations.data())
-                .build();
-    }()) {
+    : arrangement_(arrangement),
+      handle_(handle),
+      limit_(workspace_limit),
+      operation_(operation_of(arrangement)),
+      graph_([this] {
+          std::array<const fe::Operation_v8 *, 1> operations {&operation_};
+          return fe::OperationGraphBuilder_v8()
+                  .setHandle(handle_)
+                  .setOperationGraph(1, operations.data())
+                  .build();
+      }()) {
     static_cast<void>(fe::get_heuristics_list(
             std::vector {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, graph_,
             [&](cudnnBackendDescriptor_t config) {
                 return barred(config, arrangement, options);
             },
             configs_, true));
+    std::erase_if(configs_, [&](const auto &config) {
+        return flawed(engine_of(fe::detail::get_engine_tag(config)),
+                arrangement, options);
+    });
 }
 
 std::string cudnn_planner::name(size_t index) const {
@@ -161,14 +190,14 @@ std::string cudnn_planner::name(size_t index) const {
 cudnn_plan cudnn_planner::build(size_t index, std::string &reason) {
     cudnn_plan plan;
     try {
-        auto made = fe::ExecutionPlanBuilder_v8()
-                            .setHandle(handle_)
-                            // What a CUDA graph holds on to is the caller's
-                            // affair, see gradnn/cuda.hpp.
-                            .setCudaGraphRetention(
-                                    fe::CudaGraphRetention_t::NONE)
-                            .setEngineConfig(configs_[index], graph_.getTag())
-                            .build();
+        auto made
+                = fe::ExecutionPlanBuilder_v8()
+                          .setHandle(handle_)
+                          // What a CUDA graph holds on to is the caller's
+                          // affair, see gradnn/cuda.hpp.
+                          .setCudaGraphRetention(fe::CudaGraphRetention_t::NONE)
+                          .setEngineConfig(configs_[index], graph_.getTag())
+                          .build();
         const auto bytes = static_cast<size_t>(made.getWorkspaceSize());
         if (bytes > limit_) {
             reason = text(made.getTag(), " wants ", bytes,
@@ -181,8 +210,8 @@ cudnn_plan cudnn_planner::build(size_t index, std::string &reason) {
         plan.deterministic_ = std::find(notes.begin(), notes.end(),
                                       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == notes.end();
-        plan.descriptor_ = std::make_unique<cudnn_plan::descriptor>(
-                std::move(made));
+        plan.descriptor_
+                = std::make_unique<cudnn_plan::descriptor>(std::move(made));
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
     }
@@ -261,8 +290,7 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
         for (size_t index = 0; index < 3; ++index) {
             const cudnn_tensor &t = arrangement_.operands[index].seen;
             tensors[index] = device_buffer(device,
-                    static_cast<size_t>(
-                            t.extent() * detail::size_of(t.type)));
+                    static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data[index] = tensors[index].data();
             check(cudaMemsetAsync(data[index], 0, tensors[index].size_bytes(),
                           watch.stream()),
@@ -291,8 +319,7 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
             }
         }
         check(cudaStreamSynchronize(watch.stream()), "cudaStreamSynchronize");
-        check_cudnn(
-                fe::detail::set_stream(handle_, nullptr), "cudnnSetStream");
+        check_cudnn(fe::detail::set_stream(handle_, nullptr), "cudnnSetStream");
     } catch (const error &failure) {
         static_cast<void>(fe::detail::set_stream(handle_, nullptr));
         if (failure.status != status::out_of_memory) throw;
