@@ -34,8 +34,7 @@ double magnitude(const std::vector<double> &a, const std::vector<double> &b) {
 void expect_equal_products(const std::vector<double> &a,
         const std::vector<double> &b, const std::vector<double> &c,
         const std::vector<double> &d) {
-    const double bound
-            = 1e-12 * (magnitude(a, b) + magnitude(c, d)) + 1e-300;
+    const double bound = 1e-12 * (magnitude(a, b) + magnitude(c, d)) + 1e-300;
     EXPECT_NEAR(dot(a, b), dot(c, d), bound);
 }
 
@@ -88,10 +87,10 @@ TEST_P(adjoint, convolution) {
                 + std::to_string(round) + ", "
                 + (transposed ? "transposed " : "") + kernel);
         const convolution_case shape = transposed ? transposable(c) : c;
-        const op the_op = convolution_op(transposed
-                        ? op::kind::ConvTransposeBackward
-                        : op::kind::ConvBackward,
-                shape, layouts()[0], data_type::f64);
+        const op the_op
+                = convolution_op(transposed ? op::kind::ConvTransposeBackward
+                                            : op::kind::ConvBackward,
+                        shape, layouts()[0], data_type::f64);
         const forced_kernel forced(kernel);
         const values_list inputs = random_inputs(the_op, numbers.bits());
         std::optional<op_run> r;
@@ -147,8 +146,8 @@ TEST_P(adjoint, named_cases) {
             }
     for (const convolution_case &c : convolution_cases()) {
         SCOPED_TRACE(c.name);
-        const op the_op = convolution_op(op::kind::ConvBackward, c,
-                layouts()[0], data_type::f64);
+        const op the_op = convolution_op(
+                op::kind::ConvBackward, c, layouts()[0], data_type::f64);
         const values_list inputs = random_inputs(the_op, 10);
         op_run r(the_op, e, inputs);
         r.execute();

@@ -84,8 +84,8 @@ struct counted_case {
 
 std::vector<counted_case> ops(data_type type, const layout &l) {
     return {{"interpolation",
-                    interpolation_op({"up", 2, 16, {32, 33}, {64, 66}}, {}, l,
-                            type)},
+                    interpolation_op(
+                            {"up", 2, 16, {32, 33}, {64, 66}}, {}, l, type)},
             {"convolution",
                     convolution_op(op::kind::ConvBackward,
                             {"conv", 2, 1, 16, 24, {30, 31}, {3, 3}, {1, 1},

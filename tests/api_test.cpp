@@ -55,8 +55,8 @@ TEST(logical_tensor_api, equality) {
     EXPECT_FALSE(a.is_equal(lt(1, data_type::f16, sizes {2, 3}, sizes {3, 1})));
     EXPECT_FALSE(a.is_equal(lt(1, data_type::f32, sizes {2, 4}, sizes {4, 1})));
     EXPECT_FALSE(a.is_equal(lt(1, data_type::f32, sizes {2, 3}, sizes {4, 1})));
-    EXPECT_FALSE(a.is_equal(
-            lt(1, data_type::f32, sizes {2, 3}, layout_type::any)));
+    EXPECT_FALSE(
+            a.is_equal(lt(1, data_type::f32, sizes {2, 3}, layout_type::any)));
 }
 
 TEST(names, are_those_of_the_files) {

@@ -80,7 +80,8 @@ std::vector<error_row> rows() {
                         bare.set_attr(attr::dilations, sizes {1, 1});
                         add(bare);
                     },
-                    s::invalid_graph_op, {"ConvBackward", "strides", "missing"}},
+                    s::invalid_graph_op,
+                    {"ConvBackward", "strides", "missing"}},
             {"strides_of_zero", convolution_with(attr::strides, sizes {1, 0}),
                     s::invalid_graph_op, {"strides", "[1, 0]", "allowed"}},
             {"strides_negative", convolution_with(attr::strides, sizes {-1, 1}),
@@ -127,7 +128,8 @@ std::vector<error_row> rows() {
                     {"'up'", "sizes", "scales"}},
             {"sizes_disagree", interpolation_with(attr::sizes, sizes {8, 9}),
                     s::invalid_shape, {"sizes", "[8, 9]", "[1, 2, 8, 8]"}},
-            {"sizes_of_wrong_length", interpolation_with(attr::sizes, sizes {8}),
+            {"sizes_of_wrong_length",
+                    interpolation_with(attr::sizes, sizes {8}),
                     s::invalid_graph_op, {"sizes", "1", "2"}},
             {"sizes_negative", interpolation_with(attr::sizes, sizes {-8, 8}),
                     s::invalid_graph_op, {"sizes", "[-8, 8]"}},
@@ -162,8 +164,7 @@ TEST(attribute_errors_basis, is_right) {
     EXPECT_NO_THROW(add(interpolation()));
     EXPECT_NO_THROW(add(convolution()));
     EXPECT_NO_THROW(scaled({2.0F, 2.0F})());
-    EXPECT_NO_THROW(
-            convolution_of({1, 6, 7, 7}, {1, 4, 9, 9}, {6, 4, 3, 3})());
+    EXPECT_NO_THROW(convolution_of({1, 6, 7, 7}, {1, 4, 9, 9}, {6, 4, 3, 3})());
 }
 
 } // namespace

@@ -48,13 +48,13 @@ expected_tap taps(interpolation_mode mode, coordinate_mode coordinates,
     if (mode == interpolation_mode::nearest) {
         const __int128 floor
                 = x.num >= 0 ? x.num / x.den : -((-x.num + x.den - 1) / x.den);
-        const auto index = static_cast<int64_t>(
-                std::clamp<__int128>(floor, 0, src - 1));
+        const auto index
+                = static_cast<int64_t>(std::clamp<__int128>(floor, 0, src - 1));
         return {index, index, 1, 0};
     }
     if (x.num < 0) x.num = 0;
-    const auto low = static_cast<int64_t>(
-            std::min<__int128>(x.num / x.den, src - 1));
+    const auto low
+            = static_cast<int64_t>(std::min<__int128>(x.num / x.den, src - 1));
     if (low == src - 1) return {low, low, 1, 0};
     const __int128 rest = x.num - low * x.den;
     if (rest == 0) return {low, low, 1, 0};
@@ -177,9 +177,9 @@ TEST(axis_map, identity) {
 TEST(axis_map, exact_scale_is_the_shape_ratio) {
     for (const interpolation_mode mode : modes)
         for (const coordinate_mode coordinates : coordinate_modes)
-            for (const auto &[src, dst] : std::vector<std::pair<int64_t,
-                         int64_t>> {{4, 8}, {8, 4}, {8, 12}, {16, 10}, {64, 1},
-                         {1, 64}, {32, 37}}) {
+            for (const auto &[src, dst] :
+                    std::vector<std::pair<int64_t, int64_t>> {{4, 8}, {8, 4},
+                            {8, 12}, {16, 10}, {64, 1}, {1, 64}, {32, 37}}) {
                 const auto scale = static_cast<float>(
                         static_cast<double>(dst) / static_cast<double>(src));
                 const axis_map a = make_axis_map(
@@ -203,8 +203,8 @@ TEST(axis_map, given_scales) {
                 {coordinate_mode::half_pixel, coordinate_mode::asymmetric})
             for (int i = 0; i < 300; ++i) {
                 const int64_t src = numbers.integer(1, 200);
-                const auto scale = static_cast<float>(
-                        std::exp2(4 * numbers.value()));
+                const auto scale
+                        = static_cast<float>(std::exp2(4 * numbers.value()));
                 const auto dst = std::max<int64_t>(1,
                         static_cast<int64_t>(static_cast<double>(src)
                                 * static_cast<double>(scale)));
@@ -229,14 +229,13 @@ TEST(axis_map, given_scales) {
                     // The position that the two taps stand for.
                     x = std::clamp<long double>(
                             x, 0, static_cast<long double>(src - 1));
-                    const double position
-                            = static_cast<double>(map.low[out])
+                    const double position = static_cast<double>(map.low[out])
                                     * map.low_weight[out]
                             + static_cast<double>(map.high[out])
                                     * map.high_weight[out];
                     ASSERT_NEAR(position, static_cast<double>(x), 1e-10);
-                    ASSERT_NEAR(
-                            map.low_weight[out] + map.high_weight[out], 1, 1e-15);
+                    ASSERT_NEAR(map.low_weight[out] + map.high_weight[out], 1,
+                            1e-15);
                 }
             }
 }

@@ -35,8 +35,8 @@ class bias : public testing::TestWithParam<conformance_param> {};
 
 TEST_P(bias, agrees_with_reference) {
     const conformance_param &p = GetParam();
-    EXPECT_TRUE(run_forced(p.the_op, shared_engine(p.on), p.kernel,
-            seed_of(p.op_name)));
+    EXPECT_TRUE(run_forced(
+            p.the_op, shared_engine(p.on), p.kernel, seed_of(p.op_name)));
 }
 
 INSTANTIATE_TEST_SUITE_P(conformance, bias, testing::ValuesIn(conformance()),
@@ -51,10 +51,9 @@ TEST_P(bias_ops, long_sums) {
     const plane_case c {"long", {4, 2, 512, 256}};
     for (const data_type type : float_types())
         for (const size_t which : {0U, 1U}) {
-            const bool half
-                    = type == data_type::bf16 || type == data_type::f16;
-            const op the_op = plane_op(op::kind::BiasAddBackward, c,
-                    layouts()[which], type, half);
+            const bool half = type == data_type::bf16 || type == data_type::f16;
+            const op the_op = plane_op(
+                    op::kind::BiasAddBackward, c, layouts()[which], type, half);
             values_list inputs = random_inputs(the_op, 31);
             for (double &value : inputs[0])
                 value = value * 0.5 + 1.0;

@@ -29,8 +29,8 @@ protected:
         return detail::access::impl(c)->program.get();
     }
 
-    static op upsample(int64_t n, size_t first_id = 0,
-            const std::string &name = "up") {
+    static op upsample(
+            int64_t n, size_t first_id = 0, const std::string &name = "up") {
         using lt = logical_tensor;
         op result(first_id, op::kind::InterpolateBackward,
                 {lt(first_id, data_type::f32, sizes {n, 2, 4},
@@ -139,10 +139,8 @@ TEST_F(cache, zero_turns_it_off) {
 
 TEST_F(cache, failures_are_not_kept) {
     const forced_kernel unknown("no.such");
-    EXPECT_THROW(
-            compile(upsample(9), shared_engine(engine::kind::cpu)), error);
-    EXPECT_THROW(
-            compile(upsample(9), shared_engine(engine::kind::cpu)), error);
+    EXPECT_THROW(compile(upsample(9), shared_engine(engine::kind::cpu)), error);
+    EXPECT_THROW(compile(upsample(9), shared_engine(engine::kind::cpu)), error);
 }
 
 // A compiled partition outlives its place in the cache, the graph and the

@@ -28,8 +28,7 @@ TEST_P(compiled, every_fpmath_mode_and_no_determinism) {
             const op the_op = convolution_op(op::kind::ConvBackward,
                     convolution_named("sixteen_channels"), layouts()[0],
                     data_type::f32);
-            const auto c = partition_of(
-                    the_op, GetParam(), mode, deterministic)
+            const auto c = partition_of(the_op, GetParam(), mode, deterministic)
                                    .compile(the_op.get_inputs(),
                                            the_op.get_outputs(), the_engine());
             op_run r(the_op, c, the_engine(), random_inputs(the_op, 61), {});
@@ -52,13 +51,13 @@ TEST_P(compiled, every_fpmath_mode_and_no_determinism) {
 TEST_P(compiled, queries_what_was_inferred) {
     for (const layout &l : {layouts()[0], layouts()[1], layouts()[4]}) {
         SCOPED_TRACE(l.name);
-        const op full = interpolation_op(interpolation_named("up_2x"), {}, l,
-                data_type::f32);
+        const op full = interpolation_op(
+                interpolation_named("up_2x"), {}, l, data_type::f32);
         op open(0, op::kind::InterpolateBackward, full.get_inputs(),
                 {lt(3, data_type::f32, layout_type::any)});
         for (const auto &[name, value] : full.get_attrs())
-            std::visit([&, key = name](
-                               const auto &v) { open.set_attr(key, v); },
+            std::visit(
+                    [&, key = name](const auto &v) { open.set_attr(key, v); },
                     value);
         const auto c = compile(open, the_engine());
         const lt out = c.query_logical_tensor(3);
@@ -85,17 +84,18 @@ TEST_P(compiled, queries_what_was_inferred) {
 
 // Shapes may come at compile; ports of the graph know no dims.
 TEST_P(compiled, shapes_known_at_compile_only) {
-    const op full = interpolation_op(interpolation_named("ragged_2d"), {},
-            layouts()[0], data_type::f32);
+    const op full = interpolation_op(
+            interpolation_named("ragged_2d"), {}, layouts()[0], data_type::f32);
     op open(0, op::kind::InterpolateBackward,
-            {lt(0, data_type::f32), lt(1, data_type::f32, 4, layout_type::undef)},
+            {lt(0, data_type::f32),
+                    lt(1, data_type::f32, 4, layout_type::undef)},
             {lt(3, data_type::f32)});
     for (const auto &[name, value] : full.get_attrs())
         std::visit([&, key = name](const auto &v) { open.set_attr(key, v); },
                 value);
     const partition p = partition_of(open, GetParam());
-    const auto c = p.compile(
-            full.get_inputs(), full.get_outputs(), the_engine());
+    const auto c
+            = p.compile(full.get_inputs(), full.get_outputs(), the_engine());
     op_run r(full, c, the_engine(), random_inputs(full, 63), {});
     r.execute();
     r.expect_right();
@@ -168,8 +168,7 @@ TEST_P(compiled, info_names_what_runs) {
 
 /// An op that wants workspace from some kernel; empty where none does.
 std::optional<std::pair<op, std::string>> op_with_workspace(const engine &e) {
-    for (const std::string &kernel :
-            kernel_names(e.get_kind(), "convolution"))
+    for (const std::string &kernel : kernel_names(e.get_kind(), "convolution"))
         for (const data_type type : float_types()) {
             const op the_op = convolution_op(op::kind::ConvBackward,
                     convolution_named("sixteen_channels"), layouts()[0], type);
@@ -214,8 +213,8 @@ TEST_P(compiled, callers_workspace) {
     EXPECT_THROW(r.compiled().execute(
                          s, r.input_tensors(), r.output_tensors(), nullptr),
             error);
-    EXPECT_THROW(r.compiled().execute(s, r.input_tensors(),
-                         r.output_tensors(), workspace + 4),
+    EXPECT_THROW(r.compiled().execute(s, r.input_tensors(), r.output_tensors(),
+                         workspace + 4),
             error);
 }
 
@@ -242,8 +241,7 @@ void counting_deallocate(void *pointer) {
 
 TEST(allocator_api, workspace_comes_from_the_callers_functions) {
     const allocator alloc(counting_allocate, counting_deallocate);
-    const engine e
-            = make_engine_with_allocator(engine::kind::cpu, 0, alloc);
+    const engine e = make_engine_with_allocator(engine::kind::cpu, 0, alloc);
     const auto found = op_with_workspace(e);
     ASSERT_TRUE(found);
     const auto &[the_op, kernel] = *found;

@@ -38,8 +38,8 @@ class convolution : public testing::TestWithParam<conformance_param> {};
 TEST_P(convolution, agrees_with_reference) {
     const conformance_param &p = GetParam();
     RecordProperty("ran",
-            run_forced(p.the_op, shared_engine(p.on), p.kernel,
-                    seed_of(p.op_name))
+            run_forced(
+                    p.the_op, shared_engine(p.on), p.kernel, seed_of(p.op_name))
                     ? "yes"
                     : "refused");
 }
@@ -53,8 +53,8 @@ std::vector<conformance_param> chosen() {
     std::vector<conformance_param> params;
     for (const engine::kind kind : engine_kinds())
         for (const convolution_case &c : convolution_cases())
-            for (const op::kind op_kind : {op::kind::ConvBackward,
-                         op::kind::ConvTransposeBackward})
+            for (const op::kind op_kind :
+                    {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 for (const data_type type : float_types())
                     for (const bool f32_gradients : {false, true}) {
                         const bool half = type == data_type::bf16
@@ -93,7 +93,8 @@ TEST(convolution_kernels, each_accepts_many) {
                     }
             // A build without oneDNN keeps the kernel's name and no kernel.
             if (accepted == 0 && kernel == "convolution.onednn") continue;
-            EXPECT_GE(accepted, kernel == "convolution.gemm"
+            EXPECT_GE(accepted,
+                    kernel == "convolution.gemm"
                             ? 2 * convolution_cases().size()
                             : 4U)
                     << kernel;
@@ -142,8 +143,7 @@ TEST_P(convolution_ops, trailing_outputs_may_be_left_out) {
     op the_op(1, op::kind::ConvBackward, whole.get_inputs(),
             {whole.get_outputs()[0]});
     for (const auto &[name, value] : whole.get_attrs())
-        std::visit([&, key = name](
-                           const auto &v) { the_op.set_attr(key, v); },
+        std::visit([&, key = name](const auto &v) { the_op.set_attr(key, v); },
                 value);
     op_run r(the_op, e, random_inputs(the_op, 12));
     r.execute();
@@ -164,9 +164,9 @@ TEST_P(convolution_ops, defaults) {
                     || name == op::attr::pads_begin
                     || name == op::attr::pads_end;
             if (required)
-                std::visit([&, key = name](const auto &v) {
-                    bare.set_attr(key, v);
-                }, value);
+                std::visit([&, key = name](
+                                   const auto &v) { bare.set_attr(key, v); },
+                        value);
         }
         const values_list inputs = random_inputs(full, 13);
         op_run with(full, e, inputs);
@@ -186,8 +186,7 @@ TEST_P(convolution_ops, spelling_of_real_files) {
         SCOPED_TRACE(to_string(kind));
         op the_op = convolution_op(kind, convolution_named("plain_2d"),
                 layouts()[0], data_type::f32);
-        const bool transposed
-                = std::string(to_string(kind)).find("Transpose")
+        const bool transposed = std::string(to_string(kind)).find("Transpose")
                 != std::string::npos;
         the_op.set_attr<std::string>(op::attr::auto_pad, "None");
         the_op.set_attr<std::string>(op::attr::data_format, "ncx");
@@ -220,9 +219,10 @@ TEST_P(convolution_ops, shape_attributes_and_inputs) {
                 op the_op(3, kind, inputs,
                         {logical_tensor(3, data_type::bf16, layout_type::any)});
                 for (const auto &[key, value] : plain.get_attrs())
-                    std::visit([&, key = key](const auto &v) {
-                        the_op.set_attr(key, v);
-                    }, value);
+                    std::visit(
+                            [&, key = key](
+                                    const auto &v) { the_op.set_attr(key, v); },
+                            value);
                 the_op.set_attr(kind == op::kind::ConvolutionBackwardData
                                 ? op::attr::dst_shape
                                 : op::attr::weights_shape,

@@ -40,18 +40,16 @@ std::vector<named_op> ops_of(data_type type) {
     for (const layout &l : {ncx, nxc}) {
         if (thinned() && !common && l.name == "ncx") continue;
         for (const char *mode : {"linear", "nearest"}) {
-            const interpolation_case up {
-                    "up", 4, 19, {23, 29}, {46, 58}};
-            const interpolation_case down {
-                    "down", 4, 19, {46, 58}, {17, 19}};
+            const interpolation_case up {"up", 4, 19, {23, 29}, {46, 58}};
+            const interpolation_case down {"down", 4, 19, {46, 58}, {17, 19}};
             for (const interpolation_case &c : {up, down})
                 ops.push_back({c.name + "_" + mode + "_" + l.name,
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});
         }
         for (const convolution_case &c : {dense, depthwise, grouped, tall})
-            for (const op::kind kind : {op::kind::ConvBackward,
-                         op::kind::ConvTransposeBackward})
+            for (const op::kind kind :
+                    {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 ops.push_back({c.name + "_" + to_string(kind) + "_" + l.name,
                         convolution_op(kind, c, l, type), "convolution"});
         ops.push_back({"bias_" + l.name,
@@ -174,8 +172,8 @@ TEST_P(determinism, any_number_of_threads) {
 }
 
 TEST_P(determinism, any_alignment) {
-    const auto size = static_cast<size_t>(
-            detail::size_of(std::get<1>(GetParam())));
+    const auto size
+            = static_cast<size_t>(detail::size_of(std::get<1>(GetParam())));
     for_each_kernel([&](const op &the_op) {
         const values_list inputs = random_inputs(the_op, 53);
         std::vector<std::byte> first;

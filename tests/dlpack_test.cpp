@@ -51,8 +51,8 @@ TEST(dlpack, runs_on_a_frameworks_memory) {
     EXPECT_EQ(logical_tensor_from_dlpack(2, diff_src).get_strides(),
             (sizes {8, 4, 1}));
     op the_op(0, op::kind::InterpolateBackward,
-            {logical_tensor(0, data_type::f32, diff_src_shape,
-                     layout_type::strided),
+            {logical_tensor(
+                     0, data_type::f32, diff_src_shape, layout_type::strided),
                     diff_dst_lt},
             {logical_tensor_from_dlpack(2, diff_src)});
     the_op.set_attr<std::string>(op::attr::mode, "nearest");
@@ -79,8 +79,8 @@ TEST(dlpack, types) {
     EXPECT_EQ(type_of(2, 64, 1), data_type::f64);
     EXPECT_EQ(type_of(0, 32, 1), data_type::s32);
     for (const auto &[code, bits, lanes] :
-            std::vector<std::tuple<uint8_t, uint8_t, uint16_t>> {{0, 64, 1},
-                    {1, 8, 1}, {2, 32, 4}, {5, 64, 1}, {2, 8, 1}}) {
+            std::vector<std::tuple<uint8_t, uint8_t, uint16_t>> {
+                    {0, 64, 1}, {1, 8, 1}, {2, 32, 4}, {5, 64, 1}, {2, 8, 1}}) {
         try {
             type_of(code, bits, lanes);
             FAIL() << int {code} << ' ' << int {bits};

@@ -34,8 +34,8 @@ class elementwise : public testing::TestWithParam<conformance_param> {};
 
 TEST_P(elementwise, agrees_with_reference) {
     const conformance_param &p = GetParam();
-    EXPECT_TRUE(run_forced(p.the_op, shared_engine(p.on), p.kernel,
-            seed_of(p.op_name)));
+    EXPECT_TRUE(run_forced(
+            p.the_op, shared_engine(p.on), p.kernel, seed_of(p.op_name)));
 }
 
 INSTANTIATE_TEST_SUITE_P(conformance, elementwise,
@@ -111,8 +111,8 @@ TEST_P(elementwise_ops, add_of_a_tensor_to_itself) {
     const logical_tensor lt(
             0, data_type::f32, sizes {37}, layout_type::strided);
     const op the_op(0, op::kind::Add, {lt, lt},
-            {logical_tensor(2, data_type::f32, sizes {37},
-                    layout_type::strided)});
+            {logical_tensor(
+                    2, data_type::f32, sizes {37}, layout_type::strided)});
     const auto compiled = partition_of(the_op, GetParam())
                                   .compile({lt}, the_op.get_outputs(), e);
     test_tensor in(lt, e, test_tensor::role::input);

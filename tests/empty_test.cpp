@@ -39,8 +39,8 @@ TEST_P(empty_tensors, interpolation) {
                                  "no_channels", 2, 0, {4, 5}, {8, 9}},
                          interpolation_case {"no_dst", 2, 3, {4, 5}, {0, 9}},
                          interpolation_case {"nothing", 0, 0, {0, 0}, {0, 0}},
-                         interpolation_case {"no_dst_3d", 1, 2, {3, 4, 5},
-                                 {6, 8, 0}},
+                         interpolation_case {
+                                 "no_dst_3d", 1, 2, {3, 4, 5}, {6, 8, 0}},
                  }) {
                 SCOPED_TRACE(c.name);
                 run(interpolation_op(
@@ -68,8 +68,8 @@ TEST_P(empty_tensors, convolution) {
 }
 
 TEST_P(empty_tensors, bias_and_elementwise) {
-    for (const op::kind kind : {op::kind::BiasAddBackward,
-                 op::kind::ReLUBackward, op::kind::Add})
+    for (const op::kind kind :
+            {op::kind::BiasAddBackward, op::kind::ReLUBackward, op::kind::Add})
         for (const data_type type : float_types())
             for (const sizes &dims : {sizes {0, 3, 4}, sizes {2, 0, 4},
                          sizes {2, 3, 0}, sizes {0, 0, 0, 0}}) {

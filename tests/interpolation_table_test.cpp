@@ -43,10 +43,9 @@ std::vector<table_cell> documented_table() {
     for (const engine::kind kind : engine_kinds())
         for (const char *mode : {"nearest", "linear", "bilinear", "trilinear"})
             for (const char *coordinates : {"half_pixel", "align_corners"})
-                for (const size_source source :
-                        {size_source::sizes_attribute,
-                                size_source::scales_attribute,
-                                size_source::sizes_input})
+                for (const size_source source : {size_source::sizes_attribute,
+                             size_source::scales_attribute,
+                             size_source::sizes_input})
                     for (const char *format : {"NCX", "NXC"})
                         for (const data_type type : {data_type::f32,
                                      data_type::bf16, data_type::f16})
@@ -65,10 +64,9 @@ TEST_P(interpolation_table, cell) {
         SCOPED_TRACE(name);
         const op the_op = interpolation_op(interpolation_named(name),
                 {cell.mode, cell.coordinates, cell.source}, l, cell.type);
-        EXPECT_TRUE(
-                partition_of(the_op, cell.on).is_supported());
-        EXPECT_TRUE(run_forced(the_op, shared_engine(cell.on), "",
-                seed_of(cell_name(cell))));
+        EXPECT_TRUE(partition_of(the_op, cell.on).is_supported());
+        EXPECT_TRUE(run_forced(
+                the_op, shared_engine(cell.on), "", seed_of(cell_name(cell))));
     }
 }
 

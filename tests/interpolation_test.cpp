@@ -34,8 +34,8 @@ std::vector<conformance_param> conformance() {
                                         c.name + "_" + mode + "_" + coordinates
                                                 + "_" + to_string(type) + "_"
                                                 + l.name,
-                                        interpolation_op(c,
-                                                {mode, coordinates}, l, type)});
+                                        interpolation_op(c, {mode, coordinates},
+                                                l, type)});
                             }
     return params;
 }
@@ -45,8 +45,8 @@ class interpolation : public testing::TestWithParam<conformance_param> {};
 TEST_P(interpolation, agrees_with_reference) {
     const conformance_param &p = GetParam();
     RecordProperty("ran",
-            run_forced(p.the_op, shared_engine(p.on), p.kernel,
-                    seed_of(p.op_name))
+            run_forced(
+                    p.the_op, shared_engine(p.on), p.kernel, seed_of(p.op_name))
                     ? "yes"
                     : "refused");
 }

@@ -25,7 +25,8 @@ std::vector<int64_t> offsets_of(const sizes &dims, const sizes &strides) {
     return offsets;
 }
 
-sizes random_list(random_source &numbers, size_t rank, int64_t low, int64_t high) {
+sizes random_list(
+        random_source &numbers, size_t rank, int64_t low, int64_t high) {
     sizes result(rank);
     for (int64_t &value : result)
         value = numbers.integer(low, high);
@@ -84,18 +85,18 @@ TEST(memory_overlap, agrees_with_enumeration) {
                 [&, base = b_offset](int64_t offset) {
                     return a_elements.contains(base + offset);
                 });
-        const bool given = detail::memory_overlaps(a,
-                memory.data() + a_offset, a.get_mem_size(), b,
-                memory.data() + b_offset, b.get_mem_size());
+        const bool given = detail::memory_overlaps(a, memory.data() + a_offset,
+                a.get_mem_size(), b, memory.data() + b_offset,
+                b.get_mem_size());
         ASSERT_EQ(given, expected)
                 << testing::PrintToString(strides) << " "
                 << testing::PrintToString(a_dims) << "+" << a_offset << " "
                 << testing::PrintToString(b_dims) << "+" << b_offset;
         shared_count += expected ? 1 : 0;
-        const bool ranges_meet = a_offset < b_offset
-                        + static_cast<int64_t>(b.get_mem_size() / 4)
-                && b_offset < a_offset
-                                + static_cast<int64_t>(a.get_mem_size() / 4);
+        const bool ranges_meet = a_offset
+                        < b_offset + static_cast<int64_t>(b.get_mem_size() / 4)
+                && b_offset
+                        < a_offset + static_cast<int64_t>(a.get_mem_size() / 4);
         apart_in_range += ranges_meet && !expected ? 1 : 0;
     }
     EXPECT_GT(shared_count, 500);
@@ -118,17 +119,16 @@ TEST(memory_overlap, is_never_missed) {
         const int64_t a_offset = numbers.integer(0, 40);
         const int64_t b_offset = numbers.integer(0, 40);
         std::set<int64_t> a_elements;
-        for (const int64_t offset :
-                offsets_of(a.get_dims(), a.get_strides()))
+        for (const int64_t offset : offsets_of(a.get_dims(), a.get_strides()))
             a_elements.insert(a_offset + offset);
         const auto b_offsets = offsets_of(b.get_dims(), b.get_strides());
-        const bool shared = std::any_of(b_offsets.begin(), b_offsets.end(),
-                [&](int64_t offset) {
+        const bool shared = std::any_of(
+                b_offsets.begin(), b_offsets.end(), [&](int64_t offset) {
                     return a_elements.contains(b_offset + offset);
                 });
-        const bool given = detail::memory_overlaps(a,
-                memory.data() + a_offset, a.get_mem_size(), b,
-                memory.data() + b_offset, b.get_mem_size());
+        const bool given = detail::memory_overlaps(a, memory.data() + a_offset,
+                a.get_mem_size(), b, memory.data() + b_offset,
+                b.get_mem_size());
         ASSERT_TRUE(given || !shared) << "round " << round;
     }
 }
@@ -139,8 +139,7 @@ TEST(memory_overlap, interleaved_slices_are_allowed) {
     const engine e = shared_engine(engine::kind::cpu);
     std::vector<float> memory(3 * 3 * 4, 1.0F);
     const auto column = [&](size_t id) {
-        return logical_tensor(
-                id, data_type::f32, sizes {3, 4}, sizes {12, 1});
+        return logical_tensor(id, data_type::f32, sizes {3, 4}, sizes {12, 1});
     };
     const op the_op(
             0, op::kind::Add, {column(0), column(1)}, {column(2)}, "sum");
@@ -169,8 +168,8 @@ TEST(strides_like, nests_axes_alike_and_densely) {
     EXPECT_EQ(detail::strides_like({2, 3}, {3, 1}), (sizes {3, 1}));
     EXPECT_EQ(detail::strides_like({2, 3}, {1, 2}), (sizes {1, 2}));
     // Broadcast and 1-wide axes tell nothing: still dense, none shared.
-    EXPECT_FALSE(detail::elements_overlap({2, 3, 4},
-            detail::strides_like({2, 3, 4}, {0, 4, 1})));
+    EXPECT_FALSE(detail::elements_overlap(
+            {2, 3, 4}, detail::strides_like({2, 3, 4}, {0, 4, 1})));
 }
 
 } // namespace

@@ -87,8 +87,7 @@ TEST(onednn_graph_program, backward_of_a_layer) {
     conv_data.add_input(weights);
     conv_data.add_outputs({conv_diff_src});
 
-    logical_tensor conv_src {
-            7, data_type::f32, src_dims, layout_type::strided};
+    logical_tensor conv_src {7, data_type::f32, src_dims, layout_type::strided};
     logical_tensor conv_diff_weights {
             8, data_type::f32, weights_dims, layout_type::strided};
     op conv_weights(3, op::kind::ConvolutionBackwardWeights,
@@ -145,8 +144,8 @@ TEST(onednn_graph_program, backward_of_a_layer) {
             if (known.count(input.get_id()) != 0)
                 input = known.at(input.get_id());
         for (auto &output : outputs)
-            output = logical_tensor {output.get_id(), output.get_data_type(),
-                    layout_type::any};
+            output = logical_tensor {
+                    output.get_id(), output.get_data_type(), layout_type::any};
         compiled_partition cp = p.compile(inputs, outputs, eng);
         std::vector<tensor> ins;
         std::vector<tensor> outs;

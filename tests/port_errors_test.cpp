@@ -73,8 +73,8 @@ std::vector<error_row> rows() {
                     s::invalid_shape, {"Add"}},
             {"bias_of_wrong_size",
                     [] {
-                        add({1, op::kind::BiasAddBackward,
-                                {f32(0, {2, 3, 5})}, {f32(1, {3})}});
+                        add({1, op::kind::BiasAddBackward, {f32(0, {2, 3, 5})},
+                                {f32(1, {3})}});
                     },
                     s::invalid_shape, {"diff_bias", "[3]", "[5]"}},
             {"dims_negative",
@@ -113,16 +113,16 @@ std::vector<error_row> rows() {
                     [] {
                         const lt folded(
                                 2, data_type::f32, sizes {2, 3}, sizes {2, 1});
-                        add({1, op::kind::Add,
-                                {f32(0, {2, 3}), f32(1, {2, 3})}, {folded}});
+                        add({1, op::kind::Add, {f32(0, {2, 3}), f32(1, {2, 3})},
+                                {folded}});
                     },
                     s::invalid_shape, {"output 0", "[2, 1]", "overlap"}},
             {"output_broadcast",
                     [] {
                         const lt folded(
                                 2, data_type::f32, sizes {2, 3}, sizes {0, 1});
-                        add({1, op::kind::Add,
-                                {f32(0, {2, 3}), f32(1, {2, 3})}, {folded}});
+                        add({1, op::kind::Add, {f32(0, {2, 3}), f32(1, {2, 3})},
+                                {folded}});
                     },
                     s::invalid_shape, {"output 0", "overlap"}},
             {"opaque_layout",
@@ -137,8 +137,7 @@ std::vector<error_row> rows() {
             // Ports.
             {"input_missing",
                     [] {
-                        add(op(1, op::kind::Add, {f32(0, {4})},
-                                {f32(2, {4})}));
+                        add(op(1, op::kind::Add, {f32(0, {4})}, {f32(2, {4})}));
                     },
                     s::invalid_graph_op, {"Add", "input 1", "missing"}},
             {"input_absent",
@@ -162,9 +161,7 @@ std::vector<error_row> rows() {
                     },
                     s::invalid_graph_op, {"Add", "output 0", "missing"}},
             {"no_output_wanted",
-                    [] {
-                        add(convolution(convolution().get_inputs(), {}));
-                    },
+                    [] { add(convolution(convolution().get_inputs(), {})); },
                     s::invalid_graph_op, {"ConvBackward", "output"}},
             {"too_many_outputs",
                     [] {
@@ -172,8 +169,7 @@ std::vector<error_row> rows() {
                                 {f32(2, {4}), f32(3, {4})}));
                     },
                     s::invalid_graph_op, {"2 outputs", "1"}},
-            {"no_such_kind",
-                    [] { add(op(1, static_cast<op::kind>(99))); },
+            {"no_such_kind", [] { add(op(1, static_cast<op::kind>(99))); },
                     s::invalid_graph_op, {"op 1", "99"}},
 
             // Data types of the other ops.
@@ -190,9 +186,10 @@ std::vector<error_row> rows() {
             {"f64_weights_gradient_of_f32",
                     [] {
                         add(convolution(convolution().get_inputs(),
-                                {lt(), lt(4, data_type::f64,
-                                               sizes {6, 4, 3, 3},
-                                               layout_type::strided)}));
+                                {lt(),
+                                        lt(4, data_type::f64,
+                                                sizes {6, 4, 3, 3},
+                                                layout_type::strided)}));
                     },
                     s::invalid_data_type,
                     {"output 1 (diff_weights)", "f64", "f32"}},
@@ -202,12 +199,13 @@ std::vector<error_row> rows() {
                             return lt(id, data_type::bf16, dims,
                                     layout_type::strided);
                         };
-                        add(convolution({bf16(0, {1, 6, 7, 7}),
-                                                bf16(1, {1, 4, 9, 9}),
-                                                bf16(2, {6, 4, 3, 3})},
-                                {lt(), lt(4, data_type::f16,
-                                               sizes {6, 4, 3, 3},
-                                               layout_type::strided)}));
+                        add(convolution(
+                                {bf16(0, {1, 6, 7, 7}), bf16(1, {1, 4, 9, 9}),
+                                        bf16(2, {6, 4, 3, 3})},
+                                {lt(),
+                                        lt(4, data_type::f16,
+                                                sizes {6, 4, 3, 3},
+                                                layout_type::strided)}));
                     },
                     s::invalid_data_type,
                     {"output 1 (diff_weights)", "f16", "bf16 or f32"}},
@@ -217,9 +215,9 @@ std::vector<error_row> rows() {
                             return lt(id, data_type::bf16, dims,
                                     layout_type::strided);
                         };
-                        add(convolution({bf16(0, {1, 6, 7, 7}),
-                                                bf16(1, {1, 4, 9, 9}),
-                                                bf16(2, {6, 4, 3, 3})},
+                        add(convolution(
+                                {bf16(0, {1, 6, 7, 7}), bf16(1, {1, 4, 9, 9}),
+                                        bf16(2, {6, 4, 3, 3})},
                                 {f32(3, {1, 4, 9, 9})}));
                     },
                     s::invalid_data_type, {"output 0 (diff_src)", "f32"}},

@@ -42,9 +42,9 @@ TEST_P(random_ops, interpolation) {
                 numbers.pick(std::vector<std::string> {"nearest", "linear"}),
                 numbers.pick(std::vector<std::string> {
                         "half_pixel", "align_corners", "asymmetric"}),
-                numbers.pick(std::vector<size_source> {
-                        size_source::sizes_attribute,
-                        size_source::sizes_input})};
+                numbers.pick(
+                        std::vector<size_source> {size_source::sizes_attribute,
+                                size_source::sizes_input})};
         const layout &l = numbers.pick(layouts());
         const data_type type = numbers.pick(float_types());
         run(numbers, interpolation_op(c, choice, l, type), "interpolation",
@@ -67,8 +67,7 @@ TEST_P(random_ops, convolution) {
             c.small_channels = c.groups;
         }
         const op::kind kind = numbers.pick(convolution_kinds());
-        const bool transposed
-                = std::string(to_string(kind)).find("Transpose")
+        const bool transposed = std::string(to_string(kind)).find("Transpose")
                 != std::string::npos;
         if (transposed) c = transposable(c);
         const layout &l = numbers.pick(layouts());

@@ -35,13 +35,20 @@ void finalize(const std::vector<op> &ops) {
 std::vector<error_row> graph_rows() {
     using s = status;
     return {
-            {"ids_twice", [] { finalize({add_op(1, 0, 1, 2), add_op(1, 2, 1, 3)}); },
+            {"ids_twice",
+                    [] {
+                        finalize({add_op(1, 0, 1, 2), add_op(1, 2, 1, 3)});
+                    },
                     s::invalid_graph, {"id 1", "sum1"}},
             {"two_producers",
-                    [] { finalize({add_op(1, 0, 1, 2), add_op(2, 0, 1, 2)}); },
+                    [] {
+                        finalize({add_op(1, 0, 1, 2), add_op(2, 0, 1, 2)});
+                    },
                     s::invalid_graph, {"tensor 2", "sum1", "sum2"}},
             {"cycle",
-                    [] { finalize({add_op(1, 0, 3, 2), add_op(2, 0, 2, 3)}); },
+                    [] {
+                        finalize({add_op(1, 0, 3, 2), add_op(2, 0, 2, 3)});
+                    },
                     s::invalid_graph, {"cycle"}},
             {"own_input", [] { finalize({add_op(1, 0, 2, 2)}); },
                     s::invalid_graph, {"sum1"}},
@@ -79,15 +86,17 @@ std::vector<error_row> graph_rows() {
                     s::invalid_arguments, {"cpu", "1", "0 is allowed"}},
             {"engine_any", [] { engine(engine::kind::any, 0); },
                     s::invalid_arguments, {"any", "cpu and gpu"}},
-            {"empty_engine", [] { stream {engine()}; },
-                    s::invalid_arguments, {"stream", "engine"}},
+            {"empty_engine", [] { stream {engine()}; }, s::invalid_arguments,
+                    {"stream", "engine"}},
             {"empty_partition", [] { partition().get_ops(); },
                     s::invalid_arguments, {"partition", "empty"}},
             {"empty_compiled_partition",
                     [] { compiled_partition().get_workspace_size(); },
                     s::invalid_arguments, {"compiled_partition", "empty"}},
             {"strides_of_wrong_length",
-                    [] { lt(7, data_type::f32, sizes {2, 3}, sizes {1}); },
+                    [] {
+                        lt(7, data_type::f32, sizes {2, 3}, sizes {1});
+                    },
                     s::invalid_arguments,
                     {"logical_tensor 7", "[2, 3]", "[1]"}},
             {"too_many_dims",
@@ -114,8 +123,7 @@ compiled_partition compile_add(
 std::vector<error_row> compile_rows() {
     using s = status;
     return {
-            {"port_missing",
-                    [] { compile_add({f32(0, {4})}, {f32(2, {4})}); },
+            {"port_missing", [] { compile_add({f32(0, {4})}, {f32(2, {4})}); },
                     s::invalid_arguments, {"sum1", "tensor 1"}},
             {"port_unknown",
                     [] {
@@ -163,11 +171,11 @@ std::vector<error_row> compile_rows() {
                         op the_op(1, op::kind::ConvolutionBackwardWeights,
                                 {f32(0, {1, 4, 9}), f32(1, {1, 6, 7})},
                                 {lt(2, data_type::f32)}, "dw");
-                        for (const auto name : {op::attr::strides,
-                                     op::attr::dilations})
+                        for (const auto name :
+                                {op::attr::strides, op::attr::dilations})
                             the_op.set_attr(name, sizes {1});
-                        for (const auto name : {op::attr::pads_begin,
-                                     op::attr::pads_end})
+                        for (const auto name :
+                                {op::attr::pads_begin, op::attr::pads_end})
                             the_op.set_attr(name, sizes {0});
                         the_op.set_attr<std::string>(
                                 op::attr::data_format, "NCX");
@@ -187,8 +195,7 @@ std::vector<error_row> compile_rows() {
                         compile_add({f32(0, {4}), f32(1, {4})}, {f32(2, {4})});
                     },
                     s::invalid_arguments,
-                    {"GRADNN_KERNEL", "elementwise.magic",
-                            "elementwise.simd"}},
+                    {"GRADNN_KERNEL", "elementwise.magic", "elementwise.simd"}},
             {"no_port_to_query",
                     [] {
                         compile_add({f32(0, {4}), f32(1, {4})}, {f32(2, {4})})
@@ -206,31 +213,31 @@ TEST_P(run_errors, are_named) {
 
 INSTANTIATE_TEST_SUITE_P(graph, run_errors, testing::ValuesIn(graph_rows()),
         [](const auto &each) { return each.param.name; });
-INSTANTIATE_TEST_SUITE_P(compile, run_errors,
-        testing::ValuesIn(compile_rows()),
+INSTANTIATE_TEST_SUITE_P(compile, run_errors, testing::ValuesIn(compile_rows()),
         [](const auto &each) { return each.param.name; });
 
 /// A sum of two tensors that execute is given in a wrong way.
 class execute_errors : public testing::TestWithParam<engine::kind> {
 protected:
     execute_errors()
-        : the_engine(shared_engine(GetParam()))
-        , the_op(add_op(1, 0, 1, 2, {2, 4}))
-        , run(the_op, the_engine, random_inputs(the_op, 91))
-        , in(run.input_tensors())
-        , out(run.output_tensors())
-        , s(the_engine) {}
+        : the_engine(shared_engine(GetParam())),
+          the_op(add_op(1, 0, 1, 2, {2, 4})),
+          run(the_op, the_engine, random_inputs(the_op, 91)),
+          in(run.input_tensors()),
+          out(run.output_tensors()),
+          s(the_engine) {}
 
     void expect(status expected, const std::vector<std::string> &words) {
-        expect_error({"execute",
-                [&] { run.compiled().execute(s, in, out); }, expected, words});
+        expect_error({"execute", [&] { run.compiled().execute(s, in, out); },
+                expected, words});
         // Not a byte.
         run.execute();
         run.expect_right();
         run.output_tensor(0).poison();
         EXPECT_THROW(run.compiled().execute(s, in, out), error);
         const auto bytes = run.output_bytes(0);
-        EXPECT_EQ(bytes, std::vector<std::byte>(bytes.size(), std::byte {0xff}));
+        EXPECT_EQ(
+                bytes, std::vector<std::byte>(bytes.size(), std::byte {0xff}));
     }
 
     tensor with_data(const tensor &t, void *data) const {
@@ -297,8 +304,7 @@ TEST_P(execute_errors, misaligned_elements) {
 
 // Part of an input would be overwritten while it is read.
 TEST_P(execute_errors, output_overlaps_part_of_an_input) {
-    out[0].set_data_handle(
-            static_cast<float *>(in[0].get_data_handle()) + 1);
+    out[0].set_data_handle(static_cast<float *>(in[0].get_data_handle()) + 1);
     expect_error({"overlap", [&] { run.compiled().execute(s, in, out); },
             status::invalid_arguments, {"output 0", "input 0", "overlap"}});
 }
@@ -317,8 +323,8 @@ TEST_P(execute_errors, two_outputs_overlap) {
 
 // A convolution cannot work in place.
 TEST_P(execute_errors, output_is_an_input_where_it_may_not) {
-    const op up = interpolation_op({"same", 1, 2, {5}, {5}}, {}, layouts()[0],
-            data_type::f32);
+    const op up = interpolation_op(
+            {"same", 1, 2, {5}, {5}}, {}, layouts()[0], data_type::f32);
     op_run r(up, the_engine, random_inputs(up, 93));
     auto outputs = r.output_tensors();
     outputs[0].set_data_handle(r.input_tensors()[1].get_data_handle());

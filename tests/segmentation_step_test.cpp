@@ -165,8 +165,8 @@ TEST_P(segmentation_step, chain) {
 
     // Added in an order in which they cannot run.
     graph g(std::get<0>(GetParam()));
-    for (const op *the_op : std::initializer_list<const op *> {&conv, &relu,
-                 &classifier, &upsample})
+    for (const op *the_op : std::initializer_list<const op *> {
+                 &conv, &relu, &classifier, &upsample})
         g.add_op(*the_op);
     g.finalize();
     const auto partitions = g.get_partitions();

@@ -16,10 +16,10 @@ std::map<engine::kind, backend> &registry() {
     static std::map<engine::kind, backend> backends {{engine::kind::cpu,
             {[](size_t bytes, size_t) -> void * {
                  // The size as it is, so that a sanitizer sees its end.
-                 return ::operator new(bytes, std::align_val_t {64});
+                 return ::operator new (bytes, std::align_val_t {64});
              },
                     [](void *pointer, size_t) {
-                        ::operator delete(pointer, std::align_val_t {64});
+                        ::operator delete (pointer, std::align_val_t {64});
                     },
                     [](void *to, const void *from, size_t bytes, size_t) {
                         std::memcpy(to, from, bytes);

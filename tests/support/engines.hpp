@@ -20,8 +20,10 @@ namespace gradnn::test {
 struct backend {
     void *(*allocate)(size_t bytes, size_t device);
     void (*deallocate)(void *pointer, size_t device);
-    void (*copy_in)(void *to, const void *from_host, size_t bytes, size_t device);
-    void (*copy_out)(void *to_host, const void *from, size_t bytes, size_t device);
+    void (*copy_in)(
+            void *to, const void *from_host, size_t bytes, size_t device);
+    void (*copy_out)(
+            void *to_host, const void *from, size_t bytes, size_t device);
     const detail::kernel_lists &(*kernels)();
 };
 

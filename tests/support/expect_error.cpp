@@ -17,8 +17,7 @@ void expect_error(const error_row &row) {
                     << "\"" << word << "\" is not in: " << message;
         EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     } catch (const std::exception &other) {
-        ADD_FAILURE() << row.name
-                      << ": threw something else: " << other.what();
+        ADD_FAILURE() << row.name << ": threw something else: " << other.what();
     }
 }
 

@@ -100,14 +100,15 @@ void for_each_product(const convolution_case &c, Body body) {
                         }
                         const int64_t channel
                                 = s / small_group(c) * large_group + l;
-                        body(static_cast<size_t>((n * c.large_channels + channel)
+                        body(static_cast<size_t>(
+                                     (n * c.large_channels + channel)
                                              * volume(large)
                                      + flat(x, large)),
                                 static_cast<size_t>((n * c.small_channels + s)
                                                 * volume(small)
                                         + flat(y, small)),
-                                static_cast<size_t>((s * large_group + l)
-                                                * volume(kernel)
+                                static_cast<size_t>(
+                                        (s * large_group + l) * volume(kernel)
                                         + flat(k, kernel)));
                     });
                 });

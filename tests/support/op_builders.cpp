@@ -7,8 +7,8 @@ namespace gradnn::test {
 
 namespace {
 
-sizes dense_strides_of(const sizes &dims, const std::vector<size_t> &order,
-        int64_t gap) {
+sizes dense_strides_of(
+        const sizes &dims, const std::vector<size_t> &order, int64_t gap) {
     // `order` lists the axes from the outermost to the innermost in memory.
     sizes strides(dims.size());
     int64_t stride = 1;
@@ -101,8 +101,8 @@ logical_tensor weights_tensor(size_t id, data_type type, const sizes &oix,
         std::swap(other[other.size() - 2], other[other.size() - 1]);
     }
     // Weights have no batch to broadcast along.
-    const auto how = l.how == arrangement::broadcast ? arrangement::dense
-                                                     : l.how;
+    const auto how
+            = l.how == arrangement::broadcast ? arrangement::dense : l.how;
     return arranged(id, type, dims, how, output, other);
 }
 
@@ -123,8 +123,8 @@ op interpolation_op(const interpolation_case &c,
             data_tensor(0, type, with_channels(c.n, c.c, c.src), l, false),
             data_tensor(1, type, with_channels(c.n, c.c, c.dst), l, false)};
     if (choice.source == size_source::sizes_input)
-        inputs.emplace_back(2, data_type::s32, sizes {spatial_rank},
-                layout_type::strided);
+        inputs.emplace_back(
+                2, data_type::s32, sizes {spatial_rank}, layout_type::strided);
     op result(0, op::kind::InterpolateBackward, inputs,
             {data_tensor(3, type, with_channels(c.n, c.c, c.src), l, true)},
             c.name);
@@ -137,8 +137,7 @@ op interpolation_op(const interpolation_case &c,
     if (choice.source == size_source::scales_attribute) {
         std::vector<float> scales;
         for (size_t axis = 0; axis < c.src.size(); ++axis)
-            scales.push_back(static_cast<float>(
-                    static_cast<double>(c.dst[axis])
+            scales.push_back(static_cast<float>(static_cast<double>(c.dst[axis])
                     / static_cast<double>(c.src[axis])));
         result.set_attr(op::attr::scales, scales);
     }
@@ -156,8 +155,7 @@ op convolution_op(op::kind kind, const convolution_case &c, const layout &l,
             c.small_channels, c.large_channels / c.groups, c.kernel);
     const sizes &src = transposed ? small : large;
     const sizes &dst = transposed ? large : small;
-    const data_type gradients
-            = wanted.f32_gradients ? data_type::f32 : type;
+    const data_type gradients = wanted.f32_gradients ? data_type::f32 : type;
 
     const auto src_in = data_tensor(0, type, src, l, false);
     const auto diff_dst = data_tensor(1, type, dst, l, false);
@@ -217,14 +215,14 @@ const std::vector<op::kind> &convolution_kinds() {
     return kinds;
 }
 
-op plane_op(op::kind kind, const plane_case &c, const layout &l,
-        data_type type, bool f32_gradients) {
+op plane_op(op::kind kind, const plane_case &c, const layout &l, data_type type,
+        bool f32_gradients) {
     const auto in = [&](size_t id) {
         return data_tensor(id, type, c.dims, l, false);
     };
     if (kind != op::kind::BiasAddBackward)
-        return {0, kind, {in(0), in(1)}, {data_tensor(2, type, c.dims, l, true)},
-                c.name};
+        return {0, kind, {in(0), in(1)},
+                {data_tensor(2, type, c.dims, l, true)}, c.name};
     const data_type gradient = f32_gradients ? data_type::f32 : type;
     const auto diff_bias = l.how == arrangement::any
             ? logical_tensor(2, gradient, sizes {c.dims[1]}, layout_type::any)
@@ -236,8 +234,8 @@ op plane_op(op::kind kind, const plane_case &c, const layout &l,
 }
 
 const std::vector<data_type> &float_types() {
-    static const std::vector<data_type> types {data_type::f32, data_type::bf16,
-            data_type::f16, data_type::f64};
+    static const std::vector<data_type> types {
+            data_type::f32, data_type::bf16, data_type::f16, data_type::f64};
     return types;
 }
 

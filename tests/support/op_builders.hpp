@@ -70,8 +70,8 @@ op convolution_op(op::kind kind, const convolution_case &c, const layout &l,
 const std::vector<op::kind> &convolution_kinds();
 
 /// BiasAddBackward, ReLUBackward or Add.
-op plane_op(op::kind kind, const plane_case &c, const layout &l,
-        data_type type, bool f32_gradients = false);
+op plane_op(op::kind kind, const plane_case &c, const layout &l, data_type type,
+        bool f32_gradients = false);
 
 /// f32, bf16, f16, f64.
 const std::vector<data_type> &float_types();

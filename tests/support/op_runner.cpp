@@ -74,7 +74,8 @@ std::vector<double> shape_values(const op &the_op) {
                 && std::get<std::string>(format->second) == "NCX";
         const long first = channels_second ? 2 : 1;
         shape.assign(resized.begin() + first,
-                resized.begin() + first + static_cast<long>(resized.size()) - 2);
+                resized.begin() + first + static_cast<long>(resized.size())
+                        - 2);
     } else {
         shape = the_op.get_outputs()[0].get_dims();
     }
@@ -124,8 +125,8 @@ void op_run::prepare(const values_list &inputs, options how) {
     op completed(op_.get_id(), op_.get_kind(), op_.get_inputs(), outputs,
             op_.get_name());
     for (const auto &[name, value] : op_.get_attrs())
-        std::visit([&, key = name](
-                           const auto &v) { completed.set_attr(key, v); },
+        std::visit(
+                [&, key = name](const auto &v) { completed.set_attr(key, v); },
                 value);
     op_ = completed;
 

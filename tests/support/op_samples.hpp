@@ -75,8 +75,8 @@ inline op convolution(
     return result;
 }
 inline op convolution() {
-    return convolution({f32(0, {1, 6, 7, 7}), f32(1, {1, 4, 9, 9}),
-                               f32(2, {6, 4, 3, 3})},
+    return convolution(
+            {f32(0, {1, 6, 7, 7}), f32(1, {1, 4, 9, 9}), f32(2, {6, 4, 3, 3})},
             {f32(3, {1, 4, 9, 9})});
 }
 template <typename Value>

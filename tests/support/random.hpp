@@ -21,7 +21,8 @@ public:
     /// In [-1, 1).
     double value() {
         return static_cast<double>(static_cast<int64_t>(bits() >> 11U))
-                * 0x1p-52 - 1.0;
+                * 0x1p-52
+                - 1.0;
     }
     /// In [low, high].
     int64_t integer(int64_t low, int64_t high) {

@@ -42,19 +42,20 @@ convolution_case random_convolution(random_source &numbers) {
     convolution_case c {"random", numbers.integer(1, 2), groups,
             groups * numbers.integer(1, 5), groups * numbers.integer(1, 5), {},
             random_sizes(numbers, rank, 1, rank == 3 ? 3 : 5),
-            random_sizes(numbers, rank, 1, 4), random_sizes(numbers, rank, 1, 3),
+            random_sizes(numbers, rank, 1, 4),
+            random_sizes(numbers, rank, 1, 3),
             random_sizes(numbers, rank, -2, 4),
             random_sizes(numbers, rank, -2, 4)};
     if (numbers.integer(0, 3) == 0)
-        c.auto_pad = numbers.pick(std::vector<std::string> {
-                "same_upper", "same_lower", "valid"});
+        c.auto_pad = numbers.pick(
+                std::vector<std::string> {"same_upper", "same_lower", "valid"});
     for (size_t axis = 0; axis < rank; ++axis) {
         const int64_t reach = (c.kernel[axis] - 1) * c.dilations[axis] + 1;
         const int64_t pads = c.auto_pad == "none"
                 ? c.pads_begin[axis] + c.pads_end[axis]
                 : 0;
-        c.large.push_back(std::max<int64_t>(1,
-                reach - pads + numbers.integer(0, rank == 3 ? 5 : 12)));
+        c.large.push_back(std::max<int64_t>(
+                1, reach - pads + numbers.integer(0, rank == 3 ? 5 : 12)));
     }
     return c;
 }

@@ -22,10 +22,10 @@ engine memory_engine(const engine &e, bool on_host) {
 
 test_tensor::test_tensor(const logical_tensor &lt, const engine &e, role r,
         size_t offset, bool on_host)
-    : lt_(lt)
-    , engine_(e)
-    , guard_(r == role::output ? guard_bytes : 0)
-    , memory_(memory_engine(e, on_host), lt.get_mem_size() + 2 * guard_,
+    : lt_(lt),
+      engine_(e),
+      guard_(r == role::output ? guard_bytes : 0),
+      memory_(memory_engine(e, on_host), lt.get_mem_size() + 2 * guard_,
               offset) {
     poison();
 }
@@ -56,8 +56,7 @@ std::vector<size_t> test_tensor::element_offsets() const {
     const auto dims = lt_.get_dims();
     const auto strides = lt_.get_strides();
     std::vector<size_t> offsets {guard_};
-    const auto size = static_cast<size_t>(
-            detail::size_of(lt_.get_data_type()));
+    const auto size = static_cast<size_t>(detail::size_of(lt_.get_data_type()));
     for (size_t axis = 0; axis < dims.size(); ++axis) {
         std::vector<size_t> next;
         next.reserve(offsets.size() * static_cast<size_t>(dims[axis]));
@@ -72,25 +71,25 @@ std::vector<size_t> test_tensor::element_offsets() const {
 
 std::vector<std::byte> test_tensor::element_bytes() const {
     const std::vector<std::byte> bytes = read();
-    const auto size = static_cast<size_t>(
-            detail::size_of(lt_.get_data_type()));
+    const auto size = static_cast<size_t>(detail::size_of(lt_.get_data_type()));
     std::vector<std::byte> elements;
     for (const size_t offset : element_offsets())
-        elements.insert(elements.end(), bytes.begin() + static_cast<long>(offset),
+        elements.insert(elements.end(),
+                bytes.begin() + static_cast<long>(offset),
                 bytes.begin() + static_cast<long>(offset + size));
     return elements;
 }
 
 std::string test_tensor::outside_damage() const {
     std::vector<std::byte> bytes = read();
-    const auto size = static_cast<size_t>(
-            detail::size_of(lt_.get_data_type()));
+    const auto size = static_cast<size_t>(detail::size_of(lt_.get_data_type()));
     for (const size_t offset : element_offsets())
         std::fill_n(bytes.begin() + static_cast<long>(offset), size, pattern);
     for (size_t at = 0; at < bytes.size(); ++at)
         if (bytes[at] != pattern)
-            return "byte " + std::to_string(static_cast<long>(at)
-                           - static_cast<long>(guard_))
+            return "byte "
+                    + std::to_string(
+                            static_cast<long>(at) - static_cast<long>(guard_))
                     + " of tensor " + std::to_string(lt_.get_id())
                     + " was written; it is not an element's";
     return {};
