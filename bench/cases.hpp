@@ -1,63 +1,87 @@
-// The shapes that figures are made of. Spatial dims have rank 1 to 3; batch
-// and channels are cut so that a case moves about 64 MB on a small machine.
+// The cases of cases.json: the shapes that figures are made of, shared with
+// compare (Python) and the tests by name. Spatial dims have rank 1 to 3.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <fstream>
+#include <stdexcept>
+#include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace gradnn::bench {
 
 struct interpolation_case {
-    const char *name;
+    std::string name;
     int64_t batch;
     int64_t channels;
     std::vector<int64_t> src;
     std::vector<int64_t> dst;
-    const char *mode = "linear";
+    std::string mode;
+    std::string coordinates;
+    std::vector<float> scales; ///< scale_rule given; empty: shape_ratio
+    bool cpu_peer; ///< among the cases of onednn_peer
 };
 
-inline std::vector<interpolation_case> interpolation_cases() {
-    return {
-            {"fpn_2x", 3, 256, {64, 64}, {128, 128}},
-            {"seg_logits_4x", 2, 19, {128, 256}, {512, 1024}},
-            {"up_16x", 4, 21, {33, 33}, {513, 513}},
-            {"ragged", 2, 40, {200, 300}, {333, 500}},
-            {"down_2x", 1, 64, {512, 512}, {256, 256}},
-            {"vol_2x", 1, 7, {64, 64, 64}, {128, 128, 128}},
-            {"audio_4x", 3, 96, {16000}, {64000}},
-            {"wide_4x", 1, 2, {256, 4096}, {1024, 16384}},
-            {"tiny_planes", 40, 2048, {7, 7}, {14, 14}},
-            {"nearest_2x", 3, 256, {64, 64}, {128, 128}, "nearest"},
-    };
-}
-
 struct convolution_case {
-    const char *name;
+    std::string name;
     int64_t batch;
     int64_t in; ///< channels of src
     int64_t out; ///< channels of dst
     std::vector<int64_t> src;
     int64_t kernel;
-    int64_t stride = 1;
-    int64_t pad = 0;
-    int64_t dilation = 1;
-    int64_t groups = 1;
+    int64_t stride;
+    int64_t pad;
+    int64_t dilation;
+    int64_t groups;
+    bool transposed;
+    int64_t output_padding;
+    bool cpu_peer;
 };
 
-inline std::vector<convolution_case> convolution_cases() {
-    return {
-            {"resnet_stem", 8, 3, 64, {224, 224}, 7, 2, 3},
-            {"resnet_3x3_64", 8, 64, 64, {56, 56}, 3, 1, 1},
-            {"resnet_3x3_256", 8, 256, 256, {14, 14}, 3, 1, 1},
-            {"resnet_3x3_s2", 8, 128, 128, {56, 56}, 3, 2, 1},
-            {"resnet_1x1", 8, 256, 64, {56, 56}, 1},
-            {"resnet_1x1_wide", 8, 1024, 256, {14, 14}, 1},
-            {"dilated_256", 2, 256, 256, {32, 32}, 3, 1, 2, 2},
-            {"depthwise_3x3", 8, 256, 256, {56, 56}, 3, 1, 1, 1, 256},
-            {"audio_1d", 8, 64, 64, {16000}, 5, 1, 2},
-            {"volume_3d", 2, 32, 32, {24, 24, 24}, 3, 1, 1},
+/// `cpu` cuts batch and channels to what a machine of two cores runs in short
+/// time; an interpolation still moves 64 MB.
+enum class case_size { gpu, cpu };
+
+struct case_list {
+    std::vector<interpolation_case> interpolation;
+    std::vector<convolution_case> convolution;
+};
+
+/// Throws std::runtime_error, or an exception of nlohmann::json that says what
+/// is wrong with the file.
+inline case_list load_cases(const std::string &file, case_size size) {
+    std::ifstream text(file);
+    if (!text) throw std::runtime_error(file + " cannot be read");
+    const auto json = nlohmann::json::parse(text);
+    // On the CPU `cpu` overrides what it names.
+    const auto number = [size](const nlohmann::json &each, const char *key) {
+        const nlohmann::json &from
+                = size == case_size::cpu && each.at("cpu").contains(key)
+                ? each.at("cpu")
+                : each;
+        return from.at(key).get<int64_t>();
     };
+    case_list cases;
+    for (const nlohmann::json &each : json.at("interpolation"))
+        cases.interpolation.push_back({each.at("name"), number(each, "n"),
+                number(each, "c"), each.at("src"), each.at("dst"),
+                each.value("mode", "linear"),
+                each.value("coordinate_transformation_mode", "half_pixel"),
+                each.value("scales", std::vector<float>()),
+                each.value("cpu_peer", false)});
+    for (const nlohmann::json &each : json.at("convolution"))
+        cases.convolution.push_back({each.at("name"), number(each, "n"),
+                number(each, "in"), number(each, "out"), each.at("src"),
+                number(each, "kernel"), each.value("stride", int64_t {1}),
+                each.value("pad", int64_t {0}),
+                each.value("dilation", int64_t {1}),
+                each.value("groups", int64_t {1}),
+                each.value("transposed", false),
+                each.value("output_padding", int64_t {0}),
+                each.value("cpu_peer", false)});
+    return cases;
 }
 
 } // namespace gradnn::bench

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -205,7 +204,7 @@ void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
     gradnn_run ours(resize, {&diff_src, &diff_dst}, diff_src);
 
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const auto algorithm = std::string(c.mode) == "nearest"
+    const auto algorithm = c.mode == "nearest"
             ? dnnl::algorithm::resampling_nearest
             : dnnl::algorithm::resampling_linear;
     const auto src_md = dnnl_desc(src, false), dst_md = dnnl_desc(dst, false);
@@ -224,7 +223,7 @@ void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
     const double share = times[2] / times[0];
     share_mean.add(share);
     ratio_mean.add(times[1] / times[0]);
-    std::printf("| %s | %s | %s | %.2f | %.0f %% | %.2f | %.1f | %s |\n", c.name,
+    std::printf("| %s | %s | %s | %.2f | %.0f %% | %.2f | %.1f | %s |\n", c.name.c_str(),
             to_string(type), nxc ? "NXC" : "NCX", times[0], 100 * share,
             times[1], times[1] / times[0], ours.kernel().c_str());
     std::fflush(stdout);
@@ -332,17 +331,25 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
         flops *= static_cast<double>(size);
     ratio_mean.add(times[1] / times[0]);
     std::printf("| %s | %s | %s | %s | %.2f | %.0f | %.2f | %.2f | %s |\n",
-            c.name, data ? "dX" : "dW", to_string(type), nxc ? "NXC" : "NCX",
+            c.name.c_str(), data ? "dX" : "dW", to_string(type), nxc ? "NXC" : "NCX",
             times[0], flops / times[0] / 1e6, times[1], times[1] / times[0],
             ours.kernel().c_str());
     std::fflush(stdout);
 }
 
-bool wanted(const char *name, const char *part) {
-    return !part || std::strstr(name, part);
+template <typename Case>
+std::vector<Case> wanted(const std::vector<Case> &cases, const char *part) {
+    std::vector<Case> result;
+    for (const Case &each : cases)
+        if (each.cpu_peer && (!part || each.name.find(part) != std::string::npos))
+            result.push_back(each);
+    return result;
 }
 
 int run(double seconds, const char *part) {
+    const case_list cases = load_cases(CASES_FILE, case_size::cpu);
+    const auto interpolations = wanted(cases.interpolation, part);
+    const auto convolutions = wanted(cases.convolution, part);
     constexpr lt::data_type types[] = {lt::data_type::f32, lt::data_type::bf16};
     std::printf("| interpolation | type | layout | gradnn ms | of the memory "
                 "limit | oneDNN ms | times faster | kernel |\n"
@@ -351,9 +358,8 @@ int run(double seconds, const char *part) {
     for (const auto type : types)
         for (const bool nxc : {false, true}) {
             mean share, ratio;
-            for (const auto &c : interpolation_cases())
-                if (wanted(c.name, part))
-                    interpolation(c, type, nxc, seconds, share, ratio);
+            for (const auto &c : interpolations)
+                interpolation(c, type, nxc, seconds, share, ratio);
             char line[160];
             std::snprintf(line, sizeof(line),
                     "- interpolation %s %s: %.0f %% of the memory limit, %.1f "
@@ -369,9 +375,8 @@ int run(double seconds, const char *part) {
         for (const bool nxc : {false, true}) {
             mean ratio;
             for (const auto which : {direction::data, direction::weights})
-                for (const auto &c : convolution_cases())
-                    if (wanted(c.name, part))
-                        convolution(c, type, nxc, which, seconds, ratio);
+                for (const auto &c : convolutions)
+                    convolution(c, type, nxc, which, seconds, ratio);
             char line[160];
             std::snprintf(line, sizeof(line),
                     "- convolution %s %s: %.2f times oneDNN's speed\n",

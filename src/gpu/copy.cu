@@ -5,15 +5,17 @@
 // neighbour each other in dst (rows_kernel). Where src is contiguous along
 // another axis, a block moves a tile of 64 x 32 elements through shared memory,
 // so that both sides are read and written along their own contiguous axis
-// (tile_kernel). Each element is read once, written once by one thread.
+// (tile_kernel; pairs of 16-bit elements, 64 x 64: pair_kernel). Each element
+// is read once, written once by one thread.
 //
 // Copies of one type move bits; a conversion goes through f64, which holds
 // every value of every type exactly, and is rounded once.
 #include "gpu/copy.hpp"
 
-#include <limits>
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <type_traits>
 
 #include "gpu/dtype.cuh"
 #include "gpu/launch.hpp"
@@ -107,30 +109,60 @@ constexpr int tile_passes = threads / tile;
 
 /// Axis 0 is dst's contiguous one, axis 1 src's; blocks walk over tiles of
 /// these two and over the other axes.
-template <typename Mover>
+struct tiling {
+    int64_t along_0 = 1;
+    int64_t along_1 = 1;
+    int64_t count = 1;
+};
+
+struct tile_place {
+    int64_t src = 0;
+    int64_t dst = 0;
+    int rows = 0;
+    int columns = 0;
+};
+
+template <typename Index, int tile_0, int tile_1>
+__device__ tile_place find_tile(
+        const shape &of, const tiling &tiles, int64_t tile_number) {
+    const auto number = static_cast<Index>(tile_number);
+    const auto along_0 = static_cast<Index>(tiles.along_0);
+    const auto along_1 = static_cast<Index>(tiles.along_1);
+    Index rest = number / along_0;
+    const int64_t at_0 = static_cast<int64_t>(number - rest * along_0) * tile_0;
+    const Index next = rest / along_1;
+    const int64_t at_1 = static_cast<int64_t>(rest - next * along_1) * tile_1;
+    rest = next;
+    tile_place place;
+    place.src = at_0 * of.src_strides[0] + at_1 * of.src_strides[1];
+    place.dst = at_0 * of.dst_strides[0] + at_1 * of.dst_strides[1];
+    for (int axis = 2; axis < of.rank; ++axis) {
+        const auto dim = static_cast<Index>(of.dims[axis]);
+        const auto position = static_cast<int64_t>(rest % dim);
+        rest /= dim;
+        place.src += position * of.src_strides[axis];
+        place.dst += position * of.dst_strides[axis];
+    }
+    place.rows = static_cast<int>(min(of.dims[0] - at_0, int64_t {tile_0}));
+    place.columns = static_cast<int>(min(of.dims[1] - at_1, int64_t {tile_1}));
+    return place;
+}
+
+template <typename Mover, typename Index>
 __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
-        void *dst, const __grid_constant__ shape of, int64_t tiles_0,
-        int64_t tiles_1, int64_t tiles) {
+        void *dst, const __grid_constant__ shape of,
+        const __grid_constant__ tiling tiles) {
     __shared__ typename Mover::value staged[tile_rows][tile + 1];
     const int x = static_cast<int>(threadIdx.x) % tile;
     const int y = static_cast<int>(threadIdx.x) / tile;
-    for (int64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const int64_t at_0 = number % tiles_0 * tile_rows;
-        int64_t rest = number / tiles_0;
-        const int64_t at_1 = rest % tiles_1 * tile;
-        rest /= tiles_1;
-        int64_t src_base = at_0 * of.src_strides[0] + at_1 * of.src_strides[1];
-        int64_t dst_base = at_0 * of.dst_strides[0] + at_1 * of.dst_strides[1];
-        for (int axis = 2; axis < of.rank; ++axis) {
-            const int64_t position = rest % of.dims[axis];
-            rest /= of.dims[axis];
-            src_base += position * of.src_strides[axis];
-            dst_base += position * of.dst_strides[axis];
-        }
-        const auto rows = static_cast<int>(
-                min(of.dims[0] - at_0, static_cast<int64_t>(tile_rows)));
-        const auto columns = static_cast<int>(
-                min(of.dims[1] - at_1, static_cast<int64_t>(tile)));
+    for (int64_t number = blockIdx.x; number < tiles.count;
+            number += gridDim.x) {
+        const tile_place place
+                = find_tile<Index, tile_rows, tile>(of, tiles, number);
+        const int64_t src_base = place.src;
+        const int64_t dst_base = place.dst;
+        const int rows = place.rows;
+        const int columns = place.columns;
 #pragma unroll
         for (int pass = 0; pass < tile_rows / tile_passes; ++pass) {
             const int row = pass * tile_passes + y;
@@ -152,6 +184,77 @@ __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
         }
         __syncthreads();
     }
+}
+
+/// The same for elements of 16 bits with even dims and strides: both sides move
+/// pairs of them, over tiles of 64 x 64.
+constexpr int pair_tile = 64;
+
+template <typename Index>
+__global__ void __launch_bounds__(threads) pair_kernel(const uint16_t *src,
+        uint16_t *dst, const __grid_constant__ shape of,
+        const __grid_constant__ tiling tiles) {
+    constexpr int pairs = pair_tile / 2;
+    constexpr int passes = pair_tile * pairs / threads;
+    __shared__ uint32_t staged[pair_tile][pairs + 1];
+    const int x = static_cast<int>(threadIdx.x) % pairs;
+    const int y = static_cast<int>(threadIdx.x) / pairs;
+    for (int64_t number = blockIdx.x; number < tiles.count;
+            number += gridDim.x) {
+        const tile_place place
+                = find_tile<Index, pair_tile, pair_tile>(of, tiles, number);
+        const uint16_t *const from = src + place.src + 2 * x;
+#pragma unroll
+        for (int pass = 0; pass < passes; ++pass) {
+            const int row = pass * (threads / pairs) + y;
+            if (row < place.rows && 2 * x < place.columns)
+                staged[row][x] = *reinterpret_cast<const uint32_t *>(
+                        from + row * of.src_strides[0]);
+        }
+        __syncthreads();
+        uint16_t *const to = dst + place.dst + 2 * x;
+#pragma unroll
+        for (int pass = 0; pass < passes / 2; ++pass) {
+            const int pair = pass * (threads / pairs) + y;
+            if (2 * x < place.rows && 2 * pair < place.columns) {
+                const uint32_t even = staged[2 * x][pair];
+                const uint32_t odd = staged[2 * x + 1][pair];
+                uint16_t *const column = to + 2 * pair * of.dst_strides[1];
+                *reinterpret_cast<uint32_t *>(column)
+                        = __byte_perm(even, odd, 0x5410);
+                *reinterpret_cast<uint32_t *>(column + of.dst_strides[1])
+                        = __byte_perm(even, odd, 0x7632);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/// Whether a transposed copy of 16 bits may move pairs.
+bool takes_pairs(const shape &of, const void *src, const void *dst) {
+    const auto even = [](int64_t value) { return value % 2 == 0; };
+    if (of.src_strides[1] != 1 || of.dst_strides[0] != 1 || !even(of.dims[0])
+            || !even(of.dims[1])
+            || (reinterpret_cast<uintptr_t>(src)
+                       | reinterpret_cast<uintptr_t>(dst))
+                            % 4
+                    != 0)
+        return false;
+    for (int axis = 0; axis < of.rank; ++axis)
+        if ((axis != 1 && !even(of.src_strides[axis]))
+                || (axis != 0 && !even(of.dst_strides[axis])))
+            return false;
+    return true;
+}
+
+tiling cut_tiles(const shape &of, int64_t tile_0, int64_t tile_1) {
+    tiling tiles;
+    tiles.along_0 = ceil_div(of.dims[0], tile_0);
+    tiles.along_1 = ceil_div(of.dims[1], tile_1);
+    tiles.count = tiles.along_0 * tiles.along_1;
+    for (int axis = 2; axis < of.rank; ++axis)
+        tiles.count *= of.dims[axis];
+    return tiles;
 }
 
 /// Dst's innermost axis first, merged; axes of 1 gone.
@@ -217,19 +320,29 @@ bool make_transposed(shape &of) {
 template <typename Mover>
 void run(shape of, const void *src, void *dst, cudaStream_t stream) {
     constexpr int64_t most_blocks = 1 << 20;
+    const bool small = of.count < std::numeric_limits<int32_t>::max();
     if (make_transposed(of)) {
-        const int64_t tiles_0 = ceil_div(of.dims[0], tile_rows);
-        const int64_t tiles_1 = ceil_div(of.dims[1], tile);
-        int64_t tiles = tiles_0 * tiles_1;
-        for (int axis = 2; axis < of.rank; ++axis)
-            tiles *= of.dims[axis];
-        launch("copy (transposed)", tile_kernel<Mover>,
-                static_cast<unsigned>(std::min(tiles, most_blocks)), threads, 0,
-                stream, src, dst, of, tiles_0, tiles_1, tiles);
+        const bool pairs
+                = std::is_same_v<Mover,
+                          same_type<uint16_t>> && takes_pairs(of, src, dst);
+        const tiling tiles = pairs ? cut_tiles(of, pair_tile, pair_tile)
+                                   : cut_tiles(of, tile_rows, tile);
+        const auto blocks
+                = static_cast<unsigned>(std::min(tiles.count, most_blocks));
+        if (pairs)
+            launch("copy (transposed)",
+                    small ? pair_kernel<uint32_t> : pair_kernel<uint64_t>,
+                    blocks, threads, 0, stream,
+                    static_cast<const uint16_t *>(src),
+                    static_cast<uint16_t *>(dst), of, tiles);
+        else
+            launch("copy (transposed)",
+                    small ? tile_kernel<Mover, uint32_t>
+                          : tile_kernel<Mover, uint64_t>,
+                    blocks, threads, 0, stream, src, dst, of, tiles);
         return;
     }
     const int64_t blocks = ceil_div(of.count, threads);
-    const bool small = of.count < std::numeric_limits<int32_t>::max();
     launch("copy",
             small ? rows_kernel<Mover, uint32_t> : rows_kernel<Mover, uint64_t>,
             static_cast<unsigned>(std::min(blocks, most_blocks)), threads, 0,

@@ -1,23 +1,66 @@
-// InterpolateBackward, NXC: the elements of a row are (column, channel).
-// The formula, the mapping of threads and why it is deterministic: see
-// interpolation_lines.cuh.
-#include "gpu/interpolation_lines_plan.cuh"
+// InterpolateBackward, NXC: a row is (column, channel), its elements side by
+// side, and the columns kernel of NCX takes it (interpolation_ncx.cuh): in the
+// line, the channels lie one after the other, as rows of planes do there.
+#include "gpu/interpolation_ncx_plan.cuh"
 
 namespace gradnn::gpu {
 
+namespace {
+
+struct nxc_family {
+    template <typename Type, int vector, int taps, int words, int outputs,
+            int side = 1, bool dense = false, int sure = taps == 4 ? 2 : 0>
+    using kind = ncx_kind<Type, vector, taps, words, outputs, side, dense, sure,
+            true>;
+
+    template <typename t, bool volume>
+    static auto kinds_of() {
+        if constexpr (sizeof(t) == 8)
+            return kind_list<kind<t, 1, 0, 4, 4>>();
+        else if constexpr (sizeof(t) == 4 && volume)
+            return kind_list<kind<t, 1, 4, 8, 6>, kind<t, 1, 0, 8, 4>>();
+        else if constexpr (sizeof(t) == 4)
+            return kind_list<kind<t, 1, 1, 4, 8>, kind<t, 1, 2, 4, 8>,
+                    kind<t, 1, 2, 8, 6, 1, true, 1>, kind<t, 1, 4, 8, 6>,
+                    kind<t, 1, 4, 8, 6, 1, true>, kind<t, 1, 8, 8, 4>,
+                    kind<t, 1, 8, 8, 4, 1, true>,
+                    kind<t, 1, 8, 9, 2, 1, true>, kind<t, 1, 0, 8, 4>>();
+        else if constexpr (volume)
+            return kind_list<kind<t, 2, 0, 4, 4>, kind<t, 1, 0, 8, 4>>();
+        else
+            return kind_list<kind<t, 2, 1, 2, 8, 2>, kind<t, 2, 2, 2, 8, 2>,
+                    kind<t, 2, 2, 6, 8, 1, true, 1>, kind<t, 2, 4, 4, 6>,
+                    kind<t, 2, 4, 6, 8, 1, true>, kind<t, 2, 8, 4, 4>,
+                    kind<t, 2, 8, 6, 4, 1, true>, kind<t, 2, 0, 4, 4>,
+                    // Words of one element.
+                    kind<t, 1, 2, 4, 8>, kind<t, 1, 4, 8, 6>,
+                    kind<t, 1, 8, 8, 4>, kind<t, 1, 0, 8, 4>>();
+    }
+};
+
+} // namespace
+
 plan_or_refusal make_interpolation_nxc(
         const interpolation_problem &problem, const compile_options &options) {
-    std::array<detail::axis_map, 3> maps;
-    for (size_t axis = 0; axis < 3; ++axis)
-        maps[axis] = detail::make_axis_map(
-                problem.mode, problem.coordinates, problem.axes[axis]);
+    axis_maps maps = make_axis_maps(problem);
     if (maps[0].identity && maps[1].identity && maps[2].identity)
         return std::make_unique<identity_plan>(problem);
+    const auto &dst = problem.diff_dst;
+    const auto &src = problem.diff_src;
+    const int64_t channels = dst.dims[1];
+    const auto dense = [](const detail::tensor_view &view, size_t axis,
+                               int64_t stride) {
+        return view.dims[axis] == 1 || view.strides[axis] == stride;
+    };
+    if (!dense(dst, 1, 1) || !dense(src, 1, 1) || !dense(dst, 4, channels)
+            || !dense(src, 4, channels))
+        return plan_or_refusal::refuse(
+                "wants the channels of a pixel, and the pixels of a row, side "
+                "by side");
     std::string why;
-    auto choice = choose_lines_nxc(problem, maps, why);
-    if (!choice) return plan_or_refusal::refuse(why);
-    return std::make_unique<lines_plan<line_items::channels>>(
-            problem, std::move(*choice), maps,
+    const auto walk = describe_walk(problem, maps, true, why);
+    if (!walk) return plan_or_refusal::refuse(why);
+    return make_ncx_plan<nxc_family>(problem, std::move(maps), *walk, channels,
             static_cast<int>(options.device));
 }
 

@@ -1,0 +1,228 @@
+"""The cases of cases.json, and their graphs in gradnn's (oneDNN Graph's) JSON."""
+
+import json
+import math
+import pathlib
+
+KINDS = ("interpolation", "convolution")
+LAYOUTS = ("NCX", "NXC")
+DTYPE_BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
+CASES_FILE = pathlib.Path(__file__).resolve().parent / "cases.json"
+
+_DEFAULTS = {
+    "interpolation": {
+        "mode": "linear",
+        "coordinate_transformation_mode": "half_pixel",
+        "scale_rule": "shape_ratio",
+        "scales": None,
+        "layouts": list(LAYOUTS),
+    },
+    "convolution": {
+        "stride": 1,
+        "pad": 0,
+        "dilation": 1,
+        "groups": 1,
+        "transposed": False,
+        "output_padding": 0,
+        "layouts": list(LAYOUTS),
+    },
+}
+
+
+def load_cases(kind, engine, file=CASES_FILE):
+    """All cases of a kind, defaults filled in, at the sizes for an engine."""
+    with open(file, encoding="utf-8") as text:
+        listed = json.load(text)[kind]
+    cases = []
+    for each in listed:
+        case = _DEFAULTS[kind] | {"kind": kind} | each
+        if engine == "cpu":
+            case |= case["cpu"]
+        if kind == "convolution":
+            case["dst"] = convolution_dst(case)
+        cases.append(case)
+    return cases
+
+
+def convolution_dst(case):
+    """Spatial dims of dst."""
+    window = (case["kernel"] - 1) * case["dilation"] + 1
+    pads = 2 * case["pad"]
+    stride = case["stride"]
+    if case["transposed"]:
+        beyond = window - pads + case["output_padding"]
+        return [(size - 1) * stride + beyond for size in case["src"]]
+    return [(size + pads - window) // stride + 1 for size in case["src"]]
+
+
+def shapes(case):
+    """Dims of src, dst and weights (None for an interpolation), channels second.
+
+    Weights are OIX, of transposed convolutions IOX.
+    """
+    if case["kind"] == "interpolation":
+        head = [case["n"], case["c"]]
+        return head + case["src"], head + case["dst"], None
+    first, second = case["out"], case["in"]
+    if case["transposed"]:
+        first, second = second, first
+    kernel = [case["kernel"]] * len(case["src"])
+    return (
+        [case["n"], case["in"]] + case["src"],
+        [case["n"], case["out"]] + case["dst"],
+        [first, second // case["groups"]] + kernel,
+    )
+
+
+def moved_bytes(case, dtype):
+    """Bytes that a case reads and writes, each once."""
+    src, dst, weights = shapes(case)
+    count = math.prod(src) + math.prod(dst)
+    if weights:
+        # diff_dst, src, weights in; diff_src, diff_weights, diff_bias out.
+        count += math.prod(src) + 2 * math.prod(weights) + case["out"]
+    return count * DTYPE_BYTES[dtype]
+
+
+def dense_strides(dims, layout, dims_layout):
+    """Strides of a dense tensor whose memory has the channels second or last."""
+    order = list(range(len(dims)))
+    if layout == "NXC" and dims_layout == "NCX":
+        order.append(order.pop(1))
+    strides = [0] * len(dims)
+    stride = 1
+    for axis in reversed(order):
+        strides[axis] = stride
+        stride *= dims[axis]
+    return strides
+
+
+def _tensor(number, dtype, dims, strides):
+    return {
+        "id": number,
+        "dtype": dtype,
+        "shape": dims,
+        "stride": strides,
+        "layout_type": "strided",
+        "property_type": "undef",
+    }
+
+
+def _data(number, dtype, dims, layout):
+    if layout == "NXC":
+        dims = dims[:1] + dims[2:] + dims[1:2]
+    return _tensor(number, dtype, dims, dense_strides(dims, layout, layout))
+
+
+def _weights(number, dtype, dims, layout, weights_format):
+    if weights_format in ("XIO", "XOI"):
+        dims = dims[2:] + [dims[1], dims[0]]
+        return _tensor(number, dtype, dims, dense_strides(dims, "NCX", "NCX"))
+    return _tensor(number, dtype, dims, dense_strides(dims, layout, "NCX"))
+
+
+def _attributes(**values):
+    types = {str: "string", int: "s64"}
+    result = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            kind = "f32[]" if isinstance(value[0], float) else "s64[]"
+        else:
+            kind = types[type(value)]
+        result[name] = {"type": kind, "value": value}
+    return result
+
+
+def _graph(engine, name, kind, attributes, inputs, outputs):
+    return {
+        "version": "0.1.0",
+        "engine_kind": engine,
+        "fpmath_mode": "strict",
+        "input_ports": [each["id"] for each in inputs],
+        "output_ports": [each["id"] for each in outputs],
+        "graph": [
+            {
+                "id": 0,
+                "name": name,
+                "kind": kind,
+                "attrs": attributes,
+                "inputs": inputs,
+                "outputs": outputs,
+            }
+        ],
+    }
+
+
+def interpolation_graph(case, layout, dtype, engine):
+    src, dst, _ = shapes(case)
+    values = {
+        "mode": case["mode"],
+        "coordinate_transformation_mode": case["coordinate_transformation_mode"],
+        "scale_rule": case["scale_rule"],
+        "data_format": layout,
+    }
+    if case["scale_rule"] == "given":
+        values["scales"] = case["scales"]
+    else:
+        values["sizes"] = case["dst"]
+    return _graph(
+        engine,
+        case["name"],
+        "InterpolateBackward",
+        _attributes(**values),
+        [_data(0, dtype, src, layout), _data(1, dtype, dst, layout)],
+        [_data(2, dtype, src, layout)],
+    )
+
+
+def convolution_graph(case, layout, dtype, engine, weights="peer"):
+    """dX, dW and dB in one op.
+
+    Weights "peer" lie as PyTorch holds them: OIX, channels-last in memory with
+    channels-last data; "OIX" is dense in that order, "XIO" in that one (of
+    transposed convolutions IOX and XOI).
+    """
+    src, dst, kernel = shapes(case)
+    transposed = case["transposed"]
+    if weights == "XIO":
+        weights_format = "XOI" if transposed else "XIO"
+    else:
+        weights_format = "IOX" if transposed else "OIX"
+    weights_layout = layout if weights == "peer" else "NCX"
+    rank = len(case["src"])
+    values = {
+        "strides": [case["stride"]] * rank,
+        "pads_begin": [case["pad"]] * rank,
+        "pads_end": [case["pad"]] * rank,
+        "dilations": [case["dilation"]] * rank,
+        "groups": case["groups"],
+        "data_format": layout,
+        "weights_format": weights_format,
+    }
+    if transposed:
+        values["output_padding"] = [case["output_padding"]] * rank
+    return _graph(
+        engine,
+        case["name"],
+        "ConvTransposeBackward" if transposed else "ConvBackward",
+        _attributes(**values),
+        [
+            _data(0, dtype, dst, layout),
+            _data(1, dtype, src, layout),
+            _weights(2, dtype, kernel, weights_layout, weights_format),
+        ],
+        [
+            _data(3, dtype, src, layout),
+            _weights(4, dtype, kernel, weights_layout, weights_format),
+            _tensor(5, dtype, [case["out"]], [1]),
+        ],
+    )
+
+
+def write_graph(file, case, layout, dtype, engine, weights="peer"):
+    if case["kind"] == "interpolation":
+        graph = interpolation_graph(case, layout, dtype, engine)
+    else:
+        graph = convolution_graph(case, layout, dtype, engine, weights)
+    with open(file, "w", encoding="utf-8") as text:
+        json.dump(graph, text)

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Times PyTorch's own gradients, caches cold: the peer of bench/compare.
+
+Worker of bench/compare: reads jobs from standard input, one JSON object a line
+({"case", "layout", "dtype", "seconds", "deterministic"}), and answers each with
+one line: {"ms", "ms_min", "ms_max", "repeats"}, or {"refused": why} where
+PyTorch has no such gradient or fails. The first line says what PyTorch this is,
+or {"absent": why}.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import graphs  # noqa: E402
+
+try:
+    import torch
+except Exception as failure:  # an ImportError, or a CUDA library that is amiss
+    torch = None
+    ABSENT = f"PyTorch cannot be imported: {failure}"
+
+
+class Refused(Exception):
+    """PyTorch has no such gradient."""
+
+
+LINEAR = {
+    1: "upsample_linear1d_backward",
+    2: "upsample_bilinear2d_backward",
+    3: "upsample_trilinear3d_backward",
+}
+NEAREST = {
+    "half_pixel": "_upsample_nearest_exact{}d_backward",
+    "asymmetric": "upsample_nearest{}d_backward",
+}
+
+
+def about(device):
+    if torch is None:
+        return {"absent": ABSENT}
+    if device != "cuda":
+        return {
+            "pytorch": torch.__version__,
+            "device": "cpu",
+            "threads": torch.get_num_threads(),
+        }
+    if not torch.cuda.is_available():
+        return {"absent": f"PyTorch {torch.__version__} finds no GPU"}
+    return {
+        "pytorch": torch.__version__,
+        "device": torch.cuda.get_device_name(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def strict_precision():
+    """f32 products as f32: no TF32 in cuDNN, nor in what else may convolve."""
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    conv = getattr(torch.backends.cudnn, "conv", None)
+    if getattr(conv, "fp32_precision", "ieee") == "tf32":
+        conv.fp32_precision = "ieee"
+
+
+def random_tensor(shape, layout, dtype, device):
+    """Dense; NXC means channels last in memory, the dims stay N, C, X."""
+    types = {
+        "f64": torch.float64,
+        "f32": torch.float32,
+        "bf16": torch.bfloat16,
+        "f16": torch.float16,
+    }
+    if layout == "NXC":
+        shape = shape[:1] + shape[2:] + shape[1:2]
+    made = torch.randn(shape, device=device, dtype=types[dtype])
+    return made.movedim(-1, 1) if layout == "NXC" else made
+
+
+def interpolation(case, layout, dtype, device):
+    """One input buffer's gradient as a function without arguments."""
+    mode = case["mode"]
+    coordinates = case["coordinate_transformation_mode"]
+    if mode == "linear" and coordinates == "asymmetric":
+        raise Refused("PyTorch has no asymmetric linear interpolation")
+    if mode == "nearest" and coordinates == "align_corners":
+        raise Refused("PyTorch has no nearest interpolation with align_corners")
+    src, dst, _ = graphs.shapes(case)
+    scales = case["scales"] or [None] * len(case["src"])
+    if len(case["src"]) == 1 and layout == "NXC":
+        # It has channels_last kernels in 2-D alone: an image of one row.
+        src, dst = src[:2] + [1] + src[2:], dst[:2] + [1] + dst[2:]
+        scales = [None, *scales]
+    rank = len(src) - 2
+    diff_dst = random_tensor(dst, layout, dtype, device)
+    if mode == "nearest":
+        function = getattr(torch.ops.aten, NEAREST[coordinates].format(rank))
+        return lambda: function(diff_dst, dst[2:], src, *scales)
+    function = getattr(torch.ops.aten, LINEAR[rank])
+    align = coordinates == "align_corners"
+    return lambda: function(diff_dst, dst[2:], src, align, *scales)
+
+
+def convolution(case, layout, dtype, device):
+    src_dims, dst_dims, weights_dims = graphs.shapes(case)
+    diff_dst = random_tensor(dst_dims, layout, dtype, device)
+    src = random_tensor(src_dims, layout, dtype, device)
+    weights = random_tensor(weights_dims, layout, dtype, device)
+    rank = len(case["src"])
+    arguments = (
+        [case["out"]],
+        [case["stride"]] * rank,
+        [case["pad"]] * rank,
+        [case["dilation"]] * rank,
+        case["transposed"],
+        [case["output_padding"]] * rank,
+        case["groups"],
+        [True, True, True],
+    )
+    function = torch.ops.aten.convolution_backward
+    return lambda: function(diff_dst, src, weights, *arguments)
+
+
+def cache_and_memory(device):
+    """Bytes of the last-level cache, and of free memory."""
+    if device == "cuda":
+        properties = torch.cuda.get_device_properties(0)
+        cache = getattr(properties, "L2_cache_size", 64 << 20)
+        return cache, torch.cuda.mem_get_info()[0]
+    cache = 32 << 20
+    for index in range(8):
+        name = f"/sys/devices/system/cpu/cpu0/cache/index{index}/size"
+        try:
+            with open(name, encoding="ascii") as text:
+                size = text.read().strip()
+        except OSError:
+            continue
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
+        cache = max(cache, int(size.rstrip("KM")) * unit)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return cache, free
+
+
+def cuda_times(run, seconds):
+    """Milliseconds of each run by events of the GPU.
+
+    The GPU sleeps a little before each, so that the launches wait for it and
+    the time is its own.
+    """
+
+    def timed(first, count):
+        marks = []
+        for turn in range(first, first + count):
+            begin = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(200_000)
+            begin.record()
+            run(turn)
+            end.record()
+            marks.append((begin, end))
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) for begin, end in marks]
+
+    for turn in range(2):  # cudnn.benchmark tries its algorithms
+        run(turn)
+    estimate = min(timed(2, 3))
+    count = int(min(max(1e3 * seconds / max(estimate, 1e-3), 5), 500))
+    return timed(5, count)
+
+
+def cpu_times(run, seconds):
+    run(0)
+    run(1)
+    times = []
+    start = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - start < seconds:
+        begin = time.perf_counter()
+        run(len(times) + 2)
+        times.append(1e3 * (time.perf_counter() - begin))
+        if len(times) >= 5000:
+            break
+    return times
+
+
+def time_job(job, device):
+    case = job["case"]
+    layout, dtype = job["layout"], job["dtype"]
+    torch.backends.cudnn.deterministic = bool(job.get("deterministic"))
+    make = {"interpolation": interpolation, "convolution": convolution}[case["kind"]]
+    # Copies of all tensors, used in turns, so that caches hold none of them;
+    # results are kept as long, so that they are written to cold memory too.
+    moved = graphs.moved_bytes(case, dtype)
+    cache, free = cache_and_memory(device)
+    copies = int(max(1, min(4 * cache // moved + 2, free // 2 // moved, 256)))
+    gradients = [make(case, layout, dtype, device) for _ in range(copies)]
+    results = [None] * copies
+
+    def run(turn):
+        results[turn % copies] = gradients[turn % copies]()
+
+    times = (cuda_times if device == "cuda" else cpu_times)(run, job["seconds"])
+    return {
+        "ms": statistics.median(times),
+        "ms_min": min(times),
+        "ms_max": max(times),
+        "repeats": len(times),
+        "copies": copies,
+    }
+
+
+def answer(job, device):
+    """(answer, whether the process can go on)."""
+    try:
+        return time_job(job, device), True
+    except Refused as refusal:
+        return {"refused": str(refusal)}, True
+    except Exception as failure:  # of PyTorch: of memory, unsupported, internal
+        reason = (str(failure).splitlines() or [""])[0]
+        sound = "CUDA error" not in reason
+        return {"refused": f"{type(failure).__name__}: {reason}"}, sound
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1] != "--worker":
+        print("pytorch.py: a worker of bench/compare, see there", file=sys.stderr)
+        return 2
+    device = "cuda" if sys.argv[2] == "gpu" else "cpu"
+    # What PyTorch itself may print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def write(what):
+        print(json.dumps(what), file=answers, flush=True)
+
+    said = about(device)
+    write(said)
+    if "absent" in said:
+        return 0
+    strict_precision()
+    for line in sys.stdin:
+        done, sound = answer(json.loads(line), device)
+        write(done)
+        if not sound:
+            return 1
+        if device == "cuda":
+            torch.cuda.empty_cache()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""Tables of what bench/compare has measured, with means and targets.
+
+A row is {"case", "layout", "dtype", "bytes", "gradnn": {...} or {"failed"},
+"pytorch": {...}, "pytorch_deterministic": {...}}; times are in "time_ms" (gradnn)
+and "ms" (PyTorch).
+"""
+
+import json
+import math
+import os
+
+import chart
+import targets
+
+PEERS = ("pytorch", "pytorch_deterministic")
+PEER_NAMES = {"pytorch": "PyTorch", "pytorch_deterministic": "deterministic PyTorch"}
+
+
+def faster(row, peer="pytorch"):
+    """Times faster than the peer; None where one of them has no time."""
+    theirs = row.get(peer, {}).get("ms")
+    ours = row["gradnn"].get("time_ms")
+    return theirs / ours if theirs and ours else None
+
+
+def share(row):
+    return row["gradnn"].get("limit_share")
+
+
+def geometric_mean(values):
+    values = [value for value in values if value]
+    if not values:
+        return None
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def columns_of(results):
+    """The (dtype, layout) pairs that were measured, in order."""
+    return list(dict.fromkeys((row["dtype"], row["layout"]) for row in results["rows"]))
+
+
+def rows_of(results, dtype, layouts):
+    return [
+        row
+        for row in results["rows"]
+        if row["dtype"] == dtype and row["layout"] in layouts
+    ]
+
+
+def percent(value):
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def times(value):
+    if value is None:
+        return "-"
+    return f"{value:.1f}x" if value >= 10 else f"{value:.2f}x"
+
+
+def milliseconds(value):
+    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
+
+
+def _figures(row, kind):
+    """What a cell says beside the time."""
+    if kind == "interpolation":
+        return [percent(share(row)), times(faster(row))]
+    return [times(faster(row, peer)) for peer in PEERS if peer in row]
+
+
+def _cell(row, kind):
+    if row is None:
+        return ""
+    if "failed" in row["gradnn"]:
+        return "failed"
+    parts = [milliseconds(row["gradnn"]["time_ms"]), *_figures(row, kind)]
+    return ", ".join(parts)
+
+
+def _mean_cell(rows, kind, combine):
+    parts = []
+    if kind == "interpolation":
+        parts.append(percent(combine([share(row) for row in rows])))
+        parts.append(times(combine([faster(row) for row in rows])))
+    else:
+        for peer in PEERS:
+            if any(peer in row for row in rows):
+                parts.append(times(combine([faster(row, peer) for row in rows])))
+    return ", ".join(parts)
+
+
+def _worst(values):
+    values = [value for value in values if value]
+    return min(values) if values else None
+
+
+def table(results):
+    """Markdown: a row for each case, a column for each type and layout."""
+    kind = results["kind"]
+    columns = columns_of(results)
+    found = {(row["case"], row["dtype"], row["layout"]): row for row in results["rows"]}
+    head = ["case", *(f"{dtype} {layout}" for dtype, layout in columns)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for case in dict.fromkeys(row["case"] for row in results["rows"]):
+        cells = [_cell(found.get((case, *column)), kind) for column in columns]
+        lines.append("| " + " | ".join([case, *cells]) + " |")
+    for title, combine in (("geometric mean", geometric_mean), ("worst", _worst)):
+        cells = [
+            _mean_cell(rows_of(results, dtype, [layout]), kind, combine)
+            for dtype, layout in columns
+        ]
+        lines.append("| " + " | ".join([title, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _verdict(label, rows, value_of, mean_wanted, worst_wanted, show):
+    """One target as a line: the figures, and met or missed with the cases."""
+    valued = [(value_of(row), row) for row in rows]
+    failed = [
+        f"{row['case']} {row['layout']}" for row in rows if "failed" in row["gradnn"]
+    ]
+    known = [(value, row) for value, row in valued if value is not None]
+    if not known:
+        return f"- {label}: nothing measured" + _listed("failed", failed)
+    mean = geometric_mean([value for value, _ in known])
+    worst, worst_row = min(known, key=lambda pair: pair[0])
+    wanted = []
+    if mean_wanted is not None:
+        wanted.append(f"{show(mean_wanted)} mean")
+    if worst_wanted is not None:
+        wanted.append(f"{show(worst_wanted)} worst")
+    below = [
+        f"{row['case']} {row['layout']} {show(value)}"
+        for value, row in sorted(known, key=lambda pair: pair[0])
+        if worst_wanted is not None and value < worst_wanted
+    ]
+    missed = below or failed or (mean_wanted is not None and mean < mean_wanted)
+    return (
+        f"- {label}: mean {show(mean)}, worst {show(worst)} "
+        f"({worst_row['case']} {worst_row['layout']}) of {len(known)} cases; "
+        f"target {' / '.join(wanted)}: {'missed' if missed else 'met'}"
+        + _listed("below", below)
+        + _listed("failed", failed)
+    )
+
+
+def _listed(what, names, most=8):
+    if not names:
+        return ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"; {what}: " + ", ".join(names[:most]) + more
+
+
+def verdicts(results):
+    """The targets, each met or missed."""
+    kind, engine = results["kind"], results["engine"]
+    lines = []
+    for dtype in dict.fromkeys(row["dtype"] for row in results["rows"]):
+        if kind == "interpolation":
+            wanted = targets.INTERPOLATION[engine][dtype]
+            rows = rows_of(results, dtype, ("NCX", "NXC"))
+            large = [row for row in rows if row["bytes"] >= targets.INTERPOLATION_BYTES]
+            label = f"interpolation {dtype}, share of the memory limit"
+            lines.append(_verdict(label, large, share, *wanted, percent))
+            continue
+        for peer, layouts, mean, worst in targets.CONVOLUTION[engine][dtype]:
+            rows = rows_of(results, dtype, layouts)
+            if not any(peer in row for row in rows):
+                continue
+            label = (
+                f"convolution {dtype} {' and '.join(layouts)}, "
+                f"times faster than {PEER_NAMES[peer]}"
+            )
+
+            def value_of(row, peer=peer):
+                return faster(row, peer)
+
+            lines.append(_verdict(label, rows, value_of, mean, worst, times))
+    return lines
+
+
+def summary(results):
+    """Means for each column, then the targets."""
+    lines = []
+    for dtype, layout in columns_of(results):
+        rows = rows_of(results, dtype, [layout])
+        parts = []
+        if results["kind"] == "interpolation":
+            mean = geometric_mean([share(row) for row in rows])
+            parts.append(f"{percent(mean)} of the memory limit")
+        for peer in PEERS:
+            mean = geometric_mean([faster(row, peer) for row in rows])
+            if mean:
+                parts.append(f"{times(mean)} as fast as {PEER_NAMES[peer]}")
+        failed = sum("failed" in row["gradnn"] for row in rows)
+        if failed:
+            parts.append(f"{failed} of {len(rows)} failed")
+        text = "; ".join(parts) or "no figures"
+        lines.append(f"- {results['kind']} {dtype} {layout}, geometric mean: {text}")
+    absent = results["pytorch"].get("absent")
+    if absent:
+        lines.append(f"- no peer: {absent}")
+    return "\n".join(lines + verdicts(results))
+
+
+def _without_figures(results):
+    """Cases that one side did not run, and why."""
+    lines = []
+    for row in results["rows"]:
+        place = f"{row['case']} {row['dtype']} {row['layout']}"
+        if "failed" in row["gradnn"]:
+            lines.append(f"- {place}: gradnn failed: {row['gradnn']['failed']}")
+        for peer in PEERS:
+            answer = row.get(peer, {})
+            reason = answer.get("refused") or answer.get("failed")
+            if reason:
+                lines.append(f"- {place}: {PEER_NAMES[peer]}: {reason}")
+    return lines
+
+
+def _legend(results):
+    if results["kind"] == "interpolation":
+        return (
+            "Cells: gradnn's time, its share of the memory limit, times faster "
+            "than PyTorch (- where PyTorch has no such gradient)."
+        )
+    return (
+        "Cells: gradnn's time for dX, dW and dB together, times faster than "
+        "PyTorch; in f32 also than PyTorch with its deterministic flag."
+    )
+
+
+def machine_line(results):
+    machine = results["machine"]
+    parts = [f"{machine.get('cpu', '?')}, {machine.get('threads', '?')} threads"]
+    parts += [gpu["name"] for gpu in machine.get("gpus", [])]
+    for name, key in (("CUDA", "cuda_runtime"), ("cuDNN", "cudnn")):
+        if results["engine"] == "gpu" and machine.get(key):
+            parts.append(f"{name} {machine[key]}")
+    if machine.get("onednn"):
+        parts.append(f"oneDNN {machine['onednn']}")
+    peer = results["pytorch"]
+    if "pytorch" in peer:
+        cudnn = f" (cuDNN {peer['cudnn']})" if peer.get("cudnn") else ""
+        parts.append(f"PyTorch {peer['pytorch']}{cudnn}")
+    return "; ".join(parts)
+
+
+def markdown(results):
+    copy = results["copy_gb_per_s"]
+    lines = [
+        f"# {results['kind']}, {results['engine']}",
+        machine_line(results) + ".",
+        "",
+        "```",
+        results["command"],
+        "```",
+        "Caches cold, medians. "
+        + (f"Copy rate of the run: {copy:.0f} GB/s. " if copy else "")
+        + _legend(results),
+        "",
+        table(results),
+        "",
+        summary(results),
+    ]
+    without = _without_figures(results)
+    if without:
+        lines += ["", "Without figures:", *without]
+    return "\n".join(lines) + "\n"
+
+
+def write(results, folder):
+    """results.json, results.md and results.svg in the folder."""
+    for name, text in (
+        ("results.json", json.dumps(results, indent=1) + "\n"),
+        ("results.md", markdown(results)),
+        ("results.svg", chart.svg(results)),
+    ):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)

@@ -1,0 +1,30 @@
+"""The speed targets of the project (doc/performance.md), by engine and type."""
+
+# Share of the memory limit: geometric mean and worst case.
+INTERPOLATION = {
+    "gpu": {"f64": (0.90, 0.75), "f32": (0.90, 0.75), "bf16": (0.85, 0.65)},
+    "cpu": {"f64": (0.85, 0.60), "f32": (0.85, 0.60), "bf16": (0.70, 0.50)},
+}
+# Of problems that move so much.
+INTERPOLATION_BYTES = 64e6
+
+# Times faster than PyTorch: (against, layouts, geometric mean, worst case); None
+# asks for nothing. "pytorch" is free in its choice, "pytorch_deterministic" not.
+_HALF = [("pytorch", ("NXC",), 1.3, 0.97), ("pytorch", ("NCX",), None, 0.97)]
+_BOTH = ("NCX", "NXC")
+CONVOLUTION = {
+    "gpu": {
+        "bf16": _HALF,
+        "f32": [
+            ("pytorch_deterministic", _BOTH, 2.0, None),
+            ("pytorch", _BOTH, None, 1.0),
+        ],
+        "f64": [("pytorch", _BOTH, 2.5, None)],
+    },
+    "cpu": {
+        dtype: [("pytorch", _BOTH, None, 1.0)]
+        for dtype in ("f64", "f32", "bf16", "f16")
+    },
+}
+for _table in (INTERPOLATION["gpu"], INTERPOLATION["cpu"], CONVOLUTION["gpu"]):
+    _table["f16"] = _table["bf16"]

@@ -1,0 +1,33 @@
+// Copies from global to shared memory that a thread does not wait for.
+//
+// Loads to registers that are in flight share a few scoreboards: to wait for
+// the oldest is to wait for the youngest. These copies are waited for in the
+// order in which they were submitted, so that the younger go on.
+#pragma once
+
+#include <cstdint>
+
+namespace gradnn::gpu {
+
+/// 4, 8 or 16 bytes, both addresses at multiples of that.
+template <int bytes>
+__device__ __forceinline__ void copy_async(void *shared, const void *global) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to),
+                 "l"(global), "n"(bytes)
+                 : "memory");
+}
+
+/// What was submitted since the last call is one group.
+__device__ __forceinline__ void commit_copies() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits for this thread's groups but the `last` ones.
+template <int last>
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(last) : "memory");
+}
+
+} // namespace gradnn::gpu

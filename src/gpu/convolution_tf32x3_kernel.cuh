@@ -1,0 +1,201 @@
+// A CUTLASS implicit GEMM as a tile_kernel. Each of the sources
+// convolution_tf32x3_<operation>_<tile>.cu instantiates one.
+//
+// dst[n,y,o] = sum over k, i of src[n, y*stride - pad + k*dilation, i]
+// * weights[o,k,i], and its gradients, as matrix products whose operands are
+// gathered from the tensors as they are read:
+//
+//     forward       rows n,y      columns o     terms k,i
+//     strided_data  rows n,x      columns i     terms k,o that meet x
+//     weights       rows o        columns k,i   terms n,y
+//
+// A block computes a tile of rows by columns; its k tiles of 16 terms come to
+// shared memory by asynchronous copies, four in flight. With slices > 1 each
+// block adds up every so manyeth k tile and writes its sums to its own slice.
+// The order of every sum follows from the problem, the tile and the slices;
+// nothing is atomic.
+#pragma once
+
+#include <memory>
+
+#include <cutlass/conv/kernel/default_conv2d_dgrad.h>
+#include <cutlass/conv/kernel/default_conv2d_fprop.h>
+#include <cutlass/conv/kernel/default_conv2d_wgrad.h>
+#include <cutlass/conv/kernel/default_conv3d_fprop.h>
+#include <cutlass/conv/kernel/default_conv3d_wgrad.h>
+#include <cutlass/epilogue/thread/linear_combination.h>
+
+#include "gpu/convolution_tf32x3.hpp"
+#include "gpu/convolution_tf32x3_mma.cuh"
+#include "gpu/launch.hpp"
+
+namespace gradnn::gpu::tf32x3 {
+
+template <int Rows, int Columns, int Terms>
+using shape = cutlass::gemm::GemmShape<Rows, Columns, Terms>;
+
+/// The sums as they are, 16 bytes at a time.
+using store = cutlass::epilogue::thread::LinearCombination<float, 4, float,
+        float, cutlass::epilogue::thread::ScaleType::Nothing>;
+
+template <int Space>
+using tensor_layout = std::conditional_t<Space == 2, cutlass::layout::TensorNHWC,
+        cutlass::layout::TensorNDHWC>;
+
+/// CUTLASS's kernel of an operation, a number of spatial axes and a tile.
+template <operation Operation, int Space, typename Tile, typename Warp>
+struct kernel_of;
+
+/// What all of CUTLASS's Default... templates take.
+#define GRADNN_TF32X3_KERNEL(Kind, Space, Swizzle, Strides)                    \
+    typename cutlass::conv::kernel::Kind<float, tensor_layout<Space>, float,   \
+            tensor_layout<Space>, float, tensor_layout<Space>, float,          \
+            cutlass::arch::OpClassTensorOp, cutlass::arch::Sm80, Tile, Warp,   \
+            shape<16, 8, 8>, store, Swizzle, stages, exact_products,           \
+            cutlass::conv::IteratorAlgorithm::kOptimized,                      \
+            cutlass::conv::StrideSupport::Strides>::Kernel
+
+/// k tiles in shared memory.
+constexpr int stages = 4;
+/// Neighbouring blocks take tiles of 4 columns before the next rows.
+using swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<4>;
+using strided_swizzle
+        = cutlass::conv::threadblock::StridedDgradIdentityThreadblockSwizzle<4>;
+
+template <typename Tile, typename Warp>
+struct kernel_of<operation::forward, 2, Tile, Warp> {
+    using type = GRADNN_TF32X3_KERNEL(
+            DefaultConv2dFprop, 2, swizzle, kStrided);
+};
+template <typename Tile, typename Warp>
+struct kernel_of<operation::weights, 2, Tile, Warp> {
+    using type = GRADNN_TF32X3_KERNEL(
+            DefaultConv2dWgrad, 2, swizzle, kStrided);
+};
+template <typename Tile, typename Warp>
+struct kernel_of<operation::strided_data, 2, Tile, Warp> {
+    using type = GRADNN_TF32X3_KERNEL(
+            DefaultConv2dDgrad, 2, strided_swizzle, kStrided);
+};
+template <typename Tile, typename Warp>
+struct kernel_of<operation::forward, 3, Tile, Warp> {
+    using type = GRADNN_TF32X3_KERNEL(
+            DefaultConv3dFprop, 3, swizzle, kStrided);
+};
+template <typename Tile, typename Warp>
+struct kernel_of<operation::weights, 3, Tile, Warp> {
+    using type = GRADNN_TF32X3_KERNEL(
+            DefaultConv3dWgrad, 3, swizzle, kStrided);
+};
+
+#undef GRADNN_TF32X3_KERNEL
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::kThreadCount)
+        run_tile(const __grid_constant__ typename Kernel::Params params) {
+    extern __shared__ int4 shared[];
+    Kernel()(params,
+            *reinterpret_cast<typename Kernel::SharedStorage *>(shared));
+}
+
+/// One of the three tensors: dims [n, space..., channels], dense.
+template <int Space>
+tensor_layout<Space> layout_of(
+        int64_t n, const std::array<int64_t, 3> &space, int64_t channels) {
+    const auto i = [](int64_t value) { return static_cast<int>(value); };
+    if constexpr (Space == 2)
+        return tensor_layout<2>::packed(
+                {i(n), i(space[1]), i(space[2]), i(channels)});
+    else
+        return tensor_layout<3>::packed(
+                {i(n), i(space[0]), i(space[1]), i(space[2]), i(channels)});
+}
+
+template <operation Operation, int Space, typename Tile, typename Warp>
+class cutlass_kernel final : public tile_kernel {
+    using kernel = typename kernel_of<Operation, Space, Tile, Warp>::type;
+    using size = typename kernel::ConvProblemSize;
+
+    static constexpr size_t shared_bytes
+            = sizeof(typename kernel::SharedStorage);
+
+    static size size_of(const dense_problem &p, int slices) {
+        const auto i = [](int64_t value) { return static_cast<int>(value); };
+        const auto mode = p.flipped ? cutlass::conv::Mode::kConvolution
+                                    : cutlass::conv::Mode::kCrossCorrelation;
+        if constexpr (Space == 2)
+            return size(i(p.n), i(p.src[1]), i(p.src[2]), i(p.c), i(p.k),
+                    i(p.window[1]), i(p.window[2]), i(p.dst[1]), i(p.dst[2]),
+                    i(p.pads[1]), i(p.pads[2]), i(p.strides[1]),
+                    i(p.strides[2]), i(p.dilations[1]), i(p.dilations[2]),
+                    mode, slices);
+        else
+            return size(i(p.n), i(p.src[0]), i(p.src[1]), i(p.src[2]), i(p.c),
+                    i(p.k), i(p.window[0]), i(p.window[1]), i(p.window[2]),
+                    i(p.dst[0]), i(p.dst[1]), i(p.dst[2]), i(p.pads[0]),
+                    i(p.pads[1]), i(p.pads[2]), i(p.strides[0]),
+                    i(p.strides[1]), i(p.strides[2]), i(p.dilations[0]),
+                    i(p.dilations[1]), i(p.dilations[2]), mode, slices);
+    }
+
+    /// All that CUTLASS derives from the problem; the pointers come later.
+    static typename kernel::Params params_of(
+            const dense_problem &p, int slices) {
+        const auto src = layout_of<Space>(p.n, p.src, p.c);
+        const auto weights = layout_of<Space>(p.k, p.window, p.c);
+        const auto dst = layout_of<Space>(p.n, p.dst, p.k);
+        auto first = src;
+        auto second = weights;
+        auto output = dst;
+        if constexpr (Operation == operation::strided_data) {
+            first = dst;
+            output = src;
+        } else if constexpr (Operation == operation::weights) {
+            first = dst;
+            second = src;
+            output = weights;
+        }
+        return typename kernel::Params(typename kernel::Arguments(
+                size_of(p, slices), {nullptr, first}, {nullptr, second},
+                {nullptr, output}, {nullptr, output},
+                typename store::Params(),
+                cutlass::conv::SplitKMode::kParallel));
+    }
+
+public:
+    explicit cutlass_kernel(const dense_problem &p, int slices)
+        : params_(params_of(p, slices)) {
+        check(cudaFuncSetAttribute(run_tile<kernel>,
+                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                      static_cast<int>(shared_bytes)),
+                "cudaFuncSetAttribute");
+    }
+
+    static std::unique_ptr<tile_kernel> make(
+            const dense_problem &p, int slices) {
+        const size problem = size_of(p, slices);
+        constexpr auto success = cutlass::Status::kSuccess;
+        if (kernel::Mma::IteratorA::can_implement(problem) != success
+                || kernel::Mma::IteratorB::can_implement(problem) != success)
+            return nullptr;
+        return std::make_unique<cutlass_kernel>(p, slices);
+    }
+
+    void run(const float *first, const float *second, float *output,
+            cudaStream_t stream) const override {
+        typename kernel::Params params = params_;
+        params.ptr_A = const_cast<float *>(first);
+        params.ptr_B = const_cast<float *>(second);
+        params.ptr_C = output;
+        params.ptr_D = output;
+        const dim3 grid = typename kernel::ThreadblockSwizzle {}.get_grid_shape(
+                params.grid_tiled_shape);
+        launch("convolution.gpu_tf32x3", run_tile<kernel>, grid,
+                dim3(kernel::kThreadCount), shared_bytes, stream, params);
+    }
+
+private:
+    const typename kernel::Params params_;
+};
+
+} // namespace gradnn::gpu::tf32x3

@@ -1,0 +1,101 @@
+// An f32 number as two that tensor cores can read, for products that are as
+// exact as f32's own.
+//
+// TF32 has f32's exponent and 10 of its 23 bits of fraction. A finite x is
+// split into big, its leading 11 significant bits, and small = x - big, which
+// is exact, has the sign of x and at most 13 significant bits. Then
+//
+//     x * y = big*big + big*small + small*big, and small*small is left out:
+//
+// it is at most 2^-20 of the product, on average 2^-23, and so is what the
+// tensor core drops of small, whose last two bits it cannot read. Truncation
+// and not rounding: it needs no care near the largest number, and the four
+// parts of a product have the sign of the product, so that where some of them
+// overflow they agree about the infinity.
+//
+// x infinite or NaN: big is the largest finite TF32 number with the sign of x,
+// small is x itself. One of the three products is then the product that IEEE
+// asks for, and the others are finite or that same infinity:
+//
+//     inf * y    = BIG*bigy + BIG*smally + inf*bigy   inf of the sign, or NaN
+//                                                     where y is 0
+//     inf * inf  = BIG*BIG + BIG*inf + inf*BIG        inf of the sign
+//     NaN * y    = ... + NaN*bigy                     NaN
+//
+// With a plain split, big = inf and small = inf - inf, every sum that meets an
+// infinity would be NaN. (Where y is so small that its big part is 0, below
+// 2^-136, an infinity times y gives NaN.) Subnormal numbers are split as all
+// others; what is below 2^-149 is lost.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define GRADNN_TF32X3_FUNCTION __host__ __device__ __forceinline__
+#else
+#define GRADNN_TF32X3_FUNCTION inline
+#endif
+
+namespace gradnn::gpu::tf32x3 {
+
+struct split_number {
+    uint32_t big; ///< bits; the 13 last of them are 0 unless x is NaN
+    uint32_t small; ///< bits; a tensor core ignores the 13 last of them
+};
+
+namespace detail {
+
+GRADNN_TF32X3_FUNCTION uint32_t bits_of(float x) {
+#ifdef __CUDA_ARCH__
+    return __float_as_uint(x);
+#else
+    uint32_t bits = 0;
+    std::memcpy(&bits, &x, sizeof(bits));
+    return bits;
+#endif
+}
+
+GRADNN_TF32X3_FUNCTION float number_of(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(bits);
+#else
+    float x = 0.0F;
+    std::memcpy(&x, &bits, sizeof(x));
+    return x;
+#endif
+}
+
+/// The smaller of |x| and a limit; the limit where x is NaN.
+GRADNN_TF32X3_FUNCTION float clamped(float x, float limit) {
+#ifdef __CUDA_ARCH__
+    return fminf(fabsf(x), limit);
+#else
+    const float size = number_of(bits_of(x) & 0x7fffffffU);
+    return size < limit ? size : limit;
+#endif
+}
+
+} // namespace detail
+
+/// Four instructions: two of the integer unit, two of the float unit.
+GRADNN_TF32X3_FUNCTION split_number split(float x) {
+    constexpr uint32_t largest = 0x7f7fe000U;
+    constexpr uint32_t kept = 0x7fffe000U;
+    const uint32_t bits = detail::bits_of(x);
+    const uint32_t size = detail::bits_of(
+            detail::clamped(x, detail::number_of(largest)));
+    // The sign of x, the exponent and leading bits of `size`, and zeros, as
+    // one three-input operation: where `kept` is 0, `size` and x are equal but
+    // for the sign.
+    const uint32_t big = (size & kept) | ((size ^ bits) & ~kept);
+    const float small = x - detail::number_of(big);
+    // By 2^-11.5 larger, which is half a unit of TF32's last place on average,
+    // so that dropping the last bits rounds. Exact numbers stay what they are.
+    constexpr float half_up = 1.000345266983F;
+    return {big, detail::bits_of(small * half_up)};
+}
+
+} // namespace gradnn::gpu::tf32x3
+
+#undef GRADNN_TF32X3_FUNCTION

@@ -1,0 +1,447 @@
+// InterpolateBackward, NCX, columns enlarged 2, 4 or 8 times.
+//
+// diff_src[i,j] = sum over t of ww[j,t] * line_i[ratio*j - margin + t],
+// line_i[q] = sum over p of wh[p] * diff_dst[p,q],
+//
+// 0 <= t < ratio + 2*margin, margin = ratio/2 (linear, half_pixel) or 0
+// (nearest): where columns are enlarged by a whole number, the taps of every
+// source column lie at the same place relative to it.
+//
+// A lane owns 16 bytes (f64: 32) of the columns of diff_dst and so the source
+// columns over them; a warp walks down the rows (interpolation_walk.cuh) with
+// the column sums of two source rows in registers. When a source row is
+// complete, a lane gets the `margin` sums on either side from its neighbours by
+// shuffles and writes its source columns in one store. Rows longer than a warp
+// are cut into tiles, whose outermost lanes load their outer margin themselves;
+// of short rows a warp has several, of different planes.
+//
+// Every sum runs over ascending rows, then over ascending columns, in one lane:
+// the same bits on every run. A tap of weight 0 lies beyond the row, where the
+// line is 0, so it adds nothing.
+#include <memory>
+
+#include "gpu/interpolation_identity.hpp"
+#include "gpu/interpolation_walk_plan.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int threads = 128;
+constexpr int warps = threads / 32;
+
+template <typename Type>
+constexpr int band_elements = sizeof(Type) == 2 ? 8 : 4;
+
+struct bands_shape {
+    int64_t slot_dst_pitch = 0; ///< between planes side by side
+    int64_t slot_src_pitch = 0;
+    int64_t runs = 0;
+    int32_t columns = 0; ///< of diff_dst
+    int32_t slots = 1; ///< planes of a warp
+    int32_t slot_lanes = 32;
+    int32_t tiles = 1;
+};
+
+/// As many elements as a lane owns, in 16-byte words.
+template <typename Type>
+struct band_words {
+    static constexpr int count = band_elements<Type>;
+    static constexpr int each = 16 / sizeof(Type) < count ? 16 / sizeof(Type)
+                                                          : count;
+    using part = pack<Type, each>;
+    part parts[count / each];
+
+    __device__ void unpack(sum_of<Type> (&values)[count]) const {
+#pragma unroll
+        for (int i = 0; i < count / each; ++i) {
+            sum_of<Type> some[each];
+            parts[i].unpack(some);
+#pragma unroll
+            for (int e = 0; e < each; ++e)
+                values[i * each + e] = some[e];
+        }
+    }
+};
+
+template <typename Type, int ratio, int margin, bool volume>
+__global__ void __launch_bounds__(threads) bands_kernel(
+        const Type *__restrict__ diff_dst, Type *__restrict__ diff_src,
+        const __grid_constant__ walk_shape shape,
+        const __grid_constant__ walk_tables<sum_of<Type>> tables,
+        const __grid_constant__ bands_shape bands,
+        const sum_of<Type> *weights) {
+    using sum = sum_of<Type>;
+    constexpr int own = band_elements<Type>;
+    constexpr int outputs = own / ratio;
+    constexpr int taps = ratio + 2 * margin;
+    constexpr int ahead = sizeof(Type) == 8 ? 4 : 6;
+    constexpr int held = margin > 0 ? margin : 1;
+    using margin_words = pack<Type, held>;
+    constexpr int least = 4 / static_cast<int>(sizeof(Type));
+    constexpr int edge_elements = held > least ? held : least;
+    using edge_words = pack<Type, edge_elements>;
+
+    const int64_t number = blockIdx.x * int64_t(warps) + threadIdx.x / 32;
+    const int64_t run = number / bands.tiles;
+    const auto tile = static_cast<int>(number - run * bands.tiles);
+    if (run >= bands.runs) return; // a whole warp
+    const auto lane = static_cast<int>(threadIdx.x) % 32;
+    const int slot = min(lane / bands.slot_lanes, bands.slots - 1);
+    const int member = lane - slot * bands.slot_lanes;
+    const int wanted = (tile * bands.slot_lanes + member) * own;
+    const bool writes = member < bands.slot_lanes && wanted < bands.columns;
+    // Lanes without work read what another reads.
+    const int column = min(wanted, bands.columns - own);
+    const bool first = member == 0;
+    const bool last = member == bands.slot_lanes - 1
+            || column + own == bands.columns;
+    // A tile's outer margins, where the row goes on.
+    const bool before = first && column > 0;
+    const bool after = last && column + own < bands.columns;
+    const bool outer = margin > 0 && (before || after);
+    sum by[outputs][taps];
+    const int source_column = column / ratio;
+#pragma unroll
+    for (int k = 0; k < outputs; ++k)
+#pragma unroll
+        for (int t = 0; t < taps; ++t)
+            by[k][t] = weights[(source_column + k) * taps + t];
+
+    // Rows on their way: a lane reads what it copied itself. Outer margins come
+    // as words of at least 4 bytes, of which `edge` points to the margin; where
+    // a lane has none, they stay 0.
+    using words = band_words<Type>;
+    using part = typename words::part;
+    constexpr int parts = sizeof(words) / sizeof(part);
+    __shared__ part rows_of[ahead][parts][threads];
+    __shared__ edge_words edges_of[ahead][threads];
+    const int edge_at = before ? -edge_elements : own;
+    const auto *const edge = reinterpret_cast<const Type *>(
+                                     &edges_of[0][threadIdx.x])
+            + (before ? edge_elements - held : 0);
+    if (!outer)
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+            edges_of[i][threadIdx.x] = edge_words {};
+    const auto load = [&](int i, const Type *from) {
+#pragma unroll
+        for (int p = 0; p < parts; ++p)
+            copy_async<sizeof(part)>(
+                    &rows_of[i][p][threadIdx.x], from + p * words::each);
+        if constexpr (margin > 0)
+            if (outer)
+                copy_async<sizeof(edge_words)>(
+                        &edges_of[i][threadIdx.x], from + edge_at);
+    };
+    const auto unpack = [&](int i, sum(&values)[own], sum(&outer_values)[held]) {
+        words row;
+#pragma unroll
+        for (int p = 0; p < parts; ++p)
+            row.parts[p] = rows_of[i][p][threadIdx.x];
+        row.unpack(values);
+        if constexpr (margin > 0)
+            reinterpret_cast<const margin_words *>(
+                    edge + i * (threads * edge_elements))
+                    ->unpack(outer_values);
+    };
+    sum low[own] = {};
+    sum high[own] = {};
+    sum outer_low[held] = {};
+    sum outer_high[held] = {};
+    const auto add = [&](int i, sum low_weight, sum high_weight) {
+        if (volume && low_weight == 0) return;
+        sum values[own];
+        sum outer_values[held];
+        unpack(i, values, outer_values);
+#pragma unroll
+        for (int e = 0; e < own; ++e)
+            low[e] += low_weight * values[e];
+        if constexpr (margin > 0)
+#pragma unroll
+            for (int e = 0; e < held; ++e)
+                outer_low[e] += low_weight * outer_values[e];
+        // Nearest (margin 0) has no second row.
+        if (margin > 0 && high_weight != 0) {
+#pragma unroll
+            for (int e = 0; e < own; ++e)
+                high[e] += high_weight * values[e];
+#pragma unroll
+            for (int e = 0; e < held; ++e)
+                outer_high[e] += high_weight * outer_values[e];
+        }
+    };
+    const auto shift = [&] {
+#pragma unroll
+        for (int e = 0; e < own; ++e) {
+            low[e] = high[e];
+            high[e] = 0;
+        }
+#pragma unroll
+        for (int e = 0; e < held; ++e) {
+            outer_low[e] = outer_high[e];
+            outer_high[e] = 0;
+        }
+    };
+    const auto shift_add = [&](int i, sum low_weight, sum high_weight) {
+        if (volume && low_weight == 0) {
+            shift();
+            return;
+        }
+        sum values[own];
+        sum outer_values[held];
+        unpack(i, values, outer_values);
+#pragma unroll
+        for (int e = 0; e < own; ++e)
+            low[e] = high[e] + low_weight * values[e];
+        if constexpr (margin > 0) {
+#pragma unroll
+            for (int e = 0; e < held; ++e)
+                outer_low[e] = outer_high[e] + low_weight * outer_values[e];
+            const bool both = high_weight != 0;
+#pragma unroll
+            for (int e = 0; e < own; ++e)
+                high[e] = both ? sum(0) + high_weight * values[e] : sum(0);
+#pragma unroll
+            for (int e = 0; e < held; ++e)
+                outer_high[e] = both ? sum(0) + high_weight * outer_values[e]
+                                     : sum(0);
+        }
+    };
+    const auto emit = [&](Type *to) {
+        sum window[taps + own - ratio];
+#pragma unroll
+        for (int e = 0; e < margin; ++e) {
+            const sum left
+                    = __shfl_up_sync(0xffffffffU, low[own - margin + e], 1);
+            const sum right = __shfl_down_sync(0xffffffffU, low[e], 1);
+            // outer_low is 0 where the row ends, and no lane is at both ends of
+            // a tile that it goes on beyond.
+            window[e] = first ? outer_low[e] : left;
+            window[margin + own + e] = last ? outer_low[e] : right;
+        }
+#pragma unroll
+        for (int e = 0; e < own; ++e)
+            window[margin + e] = low[e];
+        sum totals[outputs];
+#pragma unroll
+        for (int k = 0; k < outputs; ++k) {
+            totals[k] = by[k][0] * window[k * ratio];
+#pragma unroll
+            for (int t = 1; t < taps; ++t)
+                totals[k] += by[k][t] * window[k * ratio + t];
+        }
+        if (writes) pack<Type, outputs>::of(totals).store(to);
+    };
+    walk_rows<volume, ahead>(shape, tables, run,
+            diff_dst + slot * bands.slot_dst_pitch + column,
+            diff_src + slot * bands.slot_src_pitch + source_column, load, add,
+            emit, shift, shift_add);
+}
+
+/// Weights of every source column at its `taps` places; nothing where a tap
+/// lies elsewhere or a place within the row is none.
+template <typename Sum>
+std::optional<std::vector<Sum>> band_weights(
+        const detail::axis_map &map, int64_t ratio, int64_t margin) {
+    const int64_t taps = ratio + 2 * margin;
+    std::vector<Sum> weights(static_cast<size_t>(map.src * taps), Sum(0));
+    for (int64_t j = 0; j < map.src; ++j) {
+        const auto column = static_cast<size_t>(j);
+        const int64_t begin = ratio * j - margin;
+        const int64_t from = std::max<int64_t>(begin, 0);
+        const int64_t to = std::min(begin + taps, map.dst);
+        if (map.first[column] != from || map.count[column] != to - from)
+            return {};
+        for (int64_t o = from; o < to; ++o)
+            weights[static_cast<size_t>(j * taps + o - begin)]
+                    = static_cast<Sum>(map.weights[static_cast<size_t>(
+                            map.offset[column] + o - from)]);
+    }
+    return weights;
+}
+
+bool aligned(const void *pointer, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+template <typename Sum>
+class bands_plan final : public detail::plan {
+public:
+    bands_plan(const interpolation_problem &problem, const axis_maps &maps,
+            const walk_description &walk, int ratio, int margin,
+            const std::vector<Sum> &weights,
+            std::unique_ptr<detail::plan> misaligned, int device)
+        : type_(problem.diff_src.type)
+        , shape_(walk.shape)
+        , volume_(walk.volume)
+        , ratio_(ratio)
+        , margin_(margin)
+        , misaligned_(std::move(misaligned)) {
+        const device_guard current(device);
+        tables_ = walk_storage<Sum>(device, maps, walk);
+        weights_ = upload(device, weights);
+        bands_.columns = static_cast<int32_t>(maps[2].dst);
+        const int64_t own = detail::size_of(type_) == 2 ? 8 : 4;
+        const int64_t lanes = maps[2].dst / own;
+        // A walk's offsets stay small (cut_runs).
+        const int64_t pitch = std::max<int64_t>({shape_.dst_group_pitch,
+                shape_.src_group_pitch, int64_t {1}});
+        int64_t slots = std::clamp<int64_t>(
+                std::min(32 / lanes, ((int64_t {1} << 30) - 1) / pitch), 1,
+                walk.groups);
+        while (walk.groups % slots != 0)
+            --slots;
+        bands_.slots = static_cast<int32_t>(slots);
+        // A last tile of one lane would have its left margin for a right one.
+        int64_t tiles = ceil_div(lanes, 32);
+        while (tiles > 1 && lanes % ceil_div(lanes, tiles) == 1)
+            ++tiles;
+        bands_.tiles = static_cast<int32_t>(tiles);
+        bands_.slot_lanes = static_cast<int32_t>(ceil_div(lanes, bands_.tiles));
+        bands_.slot_dst_pitch = shape_.dst_group_pitch;
+        bands_.slot_src_pitch = shape_.src_group_pitch;
+        shape_.dst_group_pitch *= slots;
+        shape_.src_group_pitch *= slots;
+        shape_.row_total /= slots;
+        with_float_type(type_, [&]<typename Type>() {
+            with_kernel<Type>([&](auto *kernel) {
+                int resident = 0;
+                check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                              &resident, kernel, threads, 0),
+                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+                bands_.runs = cut_runs(shape_, bands_.tiles,
+                        int64_t {std::max(resident, 1)} * warps
+                                * properties_of(device).multiprocessors);
+            });
+        });
+    }
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &stream) const override {
+        if (!aligned(args[0], 16) || !aligned(args[1], 16)) {
+            misaligned_->execute(args, workspace, stream);
+            return;
+        }
+        const launch_scope scope(stream);
+        with_float_type(type_, [&]<typename Type>() {
+            with_kernel<Type>([&](auto *kernel) {
+                launch("interpolation (bands)", kernel,
+                        static_cast<unsigned>(
+                                ceil_div(bands_.runs * bands_.tiles, warps)),
+                        threads, 0, scope.stream(),
+                        static_cast<const Type *>(args[0]),
+                        static_cast<Type *>(args[1]), shape_, tables_.tables(),
+                        bands_, weights_.template as<Sum>());
+            });
+        });
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    template <typename Type, typename Body>
+    void with_kernel(const Body &body) const {
+        if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
+            if (ratio_ == 2)
+                with_margin<Type, 2>(body);
+            else if (ratio_ == 4)
+                with_margin<Type, 4>(body);
+            else if constexpr (sizeof(Type) == 2)
+                with_margin<Type, 8>(body);
+        }
+    }
+
+    template <typename Type, int ratio, typename Body>
+    void with_margin(const Body &body) const {
+        if (margin_ == 0)
+            with_volume<Type, ratio, 0>(body);
+        else
+            with_volume<Type, ratio, ratio / 2>(body);
+    }
+
+    template <typename Type, int ratio, int margin, typename Body>
+    void with_volume(const Body &body) const {
+        if (volume_)
+            body(bands_kernel<Type, ratio, margin, true>);
+        else
+            body(bands_kernel<Type, ratio, margin, false>);
+    }
+
+    detail::data_type type_;
+    walk_shape shape_;
+    bool volume_;
+    int ratio_;
+    int margin_;
+    bands_shape bands_;
+    walk_storage<Sum> tables_;
+    device_buffer weights_;
+    std::unique_ptr<detail::plan> misaligned_;
+};
+
+template <typename Sum>
+plan_or_refusal make(const interpolation_problem &problem,
+        const compile_options &options, const axis_maps &maps,
+        const walk_description &walk) {
+    const detail::axis_map &map = maps[2];
+    const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
+    for (const int64_t ratio : {2, 4, 8}) {
+        if (map.dst != ratio * map.src || ratio > own) continue;
+        for (const int64_t margin : {ratio / 2, int64_t {0}}) {
+            // Margin 0 says that rows have one tap too.
+            if (margin == 0
+                    && problem.mode != detail::interpolation_mode::nearest)
+                continue;
+            const auto weights = band_weights<Sum>(map, ratio, margin);
+            if (!weights) continue;
+            // For pointers that are not at multiples of 16 bytes.
+            auto misaligned = make_interpolation_ncx(problem, options);
+            if (!misaligned.plan)
+                misaligned = make_interpolation_strided(problem, options);
+            return std::make_unique<bands_plan<Sum>>(problem, maps, walk,
+                    static_cast<int>(ratio), static_cast<int>(margin), *weights,
+                    std::move(misaligned.plan),
+                    static_cast<int>(options.device));
+        }
+    }
+    return plan_or_refusal::refuse(
+            "wants columns enlarged 2, 4 or (16-bit types) 8 times, half_pixel "
+            "or nearest");
+}
+
+} // namespace
+
+plan_or_refusal make_interpolation_bands(
+        const interpolation_problem &problem, const compile_options &options) {
+    const axis_maps maps = make_axis_maps(problem);
+    const auto &dst = problem.diff_dst;
+    const auto &src = problem.diff_src;
+    if ((dst.dims[4] != 1 && dst.strides[4] != 1)
+            || (src.dims[4] != 1 && src.strides[4] != 1))
+        return plan_or_refusal::refuse(
+                "wants the elements of a row side by side");
+    std::string why;
+    const auto walk = describe_walk(problem, maps, false, why);
+    if (!walk) return plan_or_refusal::refuse(why);
+    const int64_t bytes = detail::size_of(src.type);
+    const int64_t own = bytes == 2 ? 8 : 4;
+    const walk_shape &shape = walk->shape;
+    if (dst.dims[4] % own != 0
+            || widest_vector(bytes, shape.dst_row_pitch, shape.dst_depth_pitch,
+                       shape.dst_group_pitch)
+                    * bytes
+                    != 16
+            || widest_vector(bytes, shape.src_row_pitch, shape.src_depth_pitch,
+                       shape.src_group_pitch)
+                    < own / (dst.dims[4] / src.dims[4] > 0
+                                    ? dst.dims[4] / src.dims[4]
+                                    : 1))
+        return plan_or_refusal::refuse("wants rows at multiples of 16 bytes");
+    if (src.type == detail::data_type::f64)
+        return make<double>(problem, options, maps, *walk);
+    return make<float>(problem, options, maps, *walk);
+}
+
+} // namespace gradnn::gpu

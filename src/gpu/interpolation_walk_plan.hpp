@@ -1,0 +1,218 @@
+// The walk of a problem: its shape and its tables, decided at compile.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/interpolation_tables.hpp"
+#include "gpu/interpolation_walk.cuh"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+struct walk_description {
+    walk_shape shape;
+    int64_t groups = 1;
+    size_t row_axis = 3; ///< the axis whose rows are walked down
+    bool volume = false; ///< axis 2 is summed too
+};
+
+/// Merges axes, outermost first, into one: its size and stride, or nothing.
+inline std::optional<std::pair<int64_t, int64_t>> merge_axes(
+        const detail::tensor_view &view, std::initializer_list<size_t> axes) {
+    int64_t size = 1;
+    int64_t stride = 0;
+    for (const size_t axis : axes) {
+        const int64_t dim = view.dims[axis];
+        if (dim == 1) continue;
+        if (size != 1 && stride != dim * view.strides[axis]) return {};
+        size *= dim;
+        stride = view.strides[axis];
+    }
+    return std::pair {size, stride};
+}
+
+/// Distance between neighbours along an axis, 0 where it has none.
+inline int64_t pitch_of(const detail::tensor_view &view, size_t axis) {
+    return view.dims[axis] == 1 ? 0 : view.strides[axis];
+}
+
+/// Nothing, with a refusal in `why`, where the layout or the size is another.
+inline std::optional<walk_description> describe_walk(
+        const detail::interpolation_problem &problem, const axis_maps &maps,
+        bool nxc, std::string &why) {
+    const detail::tensor_view &dst = problem.diff_dst;
+    const detail::tensor_view &src = problem.diff_src;
+    walk_description made;
+    walk_shape &shape = made.shape;
+    const bool flat = src.dims[3] == 1 && dst.dims[3] == 1;
+    made.volume = !maps[0].identity && !flat;
+    made.row_axis = !maps[0].identity && flat ? 2 : 3;
+    // Depth that is not resampled makes planes of its own.
+    const auto planes_of = [&](const detail::tensor_view &view) {
+        const size_t plane_axis = made.row_axis == 2 ? 3 : 2;
+        if (made.volume)
+            return nxc ? merge_axes(view, {0}) : merge_axes(view, {0, 1});
+        return nxc ? merge_axes(view, {0, plane_axis})
+                   : merge_axes(view, {0, 1, plane_axis});
+    };
+    const auto dst_groups = planes_of(dst);
+    const auto src_groups = planes_of(src);
+    if (!dst_groups || !src_groups) {
+        why = "wants planes at even distances";
+        return {};
+    }
+    made.groups = dst_groups->first;
+    shape.dst_group_pitch = dst_groups->second;
+    shape.src_group_pitch = src_groups->second;
+    shape.dst_row_pitch = pitch_of(dst, made.row_axis);
+    shape.src_row_pitch = pitch_of(src, made.row_axis);
+    if (made.volume) {
+        shape.dst_depth_pitch = pitch_of(dst, 2);
+        shape.src_depth_pitch = pitch_of(src, 2);
+        shape.src_depths = static_cast<int32_t>(src.dims[2]);
+        shape.plane_runs = 1;
+    }
+    for (const int64_t size : {dst.dims[made.row_axis], src.dims[made.row_axis],
+                 dst.dims[4] * dst.dims[1], src.dims[4] * dst.dims[1],
+                 src.dims[2], dst.dims[2]})
+        if (size > std::numeric_limits<int32_t>::max() / 2) {
+            why = "wants rows of less than 2^30 elements";
+            return {};
+        }
+    shape.dst_rows = static_cast<int32_t>(dst.dims[made.row_axis]);
+    shape.src_rows = static_cast<int32_t>(src.dims[made.row_axis]);
+    if (!made.volume
+            && std::max({shape.dst_group_pitch, shape.src_group_pitch,
+                       shape.dst_rows * shape.dst_row_pitch,
+                       shape.src_rows * shape.src_row_pitch})
+                    >= int64_t {1} << 30) {
+        why = "wants planes of less than 2^30 elements";
+        return {};
+    }
+    shape.row_total = made.groups * shape.src_depths * shape.src_rows;
+    return made;
+}
+
+/// Cuts the rows into runs: as many as minimise waves of `resident` at a time,
+/// rounded up, times a run's rows, where every run of each of `tiles` has a
+/// start that nothing overlaps (two rows' worth) and shares a row with its
+/// neighbour. Returns the number of runs.
+inline int64_t cut_runs(walk_shape &shape, int64_t tiles, int64_t resident) {
+    const double again = shape.src_rows > 1 ? 1.0 : 0.0;
+    // A run of few rows is all start and end.
+    const int64_t fewest = std::min<int64_t>(shape.row_total, 4);
+    const int64_t most = std::min(ceil_div(shape.row_total, fewest),
+            std::max<int64_t>(1, ceil_div(6 * resident, tiles)));
+    // Offsets of a run are below 2^31 elements.
+    const int64_t plane = std::max({shape.dst_group_pitch,
+            shape.src_group_pitch, shape.dst_rows * shape.dst_row_pitch,
+            shape.src_rows * shape.src_row_pitch, int64_t {1}});
+    const int64_t longest = std::clamp<int64_t>(
+            ((int64_t {1} << 31) / plane - 1) * shape.src_rows, 1, 1 << 20);
+    const int64_t planes = shape.row_total / shape.src_rows;
+    const auto count = [&](int64_t rows) {
+        return shape.plane_runs == 0
+                ? ceil_div(shape.row_total, rows)
+                : planes * ceil_div(shape.src_rows, rows);
+    };
+    double best_cost = 0;
+    for (int64_t runs = 1; runs <= most; ++runs) {
+        const int64_t rows = shape.plane_runs == 0
+                ? ceil_div(shape.row_total, runs)
+                : ceil_div(shape.src_rows, ceil_div(runs, planes));
+        if (rows > longest) continue;
+        const auto waves = static_cast<double>(
+                ceil_div(count(rows) * tiles, resident));
+        const double cost = waves * (static_cast<double>(rows) + again + 2.0);
+        if (best_cost == 0 || cost < best_cost) {
+            best_cost = cost;
+            shape.rows_per_run = rows;
+        }
+    }
+    if (best_cost == 0) shape.rows_per_run = longest;
+    if (shape.plane_runs != 0) {
+        shape.rows_per_run
+                = std::min<int64_t>(shape.rows_per_run, shape.src_rows);
+        shape.plane_runs = static_cast<int32_t>(
+                ceil_div(shape.src_rows, shape.rows_per_run));
+    }
+    return count(shape.rows_per_run);
+}
+
+inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {
+    std::vector<line_reach> reach(static_cast<size_t>(rows.src));
+    size_t first = 0;
+    size_t end = 0;
+    const size_t outputs = rows.low.size();
+    for (size_t i = 0; i < reach.size(); ++i) {
+        const auto input = static_cast<int64_t>(i);
+        while (first < outputs && rows.low[first] < input
+                && rows.high[first] < input)
+            ++first;
+        while (end < outputs && rows.low[end] <= input)
+            ++end;
+        reach[i] = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
+    }
+    return reach;
+}
+
+inline std::vector<line_column> make_columns(const detail::axis_map &columns) {
+    std::vector<line_column> made(static_cast<size_t>(columns.src));
+    for (size_t j = 0; j < made.size(); ++j)
+        made[j] = {static_cast<int32_t>(columns.first[j]),
+                static_cast<int32_t>(columns.count[j]), columns.offset[j]};
+    return made;
+}
+
+template <typename Sum>
+std::vector<line_row<Sum>> make_rows(const detail::axis_map &rows) {
+    std::vector<line_row<Sum>> made(rows.low.size());
+    for (size_t h = 0; h < made.size(); ++h)
+        made[h] = {static_cast<Sum>(rows.low_weight[h]),
+                static_cast<Sum>(rows.high_weight[h]),
+                static_cast<int32_t>(rows.low[h]),
+                static_cast<int32_t>(h > 0
+                                ? rows.low[h] - rows.low[h - 1]
+                                : rows.src - rows.low.back() + rows.low[0])};
+    return made;
+}
+
+/// The tables of a walk in device memory.
+template <typename Sum>
+class walk_storage {
+public:
+    walk_storage() = default;
+    walk_storage(int device, const axis_maps &maps, const walk_description &of)
+        : rows_(upload(device, make_rows<Sum>(maps[of.row_axis - 2])))
+        , reach_(upload(device, make_reach(maps[of.row_axis - 2]))) {
+        if (!of.volume) return;
+        const detail::axis_map &map = maps[0];
+        std::vector<line_column> depths = make_columns(map);
+        std::vector<Sum> weights(map.weights.begin(), map.weights.end());
+        weights.push_back(0);
+        for (line_column &depth : depths)
+            if (depth.count == 0)
+                depth = {0, 1, static_cast<int64_t>(weights.size()) - 1};
+        depths_ = upload(device, depths);
+        depth_weights_ = upload(device, weights);
+    }
+
+    walk_tables<Sum> tables() const {
+        return {rows_.as<line_row<Sum>>(), reach_.as<line_reach>(),
+                depths_.as<line_column>(), depth_weights_.template as<Sum>()};
+    }
+
+private:
+    device_buffer rows_;
+    device_buffer reach_;
+    device_buffer depths_;
+    device_buffer depth_weights_;
+};
+
+} // namespace gradnn::gpu
