@@ -56,6 +56,25 @@ if(NOT GRADNN_CUDA STREQUAL "OFF")
     endif()
 endif()
 
+# Headers alone, for the strict f32 convolutions of the GPU.
+set(GRADNN_WITH_CUTLASS FALSE)
+if(GRADNN_WITH_CUDA AND NOT GRADNN_CUTLASS STREQUAL "OFF")
+    find_path(GRADNN_CUTLASS_INCLUDE_DIR cutlass/conv/kernel/default_conv2d.h
+        PATHS "${PROJECT_SOURCE_DIR}/third_party/cutlass/include")
+    mark_as_advanced(GRADNN_CUTLASS_INCLUDE_DIR)
+    if(GRADNN_CUTLASS_INCLUDE_DIR)
+        set(GRADNN_WITH_CUTLASS TRUE)
+    elseif(GRADNN_CUTLASS STREQUAL "ON")
+        message(FATAL_ERROR "GRADNN_CUTLASS is ON, and there are no headers of "
+            "CUTLASS; scripts/setup fetches them, or set "
+            "GRADNN_CUTLASS_INCLUDE_DIR")
+    else()
+        message(WARNING "No CUTLASS: strict f32 convolutions on the GPU will "
+            "run on cuDNN's kernels, which are slower. scripts/setup fetches "
+            "its headers; GRADNN_CUTLASS=OFF silences this.")
+    endif()
+endif()
+
 # The program reads JSON and a command line; the library does neither.
 if(GRADNN_BUILD_DRIVER OR GRADNN_BUILD_TESTS)
     find_package(nlohmann_json 3.10 REQUIRED)

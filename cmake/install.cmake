@@ -26,6 +26,13 @@ if(GRADNN_WITH_ONEDNN AND OneDNN_BUNDLED)
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endif()
 
+# Parts of CUTLASS are compiled in, and its licence goes with them.
+set(cutlass_licence "${PROJECT_SOURCE_DIR}/third_party/cutlass/LICENSE.txt")
+if(GRADNN_WITH_CUTLASS AND EXISTS "${cutlass_licence}")
+    install(FILES "${cutlass_licence}"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.cutlass)
+endif()
+
 install(EXPORT gradnn-targets NAMESPACE gradnn:: DESTINATION "${package_dir}")
 configure_package_config_file(
     "${CMAKE_CURRENT_LIST_DIR}/gradnn-config.cmake.in"

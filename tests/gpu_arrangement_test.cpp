@@ -1,15 +1,18 @@
-// What cuDNN is asked to compute is the problem: every arrangement is carried
-// out by plain loops, copies included, and compared with the problem's formula.
-// Needs no GPU.
+// What cuDNN and the kernels of convolution.gpu_tf32x3 are asked to compute is
+// the problem: every arrangement is carried out by plain loops, copies
+// included, and compared with the problem's formula. Needs no GPU.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "gpu/convolution_tf32x3.hpp"
 #include "gpu/cudnn_arrangement.hpp"
 #include "support/random.hpp"
 
@@ -62,8 +65,8 @@ struct loops {
     void run(const Visit &visit) const {
         const int64_t outputs = weights[0] / groups;
         for_each(dst, [&](const std::array<int64_t, 5> &y) {
-            for_each(std::array {weights[1], weights[2], weights[3],
-                             weights[4]},
+            for_each(
+                    std::array {weights[1], weights[2], weights[3], weights[4]},
                     [&](const std::array<int64_t, 4> &k) {
                         std::array<int64_t, 5> x {
                                 y[0], y[1] / outputs * weights[1] + k[0]};
@@ -81,8 +84,8 @@ struct loops {
     }
 };
 
-void accumulate(convolution_direction direction, double &x, double &w,
-        double &y) {
+void accumulate(
+        convolution_direction direction, double &x, double &w, double &y) {
     switch (direction) {
         case convolution_direction::forward: y += x * w; break;
         case convolution_direction::backward_data: x += y * w; break;
@@ -133,8 +136,8 @@ void by_formula(const convolution_problem &p, size_t output,
 }
 
 /// Dims or strides with a depth, as cuDNN was told of them.
-std::array<int64_t, 5> deep(const std::array<int64_t, 5> &list, int rank,
-        int64_t depth) {
+std::array<int64_t, 5> deep(
+        const std::array<int64_t, 5> &list, int rank, int64_t depth) {
     if (rank == 5) return list;
     return {list[0], list[1], depth, list[2], list[3]};
 }
@@ -282,8 +285,7 @@ convolution_problem random_problem(random_source &random) {
 
 std::array<memory, 3> random_data(
         const convolution_problem &p, size_t output, random_source &random) {
-    std::array<memory, 3> data {
-            memory(extent(p.src.dims, p.src.strides)),
+    std::array<memory, 3> data {memory(extent(p.src.dims, p.src.strides)),
             memory(extent(p.weights.dims, p.weights.strides)),
             memory(extent(p.dst.dims, p.dst.strides))};
     for (size_t i = 0; i < 3; ++i)
@@ -368,6 +370,128 @@ TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
     p.src.strides = data_strides(p.src.dims, order::nxc);
     p.dst.strides = data_strides(p.dst.dims, order::nxc);
     EXPECT_TRUE(gradnn::gpu::cudnn_arrangements(p).empty());
+}
+
+/// What execute does with a mapping, with loops in CUTLASS's place.
+void by_mapping(const gradnn::gpu::tf32x3::dense_mapping &m,
+        std::array<memory, 3> &data) {
+    using gradnn::gpu::tf32x3::operation;
+    const auto &p = m.problem;
+    EXPECT_EQ(p.c % 4, 0);
+    EXPECT_EQ(p.k % 4, 0);
+    const auto [first, second, output] = m.order;
+    std::array<memory, 3> staged;
+    std::array<double *, 3> seen {};
+    for (const size_t i : {first, second, output}) {
+        const auto &operand = m.operands[i];
+        seen[i] = data[i].data();
+        if (!operand.staged) continue;
+        const bool fill = i != output && operand.padded;
+        staged[i].assign(static_cast<size_t>(operand.elements),
+                fill ? 0.0 : std::nan(""));
+        seen[i] = staged[i].data();
+        if (i != output) copy(operand.copy, data[i].data(), seen[i]);
+    }
+    const auto at = [](const std::array<int64_t, 3> &dims, int64_t channels,
+                            const std::array<int64_t, 5> &i) {
+        return (((i[0] * dims[0] + i[2]) * dims[1] + i[3]) * dims[2] + i[4])
+                * channels
+                + i[1];
+    };
+    // The kernel's own three tensors: src, weights, dst of a convolution that
+    // may be another than the caller's.
+    std::array<double *, 3> own {seen[first], seen[second], seen[output]};
+    auto direction = convolution_direction::forward;
+    if (p.operation == operation::weights) {
+        own = {seen[second], seen[output], seen[first]};
+        direction = convolution_direction::backward_weights;
+    } else if (p.operation == operation::strided_data) {
+        own = {seen[output], seen[second], seen[first]};
+        direction = convolution_direction::backward_data;
+    }
+    std::fill_n(seen[output], p.output_elements(), 0.0);
+    const auto &[src, window, dst] = std::tie(p.src, p.window, p.dst);
+    const loops all {1, {p.n, p.c, src[0], src[1], src[2]},
+            {p.k, p.c, window[0], window[1], window[2]},
+            {p.n, p.k, dst[0], dst[1], dst[2]}, p.strides, p.dilations, p.pads};
+    all.run([&](const auto &x, auto w, const auto &y) {
+        if (p.flipped)
+            for (size_t a = 0; a < 3; ++a)
+                w[2 + a] = window[a] - 1 - w[2 + a];
+        accumulate(direction, own[0][at(src, p.c, x)],
+                own[1][at(window, p.c, w)], own[2][at(dst, p.k, y)]);
+    });
+    const auto &result = m.operands[output];
+    if (result.staged) copy(result.copy, seen[output], data[output].data());
+}
+
+TEST(Tf32x3Mapping, ComputesTheProblem) {
+    const uint64_t seed = gradnn::test::test_seed(20261122);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 4000; ++round) {
+        const convolution_problem p = random_problem(random);
+        std::string refusal;
+        const auto mapping = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+        EXPECT_EQ(mapping.has_value(), refusal.empty());
+        if (!mapping) continue;
+        const size_t output = mapping->order[2];
+        const auto start = random_data(p, output, random);
+        auto expected = start;
+        by_formula(p, output, expected);
+        auto found = start;
+        by_mapping(*mapping, found);
+        for (size_t i = 0; i < found[output].size(); ++i)
+            ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
+                    << "round " << round << ", element " << i;
+        ++tried;
+    }
+    EXPECT_GT(tried, 300U);
+}
+
+TEST(Tf32x3Mapping, TakesChannelsLastAsItIs) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    std::string refusal;
+    for (const auto direction : {convolution_direction::forward,
+                 convolution_direction::backward_weights}) {
+        p.direction = direction;
+        const auto m = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+        ASSERT_TRUE(m) << refusal;
+        for (const auto &operand : m->operands)
+            EXPECT_FALSE(operand.staged);
+    }
+    // A gradient of src reads the weights with their channels exchanged.
+    p.direction = convolution_direction::backward_data;
+    const auto m = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+    ASSERT_TRUE(m) << refusal;
+    EXPECT_FALSE(m->operands[0].staged);
+    EXPECT_TRUE(m->operands[1].staged);
+    EXPECT_FALSE(m->operands[2].staged);
+}
+
+TEST(Tf32x3Mapping, RefusesWithReasons) {
+    const auto reason = [](const convolution_problem &p) {
+        std::string refusal;
+        EXPECT_FALSE(gradnn::gpu::tf32x3::dense_mapping_of(p, refusal));
+        return refusal;
+    };
+    const auto plain = plain_problem(data_type::f32, order::nxc, 1);
+    EXPECT_EQ(reason(plain_problem(data_type::f64, order::nxc, 1)),
+            "takes f32 alone");
+    auto p = plain;
+    p.weights.dims = {2, 8, 4, 1, 3, 3};
+    EXPECT_EQ(reason(p), "takes convolutions of one group, given 2");
+    p = plain;
+    p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 20;
+    EXPECT_NE(reason(p).find("tensors of up to 536870911 elements"),
+            std::string::npos);
+    p = plain;
+    p.weights.dims[5] = 33;
+    EXPECT_NE(reason(p).find("given 33"), std::string::npos);
+    p = plain;
+    p.strides = p.dilations = {1, 2, 2};
+    EXPECT_NE(reason(p).find("without dilations"), std::string::npos);
 }
 
 } // namespace

@@ -39,21 +39,8 @@ using store = cutlass::epilogue::thread::LinearCombination<float, 4, float,
         float, cutlass::epilogue::thread::ScaleType::Nothing>;
 
 template <int Space>
-using tensor_layout = std::conditional_t<Space == 2, cutlass::layout::TensorNHWC,
-        cutlass::layout::TensorNDHWC>;
-
-/// CUTLASS's kernel of an operation, a number of spatial axes and a tile.
-template <operation Operation, int Space, typename Tile, typename Warp>
-struct kernel_of;
-
-/// What all of CUTLASS's Default... templates take.
-#define GRADNN_TF32X3_KERNEL(Kind, Space, Swizzle, Strides)                    \
-    typename cutlass::conv::kernel::Kind<float, tensor_layout<Space>, float,   \
-            tensor_layout<Space>, float, tensor_layout<Space>, float,          \
-            cutlass::arch::OpClassTensorOp, cutlass::arch::Sm80, Tile, Warp,   \
-            shape<16, 8, 8>, store, Swizzle, stages, exact_products,           \
-            cutlass::conv::IteratorAlgorithm::kOptimized,                      \
-            cutlass::conv::StrideSupport::Strides>::Kernel
+using tensor_layout = std::conditional_t<Space == 2,
+        cutlass::layout::TensorNHWC, cutlass::layout::TensorNDHWC>;
 
 /// k tiles in shared memory.
 constexpr int stages = 4;
@@ -62,33 +49,53 @@ using swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<4>;
 using strided_swizzle
         = cutlass::conv::threadblock::StridedDgradIdentityThreadblockSwizzle<4>;
 
+using nhwc = tensor_layout<2>;
+using ndhwc = tensor_layout<3>;
+using tensor_cores = cutlass::arch::OpClassTensorOp;
+using ampere = cutlass::arch::Sm80; ///< and later generations
+using instruction = shape<16, 8, 8>;
+constexpr auto optimized = cutlass::conv::IteratorAlgorithm::kOptimized;
+constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
+
+/// CUTLASS's kernel of an operation, a number of spatial axes and a tile.
+template <operation Operation, int Space, typename Tile, typename Warp>
+struct kernel_of;
+
 template <typename Tile, typename Warp>
 struct kernel_of<operation::forward, 2, Tile, Warp> {
-    using type = GRADNN_TF32X3_KERNEL(
-            DefaultConv2dFprop, 2, swizzle, kStrided);
+    using type = typename cutlass::conv::kernel::DefaultConv2dFprop<float, nhwc,
+            float, nhwc, float, nhwc, float, tensor_cores, ampere, Tile, Warp,
+            instruction, store, swizzle, stages, exact_products, optimized,
+            strided>::Kernel;
 };
 template <typename Tile, typename Warp>
 struct kernel_of<operation::weights, 2, Tile, Warp> {
-    using type = GRADNN_TF32X3_KERNEL(
-            DefaultConv2dWgrad, 2, swizzle, kStrided);
+    using type = typename cutlass::conv::kernel::DefaultConv2dWgrad<float, nhwc,
+            float, nhwc, float, nhwc, float, tensor_cores, ampere, Tile, Warp,
+            instruction, store, swizzle, stages, exact_products, optimized,
+            strided>::Kernel;
 };
 template <typename Tile, typename Warp>
 struct kernel_of<operation::strided_data, 2, Tile, Warp> {
-    using type = GRADNN_TF32X3_KERNEL(
-            DefaultConv2dDgrad, 2, strided_swizzle, kStrided);
+    using type = typename cutlass::conv::kernel::DefaultConv2dDgrad<float, nhwc,
+            float, nhwc, float, nhwc, float, tensor_cores, ampere, Tile, Warp,
+            instruction, store, strided_swizzle, stages, exact_products,
+            optimized, strided>::Kernel;
 };
 template <typename Tile, typename Warp>
 struct kernel_of<operation::forward, 3, Tile, Warp> {
-    using type = GRADNN_TF32X3_KERNEL(
-            DefaultConv3dFprop, 3, swizzle, kStrided);
+    using type = typename cutlass::conv::kernel::DefaultConv3dFprop<float,
+            ndhwc, float, ndhwc, float, ndhwc, float, tensor_cores, ampere,
+            Tile, Warp, instruction, store, swizzle, stages, exact_products,
+            optimized, strided>::Kernel;
 };
 template <typename Tile, typename Warp>
 struct kernel_of<operation::weights, 3, Tile, Warp> {
-    using type = GRADNN_TF32X3_KERNEL(
-            DefaultConv3dWgrad, 3, swizzle, kStrided);
+    using type = typename cutlass::conv::kernel::DefaultConv3dWgrad<float,
+            ndhwc, float, ndhwc, float, ndhwc, float, tensor_cores, ampere,
+            Tile, Warp, instruction, store, swizzle, stages, exact_products,
+            optimized, strided>::Kernel;
 };
-
-#undef GRADNN_TF32X3_KERNEL
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::kThreadCount)
@@ -127,8 +134,8 @@ class cutlass_kernel final : public tile_kernel {
             return size(i(p.n), i(p.src[1]), i(p.src[2]), i(p.c), i(p.k),
                     i(p.window[1]), i(p.window[2]), i(p.dst[1]), i(p.dst[2]),
                     i(p.pads[1]), i(p.pads[2]), i(p.strides[1]),
-                    i(p.strides[2]), i(p.dilations[1]), i(p.dilations[2]),
-                    mode, slices);
+                    i(p.strides[2]), i(p.dilations[1]), i(p.dilations[2]), mode,
+                    slices);
         else
             return size(i(p.n), i(p.src[0]), i(p.src[1]), i(p.src[2]), i(p.c),
                     i(p.k), i(p.window[0]), i(p.window[1]), i(p.window[2]),
@@ -157,14 +164,15 @@ class cutlass_kernel final : public tile_kernel {
         }
         return typename kernel::Params(typename kernel::Arguments(
                 size_of(p, slices), {nullptr, first}, {nullptr, second},
-                {nullptr, output}, {nullptr, output},
-                typename store::Params(),
+                {nullptr, output}, {nullptr, output}, typename store::Params(),
                 cutlass::conv::SplitKMode::kParallel));
     }
 
 public:
     explicit cutlass_kernel(const dense_problem &p, int slices)
-        : params_(params_of(p, slices)) {
+        : params_(params_of(p, slices)),
+          grid_(typename kernel::ThreadblockSwizzle {}.get_grid_shape(
+                  params_.grid_tiled_shape)) {
         check(cudaFuncSetAttribute(run_tile<kernel>,
                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                       static_cast<int>(shared_bytes)),
@@ -178,24 +186,27 @@ public:
         if (kernel::Mma::IteratorA::can_implement(problem) != success
                 || kernel::Mma::IteratorB::can_implement(problem) != success)
             return nullptr;
-        return std::make_unique<cutlass_kernel>(p, slices);
+        auto made = std::make_unique<cutlass_kernel>(p, slices);
+        constexpr unsigned most_blocks = 65535; // along y and z
+        if (made->grid_.y > most_blocks || made->grid_.z > most_blocks)
+            return nullptr;
+        return made;
     }
 
     void run(const float *first, const float *second, float *output,
             cudaStream_t stream) const override {
         typename kernel::Params params = params_;
-        params.ptr_A = const_cast<float *>(first);
-        params.ptr_B = const_cast<float *>(second);
+        params.ptr_A = first;
+        params.ptr_B = second;
         params.ptr_C = output;
         params.ptr_D = output;
-        const dim3 grid = typename kernel::ThreadblockSwizzle {}.get_grid_shape(
-                params.grid_tiled_shape);
-        launch("convolution.gpu_tf32x3", run_tile<kernel>, grid,
+        launch("convolution.gpu_tf32x3", run_tile<kernel>, grid_,
                 dim3(kernel::kThreadCount), shared_bytes, stream, params);
     }
 
 private:
     const typename kernel::Params params_;
+    const dim3 grid_;
 };
 
 } // namespace gradnn::gpu::tf32x3

@@ -54,8 +54,8 @@ struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
         float, LayoutA, float, LayoutB, float, LayoutC,
         gradnn::gpu::tf32x3::exact_products, PartitionsK, RowMajor> {
     using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, float,
-            LayoutA, float, LayoutB, float, LayoutC,
-            arch::OpMultiplyAddFastF32, PartitionsK, RowMajor>;
+            LayoutA, float, LayoutB, float, LayoutC, arch::OpMultiplyAddFastF32,
+            PartitionsK, RowMajor>;
     using Policy = typename Stock::Policy;
     using Type = gradnn::gpu::tf32x3::exact_mma<typename Stock::Type>;
 };

@@ -7,15 +7,16 @@
 //
 //     x * y = big*big + big*small + small*big, and small*small is left out:
 //
-// it is at most 2^-20 of the product, on average 2^-23, and so is what the
-// tensor core drops of small, whose last two bits it cannot read. Truncation
-// and not rounding: it needs no care near the largest number, and the four
-// parts of a product have the sign of the product, so that where some of them
-// overflow they agree about the infinity.
+// it is at most 2^-20 of the product, on average 2^-23. Of small the tensor
+// core reads 11 bits, and the last one is rounded. Big is truncated: it needs
+// no care near the largest number, and the parts of a product have the sign of
+// the product, so that where some of them overflow they agree about the
+// infinity. (What is nearer than 2^-22 of the largest number rounds to infinity
+// when it is multiplied by 1 or -1.)
 //
-// x infinite or NaN: big is the largest finite TF32 number with the sign of x,
-// small is x itself. One of the three products is then the product that IEEE
-// asks for, and the others are finite or that same infinity:
+// x infinite or NaN: big is the largest finite number with the sign of x, small
+// is x itself. One of the three products is then the product that IEEE asks
+// for, and the others are finite or that same infinity:
 //
 //     inf * y    = BIG*bigy + BIG*smally + inf*bigy   inf of the sign, or NaN
 //                                                     where y is 0
@@ -28,25 +29,23 @@
 // others; what is below 2^-149 is lost.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#define GRADNN_TF32X3_FUNCTION __host__ __device__ __forceinline__
-#else
-#define GRADNN_TF32X3_FUNCTION inline
-#endif
+// Makes __host__ and __device__ nothing for a host compiler.
+#include <cuda_runtime_api.h>
 
 namespace gradnn::gpu::tf32x3 {
 
 struct split_number {
-    uint32_t big; ///< bits; the 13 last of them are 0 unless x is NaN
+    uint32_t big; ///< bits; the 13 last of them are 0 where x is finite
     uint32_t small; ///< bits; a tensor core ignores the 13 last of them
 };
 
 namespace detail {
 
-GRADNN_TF32X3_FUNCTION uint32_t bits_of(float x) {
+__host__ __device__ inline uint32_t bits_of(float x) {
 #ifdef __CUDA_ARCH__
     return __float_as_uint(x);
 #else
@@ -56,7 +55,7 @@ GRADNN_TF32X3_FUNCTION uint32_t bits_of(float x) {
 #endif
 }
 
-GRADNN_TF32X3_FUNCTION float number_of(uint32_t bits) {
+__host__ __device__ inline float number_of(uint32_t bits) {
 #ifdef __CUDA_ARCH__
     return __uint_as_float(bits);
 #else
@@ -66,25 +65,16 @@ GRADNN_TF32X3_FUNCTION float number_of(uint32_t bits) {
 #endif
 }
 
-/// The smaller of |x| and a limit; the limit where x is NaN.
-GRADNN_TF32X3_FUNCTION float clamped(float x, float limit) {
-#ifdef __CUDA_ARCH__
-    return fminf(fabsf(x), limit);
-#else
-    const float size = number_of(bits_of(x) & 0x7fffffffU);
-    return size < limit ? size : limit;
-#endif
-}
-
 } // namespace detail
 
 /// Four instructions: two of the integer unit, two of the float unit.
-GRADNN_TF32X3_FUNCTION split_number split(float x) {
-    constexpr uint32_t largest = 0x7f7fe000U;
+__host__ __device__ inline split_number split(float x) {
+    constexpr uint32_t largest = 0x7f7fffffU;
     constexpr uint32_t kept = 0x7fffe000U;
     const uint32_t bits = detail::bits_of(x);
-    const uint32_t size = detail::bits_of(
-            detail::clamped(x, detail::number_of(largest)));
+    // The largest where x is NaN.
+    const uint32_t size
+            = detail::bits_of(fminf(fabsf(x), detail::number_of(largest)));
     // The sign of x, the exponent and leading bits of `size`, and zeros, as
     // one three-input operation: where `kept` is 0, `size` and x are equal but
     // for the sign.
@@ -97,5 +87,3 @@ GRADNN_TF32X3_FUNCTION split_number split(float x) {
 }
 
 } // namespace gradnn::gpu::tf32x3
-
-#undef GRADNN_TF32X3_FUNCTION

@@ -219,17 +219,8 @@ public:
         dst_column_pitch_ = pitch_of(dst, 4);
         src_column_pitch_ = pitch_of(src, 4);
         source_columns_ = src.dims[4];
-        const walk_shape &shape = walk_.shape;
-        const int64_t bytes = detail::size_of(type_);
-        int widest = widest_vector(bytes, channels_, dst_column_pitch_,
-                src_column_pitch_, shape.dst_row_pitch, shape.src_row_pitch,
-                shape.dst_group_pitch, shape.src_group_pitch,
-                shape.dst_depth_pitch, shape.src_depth_pitch);
-        const int full = static_cast<int>(16 / bytes);
-        if (widest < full)
-            widest = bytes == 2 && widest >= 2 && !walk_.volume ? 2 : 1;
-        usual_ = arrange(widest, device);
-        if (widest > 1) narrow_ = arrange(1, device);
+        usual_ = arrange(static_cast<int>(16 / detail::size_of(type_)), device);
+        narrow_ = arrange(1, device);
     }
 
     void execute(std::span<void *const> args, std::byte *,
@@ -237,11 +228,8 @@ public:
         const launch_scope scope(stream);
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-                const size_t bytes = usual_.vector * sizeof(Type);
-                const bool wide
-                        = aligned(args[0], bytes) && aligned(args[1], bytes);
-                const arrangement &use
-                        = wide || usual_.vector == 1 ? usual_ : narrow_;
+                const bool wide = aligned(args[0], 16) && aligned(args[1], 16);
+                const arrangement &use = wide ? usual_ : narrow_;
                 with_kernel<Type>(use.vector, [&](auto *kernel, int) {
                     launch("interpolation (pixels)", kernel, use.blocks,
                             static_cast<unsigned>(use.threads),
@@ -358,25 +346,16 @@ private:
         constexpr int full = 16 / static_cast<int>(sizeof(Type));
         if (vector == full)
             with_taps<Type, full>(body);
-        else if (sizeof(Type) == 2 && vector == 2 && !walk_.volume)
-            with_flat_taps<Type, sizeof(Type) == 2 ? 2 : 1>(body);
         else
             with_taps<Type, 1>(body);
     }
 
     template <typename Type, int vector, typename Body>
     void with_taps(const Body &body) const {
-        if (!walk_.volume)
-            with_flat_taps<Type, vector>(body);
-        else if (taps_ <= 4)
-            call<Type, vector, 4, true>(body);
-        else
-            call<Type, vector, 8, true>(body);
-    }
-
-    template <typename Type, int vector, typename Body>
-    void with_flat_taps(const Body &body) const {
-        if (taps_ <= 2)
+        if (walk_.volume)
+            taps_ <= 4 ? call<Type, vector, 4, true>(body)
+                       : call<Type, vector, 8, true>(body);
+        else if (taps_ <= 2)
             call<Type, vector, 2, false>(body);
         else if (taps_ <= 4)
             call<Type, vector, 4, false>(body);
@@ -423,6 +402,17 @@ plan_or_refusal make_interpolation_pixels(
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);
+    const walk_shape &shape = walk->shape;
+    const int64_t bytes = detail::size_of(src.type);
+    if (widest_vector(bytes, src.dims[1], pitch_of(dst, 4), pitch_of(src, 4),
+                shape.dst_row_pitch, shape.src_row_pitch, shape.dst_group_pitch,
+                shape.src_group_pitch, shape.dst_depth_pitch,
+                shape.src_depth_pitch)
+                    * bytes
+            < 16)
+        return plan_or_refusal::refuse(
+                "wants 16 bytes of channels side by side, and rows and planes "
+                "at multiples of that");
     const auto device = static_cast<int>(options.device);
     if (src.type == detail::data_type::f64)
         return std::make_unique<pixels_plan<double>>(

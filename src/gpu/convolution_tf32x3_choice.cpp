@@ -1,0 +1,162 @@
+// Which tile, and into how many slices the sums are cut: the least estimate of
+//
+//     rounds of blocks on a multiprocessor * (k tiles of a block * its work
+//     + writing its tile) + adding up the slices
+//
+// in cycles of a multiprocessor. The estimate follows from the problem and the
+// number of multiprocessors alone, so the bits do too. Plain host arithmetic.
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/convolution_tf32x3.hpp"
+
+namespace gradnn::gpu::tf32x3 {
+
+namespace {
+
+/// Terms of a k tile.
+constexpr int64_t terms = 16;
+/// TF32 products a cycle of a multiprocessor that mma.sync reaches on an
+/// H100 (three make one of f32).
+constexpr double tf32_rate = 600.0;
+/// How much longer a block takes for its work when it is alone, in shares of
+/// what it takes of a full multiprocessor.
+constexpr double alone = 0.6;
+/// Starting a block, filling its pipeline and leaving it.
+constexpr double block_start = 2500.0;
+/// Bytes a cycle that one multiprocessor writes when all do.
+constexpr double store_rate = 16.0;
+/// Bytes a cycle of the whole device for adding up slices, and its launch.
+constexpr double add_rate = 1500.0;
+constexpr double add_start = 6000.0;
+/// k tiles in one chain of f32 sums: 256 of them are off by 4e-7, and the
+/// error grows with the root of their number. Sums of more are cut in slices
+/// for a gradient of weights, where a slice costs little.
+constexpr int64_t longest_chain = 256;
+/// In all other cases; 1.6e-6.
+constexpr int64_t longest_possible_chain = 4096;
+constexpr int most_slices = 1024;
+
+constexpr int64_t up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/// The implicit GEMM of a problem.
+struct matrices {
+    int64_t rows, columns;
+    int64_t channels; ///< terms that slices cut, each met `windows` times
+    int64_t windows;
+    double products; ///< f32 ones that are wanted
+};
+
+matrices matrices_of(const dense_problem &p) {
+    const int64_t windows = dense_problem::product(p.window);
+    const int64_t points = p.n * dense_problem::product(p.dst);
+    const double products = static_cast<double>(points)
+            * static_cast<double>(windows) * static_cast<double>(p.c)
+            * static_cast<double>(p.k);
+    switch (p.operation) {
+        case operation::weights:
+            return {p.k, windows * p.c, points, 1, products};
+        case operation::strided_data:
+            return {p.n * dense_problem::product(p.src), p.c, p.k, windows,
+                    products};
+        case operation::forward: break;
+    }
+    return {points, p.k, p.c, windows, products};
+}
+
+struct estimate {
+    double cycles = 0.0;
+    double computed = 0.0; ///< products
+    int64_t chain = 0; ///< k tiles of the longest block
+};
+
+estimate estimate_of(const dense_problem &p, const matrices &g, const tile &t,
+        int slices, int multiprocessors) {
+    int64_t row_tiles = up(g.rows, t.m);
+    const int64_t channel_tiles = up(up(g.channels, slices), terms);
+    auto chain = static_cast<double>(g.windows * channel_tiles);
+    estimate made;
+    made.chain = g.windows * channel_tiles;
+    if (p.operation == operation::strided_data) {
+        // Each phase of the strides has tiles and a part of the window of its
+        // own.
+        int64_t points = p.n;
+        int64_t phases = 1;
+        made.chain = channel_tiles;
+        for (size_t axis = 0; axis < 3; ++axis) {
+            points *= up(p.src[axis], p.strides[axis]);
+            phases *= p.strides[axis];
+            made.chain *= up(p.window[axis], p.strides[axis]);
+        }
+        row_tiles = up(points, t.m) * phases;
+        chain /= static_cast<double>(phases);
+    }
+    const auto blocks = static_cast<double>(row_tiles)
+            * static_cast<double>(up(g.columns, t.n)) * slices;
+    const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
+    made.computed = blocks * chain * area * static_cast<double>(terms);
+    const double work = chain * area * static_cast<double>(terms) * 3.0
+            / (tf32_rate * t.efficiency);
+    const double rest = block_start + area * sizeof(float) / store_rate;
+    const double each = std::ceil(blocks / multiprocessors);
+    const double full = std::floor(each / t.resident);
+    const double left = each - full * t.resident;
+    // A round of `left` blocks shares the multiprocessor; one alone cannot
+    // fill it.
+    const double last = left == 0.0
+            ? 0.0
+            : std::max(left / t.resident, std::min(1.0, alone));
+    made.cycles = (full + last) * t.resident * work
+            + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
+    if (slices > 1)
+        made.cycles += add_start
+                + static_cast<double>(p.output_elements()) * sizeof(float)
+                        * (slices + 1.0) / add_rate;
+    return made;
+}
+
+} // namespace
+
+tile_choice choose_tile(const dense_problem &problem, int multiprocessors,
+        size_t partial_bytes_limit) {
+    const matrices g = matrices_of(problem);
+    const auto output_bytes
+            = static_cast<size_t>(problem.output_elements()) * sizeof(float);
+    const int64_t all_tiles = up(g.channels, terms);
+    const int64_t can = problem.operation == operation::strided_data
+            ? 1
+            : std::min<int64_t>(most_slices, all_tiles);
+    tile_choice best;
+    // A gradient of weights has short chains unless the slices do not fit.
+    for (const int64_t chain : {longest_chain, longest_possible_chain}) {
+        if (chain == longest_chain && problem.operation != operation::weights)
+            continue;
+        for (const tile &each : tiles()) {
+            if (each.operation != problem.operation
+                    || each.space != problem.space)
+                continue;
+            for (int slices = 1; slices <= can; ++slices) {
+                if (slices > 1
+                        && static_cast<size_t>(slices) * output_bytes
+                                > partial_bytes_limit)
+                    break;
+                const estimate found = estimate_of(
+                        problem, g, each, slices, multiprocessors);
+                if (found.chain > chain) continue;
+                if (best.tile != nullptr && found.cycles >= best.cycles)
+                    continue;
+                best.tile = &each;
+                best.slices = slices;
+                best.cycles = found.cycles;
+                best.useful = g.products / found.computed;
+                best.products = g.products;
+            }
+        }
+        if (best.tile != nullptr) break;
+    }
+    return best;
+}
+
+} // namespace gradnn::gpu::tf32x3

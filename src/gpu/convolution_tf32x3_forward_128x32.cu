@@ -1,0 +1,12 @@
+#include "gpu/convolution_tf32x3_kernel.cuh"
+#include "gpu/convolution_tf32x3_tiles.hpp"
+
+namespace gradnn::gpu::tf32x3 {
+
+std::unique_ptr<tile_kernel> make_forward_128x32(
+        const dense_problem &problem, int slices) {
+    return cutlass_kernel<operation::forward, 2, shape<128, 32, 16>,
+            shape<32, 32, 16>>::make(problem, slices);
+}
+
+} // namespace gradnn::gpu::tf32x3

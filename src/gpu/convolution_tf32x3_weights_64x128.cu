@@ -1,0 +1,12 @@
+#include "gpu/convolution_tf32x3_kernel.cuh"
+#include "gpu/convolution_tf32x3_tiles.hpp"
+
+namespace gradnn::gpu::tf32x3 {
+
+std::unique_ptr<tile_kernel> make_weights_64x128(
+        const dense_problem &problem, int slices) {
+    return cutlass_kernel<operation::weights, 2, shape<64, 128, 16>,
+            shape<64, 32, 16>>::make(problem, slices);
+}
+
+} // namespace gradnn::gpu::tf32x3
