@@ -4,9 +4,12 @@
 // A sum holds the terms of its formula and no others: what a window meets
 // outside src is absent, not a zero that could turn an Inf into a NaN. oneDNN,
 // cuDNN and CUTLASS do pad with zeros: of their kernels no more is asked than
-// that what is not finite by the formula is not finite.
+// that what is not finite by the formula is not finite, and all that IEEE says
+// where nothing is padded.
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -35,22 +38,30 @@ protected:
                 || kernel == "convolution.gpu_tf32x3";
     }
 
-    /// Puts a special value into one input and compares what came of it.
-    void check(const op &the_op, size_t input, double special) const {
+    /// Nothing where the kernel refuses.
+    static std::optional<op_run> run(
+            const op &the_op, const values_list &inputs) {
         const engine e = shared_engine(std::get<0>(GetParam()));
         const forced_kernel forced(std::get<1>(GetParam()));
-        values_list inputs = random_inputs(the_op, 17);
-        // One in the middle, and one at the edge, where windows look outside.
-        inputs[input][inputs[input].size() / 2] = special;
-        inputs[input].front() = special;
         std::optional<op_run> r;
         try {
             r.emplace(the_op, e, inputs);
         } catch (const error &refusal) {
-            ASSERT_EQ(refusal.status, status::unimplemented);
-            return;
+            EXPECT_EQ(refusal.status, status::unimplemented);
+            return std::nullopt;
         }
         r->execute();
+        return r;
+    }
+
+    /// Puts a special value into one input and compares what came of it.
+    void check(const op &the_op, size_t input, double special) const {
+        values_list inputs = random_inputs(the_op, 17);
+        // One in the middle, and one at the edge, where windows look outside.
+        inputs[input][inputs[input].size() / 2] = special;
+        inputs[input].front() = special;
+        const auto r = run(the_op, inputs);
+        if (!r) return;
         const auto expected = r->reference();
         for (size_t output = 0; output < expected.size(); ++output) {
             const auto out = r->output(output);
@@ -67,7 +78,82 @@ protected:
             }
         }
     }
+
+    /// Specials in one input, some of them in one sum, zeros in the others: the
+    /// outputs are what IEEE arithmetic gives.
+    void check_unpadded(
+            const op &the_op, size_t input, double first, double second) const {
+        values_list inputs = random_inputs(the_op, 19);
+        for (values_list::value_type &values : inputs)
+            for (size_t i = 0; i < values.size(); i += 7)
+                values[i] = 0.0; // along every axis
+        auto &specials = inputs[input];
+        const size_t middle = specials.size() / 2 + 1;
+        specials[middle] = first;
+        // The next one along each axis that is summed over.
+        for (const size_t distance : {size_t {1}, points, channels})
+            specials[middle + distance] = second;
+        const auto r = run(the_op, inputs);
+        if (!r) return;
+        const auto expected = r->reference();
+        size_t infinities = 0, nans = 0;
+        for (size_t output = 0; output < expected.size(); ++output) {
+            const auto out = r->output(output);
+            for (size_t i = 0; i < out.size(); ++i) {
+                const double wanted = expected[output].values[i];
+                infinities += std::isinf(wanted) ? 1 : 0;
+                nans += std::isnan(wanted) ? 1 : 0;
+                ASSERT_EQ(std::isnan(out[i]), std::isnan(wanted))
+                        << "output " << output << " element " << i << " is "
+                        << out[i] << ", not " << wanted;
+                ASSERT_EQ(std::isinf(out[i]), std::isinf(wanted))
+                        << "output " << output << " element " << i << " is "
+                        << out[i] << ", not " << wanted;
+                if (std::isinf(wanted)) {
+                    ASSERT_EQ(out[i], wanted)
+                            << "output " << output << " element " << i;
+                }
+            }
+        }
+        EXPECT_GT(nans, 0U);
+        if (!std::isnan(first)) {
+            EXPECT_GT(infinities, 0U);
+        }
+    }
+
+    /// A 1x1 convolution: no zeros stand for what lies outside src, nor, with
+    /// so many channels, for what fills up a kernel's vectors.
+    static constexpr size_t points = 30;
+    static constexpr size_t channels = 64;
+    static convolution_case unpadded() {
+        return {"unpadded", 2, 1, channels, channels, {5, 6}, {1, 1}, {1, 1},
+                {1, 1}, {0, 0}, {0, 0}};
+    }
 };
+
+TEST_P(convolution_values, specials_are_ieee_without_padding) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    // As a gradient of src the second kind is a forward convolution.
+    for (const op::kind kind :
+            {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
+        for (const data_type type : float_types())
+            for (const size_t which : {0U, 1U})
+                for (const size_t input : {0U, 1U, 2U})
+                    for (const auto &[first, second] :
+                            {std::pair {infinity, infinity},
+                                    {infinity, -infinity}, {-infinity, 1.0},
+                                    {nan, -infinity}}) {
+                        SCOPED_TRACE(std::string(to_string(kind)) + " "
+                                + to_string(type) + " " + layouts()[which].name
+                                + " input " + std::to_string(input) + " "
+                                + std::to_string(first) + " "
+                                + std::to_string(second));
+                        check_unpadded(convolution_op(kind, unpadded(),
+                                               layouts()[which], type),
+                                input, first, second);
+                    }
+}
 
 TEST_P(convolution_values, specials_stay_in_their_sums) {
     for (const op::kind kind :
@@ -96,15 +182,14 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
 // Sums of 18432 products: a plain chain of f32 sums, or of a tensor core's,
 // would be further off than the tolerance of f32.
 TEST_P(convolution_values, long_sums_stay_exact) {
-    const convolution_case shape {
-            "long_sums", 8, 1, 16, 32, {48, 48}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
-            {1, 1}};
+    const convolution_case shape {"long_sums", 8, 1, 16, 32, {48, 48}, {3, 3},
+            {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const engine e = shared_engine(std::get<0>(GetParam()));
     for (size_t which : {0U, 1U})
         for (const data_type type :
                 {data_type::f32, data_type::bf16, data_type::f16}) {
-            SCOPED_TRACE(std::string(layouts()[which].name) + " "
-                    + to_string(type));
+            SCOPED_TRACE(
+                    std::string(layouts()[which].name) + " " + to_string(type));
             wanted_outputs wanted;
             wanted.diff_src = false;
             wanted.f32_gradients = true;

@@ -386,9 +386,9 @@ void by_mapping(const gradnn::gpu::tf32x3::dense_mapping &m,
         const auto &operand = m.operands[i];
         seen[i] = data[i].data();
         if (!operand.staged) continue;
-        const bool fill = i != output && operand.padded;
-        staged[i].assign(static_cast<size_t>(operand.elements),
-                fill ? 0.0 : std::nan(""));
+        const bool fill = operand.zero_first;
+        staged[i].assign(
+                operand.bytes / sizeof(float), fill ? 0.0 : std::nan(""));
         seen[i] = staged[i].data();
         if (i != output) copy(operand.copy, data[i].data(), seen[i]);
     }

@@ -10,15 +10,11 @@
 //
 // The tensors must be dense, channels last, channels in fours: others are
 // copied through the workspace (convolution_tf32x3_mapping.cpp).
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "gpu/convolution_tf32x3.hpp"
-#include "gpu/copy.hpp"
-#include "gpu/cuda_check.hpp"
 #include "gpu/cudnn_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -28,153 +24,63 @@ namespace gradnn::gpu {
 
 namespace {
 
-using detail::data_type;
 using detail::plan;
 using detail::stream_impl;
 using detail::text;
 using tf32x3::dense_mapping;
-using tf32x3::dense_operand;
 using tf32x3::tile_choice;
 using tf32x3::tile_kernel;
 
-constexpr uintptr_t data_alignment = 16;
-/// Of the parts of the workspace; callers align its start to 64 alone.
-constexpr size_t part_alignment = 64;
-
-constexpr size_t rounded(size_t bytes) {
-    return (bytes + part_alignment - 1) / part_alignment * part_alignment;
-}
-
-size_t bytes_of(const dense_operand &operand) {
-    return rounded(static_cast<size_t>(operand.elements) * sizeof(float));
-}
-
-size_t staged_bytes(const dense_mapping &mapping) {
-    size_t bytes = 0;
-    for (const dense_operand &operand : mapping.operands)
-        if (operand.staged) bytes += bytes_of(operand);
-    return bytes;
-}
-
-/// Of a dense tensor, from or to an odd address.
-strided_copy flat_copy(int64_t elements) {
-    strided_copy flat;
-    flat.src_type = flat.dst_type = data_type::f32;
-    flat.rank = 1;
-    flat.dims[0] = elements;
-    flat.src_strides[0] = flat.dst_strides[0] = 1;
-    return flat;
-}
-
 class tf32x3_convolution final : public plan {
 public:
-    tf32x3_convolution(dense_mapping mapping, const tile_choice &choice,
+    tf32x3_convolution(const dense_mapping &mapping, const tile_choice &choice,
             std::unique_ptr<tile_kernel> kernel)
-        : mapping_(std::move(mapping)),
+        : mapping_(mapping),
+          operands_(mapping.operands[0], mapping.operands[1],
+                  mapping.operands[2], mapping.order[2]),
           choice_(choice),
-          kernel_(std::move(kernel)),
-          staged_bytes_(staged_bytes(mapping_)) {}
+          kernel_(std::move(kernel)) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const override {
         const launch_scope scope(stream);
-        std::array<void *, 3> data = realigned(args, stream);
-        size_t offset = 0;
-        for (size_t index = 0; index < 3; ++index) {
-            const dense_operand &operand = mapping_.operands[index];
-            if (!operand.staged) continue;
-            data[index] = workspace + offset;
-            offset += bytes_of(operand);
-        }
+        const std::array<void *, 3> data
+                = operands_.bring(args, workspace, stream);
         const auto [first, second, output] = mapping_.order;
-        for (const size_t index : {first, second})
-            bring(mapping_.operands[index], args[index], data[index],
-                    scope.stream());
         auto *const sums = static_cast<float *>(data[output]);
         float *const partials = choice_.slices > 1
-                ? reinterpret_cast<float *>(workspace + staged_bytes_)
+                ? reinterpret_cast<float *>(workspace + mapping_.staged_bytes)
                 : sums;
         kernel_->run(static_cast<const float *>(data[first]),
                 static_cast<const float *>(data[second]), partials,
                 scope.stream());
         if (choice_.slices > 1)
             tf32x3::add_slices(partials, choice_.slices,
-                    mapping_.operands[output].elements, sums, scope.stream());
-        take_back(
-                mapping_.operands[output], sums, args[output], scope.stream());
+                    mapping_.problem.output_elements(), sums, scope.stream());
+        operands_.take_back(data, args, nullptr, stream);
     }
 
     size_t workspace_bytes() const override {
-        if (choice_.slices == 1) return staged_bytes_;
-        const dense_operand &output = mapping_.operands[mapping_.order[2]];
-        return staged_bytes_
-                + rounded(static_cast<size_t>(output.elements) * sizeof(float)
-                        * static_cast<size_t>(choice_.slices));
+        if (choice_.slices == 1) return mapping_.staged_bytes;
+        const convolution_operand &output
+                = mapping_.operands[mapping_.order[2]];
+        return mapping_.staged_bytes
+                + static_cast<size_t>(choice_.slices) * output.bytes;
     }
 
     std::string backend() const override {
-        constexpr std::array<const char *, 3> names {"src", "weights", "dst"};
-        std::string copies;
-        for (size_t index = 0; index < 3; ++index)
-            if (mapping_.operands[index].staged)
-                copies += (copies.empty() ? "" : ", ")
-                        + std::string(names[index]);
+        const std::string copies = copies_of(mapping_.operands);
         return text("CUTLASS (", choice_.tile->name,
                 choice_.slices > 1 ? text(", ", choice_.slices, " slices")
                                    : std::string(),
-                copies.empty() ? "" : "; ", copies,
-                copies.empty() ? "" : " copied", ")");
+                copies.empty() ? "" : "; ", copies, ")");
     }
 
 private:
-    /// The tensors as they are given, or memory of the stream for those at
-    /// addresses that 16-byte accesses cannot have.
-    std::array<void *, 3> realigned(
-            std::span<void *const> args, stream_impl &stream) const {
-        std::array<void *, 3> data {args[0], args[1], args[2]};
-        std::array<size_t, 3> bytes {};
-        for (size_t index = 0; index < 3; ++index) {
-            const dense_operand &operand = mapping_.operands[index];
-            const auto address = reinterpret_cast<uintptr_t>(args[index]);
-            if (!operand.staged && address % data_alignment != 0)
-                bytes[index] = bytes_of(operand);
-        }
-        const size_t all = bytes[0] + bytes[1] + bytes[2];
-        if (all == 0) [[likely]]
-            return data;
-        std::byte *next = as_gpu(stream).spare(all);
-        for (size_t index = 0; index < 3; ++index) {
-            if (bytes[index] == 0) continue;
-            data[index] = next;
-            next += bytes[index];
-        }
-        return data;
-    }
-
-    static void bring(const dense_operand &operand, const void *callers,
-            void *seen, cudaStream_t stream) {
-        if (callers == seen) return;
-        if (!operand.staged)
-            return copy(flat_copy(operand.elements), callers, seen, stream);
-        if (operand.padded)
-            check(cudaMemsetAsync(seen, 0,
-                          static_cast<size_t>(operand.elements) * sizeof(float),
-                          stream),
-                    "cudaMemsetAsync");
-        copy(operand.copy, callers, seen, stream);
-    }
-
-    static void take_back(const dense_operand &operand, const void *seen,
-            void *callers, cudaStream_t stream) {
-        if (callers == seen) return;
-        copy(operand.staged ? operand.copy : flat_copy(operand.elements), seen,
-                callers, stream);
-    }
-
     const dense_mapping mapping_;
+    const convolution_operands operands_;
     const tile_choice choice_;
     const std::unique_ptr<tile_kernel> kernel_;
-    const size_t staged_bytes_;
 };
 
 /// Channels far fewer than a tile's columns leave most of it idle: cuDNN has
@@ -202,7 +108,7 @@ plan_or_refusal make_convolution_tf32x3(
                 text("wants compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
     const size_t limit = cudnn_workspace_limit(device);
-    const size_t staged = staged_bytes(*mapping);
+    const size_t staged = mapping->staged_bytes;
     if (staged > limit)
         return plan_or_refusal::refuse(text("copies in another layout want ",
                 staged, " bytes of workspace; ", limit, " are allowed"));

@@ -13,7 +13,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/copy.hpp"
+#include "gpu/convolution_operands.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu::tf32x3 {
@@ -48,20 +48,14 @@ struct dense_problem {
     }
 };
 
-/// The caller's tensor as a kernel takes it: where it lies, or a copy in the
-/// workspace with the axes in the wanted order and channels filled up with
-/// zeros to a multiple of 4.
-struct dense_operand {
-    bool staged = false;
-    bool padded = false; ///< the copy does not write all of it
-    strided_copy copy; ///< of an input to the workspace, of the output back
-    int64_t elements = 0; ///< of the dense tensor
-};
-
 /// A convolution_problem as a dense_problem.
 struct dense_mapping {
     dense_problem problem;
-    std::array<dense_operand, 3> operands; ///< src, weights, dst of the caller
+    /// src, weights, dst of the caller. What a kernel cannot read or write where
+    /// it lies goes through the workspace, in the wanted order of axes and with
+    /// channels filled up by zeros to a multiple of 4.
+    std::array<convolution_operand, 3> operands;
+    size_t staged_bytes = 0; ///< of all operands
     /// Which of them are the kernel's two inputs and its output.
     std::array<size_t, 3> order {0, 1, 2};
 };
@@ -91,8 +85,8 @@ struct tile {
     tf32x3::operation operation;
     int space;
     int m, n; ///< rows and columns; 16 terms deep
-    /// Blocks that a multiprocessor holds, and the share of the tensor cores'
-    /// rate that they reach together.
+    /// Blocks that a multiprocessor holds, and their rate together as a share
+    /// of the best tile's.
     int resident;
     double efficiency;
     /// Nothing where CUTLASS says no. The device must be current.

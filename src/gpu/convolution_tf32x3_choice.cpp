@@ -3,8 +3,11 @@
 //     rounds of blocks on a multiprocessor * (k tiles of a block * its work
 //     + writing its tile) + adding up the slices
 //
-// in cycles of a multiprocessor. The estimate follows from the problem and the
-// number of multiprocessors alone, so the bits do too. Plain host arithmetic.
+// in cycles of a multiprocessor. The constants are those of an H200 at 1.7 GHz,
+// by measurements of every tile over the convolutions of bench/cases.json: the
+// estimates are within 15 % of the times, but for launches (2 us). The estimate
+// follows from the problem and the number of multiprocessors alone, so the bits
+// do too. Plain host arithmetic.
 #include <algorithm>
 #include <cmath>
 
@@ -16,19 +19,18 @@ namespace {
 
 /// Terms of a k tile.
 constexpr int64_t terms = 16;
-/// TF32 products a cycle of a multiprocessor that mma.sync reaches on an
-/// H100 (three make one of f32).
-constexpr double tf32_rate = 600.0;
-/// How much longer a block takes for its work when it is alone, in shares of
-/// what it takes of a full multiprocessor.
-constexpr double alone = 0.6;
-/// Starting a block, filling its pipeline and leaving it.
-constexpr double block_start = 2500.0;
+/// TF32 products a cycle of a multiprocessor that the best tile reaches (three
+/// make one of f32).
+constexpr double tf32_rate = 466.0;
+/// Starting a round of blocks, filling their pipelines and leaving them.
+constexpr double round_start = 4500.0;
 /// Bytes a cycle that one multiprocessor writes when all do.
-constexpr double store_rate = 16.0;
-/// Bytes a cycle of the whole device for adding up slices, and its launch.
-constexpr double add_rate = 1500.0;
+constexpr double store_rate = 32.0;
+/// Adding up slices: its launch, a slice (an eighth of what one took where a
+/// thread reads them all), and bytes a cycle of the whole device.
 constexpr double add_start = 6000.0;
+constexpr double add_slice = 50.0;
+constexpr double add_rate = 3000.0;
 /// k tiles in one chain of f32 sums: 256 of them are off by 4e-7, and the
 /// error grows with the root of their number. Sums of more are cut in slices
 /// for a gradient of weights, where a slice costs little.
@@ -99,19 +101,20 @@ estimate estimate_of(const dense_problem &p, const matrices &g, const tile &t,
     made.computed = blocks * chain * area * static_cast<double>(terms);
     const double work = chain * area * static_cast<double>(terms) * 3.0
             / (tf32_rate * t.efficiency);
-    const double rest = block_start + area * sizeof(float) / store_rate;
+    const double rest = round_start + area * sizeof(float) / store_rate;
     const double each = std::ceil(blocks / multiprocessors);
     const double full = std::floor(each / t.resident);
     const double left = each - full * t.resident;
-    // A round of `left` blocks shares the multiprocessor; one alone cannot
-    // fill it.
-    const double last = left == 0.0
-            ? 0.0
-            : std::max(left / t.resident, std::min(1.0, alone));
+    // The device spreads the first blocks evenly. Those left after one full
+    // round it gives to the multiprocessors that are done first, as many as
+    // they hold, so that it takes as long as a full one; after more rounds
+    // multiprocessors are less in step.
+    double last = left / t.resident;
+    if (left > 0.0 && full > 0.0) last = std::max(last, 1.0 / full);
     made.cycles = (full + last) * t.resident * work
             + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
     if (slices > 1)
-        made.cycles += add_start
+        made.cycles += add_start + slices * add_slice
                 + static_cast<double>(p.output_elements()) * sizeof(float)
                         * (slices + 1.0) / add_rate;
     return made;

@@ -19,6 +19,8 @@ using detail::text;
 constexpr int64_t largest_size = int64_t {1} << 30;
 /// CUTLASS's limit of a tensor, 2^31 bytes.
 constexpr int64_t most_elements = (int64_t {1} << 29) - 1;
+/// Of what lies in the workspace, whose start callers align to 64 alone.
+constexpr size_t staged_alignment = 64;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
@@ -34,19 +36,22 @@ struct axis {
 };
 
 /// The axes from the outermost to the innermost.
-dense_operand operand_of(const std::array<axis, 5> &axes, bool is_output) {
-    dense_operand made;
+convolution_operand operand_of(
+        const std::array<axis, 5> &axes, bool is_output) {
+    convolution_operand made;
+    bool padded = false;
     std::array<int64_t, 5> dense {};
     int64_t next = 1;
     for (size_t i = axes.size(); i-- > 0;) {
         dense[i] = next;
         next *= axes[i].dense_size;
-        made.padded = made.padded || axes[i].size != axes[i].dense_size;
+        padded = padded || axes[i].size != axes[i].dense_size;
         made.staged = made.staged
                 || (axes[i].size != 1 && axes[i].stride != dense[i]);
     }
-    made.elements = next;
-    made.staged = made.staged || made.padded;
+    made.bytes = static_cast<size_t>(next) * sizeof(float);
+    made.staged = made.staged || padded;
+    made.zero_first = padded && !is_output;
     strided_copy &copy = made.copy;
     copy.src_type = copy.dst_type = data_type::f32;
     copy.rank = 5;
@@ -59,7 +64,8 @@ dense_operand operand_of(const std::array<axis, 5> &axes, bool is_output) {
     return made;
 }
 
-dense_operand data_operand(const detail::tensor_view &view, bool is_output) {
+convolution_operand data_operand(
+        const detail::tensor_view &view, bool is_output) {
     const auto plain = [&](size_t i) {
         return axis {view.dims[i], view.strides[i], view.dims[i]};
     };
@@ -70,7 +76,7 @@ dense_operand data_operand(const detail::tensor_view &view, bool is_output) {
 }
 
 /// O, space, I, or with `turned` I, space, O.
-dense_operand weights_operand(
+convolution_operand weights_operand(
         const detail::weights_view &view, bool turned, bool is_output) {
     const auto plain = [&](size_t i) {
         return axis {view.dims[i], view.strides[i], view.dims[i]};
@@ -186,6 +192,12 @@ std::optional<dense_mapping> dense_mapping_of(
     made.operands = {data_operand(problem.src, output == 0),
             weights_operand(problem.weights, turned, output == 1),
             data_operand(problem.dst, output == 2)};
+    for (convolution_operand &operand : made.operands) {
+        if (!operand.staged) continue;
+        operand.offset = made.staged_bytes;
+        made.staged_bytes += (operand.bytes + staged_alignment - 1)
+                / staged_alignment * staged_alignment;
+    }
     return made;
 }
 

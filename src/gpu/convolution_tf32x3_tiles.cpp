@@ -4,36 +4,34 @@ namespace gradnn::gpu::tf32x3 {
 
 namespace {
 
-// Shares of the tensor cores' rate are estimates from the shared-memory reads
-// and additions that a tile has for each of its products.
+// The blocks that a multiprocessor holds follow from their registers, the
+// shares of the rate from measurements on an H200 (convolutions of
+// bench/cases.json). Tiles that gained next to nothing there are left out:
+// strided_data_128x128, and weights_64x128, which spills registers.
 constexpr tile all_tiles[] = {
         {"forward_128x128", operation::forward, 2, 128, 128, 1, 1.0,
                 make_forward_128x128},
-        {"forward_128x64", operation::forward, 2, 128, 64, 2, 0.97,
+        {"forward_128x64", operation::forward, 2, 128, 64, 2, 0.93,
                 make_forward_128x64},
-        {"forward_64x64", operation::forward, 2, 64, 64, 3, 0.8,
+        {"forward_64x64", operation::forward, 2, 64, 64, 3, 0.91,
                 make_forward_64x64},
-        {"forward_128x32", operation::forward, 2, 128, 32, 3, 0.75,
+        {"forward_128x32", operation::forward, 2, 128, 32, 3, 0.82,
                 make_forward_128x32},
-        {"strided_data_128x128", operation::strided_data, 2, 128, 128, 1, 1.0,
-                make_strided_data_128x128},
-        {"strided_data_128x64", operation::strided_data, 2, 128, 64, 2, 0.97,
+        {"strided_data_128x64", operation::strided_data, 2, 128, 64, 2, 0.86,
                 make_strided_data_128x64},
-        {"weights_128x128", operation::weights, 2, 128, 128, 1, 1.0,
+        {"weights_128x128", operation::weights, 2, 128, 128, 1, 0.86,
                 make_weights_128x128},
-        {"weights_64x128", operation::weights, 2, 64, 128, 2, 0.97,
-                make_weights_64x128},
-        {"weights_64x64", operation::weights, 2, 64, 64, 2, 0.8,
+        {"weights_64x64", operation::weights, 2, 64, 64, 2, 0.72,
                 make_weights_64x64},
-        {"weights_32x128", operation::weights, 2, 32, 128, 2, 0.75,
+        {"weights_32x128", operation::weights, 2, 32, 128, 2, 0.6,
                 make_weights_32x128},
-        {"forward_3d_128x64", operation::forward, 3, 128, 64, 2, 0.97,
+        {"forward_3d_128x64", operation::forward, 3, 128, 64, 2, 0.88,
                 make_forward_3d_128x64},
-        {"forward_3d_128x32", operation::forward, 3, 128, 32, 3, 0.75,
+        {"forward_3d_128x32", operation::forward, 3, 128, 32, 3, 0.7,
                 make_forward_3d_128x32},
-        {"weights_3d_64x128", operation::weights, 3, 64, 128, 2, 0.97,
+        {"weights_3d_64x128", operation::weights, 3, 64, 128, 2, 0.59,
                 make_weights_3d_64x128},
-        {"weights_3d_32x128", operation::weights, 3, 32, 128, 2, 0.75,
+        {"weights_3d_32x128", operation::weights, 3, 32, 128, 2, 0.43,
                 make_weights_3d_32x128},
 };
 

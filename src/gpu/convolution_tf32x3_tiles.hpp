@@ -9,9 +9,8 @@ using tile_maker = std::unique_ptr<tile_kernel>(const dense_problem &, int);
 
 tile_maker make_forward_128x128, make_forward_128x64, make_forward_64x64,
         make_forward_128x32;
-tile_maker make_strided_data_128x128, make_strided_data_128x64;
-tile_maker make_weights_128x128, make_weights_64x128, make_weights_64x64,
-        make_weights_32x128;
+tile_maker make_strided_data_128x64;
+tile_maker make_weights_128x128, make_weights_64x64, make_weights_32x128;
 tile_maker make_forward_3d_128x64, make_forward_3d_128x32;
 tile_maker make_weights_3d_64x128, make_weights_3d_32x128;
 

@@ -163,6 +163,16 @@ bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
     return true;
 }
 
+strided_copy same_layout(const cudnn_tensor &t) {
+    strided_copy same;
+    same.src_type = same.dst_type = t.type;
+    same.rank = t.rank;
+    std::copy(t.dims.begin(), t.dims.end(), same.dims.begin());
+    std::copy(t.strides.begin(), t.strides.end(), same.src_strides.begin());
+    same.dst_strides = same.src_strides;
+    return same;
+}
+
 /// A spatial axis that cuDNN need not know of.
 bool trivial(const convolution_problem &p, size_t axis) {
     const axis_shape shape = shape_of(p, axis);
@@ -221,13 +231,16 @@ std::optional<cudnn_arrangement> arrange(
         }
         if (operand.seen.extent() > std::numeric_limits<int32_t>::max())
             return std::nullopt;
-        if (!operand.staged) continue;
+        operand.bytes = static_cast<size_t>(
+                operand.seen.extent() * detail::size_of(operand.seen.type));
+        if (!operand.staged) {
+            operand.copy = same_layout(operand.seen);
+            continue;
+        }
         if (!set_copy(
                     operand, tensor, strides, windows, index == made.output()))
             return std::nullopt;
         operand.offset = offset;
-        operand.bytes = static_cast<size_t>(
-                operand.seen.extent() * detail::size_of(operand.seen.type));
         offset += (operand.bytes + 255) / 256 * 256;
     }
     made.staged_bytes = offset;
@@ -270,13 +283,8 @@ int64_t cudnn_arrangement::weights_terms() const {
 }
 
 std::string cudnn_arrangement::copies() const {
-    constexpr std::array<const char *, 3> names {"src", "weights", "dst"};
-    std::string text;
-    for (size_t index = 0; index < 3; ++index)
-        if (operands[index].staged)
-            text += (text.empty() ? "" : ", ") + std::string(names[index]);
-    if (!text.empty()) text += widened ? " copied as f32" : " copied";
-    return text;
+    const std::string text = copies_of(operands);
+    return widened && !text.empty() ? text + " as f32" : text;
 }
 
 std::vector<cudnn_arrangement> cudnn_arrangements(

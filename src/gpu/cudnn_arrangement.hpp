@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/copy.hpp"
+#include "gpu/convolution_operands.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu {
@@ -25,24 +25,9 @@ struct cudnn_tensor {
     int64_t extent() const;
 };
 
-/// One of a convolution's tensors.
-struct cudnn_operand {
+/// Staged at multiples of 256 bytes.
+struct cudnn_operand : convolution_operand {
     cudnn_tensor seen;
-    /// It lies in the workspace, and `copy` brings an input there before, or
-    /// the output back after.
-    bool staged = false;
-    size_t offset = 0; ///< bytes from the workspace's start, a multiple of 256
-    size_t bytes = 0;
-    strided_copy copy;
-    /// Where the copy begins, in bytes: in the caller's tensor and in the
-    /// staged one. Not 0 where src is extended or cropped.
-    int64_t callers_start = 0;
-    int64_t staged_start = 0;
-    /// The copy leaves part of what it writes to untouched: all of that is
-    /// filled with zeros first, the caller's output by `fill`, which spreads
-    /// one element of its type.
-    bool zero_first = false;
-    strided_copy fill;
 };
 
 /// A way of calling cuDNN for a convolution_problem.
@@ -65,7 +50,7 @@ struct cudnn_arrangement {
     size_t output() const;
     /// Terms of the longest sum of a weights gradient.
     int64_t weights_terms() const;
-    /// "src, weights copied"; empty where nothing is.
+    /// "src, weights copied", or "copied as f32"; empty where nothing is.
     std::string copies() const;
 };
 

@@ -1,0 +1,85 @@
+#include "gpu/convolution_operands.hpp"
+
+#include "gpu/cuda_check.hpp"
+#include "gpu/engine.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// What kernels are promised of every pointer, in bytes.
+constexpr uintptr_t data_alignment = 16;
+/// Of the tensors in memory of the stream.
+constexpr size_t spare_alignment = 256;
+
+constexpr size_t rounded(size_t bytes) {
+    return (bytes + spare_alignment - 1) / spare_alignment * spare_alignment;
+}
+
+bool misplaced(const convolution_operand &operand, const void *data) {
+    return !operand.staged
+            && reinterpret_cast<uintptr_t>(data) % data_alignment != 0;
+}
+
+} // namespace
+
+convolution_operands::convolution_operands(const convolution_operand &src,
+        const convolution_operand &weights, const convolution_operand &dst,
+        size_t output)
+    : operands_ {src, weights, dst}, output_(output) {}
+
+std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
+        std::byte *workspace, detail::stream_impl &stream) const {
+    std::array<void *, 3> data {args[0], args[1], args[2]};
+    size_t spare_bytes = 0;
+    for (size_t index = 0; index < 3; ++index) {
+        const convolution_operand &operand = operands_[index];
+        if (operand.staged) data[index] = workspace + operand.offset;
+        if (misplaced(operand, args[index]))
+            spare_bytes += rounded(operand.bytes);
+    }
+    if (spare_bytes != 0) [[unlikely]] {
+        std::byte *next = as_gpu(stream).spare(spare_bytes);
+        for (size_t index = 0; index < 3; ++index) {
+            if (!misplaced(operands_[index], args[index])) continue;
+            data[index] = next;
+            next += rounded(operands_[index].bytes);
+        }
+    }
+    const cudaStream_t native = as_gpu(stream).handle;
+    for (size_t index = 0; index < 3; ++index) {
+        if (index == output_ || data[index] == args[index]) continue;
+        const convolution_operand &operand = operands_[index];
+        if (operand.zero_first)
+            check(cudaMemsetAsync(data[index], 0, operand.bytes, native),
+                    "cudaMemsetAsync");
+        copy(operand.copy,
+                static_cast<const std::byte *>(args[index])
+                        + operand.callers_start,
+                static_cast<std::byte *>(data[index]) + operand.staged_start,
+                native);
+    }
+    return data;
+}
+
+void convolution_operands::take_back(const std::array<void *, 3> &data,
+        std::span<void *const> args, void *zeros,
+        detail::stream_impl &stream) const {
+    if (data[output_] == args[output_]) return;
+    const convolution_operand &operand = operands_[output_];
+    const cudaStream_t native = as_gpu(stream).handle;
+    if (operand.zero_first) {
+        // Not by a memset: what lies in gaps of the caller's tensor is not its
+        // own.
+        check(cudaMemsetAsync(zeros, 0, zeros_bytes, native),
+                "cudaMemsetAsync");
+        copy(operand.fill, zeros, args[output_], native);
+    }
+    copy(operand.copy,
+            static_cast<const std::byte *>(data[output_])
+                    + operand.staged_start,
+            static_cast<std::byte *>(args[output_]) + operand.callers_start,
+            native);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,80 @@
+// A convolution's tensors between the caller and a kernel that wants them in
+// another layout, type or place: the copies, and where the kernel's own lie.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "gpu/copy.hpp"
+
+namespace gradnn::detail {
+struct stream_impl;
+} // namespace gradnn::detail
+
+namespace gradnn::gpu {
+
+/// One of a convolution's tensors.
+struct convolution_operand {
+    /// The kernel's lies in the workspace; else it is the caller's.
+    bool staged = false;
+    size_t offset = 0; ///< bytes from the workspace's start
+    size_t bytes = 0; ///< of the kernel's tensor
+    /// Brings an input to the kernel's tensor before, or the output back after.
+    /// Where nothing is staged: from a layout to the same.
+    strided_copy copy;
+    /// Where the copy begins, in bytes: in the caller's tensor and in the
+    /// staged one. Not 0 where src is extended or cropped.
+    int64_t callers_start = 0;
+    int64_t staged_start = 0;
+    /// The copy leaves part of what it writes to untouched: all of that is
+    /// filled with zeros first, the caller's output by `fill`, which spreads
+    /// one element of its type.
+    bool zero_first = false;
+    strided_copy fill;
+};
+
+/// "src, weights copied"; empty where nothing is. Of an array of src, weights
+/// and dst.
+template <typename Operand>
+std::string copies_of(const std::array<Operand, 3> &operands) {
+    constexpr std::array<const char *, 3> names {"src", "weights", "dst"};
+    std::string text;
+    for (size_t index = 0; index < 3; ++index)
+        if (operands[index].staged)
+            text += (text.empty() ? "" : ", ") + std::string(names[index]);
+    return text.empty() ? text : text + " copied";
+}
+
+/// All three, at execution.
+class convolution_operands {
+public:
+    /// Of the zeros that take_back may need.
+    static constexpr size_t zeros_bytes = 256;
+
+    convolution_operands(const convolution_operand &src,
+            const convolution_operand &weights, const convolution_operand &dst,
+            size_t output);
+
+    /// The kernel's tensors, the inputs copied: in the workspace, the caller's
+    /// own, or memory of the stream for what lies at no multiple of 16 bytes
+    /// (another kernel for these would give other bits). The device must be
+    /// current.
+    std::array<void *, 3> bring(std::span<void *const> args,
+            std::byte *workspace, detail::stream_impl &stream) const;
+
+    /// Copies the kernel's output to the caller's. `zeros` is scratch of
+    /// zeros_bytes where wants_zeros().
+    void take_back(const std::array<void *, 3> &data,
+            std::span<void *const> args, void *zeros,
+            detail::stream_impl &stream) const;
+    bool wants_zeros() const { return operands_[output_].zero_first; }
+
+private:
+    std::array<convolution_operand, 3> operands_;
+    size_t output_;
+};
+
+} // namespace gradnn::gpu
