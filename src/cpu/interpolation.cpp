@@ -4,6 +4,7 @@
 // interpolation_strided.cpp.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -37,8 +38,6 @@ namespace {
 constexpr size_t most_scratch_bytes = size_t {8} << 20;
 // What a strip's rows may take of a core's second-level cache.
 constexpr int64_t strip_cache_bytes = 512 << 10;
-// Finished rows that are copied out together, unless they are longer.
-constexpr int64_t stage_bytes = 8 << 10;
 // Problems of more bytes write past the caches.
 constexpr int64_t stream_bytes = 16 << 20;
 // Bytes that are worth waking a thread for.
@@ -95,13 +94,22 @@ plane_view make_plane_view(const tensor_view &view, const row_layout &layout) {
             view.strides[2 + layout.axes[1]]};
 }
 
+/// Strips of elements in lanes are vectors, except the last.
+int64_t whole_vectors(const separable_job &job, int64_t columns) {
+    return job.lanes == tap_lanes::elements
+            ? std::min(job.w.src, round_up(columns, max_lanes))
+            : columns;
+}
+
 /// Columns of diff_src in a strip: as many as keep what a line is made of in
 /// cache, but so many that what neighbouring strips both read stays small.
 int64_t choose_strip(const separable_job &job, int64_t element_bytes,
         int64_t accumulator_bytes) {
     const int64_t columns = std::max(job.w.dst, job.w.src);
     int64_t most = 0;
-    if (job.lines_in_lanes) {
+    if (job.lanes == tap_lanes::elements) {
+        most = 4096 / job.row_channels;
+    } else if (job.lanes == tap_lanes::lines) {
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 1024) / job.row_channels;
     } else {
@@ -111,7 +119,7 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
     }
     most = std::max({most, 4 * job.w.max_count, int64_t {1}});
     const int64_t strips = (columns + most - 1) / most;
-    return (job.w.src + strips - 1) / strips;
+    return whole_vectors(job, (job.w.src + strips - 1) / strips);
 }
 
 /// Cuts planes into blocks: small enough that the planes that one plane of
@@ -121,8 +129,10 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     job.h_block = job.h.src;
     // A strip follows another before its cache lines are forgotten.
     if (job.strips() > 1)
-        job.h_block = std::min(
-                job.h_block, job.h.identity ? max_lanes : 4 * max_lanes);
+        job.h_block = std::min(job.h_block,
+                !job.h.identity                         ? 4 * max_lanes
+                        : job.lanes == tap_lanes::lines ? max_lanes
+                                                        : 1);
     if (!job.d.identity) {
         const int64_t row_bytes = job.d.max_count * element_bytes
                 * job.row_channels * job.w.dst / job.strips();
@@ -137,11 +147,12 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
             halve(job.h_block);
         else if (job.d_block > 1)
             halve(job.d_block);
-        else if (job.h_block > 4 && (job.strips() == 1 || !job.lines_in_lanes))
+        else if (job.h_block > 4
+                && (job.strips() == 1 || job.lanes != tap_lanes::lines))
             halve(job.h_block);
         else if (job.strip_src > 64
                 && job.strip_src * job.w.dst > 8 * job.w.max_count * job.w.src)
-            halve(job.strip_src);
+            job.strip_src = whole_vectors(job, (job.strip_src + 1) / 2);
         else
             break;
     }
@@ -159,31 +170,34 @@ void size_scratch(separable_job &job, int64_t element_bytes,
     length *= job.row_channels;
     // A vector may run over the end; an odd multiple of a cache line keeps the
     // lines of a group in different cache sets.
-    job.line_pitch = round_up(length + max_lanes, max_lanes);
-    if (job.line_pitch / max_lanes % 2 == 0) job.line_pitch += max_lanes;
-    job.lines = job.lines_in_lanes ? max_lanes : 1;
+    job.ring_pitch = round_up(length + max_lanes, max_lanes);
+    if (job.ring_pitch / max_lanes % 2 == 0) job.ring_pitch += max_lanes;
+    job.line_pitch
+            = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
+    // A look-up may read four vectors from where the last element's tap is.
+    job.group_size = job.lines * job.line_pitch + 4 * max_lanes;
+    job.sums_size = job.sums == 0 ? 0 : job.lines * job.sums + 4 * max_lanes;
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
-    if (job.lines_in_lanes && !job.w.identity)
+    if (job.lanes == tap_lanes::lines)
         job.window = std::min(round_up(length, max_lanes) + max_lanes,
                 std::max<int64_t>(
                         512, 2 * job.w.max_count * job.row_channels
                                 + 2 * max_lanes));
-    // Short rows are collected, so that they are copied out in long runs.
-    const int64_t row_bytes = job.strip_src * job.row_channels * element_bytes;
-    job.staged_rows = std::max(job.lines, stage_bytes / row_bytes);
+    // What is left of before, a group, and a vector that runs over its end.
+    job.stage_size = stage_bytes / element_bytes
+            + job.lines * job.strip_src * job.row_channels + max_lanes;
     job.pointers = std::max(job.d.max_count, job.h.max_count);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
     };
     job.scratch_bytes = 2 * bytes(job.pointers, sizeof(void *))
-            + bytes(job.lines * job.line_pitch, accumulator_bytes)
-            + bytes(job.ring_rows * job.line_pitch, accumulator_bytes)
+            + bytes(job.group_size, accumulator_bytes)
+            + bytes(job.sums_size, accumulator_bytes)
+            + bytes(job.ring_rows * job.ring_pitch, accumulator_bytes)
             + bytes(job.window * max_lanes, accumulator_bytes)
-            + bytes(job.staged_rows * job.strip_src * job.row_channels
-                              + max_lanes,
-                    element_bytes)
-            + bytes(job.staged_rows, sizeof(void *));
+            + bytes(job.stage_size, element_bytes)
+            + bytes(job.lines, sizeof(void *));
     // Neighbouring threads' scratch is not to share pages.
     job.scratch_bytes = (job.scratch_bytes + 4095) / 4096 * 4096;
 }
@@ -242,18 +256,22 @@ private:
     const std::string target_;
 };
 
-/// One row a plane (spatial rank 1): the planes play the part of H, so that
-/// several of them make a block.
-void fold_planes(separable_job &job) {
-    if (job.d.src * job.d.dst * job.h.src * job.h.dst != 1) return;
+/// Whether all planes are one distance apart.
+bool planes_follow(const separable_job &job) {
+    return job.n == 1 || job.c == 1
+            || (job.diff_dst.n_stride == job.c * job.diff_dst.c_stride
+                    && job.diff_src.n_stride == job.c * job.diff_src.c_stride);
+}
+
+/// The planes play the part of H, so that several of them make a block.
+void planes_as_rows(separable_job &job) {
     plane_view &in = job.diff_dst;
     plane_view &out = job.diff_src;
     if (job.c == 1) {
         std::swap(job.c, job.n);
         in.c_stride = in.n_stride;
         out.c_stride = out.n_stride;
-    } else if (in.n_stride == job.c * in.c_stride
-            && out.n_stride == job.c * out.c_stride) {
+    } else if (planes_follow(job)) {
         job.c *= std::exchange(job.n, 1);
     }
     job.h = axis_taps(
@@ -263,6 +281,133 @@ void fold_planes(separable_job &job) {
     in.h_stride = in.c_stride;
     out.h_stride = out.c_stride;
     job.c = 1;
+}
+
+/// Lines in a group: enough for several vectors of elements.
+int64_t lines_of_elements(int64_t row) {
+    return std::max<int64_t>(1, 16 * max_lanes / row);
+}
+
+/// The taps along an axis, with `channels` within it, of so many rows that lie
+/// side by side; or nothing where they are too many or too far apart.
+std::optional<element_taps> find_element_taps(const axis_taps &axis,
+        int64_t channels, int64_t rows, data_type type) {
+    if (axis.max_count > 8) return std::nullopt;
+    const int64_t lanes = separable_lanes(type);
+    const int64_t row = axis.src * channels;
+    const int64_t elements = rows * row;
+    const bool f64 = type == data_type::f64;
+    element_taps taps;
+    taps.tap_stride = channels;
+    taps.max_count = axis.max_count;
+    std::map<std::vector<double>, int32_t> patterns;
+    int64_t reach = 1;
+    for (int64_t begin = 0; begin < elements; begin += lanes) {
+        // What is after the last element does as that one does.
+        const auto element = [&](int64_t lane) {
+            return std::min(begin + lane, elements - 1);
+        };
+        const auto first = [&](int64_t e) {
+            return e / row * axis.dst * channels
+                    + axis.begin(e % row / channels) * channels + e % channels;
+        };
+        int64_t lowest = first(begin);
+        for (int64_t l = 1; l < lanes; ++l)
+            lowest = std::min(lowest, first(element(l)));
+        std::vector<double> key;
+        element_taps::pattern pattern {};
+        pattern.fewest = static_cast<int32_t>(axis.max_count);
+        for (int64_t l = 0; l < lanes; ++l) {
+            const int64_t e = element(l);
+            const auto count
+                    = static_cast<int32_t>(axis.taps(e % row / channels));
+            reach = std::max(reach, first(e) - lowest + 1);
+            key.push_back(static_cast<double>(first(e) - lowest));
+            key.push_back(count);
+            pattern.fewest = std::min(pattern.fewest, count);
+            pattern.most = std::max(pattern.most, count);
+        }
+        for (int64_t t = 0; t < axis.max_count; ++t)
+            for (int64_t l = 0; l < lanes; ++l) {
+                const int64_t i = element(l) % row / channels;
+                const double weight = t >= axis.taps(i) ? 0.0
+                        : f64 ? axis.weights<double>(i)[t]
+                              : static_cast<double>(axis.weights<float>(i)[t]);
+                key.push_back(weight);
+            }
+        const auto [found, added] = patterns.emplace(
+                key, static_cast<int32_t>(patterns.size()));
+        taps.vectors.push_back(
+                {static_cast<int32_t>(lowest), found->second});
+        if (!added) continue;
+        taps.patterns.push_back(pattern);
+        for (size_t l = 0; l < static_cast<size_t>(lanes); ++l) {
+            taps.index.push_back(static_cast<int32_t>(key[2 * l]));
+            taps.count.push_back(static_cast<int32_t>(key[2 * l + 1]));
+        }
+        for (size_t k = 2 * static_cast<size_t>(lanes); k < key.size(); ++k)
+            if (f64)
+                taps.weights_f64.push_back(key[k]);
+            else
+                taps.weights_f32.push_back(static_cast<float>(key[k]));
+    }
+    for (taps.tables = 1; taps.tables * lanes < reach; taps.tables *= 2)
+        if (taps.tables == 4) return std::nullopt;
+    return taps;
+}
+
+/// Rows without gaps that fill no vector of 64 bytes: a plane becomes a row.
+void fold_short_rows(separable_job &job, int64_t accumulator_bytes) {
+    const int64_t row_src = job.w.src * job.row_channels;
+    const int64_t row_dst = job.w.dst * job.row_channels;
+    const int64_t plane = job.h.dst * row_dst;
+    if (job.d.src * job.d.dst != 1 || job.h.identity || job.w.identity
+            || row_dst * accumulator_bytes > 64 || plane > 256 * max_lanes
+            || job.diff_dst.h_stride != row_dst
+            || job.diff_src.h_stride != row_src || !planes_follow(job))
+        return;
+    const int64_t lines = lines_of_elements(job.h.src * row_src);
+    auto along = find_element_taps(
+            job.w, job.row_channels, lines * job.h.dst, job.type);
+    auto across = find_element_taps(job.h, row_src, lines, job.type);
+    if (!along || !across) return;
+    job.row_elements = std::move(*along);
+    job.elements = std::move(*across);
+    job.lanes = tap_lanes::elements;
+    job.lines = lines;
+    job.sums = job.h.dst * row_src;
+    // Any element may need any other, as far as the rest is concerned.
+    axis_taps rows;
+    rows.src = job.h.src * job.w.src;
+    rows.dst = job.h.dst * job.w.dst;
+    rows.max_count = rows.dst;
+    rows.identity = false;
+    rows.first.assign(static_cast<size_t>(rows.src), 0);
+    rows.count.assign(static_cast<size_t>(rows.src), rows.dst);
+    job.w = std::move(rows);
+    planes_as_rows(job);
+}
+
+/// How taps along W are taken, and of how many lines together.
+void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
+    // Fewer channels than half a vector are better off as other lanes.
+    const bool few = job.row_channels * accumulator_bytes < 32;
+    if (few) fold_short_rows(job, accumulator_bytes);
+    if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) planes_as_rows(job);
+    if (job.lanes == tap_lanes::elements) return;
+    job.lanes = tap_lanes::channels;
+    job.lines = 1;
+    if (!few || job.w.identity) return;
+    const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
+    if (auto taps = find_element_taps(
+                job.w, job.row_channels, lines, job.type)) {
+        job.lanes = tap_lanes::elements;
+        job.lines = lines;
+        job.elements = std::move(*taps);
+    } else {
+        job.lanes = tap_lanes::lines;
+        job.lines = max_lanes;
+    }
 }
 
 int64_t bytes_of(const tensor_view &view) {
@@ -309,11 +454,9 @@ plan_or_refusal make_interpolation_separable(
     job.n = problem.diff_src.dims[0];
     job.row_channels = layout->row_channels;
     job.c = job.row_channels > 1 ? 1 : problem.diff_src.dims[1];
-    fold_planes(job);
     const int64_t element_bytes = size_of(type);
     const int64_t accumulator_bytes = size_of(accumulator);
-    // Fewer channels than half a vector are better off as other lines' lanes.
-    job.lines_in_lanes = job.row_channels * accumulator_bytes < 32;
+    choose_lanes(job, accumulator_bytes);
 
     const int64_t bytes
             = bytes_of(problem.diff_dst) + bytes_of(problem.diff_src);

@@ -53,6 +53,51 @@ struct plane_view {
 /// Vectors have at most this many lanes, and groups of lines as many.
 constexpr int64_t max_lanes = 16;
 
+/// Results are collected, and go to memory so many bytes at a time.
+constexpr int64_t stage_bytes = 1 << 10;
+
+/// What takes the taps along W together, a lane each.
+enum class tap_lanes {
+    channels, ///< of a column, where they are contiguous
+    elements, ///< of a row, looked up in the line
+    lines, ///< of a group, transposed
+};
+
+/// The taps of a row's elements, or of several rows' that lie side by side, a
+/// vector of the target at a time. Vectors whose taps are alike share a
+/// pattern: lane l's tap t is element first + index[l] + t * tap_stride of the
+/// line with weight t * lanes + l, for t < count[l].
+struct element_taps {
+    struct vector {
+        int32_t first;
+        int32_t pattern;
+    };
+    struct pattern {
+        int32_t fewest; ///< of the lanes' counts
+        int32_t most;
+    };
+    template <typename Acc>
+    const Acc *weights() const {
+        if constexpr (std::is_same_v<Acc, float>)
+            return weights_f32.data();
+        else
+            return weights_f64.data();
+    }
+
+    /// Vectors of the line that a tap of a vector's lanes is looked up in: 1,
+    /// 2 or 4.
+    int64_t tables = 0;
+    int64_t tap_stride = 1;
+    int64_t max_count = 1;
+    std::vector<vector> vectors;
+    std::vector<pattern> patterns;
+    // By pattern: `lanes` indices and counts, max_count * lanes weights.
+    std::vector<int32_t> index;
+    std::vector<int32_t> count;
+    std::vector<float> weights_f32;
+    std::vector<double> weights_f64;
+};
+
 struct separable_job {
     detail::data_type type = detail::data_type::undef;
     axis_taps d;
@@ -66,9 +111,12 @@ struct separable_job {
     /// Channels in a row's columns: 1 where planes are channels (NCX), else C
     /// (and c is 1).
     int64_t row_channels = 1;
-    /// Taps along W are taken for a group of lines at once, one in each lane,
-    /// and not for a vector of channels.
-    bool lines_in_lanes = true;
+    tap_lanes lanes = tap_lanes::lines;
+    // For tap_lanes::elements. Where rows are short, the job's rows are whole
+    // planes: row_elements then takes the taps along the planes' rows, elements
+    // those across them.
+    element_taps elements;
+    element_taps row_elements;
     /// diff_src is written past the caches.
     bool stream = false;
 
@@ -82,10 +130,14 @@ struct separable_job {
 
     // Scratch of a share, in accumulators, elements or pointers.
     int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
-    int64_t lines = 0; ///< of a group: max_lanes or 1
+    int64_t lines = 0; ///< of a group
+    int64_t group_size = 0; ///< of all lines of a group
+    int64_t sums = 0; ///< of a plane after the taps along its rows
+    int64_t sums_size = 0;
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
+    int64_t ring_pitch = 0;
     int64_t window = 0; ///< elements of a line that are held transposed
-    int64_t staged_rows = 0; ///< of a strip of diff_src, at least `lines`
+    int64_t stage_size = 0; ///< elements of diff_src on their way to memory
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
 
@@ -100,6 +152,9 @@ struct separable_job {
 /// Computes a share: units [units * share / shares, ...) of them.
 using separable_share = void (*)(const separable_job &, const void *diff_dst,
         void *diff_src, std::byte *scratch, int64_t share);
+
+/// Lanes of that function's vectors.
+int64_t separable_lanes(detail::data_type type);
 
 /// The function for a type on the machine's best target.
 separable_share find_separable_share(detail::data_type type);

@@ -135,33 +135,84 @@ HWY_INLINE hn::VFromD<D> load(D d, const f16 *from) {
 }
 
 template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> v, hn::TFromD<D> *to) {
-    hn::StoreU(v, d, to);
-}
-
-template <class D>
 HWY_INLINE hn::VFromD<hn::Rebind<uint16_t, D>> narrow_bits(
         D, hn::VFromD<hn::Rebind<uint32_t, D>> bits) {
     const hn::Rebind<int32_t, D> di;
     return hn::DemoteTo(hn::Rebind<uint16_t, D>(), hn::BitCast(di, bits));
 }
 
-template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> v, bf16 *to) {
-    hn::StoreU(narrow_bits(d, bits_of_bf16(d, v)), hn::Rebind<uint16_t, D>(),
-            reinterpret_cast<uint16_t *>(to));
+/// Of two vectors in memory, the elements of even or of odd places, where that
+/// is less work than two loads.
+template <typename T>
+constexpr bool has_load_half
+        = std::is_same_v<T, bf16> && HWY_TARGET != HWY_SCALAR;
+
+template <class D, typename T>
+HWY_INLINE hn::VFromD<D> load_half(D d, const T *from, bool even) {
+    const hn::Rebind<uint32_t, D> du;
+    const auto pairs = hn::BitCast(du,
+            hn::LoadU(hn::Repartition<uint16_t, D>(),
+                    reinterpret_cast<const uint16_t *>(from)));
+    return even ? from_bf16(d, pairs)
+                : hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
 }
 
+/// From elements of even places and those of odd places, two vectors in order.
 template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> v, f16 *to) {
-    const hn::Rebind<uint16_t, D> narrow;
-    auto *bits = reinterpret_cast<uint16_t *>(to);
-    if constexpr (has_f16_conversion) {
-        const hn::Rebind<hwy::float16_t, D> half;
-        hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(half, v)), narrow, bits);
+HWY_INLINE void interleave(
+        [[maybe_unused]] D d, hn::VFromD<D> &a, hn::VFromD<D> &b) {
+#if HWY_TARGET == HWY_AVX3
+    const auto order = [&](int begin) HWY_ATTR {
+        alignas(64) int32_t index[16];
+        for (int l = 0; l < 16; ++l)
+            index[l] = begin + l / 2 + l % 2 * 16;
+        return hn::Load(hn::RebindToSigned<D>(), index).raw;
+    };
+    const auto even = a;
+    a = hn::VFromD<D> {_mm512_permutex2var_ps(even.raw, order(0), b.raw)};
+    b = hn::VFromD<D> {_mm512_permutex2var_ps(even.raw, order(8), b.raw)};
+#elif HWY_TARGET != HWY_SCALAR
+    const auto low = hn::InterleaveLower(d, a, b);
+    const auto high = hn::InterleaveUpper(d, a, b);
+    if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) == 16) {
+        a = low;
+        b = high;
     } else {
-        hn::StoreU(narrow_bits(d, bits_of_f16(d, v)), narrow, bits);
+        a = hn::ConcatLowerLower(d, high, low);
+        b = hn::ConcatUpperUpper(d, high, low);
     }
+#endif
+}
+
+/// What a vector is in memory as T: itself, or 16 bits a lane.
+template <typename T, class D>
+HWY_INLINE auto rounded(D d, hn::VFromD<D> v) {
+    if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+        return v;
+    } else if constexpr (std::is_same_v<T, bf16>) {
+        return narrow_bits(d, bits_of_bf16(d, v));
+    } else if constexpr (has_f16_conversion) {
+        const hn::Rebind<hwy::float16_t, D> half;
+        return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(half, v));
+    } else {
+        return narrow_bits(d, bits_of_f16(d, v));
+    }
+}
+
+template <typename T>
+using storage_of = std::conditional_t<sizeof(T) == 2, uint16_t, T>;
+
+template <class D, typename T>
+HWY_INLINE void store(D d, hn::VFromD<D> v, T *to) {
+    hn::StoreU(rounded<T>(d, v), hn::Rebind<storage_of<T>, D>(),
+            reinterpret_cast<storage_of<T> *>(to));
+}
+
+/// Past the caches, to where a vector is aligned. See stream_copy.
+template <class D, typename T>
+HWY_INLINE void stream(D d, hn::VFromD<D> v, T *to) {
+    hn::Stream(rounded<T>(d, v), hn::Rebind<storage_of<T>, D>(),
+            reinterpret_cast<storage_of<T> *>(to));
 }
 
 // the first `count` lanes, 0 < count < lanes; no other memory is touched

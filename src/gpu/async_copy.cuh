@@ -19,6 +19,15 @@ __device__ __forceinline__ void copy_async(void *shared, const void *global) {
                  : "memory");
 }
 
+/// The same for 16 bytes that no other block of the SM wants: past its L1 cache.
+__device__ __forceinline__ void copy_async_past_l1(
+        void *shared, const void *global) {
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
+                 "l"(global)
+                 : "memory");
+}
+
 /// What was submitted since the last call is one group.
 __device__ __forceinline__ void commit_copies() {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -270,9 +270,14 @@ ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
         const ncx_tile &tile = tiles[static_cast<size_t>(t)];
         for (int64_t w = 0; w < limits.words * 32; ++w) {
             const int64_t lane = w % 32;
-            const bool works = w < slots.slots * tile.words;
-            const int64_t slot = works ? w / tile.words : 0;
-            const int64_t element = works ? w % tile.words * limits.vector : 0;
+            // A word without work is copied from where the lane's last one with
+            // work is: lanes that copy from one place do it one by one.
+            const int64_t working = slots.slots * tile.words;
+            const bool works = w < working;
+            const int64_t spare = w - ceil_div(w - working + 1, 32) * 32;
+            const int64_t from = works ? w : spare >= 0 ? spare : w % working;
+            const int64_t slot = from / tile.words;
+            const int64_t element = from % tile.words * limits.vector;
             const auto place_of = [&](int64_t e) {
                 if (!works) return aside + lane * limits.vector + e;
                 const int64_t column
