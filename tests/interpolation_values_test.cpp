@@ -1,7 +1,9 @@
 // InterpolateBackward: values that a comparison with random data does not
 // reach. Coordinates on ties, given scales, Inf and NaN, inputs no one reads.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -283,6 +285,60 @@ TEST_P(interpolation_values, rounds_to_nearest_even) {
         EXPECT_EQ(out[1], 1 + 2 * ulp);
         EXPECT_EQ(out[2], 1 + ulp);
     }
+}
+
+// Many images give what each gives alone: kernels that write large results past
+// the caches, or share planes and rows among threads in other ways, change no
+// bit. Rows of whole cache lines, rows of odd lengths, slices.
+TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
+    const std::vector<interpolation_case> cases {
+            {"even", 24, 8, {128, 64}, {192, 96}},
+            {"odd", 24, 8, {157, 61}, {211, 85}},
+            {"reduced", 24, 8, {211, 85}, {101, 43}}};
+    bool any = false;
+    for (interpolation_case many : cases)
+        for (const layout &l : layouts())
+            for (const data_type type : {data_type::f32, data_type::bf16}) {
+                // As many bytes in all types.
+                many.n = type == data_type::f32 ? 24 : 48;
+                const bool plain = l.name == "ncx" || l.name == "nxc";
+                if ((!plain && !l.name.starts_with("sliced"))
+                        || (type == data_type::bf16 && many.name != "odd")
+                        || (thinned() && l.name != "nxc"))
+                    continue;
+                interpolation_case one = many;
+                one.n = 1;
+                const interpolation_choice linear {"linear", "half_pixel"};
+                const op op_of_one = interpolation_op(one, linear, l, type);
+                const op op_of_many = interpolation_op(many, linear, l, type);
+                if (refuses(op_of_one) || refuses(op_of_many)) continue;
+                SCOPED_TRACE(many.name + " " + l.name + " " + to_string(type));
+                any = true;
+                const forced_kernel forced(kernel());
+                values_list inputs = random_inputs(op_of_many, 5);
+                op_run all(op_of_many, the_engine(), inputs);
+                all.execute();
+                EXPECT_EQ(all.output_tensor(0).outside_damage(), "");
+                const auto bytes = all.output_bytes(0);
+                const auto size = static_cast<int64_t>(bytes.size()) / many.n;
+                for (const int64_t image : {int64_t {0}, many.n - 1}) {
+                    values_list part = inputs;
+                    for (size_t i = 0; i < 2; ++i) {
+                        const auto each = static_cast<int64_t>(inputs[i].size())
+                                / many.n;
+                        part[i].assign(inputs[i].begin() + image * each,
+                                inputs[i].begin() + (image + 1) * each);
+                    }
+                    op_run alone(op_of_one, the_engine(), part);
+                    alone.execute();
+                    EXPECT_TRUE(std::ranges::equal(alone.output_bytes(0),
+                            std::span(bytes).subspan(
+                                    static_cast<size_t>(image * size),
+                                    static_cast<size_t>(size))))
+                            << "image " << image;
+                }
+            }
+    if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 
 INSTANTIATE_TEST_SUITE_P(kernels, interpolation_values,
