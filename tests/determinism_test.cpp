@@ -42,7 +42,10 @@ std::vector<named_op> ops_of(data_type type) {
         for (const char *mode : {"linear", "nearest"}) {
             const interpolation_case up {"up", 4, 19, {23, 29}, {46, 58}};
             const interpolation_case down {"down", 4, 19, {46, 58}, {17, 19}};
-            for (const interpolation_case &c : {up, down})
+            const interpolation_case volume {
+                    "volume", 2, 8, {7, 9, 8}, {14, 18, 16}};
+            const interpolation_case deep {"deep", 1, 8, {5, 6, 8}, {31, 24, 32}};
+            for (const interpolation_case &c : {up, down, volume, deep})
                 ops.push_back({c.name + "_" + mode + "_" + l.name,
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});

@@ -80,7 +80,9 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     constexpr int own = band_elements<Type>;
     constexpr int outputs = own / ratio;
     constexpr int taps = ratio + 2 * margin;
-    constexpr int ahead = sizeof(Type) == 8 ? 4 : 6;
+    constexpr int ahead = volume ? 3 : sizeof(Type) == 8 ? 4 : 6;
+    constexpr int depths = !volume ? 1 : ratio <= 2 && sizeof(Type) < 8 ? 4 : 2;
+    constexpr int row_slots = ahead * depths;
     constexpr int held = margin > 0 ? margin : 1;
     using margin_words = pack<Type, held>;
     constexpr int least = 4 / static_cast<int>(sizeof(Type));
@@ -119,15 +121,15 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     using words = band_words<Type>;
     using part = typename words::part;
     constexpr int parts = sizeof(words) / sizeof(part);
-    __shared__ part rows_of[ahead][parts][threads];
-    __shared__ edge_words edges_of[ahead][threads];
+    __shared__ part rows_of[row_slots][parts][threads];
+    __shared__ edge_words edges_of[row_slots][threads];
     const int edge_at = before ? -edge_elements : own;
     const auto *const edge = reinterpret_cast<const Type *>(
                                      &edges_of[0][threadIdx.x])
             + (before ? edge_elements - held : 0);
     if (!outer)
 #pragma unroll
-        for (int i = 0; i < ahead; ++i)
+        for (int i = 0; i < row_slots; ++i)
             edges_of[i][threadIdx.x] = edge_words {};
     const auto load = [&](int i, const Type *from) {
 #pragma unroll
@@ -150,15 +152,51 @@ __global__ void __launch_bounds__(threads) bands_kernel(
                     edge + i * (threads * edge_elements))
                     ->unpack(outer_values);
     };
+    // Of a volume: a row, summed over planes.
+    sum row[volume ? own : 1] = {};
+    sum outer_row[volume ? held : 1] = {};
+    const auto gather = [&](int i, const sum(&plane_weights)[depths],
+                                bool anew) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int k = 0; k < depths; ++k) {
+                if (k > 0 && plane_weights[k] == 0) continue;
+                const bool begins = k == 0 && anew;
+                sum values[own];
+                sum outer_values[held] = {};
+                unpack(i + k, values, outer_values);
+#pragma unroll
+                for (int e = 0; e < own; ++e)
+                    row[e] = (begins ? sum(0) : row[e])
+                            + plane_weights[k] * values[e];
+#pragma unroll
+                for (int e = 0; e < held; ++e)
+                    outer_row[e] = (begins ? sum(0) : outer_row[e])
+                            + plane_weights[k] * outer_values[e];
+            }
+        }
+    };
+    const auto take_row = [&](int i, sum(&values)[own],
+                                  sum(&outer_values)[held]) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int e = 0; e < own; ++e)
+                values[e] = row[e];
+#pragma unroll
+            for (int e = 0; e < held; ++e)
+                outer_values[e] = outer_row[e];
+        } else {
+            unpack(i, values, outer_values);
+        }
+    };
     sum low[own] = {};
     sum high[own] = {};
     sum outer_low[held] = {};
     sum outer_high[held] = {};
     const auto add = [&](int i, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) return;
         sum values[own];
         sum outer_values[held];
-        unpack(i, values, outer_values);
+        take_row(i, values, outer_values);
 #pragma unroll
         for (int e = 0; e < own; ++e)
             low[e] += low_weight * values[e];
@@ -189,13 +227,9 @@ __global__ void __launch_bounds__(threads) bands_kernel(
         }
     };
     const auto shift_add = [&](int i, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) {
-            shift();
-            return;
-        }
         sum values[own];
         sum outer_values[held];
-        unpack(i, values, outer_values);
+        take_row(i, values, outer_values);
 #pragma unroll
         for (int e = 0; e < own; ++e)
             low[e] = high[e] + low_weight * values[e];
@@ -238,9 +272,9 @@ __global__ void __launch_bounds__(threads) bands_kernel(
         }
         if (writes) pack<Type, outputs>::of(totals).store(to);
     };
-    walk_rows<volume, ahead>(shape, tables, run,
+    walk_rows<volume, ahead, depths>(shape, tables, run,
             diff_dst + slot * bands.slot_dst_pitch + column,
-            diff_src + slot * bands.slot_src_pitch + source_column, load, add,
+            diff_src + slot * bands.slot_src_pitch + source_column, load, gather, add,
             emit, shift, shift_add);
 }
 

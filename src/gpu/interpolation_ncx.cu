@@ -29,9 +29,11 @@ static auto kinds_of() {
                 ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
                 ncx_kind<t, 1, 2, 8, 6, 1, true, 1>, ncx_kind<t, 1, 4, 8, 6>,
                 ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                ncx_kind<t, 1, 4, 6, 4, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
+                ncx_kind<t, 1, 4, 6, 4, 1, true>,
+                ncx_kind<t, 1, 4, 10, 6, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
                 ncx_kind<t, 1, 8, 8, 4, 1, true>,
-                ncx_kind<t, 1, 8, 6, 4, 1, true>, ncx_kind<t, 1, 0, 8, 4>,
+                ncx_kind<t, 1, 8, 6, 4, 1, true>,
+                ncx_kind<t, 1, 8, 12, 5, 1, true>, ncx_kind<t, 1, 0, 8, 4>,
                 ncx_kind<t, 1, 0, 8, 4, 1, true>,
                 ncx_kind<t, 1, 0, 6, 4, 1, true>>();
     else if constexpr (volume)
@@ -46,13 +48,16 @@ static auto kinds_of() {
                 ncx_kind<t, 2, 4, 4, 6, 1, true>,
                 ncx_kind<t, 2, 4, 6, 8, 1, true>,
                 ncx_kind<t, 2, 4, 8, 10, 1, true>, ncx_kind<t, 2, 8, 4, 4>,
-                ncx_kind<t, 2, 8, 8, 4, 1, true>, ncx_kind<t, 2, 0, 4, 4>,
+                ncx_kind<t, 2, 8, 8, 4, 1, true>,
+                ncx_kind<t, 2, 8, 6, 5, 1, true>, ncx_kind<t, 2, 0, 4, 4>,
                 ncx_kind<t, 2, 0, 8, 4, 1, true>,
                 // Words of one element.
                 ncx_kind<t, 1, 1, 4, 8, 2>, ncx_kind<t, 1, 2, 4, 8, 2>,
                 ncx_kind<t, 1, 2, 4, 8>, ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
+                ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
                 ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                ncx_kind<t, 1, 8, 8, 4>, ncx_kind<t, 1, 0, 8, 4>>();
+                ncx_kind<t, 1, 8, 8, 4>, ncx_kind<t, 1, 8, 6, 4, 1, true>,
+                ncx_kind<t, 1, 0, 8, 4>, ncx_kind<t, 1, 0, 6, 4, 1, true>>();
 }
 };
 

@@ -57,7 +57,15 @@ struct ncx_shape {
     int32_t items = 0; ///< outputs (pairs of them) of a tile, over its slots
     int32_t quads = 0; ///< fours of sums that a window takes
     int32_t line_sums = 0; ///< places of the line
+    // Of a dense kind:
+    const int32_t *row_bytes = nullptr; ///< [tile]
+    int32_t slot_bytes = 0; ///< of a row in shared memory
 };
+
+/// Bytes that hold a row of so many, copied in pieces of 16 at multiples of 16.
+constexpr int64_t row_slot_bytes(int64_t row_bytes) {
+    return (row_bytes + 30) / 16 * 16;
+}
 
 /// What a kernel holds in its registers.
 ///
@@ -92,7 +100,7 @@ struct ncx_kind {
                                        : 4;
     /// Rows in flight wait in shared memory (async_copy.cuh), not in
     /// registers.
-    static constexpr bool copies = sizeof(Type) * vector >= 4;
+    static constexpr bool copies = dense || sizeof(Type) * vector >= 4;
     /// Rows in flight; one less where depth takes registers.
     template <bool volume>
     static constexpr int ahead
@@ -100,6 +108,9 @@ struct ncx_kind {
                       : reduces               ? 4
                                               : 3)
             - (volume ? 1 : 0);
+    /// Planes that go into one addition.
+    template <bool volume>
+    static constexpr int depths = volume && copies ? 4 : 1;
 };
 
 /// Warps of a multiprocessor: as many as leave no register in memory.
@@ -234,28 +245,84 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         return dense && !Kind::reduces && i + 2 < words;
     };
 
-    constexpr int rows = Kind::template ahead<volume>;
+    // The walk commits what `load` submits, and waits for it before it adds.
+    constexpr int depths = Kind::template depths<volume>;
+    constexpr int rows = Kind::template ahead<volume> * depths;
     constexpr bool copies = Kind::copies;
+    unsigned char *const copied = shared + ncx.line_sums * sizeof(sum);
     word ahead[copies ? 1 : rows][words];
-    auto *const copied = reinterpret_cast<word *>(line + ncx.line_sums) + lane;
+    uint32_t shifts[rows]; // bytes of a slot before the row
+    const uint32_t tile_offset = ncx.words[tile * words * 32].offset;
+    const int32_t row_bytes = dense ? ncx.row_bytes[tile] : 0;
     const auto load = [&](int slot, const Type *from) {
-        const Type *const first = at(from, from_offset[0]);
+        if constexpr (dense) {
+            const auto row = reinterpret_cast<uintptr_t>(at(from, tile_offset));
+            shifts[slot] = static_cast<uint32_t>(row) % 16;
+            const auto *const place = reinterpret_cast<const unsigned char *>(
+                                              row - shifts[slot])
+                    + lane * 16;
+            unsigned char *const to = copied + slot * ncx.slot_bytes + lane * 16;
+            const int bytes
+                    = static_cast<int>(shifts[slot]) + row_bytes - lane * 16;
+            constexpr int pieces = words * vector * Kind::bytes / 16 + 1;
 #pragma unroll
-        for (int i = 0; i < words; ++i) {
-            const Type *const place = even(i) ? first + 32 * vector * i
-                                              : at(from, from_offset[i]);
-            // The walk commits this, and waits for it before it adds.
-            if constexpr (copies)
-                copy_async<sizeof(word)>(copied + (slot * words + i) * 32, place);
-            else
-                ahead[slot][i] = word::load(place);
+            for (int i = 0; i < pieces; ++i)
+                if (i * 512 < bytes)
+                    copy_async_past_l1(to + i * 512, place + i * 512);
+        } else {
+#pragma unroll
+            for (int i = 0; i < words; ++i) {
+                const Type *const place = at(from, from_offset[i]);
+                if constexpr (copies)
+                    copy_async<sizeof(word)>(
+                            reinterpret_cast<word *>(copied)
+                                    + (slot * words + i) * 32 + lane,
+                            place);
+                else
+                    ahead[slot][i] = word::load(place);
+            }
         }
     };
     const auto loaded = [&](int slot, int i) {
-        if constexpr (copies)
-            return copied[(slot * words + i) * 32];
+        if constexpr (dense)
+            return reinterpret_cast<const word *>(copied
+                    + slot * ncx.slot_bytes + shifts[slot])[i * 32 + lane];
+        else if constexpr (copies)
+            return reinterpret_cast<const word *>(
+                    copied)[(slot * words + i) * 32 + lane];
         else
             return ahead[slot][i];
+    };
+    // Of a volume: a row, summed over planes.
+    sum planes[volume ? words : 1][vector] = {};
+    const auto gather = [&](int slot, const sum(&plane_weights)[depths],
+                                bool anew) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int k = 0; k < depths; ++k) {
+                if (k > 0 && plane_weights[k] == 0) continue;
+                const bool begins = k == 0 && anew;
+#pragma unroll
+                for (int i = 0; i < words; ++i) {
+                    sum values[vector];
+                    loaded(slot + k, i).unpack(values);
+#pragma unroll
+                    for (int e = 0; e < vector; ++e)
+                        planes[i][e] = add_product(
+                                begins ? sum(0) : planes[i][e],
+                                plane_weights[k], values[e]);
+                }
+            }
+        }
+    };
+    const auto take_word = [&](int slot, int i, sum(&values)[vector]) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                values[e] = planes[i][e];
+        } else {
+            loaded(slot, i).unpack(values);
+        }
     };
     sum low[words][vector] = {};
     sum high[words][vector] = {};
@@ -264,14 +331,13 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     bool low_any = false;
     bool high_any = false;
     const auto add = [&](int slot, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) return;
         const bool both = high_weight != 0;
         low_any = true;
         high_any = high_any || both;
         sum values[words][vector];
 #pragma unroll
         for (int i = 0; i < words; ++i) {
-            loaded(slot, i).unpack(values[i]);
+            take_word(slot, i, values[i]);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 low[i][e] = add_product(low[i][e], low_weight, values[i][e]);
@@ -295,16 +361,12 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             }
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) {
-            shift();
-            return;
-        }
         low_any = true;
         high_any = high_weight != 0;
 #pragma unroll
         for (int i = 0; i < words; ++i) {
             sum values[vector];
-            loaded(slot, i).unpack(values);
+            take_word(slot, i, values);
 #pragma unroll
             for (int e = 0; e < vector; ++e) {
                 low[i][e] = add_product(high[i][e], low_weight, values[e]);
@@ -433,8 +495,8 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         }
         __syncwarp();
     };
-    walk_rows<volume, rows>(shape, tables, int64_t {run}, diff_dst, diff_src,
-            load, add, emit, shift, shift_add);
+    walk_rows<volume, rows / depths, depths>(shape, tables, int64_t {run}, diff_dst, diff_src,
+            load, gather, add, emit, shift, shift_add);
 }
 
 } // namespace gradnn::gpu

@@ -2,8 +2,8 @@
 //
 // Of the kernels that hold the taps of a column the one of the lowest cost
 // (instructions a row of diff_dst) is taken. 16-bit elements go in pairs where
-// rows begin at even ones; a plan of pairs has an arrangement of single ones
-// too, for pointers that allow no pairs.
+// rows begin at even ones, and rows in pieces of 16 bytes where the tensor ends
+// with one; pointers that forbid that have an arrangement of their own.
 #pragma once
 
 #include <bit>
@@ -28,7 +28,7 @@ template <typename Family, typename Type, typename Body>
 void for_each_kernel(bool volume, const Body &body) {
     int number = 0;
     const auto visit = [&]<bool deep, typename... Kinds>(kind_list<Kinds...>) {
-        (body(number++, ncx_kernel<Type, Kinds, deep>, limits_of<Kinds>()), ...);
+        (body(number++, ncx_kernel<Type, Kinds, deep>, limits_of<Kinds, deep>()), ...);
     };
     if (volume)
         visit.template operator()<true>(Family::template kinds_of<Type, true>());
@@ -36,11 +36,13 @@ void for_each_kernel(bool volume, const Body &body) {
         visit.template operator()<false>(Family::template kinds_of<Type, false>());
 }
 
-/// What neighbouring elements a kernel may take at once, of both tensors.
-struct ncx_pairs {
-    bool loads = false;
-    bool stores = false;
-    bool any() const { return loads || stores; }
+/// What a kernel may do where diff_dst lies at a multiple of 16 bytes and
+/// diff_src at one of 4.
+struct ncx_access {
+    bool load_pairs = false; ///< of 16-bit elements
+    bool store_pairs = false;
+    bool load_pieces = false; ///< of 16 bytes
+    bool any() const { return load_pairs || store_pairs || load_pieces; }
 };
 
 struct ncx_choice {
@@ -51,13 +53,14 @@ struct ncx_choice {
 /// The kernel of the lowest cost.
 template <typename Family, typename Type>
 ncx_choice choose_kernel(const detail::axis_map &map,
-        const walk_description &walk, ncx_pairs pairs, int64_t channels) {
+        const walk_description &walk, ncx_access access, int64_t channels) {
     ncx_choice best;
     double best_cost = 0;
     for_each_kernel<Family, Type>(
             walk.volume, [&](int number, auto *, const ncx_limits &limits) {
-                if ((limits.vector > 1 && !pairs.loads)
-                        || (limits.side > 1 && !pairs.stores)
+                if ((limits.vector > 1 && !access.load_pairs)
+                        || (limits.side > 1 && !access.store_pairs)
+                        || (limits.dense && !access.load_pieces)
                         || !holds_taps(limits, map))
                     return;
                 // All channels, or blocks of a power of two.
@@ -85,6 +88,14 @@ ncx_choice choose_kernel(const detail::axis_map &map,
     return best;
 }
 
+/// From the first element of a tensor to its end, in elements.
+inline int64_t elements_between_ends(const detail::tensor_view &view) {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < view.dims.size(); ++axis)
+        last += (view.dims[axis] - 1) * view.strides[axis];
+    return last + 1;
+}
+
 /// The walk and the tables of a kernel on a device.
 struct ncx_arrangement {
     ncx_choice choice;
@@ -95,6 +106,7 @@ struct ncx_arrangement {
     device_buffer words;
     device_buffer outputs;
     device_buffer weights;
+    device_buffer row_bytes;
 };
 
 template <typename Family, typename Sum>
@@ -102,18 +114,18 @@ class ncx_plan final : public detail::plan {
 public:
     /// For columns that `fits` (below) says a warp holds.
     ncx_plan(const interpolation_problem &problem, axis_maps maps,
-            const walk_description &walk, ncx_pairs pairs, int64_t channels,
+            const walk_description &walk, ncx_access access, int64_t channels,
             int device)
         : type_(problem.diff_src.type),
           channels_(channels),
           map_(std::move(maps[2])),
           volume_(walk.volume),
-          pairs_(pairs.any()) {
+          aligned_matters_(access.any()) {
         const device_guard current(device);
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-                single_ = arrange<Type>(walk, {}, device);
-                if (pairs_) paired_ = arrange<Type>(walk, pairs, device);
+                usual_ = arrange<Type>(walk, access, device);
+                if (access.any()) misaligned_ = arrange<Type>(walk, {}, device);
             }
         });
         maps[2] = {};
@@ -123,8 +135,9 @@ public:
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        const bool pairs = pairs_ && ncx_aligned(args[0], 4) && ncx_aligned(args[1], 4);
-        const ncx_arrangement &use = pairs ? paired_ : single_;
+        const bool aligned = !aligned_matters_
+                || (ncx_aligned(args[0], 16) && ncx_aligned(args[1], 4));
+        const ncx_arrangement &use = aligned ? usual_ : misaligned_;
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
                 for_each_kernel<Family, Type>(
@@ -145,10 +158,10 @@ public:
 private:
     template <typename Type>
     ncx_arrangement arrange(
-            walk_description walk, ncx_pairs pairs, int device) const {
+            walk_description walk, ncx_access access, int device) const {
         ncx_arrangement made;
         made.choice
-                = choose_kernel<Family, Type>(map_, walk, pairs, channels_);
+                = choose_kernel<Family, Type>(map_, walk, access, channels_);
         for_each_kernel<Family, Type>(volume_,
                 [&](int number, auto *kernel, const ncx_limits &limits) {
                     if (number != made.choice.kernel) return;
@@ -158,9 +171,10 @@ private:
                     made.words = upload(device, tables.words);
                     made.outputs = upload(device, tables.outputs);
                     made.weights = upload(device, tables.weights);
+                    made.row_bytes = upload(device, tables.row_bytes);
                     made.shared_bytes = static_cast<size_t>(
                             made.shape.line_sums * int64_t {sizeof(Sum)}
-                            + limits.copied_bytes);
+                            + limits.slots * limits.slot_bytes);
                     int resident = 0;
                     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
                                   &resident, kernel, 32, made.shared_bytes),
@@ -175,6 +189,7 @@ private:
         made.shape.words = made.words.template as<ncx_place>();
         made.shape.outputs = made.outputs.template as<ncx_place>();
         made.shape.weights = made.weights.data();
+        made.shape.row_bytes = made.row_bytes.template as<int32_t>();
         return made;
     }
 
@@ -182,9 +197,9 @@ private:
     int64_t channels_;
     detail::axis_map map_; ///< of the columns
     bool volume_;
-    bool pairs_; ///< where the pointers allow it
-    ncx_arrangement single_;
-    ncx_arrangement paired_;
+    bool aligned_matters_;
+    ncx_arrangement usual_;
+    ncx_arrangement misaligned_; ///< where the pointers forbid the usual one
     walk_storage<Sum> tables_;
 };
 
@@ -215,18 +230,23 @@ plan_or_refusal make_ncx_plan(const interpolation_problem &problem,
     if (!ncx_fits<Family>(maps[2], src.type, walk, channels))
         return plan_or_refusal::refuse("wants fewer taps for a column");
     const walk_shape &shape = walk.shape;
-    ncx_pairs pairs;
-    if (detail::size_of(src.type) == 2) {
-        pairs.loads = all_even({dst.dims[4] * channels, shape.dst_row_pitch,
-                shape.dst_depth_pitch, shape.dst_group_pitch});
-        pairs.stores = all_even({src.dims[4] * channels, shape.src_row_pitch,
-                shape.src_depth_pitch, shape.src_group_pitch});
+    const int64_t bytes = detail::size_of(src.type);
+    ncx_access access;
+    // The last piece must end within the tensor.
+    access.load_pieces = elements_between_ends(dst) * bytes % 16 == 0;
+    if (bytes == 2) {
+        access.load_pairs
+                = all_even({dst.dims[4] * channels, shape.dst_row_pitch,
+                        shape.dst_depth_pitch, shape.dst_group_pitch});
+        access.store_pairs
+                = all_even({src.dims[4] * channels, shape.src_row_pitch,
+                        shape.src_depth_pitch, shape.src_group_pitch});
     }
     if (src.type == detail::data_type::f64)
         return std::make_unique<ncx_plan<Family, double>>(
-                problem, std::move(maps), walk, pairs, channels, device);
+                problem, std::move(maps), walk, access, channels, device);
     return std::make_unique<ncx_plan<Family, float>>(
-            problem, std::move(maps), walk, pairs, channels, device);
+            problem, std::move(maps), walk, access, channels, device);
 }
 
 } // namespace gradnn::gpu

@@ -16,6 +16,7 @@ namespace gradnn::gpu {
 
 /// What a kernel holds, at run time: see ncx_kind.
 struct ncx_limits {
+    int64_t bytes = 0; ///< of an element
     int64_t vector = 1;
     int64_t words = 0;
     int64_t outputs = 0;
@@ -25,16 +26,19 @@ struct ncx_limits {
     bool dense = false;
     bool reduces = false;
     bool split = false;
-    int64_t copied_bytes = 0; ///< of rows in flight, in shared memory
+    int64_t slots = 0; ///< rows in flight in shared memory
+    int64_t slot_bytes = 0;
 };
 
-template <typename Kind>
+template <typename Kind, bool volume>
 constexpr ncx_limits limits_of() {
-    return {Kind::vector, Kind::words, Kind::outputs, Kind::taps, Kind::sure,
+    return {Kind::bytes, Kind::vector, Kind::words, Kind::outputs, Kind::taps, Kind::sure,
             Kind::side, Kind::dense, Kind::reduces, Kind::split,
-            Kind::copies ? int64_t {Kind::template ahead<false>} * Kind::words
-                            * Kind::vector * Kind::bytes * 32
-                         : 0};
+            Kind::copies ? Kind::template ahead<volume>
+                            * Kind::template depths<volume>
+                         : 0,
+            row_slot_bytes(
+                    int64_t {Kind::words} * Kind::vector * Kind::bytes * 32)};
 }
 
 /// The tables of ncx_shape, on the host.
@@ -43,6 +47,7 @@ struct ncx_tables {
     std::vector<ncx_place> words;
     std::vector<ncx_place> outputs;
     std::vector<Sum> weights;
+    std::vector<int32_t> row_bytes;
 };
 
 /// The channels of a pixel, and how many of them a tile takes; 1 in NCX.
@@ -166,12 +171,12 @@ inline ncx_slots choose_slots(const ncx_limits &limits, const ncx_tile &tile,
     return {most, groups, groups, groups};
 }
 
-/// The shape and the tables; shape.tiles is 0 where a column has too many taps.
-/// `walk` becomes that of the slots.
+/// The shape and, where `fills`, the tables; shape.tiles is 0 where a column has
+/// too many taps. `walk` becomes that of the slots.
 template <typename Sum>
 ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
         const detail::axis_map &map, walk_description &walk, ncx_shape &shape,
-        const ncx_channels &channels = {}) {
+        const ncx_channels &channels = {}, bool fills = true) {
     ncx_tables<Sum> made;
     const std::vector<ncx_tile> tiles
             = cut_columns_to_fit(limits, map, channels);
@@ -199,6 +204,7 @@ ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
         most_units = std::max(most_units, ceil_div(tile.outputs, limits.side));
     }
     shape.items = static_cast<int32_t>(slots.slots * most_units);
+    shape.slot_bytes = static_cast<int32_t>(limits.slot_bytes);
     // Words at even distances must be there in every tile.
     if (limits.dense && !limits.reduces)
         for (const ncx_tile &tile : tiles)
@@ -258,9 +264,12 @@ ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
     // Places are 16 bits, and lines of all warps fit.
     if (limits.split && shape.line_sums * int64_t {sizeof(Sum)} > 10 * 1024)
         shape.tiles = 0;
-    if (shape.tiles == 0) return made;
+    if (shape.tiles == 0 || !fills) return made;
 
     const auto tile_count = static_cast<int64_t>(tiles.size());
+    for (const ncx_tile &tile : tiles)
+        made.row_bytes.push_back(static_cast<int32_t>(
+                tile.words * limits.vector * limits.bytes));
     made.words.resize(static_cast<size_t>(tile_count * limits.words * 32));
     made.outputs.resize(static_cast<size_t>(tile_count * limits.outputs * 32));
     made.weights.assign(
@@ -345,7 +354,7 @@ inline double cost_of(const ncx_limits &limits, const detail::axis_map &map,
         walk_description walk, const ncx_channels &channels = {}) {
     ncx_shape shape;
     const int64_t groups = walk.groups;
-    arrange_columns<float>(limits, map, walk, shape, channels);
+    arrange_columns<float>(limits, map, walk, shape, channels, false);
     if (shape.tiles == 0) return 0;
     const int64_t walked = walk.shape.row_total
             / (int64_t {walk.shape.src_depths} * walk.shape.src_rows);

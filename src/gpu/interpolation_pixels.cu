@@ -55,10 +55,14 @@ struct pixels_shape {
 template <typename Type, int vector>
 constexpr bool copies_rows = sizeof(Type) * vector >= 4;
 
-/// Slots for rows of which all but one are on their way.
-template <typename Type, int vector, int taps>
-constexpr int row_slots
-        = copies_rows<Type, vector> ? (taps == 8 ? 3 : 4) : 16 / taps;
+/// Planes that go into one addition.
+template <typename Type, int vector, bool volume>
+constexpr int planes_at_once = volume && copies_rows<Type, vector> ? 2 : 1;
+/// Slots for additions of which all but one are on their way.
+template <typename Type, int vector, int taps, bool volume>
+constexpr int slots_ahead = !copies_rows<Type, vector> ? 16 / taps
+        : volume || taps == 8                          ? 3
+                                                       : 4;
 
 template <typename Type, int vector, int taps, bool volume>
 __global__ void __launch_bounds__(threads_of(
@@ -70,7 +74,8 @@ __global__ void __launch_bounds__(threads_of(
     using sum = sum_of<Type>;
     using words = pack<Type, vector>;
     constexpr bool copies = copies_rows<Type, vector>;
-    constexpr int ahead = row_slots<Type, vector, taps>;
+    constexpr int ahead = slots_ahead<Type, vector, taps, volume>;
+    constexpr int depths = planes_at_once<Type, vector, volume>;
 
     const int64_t run = blockIdx.x / pixels.tiles;
     const auto tile = static_cast<int>(blockIdx.x - run * pixels.tiles);
@@ -157,10 +162,36 @@ __global__ void __launch_bounds__(threads_of(
                                 : row[e] + by[k] * values[e];
         }
     };
+    // Of a volume: a row, summed over planes.
+    sum planes[volume ? vector : 1] = {};
+    const auto gather = [&](int slot, const sum(&plane_weights)[depths],
+                                bool anew) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int p = 0; p < depths; ++p) {
+                if (p > 0 && plane_weights[p] == 0) continue;
+                const bool begins = p == 0 && anew;
+                sum row[vector];
+                sum_taps(slot + p, row);
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    planes[e] = (begins ? sum(0) : planes[e])
+                            + plane_weights[p] * row[e];
+            }
+        }
+    };
+    const auto take_row = [&](int slot, sum(&row)[vector]) {
+        if constexpr (volume) {
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                row[e] = planes[e];
+        } else {
+            sum_taps(slot, row);
+        }
+    };
     const auto add = [&](int slot, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) return;
         sum row[vector];
-        sum_taps(slot, row);
+        take_row(slot, row);
 #pragma unroll
         for (int e = 0; e < vector; ++e)
             low[e] += low_weight * row[e];
@@ -178,12 +209,8 @@ __global__ void __launch_bounds__(threads_of(
         }
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
-        if (volume && low_weight == 0) {
-            shift();
-            return;
-        }
         sum row[vector];
-        sum_taps(slot, row);
+        take_row(slot, row);
 #pragma unroll
         for (int e = 0; e < vector; ++e)
             low[e] = high[e] + low_weight * row[e];
@@ -195,9 +222,9 @@ __global__ void __launch_bounds__(threads_of(
     const auto emit = [&](Type *to) {
         if (writes) words::of(low).store(to);
     };
-    walk_rows<volume, ahead, copies>(shape, tables, run,
+    walk_rows<volume, ahead, depths, copies>(shape, tables, run,
             diff_dst + first * pixels.dst_column_pitch + channel,
-            diff_src + j * pixels.src_column_pitch + channel, load, add, emit,
+            diff_src + j * pixels.src_column_pitch + channel, load, gather, add, emit,
             shift, shift_add);
 }
 
@@ -377,7 +404,10 @@ private:
     template <typename Type, int vector, int taps, bool volume, typename Body>
     static void call(const Body &body) {
         body(pixels_kernel<Type, vector, taps, volume>,
-                copies_rows<Type, vector> ? row_slots<Type, vector, taps> : 0);
+                copies_rows<Type, vector>
+                        ? slots_ahead<Type, vector, taps, volume>
+                                * planes_at_once<Type, vector, volume>
+                        : 0);
     }
 
     detail::data_type type_;

@@ -4,9 +4,10 @@
 //
 // The rows of diff_src, over its planes, are one sequence, cut into runs. A
 // walk takes the rows of diff_dst that feed a run in ascending order (where the
-// depth is resampled too: for each of them the planes p that feed the depth,
-// ascending) and adds each, several loaded ahead, to the two rows of diff_src
-// that a row of the linear family feeds. A row of diff_src is emitted when the
+// depth is resampled too: each as the sum of the same row of the planes p that
+// feed the depth, a few of them at once, ascending) and adds each, several
+// loaded ahead, to the two rows of diff_src that a row of the linear family
+// feeds. A row of diff_src is emitted when the
 // next row of diff_dst lies beyond it. Neighbouring runs read the rows that
 // both want. A tap of weight 0 is never taken.
 #pragma once
@@ -79,22 +80,29 @@ struct walk_tables {
 constexpr int most_walk_warps = 8;
 
 /// Walks one run, which must exist. `load(i, from)` submits copies (copy_async)
-/// of a row to slot i of `ahead`, which are there when `add` or `shift_add` is
-/// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the
-/// two rows; `emit(to)` writes the sums of the lower row; `shift()` makes the
-/// higher row the lower; `shift_add` is a shift and an add at once. `from` and
-/// `to` start at the caller's bases. All threads of a block or warp that share
-/// a run call these at the same time.
+/// of a row to slot i, which are there when `gather`, `add` or `shift_add` is
+/// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the two
+/// rows; `emit(to)` writes the sums of the lower row; `shift()` makes the higher
+/// row the lower; `shift_add` is a shift and an add at once. `from` and `to`
+/// start at the caller's bases. All threads of a block or warp that share a run
+/// call these at the same time.
 ///
-/// ahead - 1 slots are on their way at any time. What a slot holds may be read
+/// Where the depth is resampled (volume), `gather(i, weights, first)` adds the
+/// slots i to i + depths - 1, the same row of neighbouring planes, each times
+/// its weight (a slot of weight 0 is empty), one after the other to the sum of
+/// the row, which begins anew where `first`; `add` and `shift_add` then add that
+/// sum. Its bits do not depend on `depths`.
+///
+/// There are ahead * depths slots (depths is 1 but in volumes); all but the last
+/// `depths` of them are on their way at any time. What a slot holds may be read
 /// by the thread that loaded it and by the others of its warp, or where
 /// `block_wide` of its block.
-template <bool volume, int ahead, bool block_wide = false, typename Type,
-        typename Sum, typename Load, typename Add, typename Emit,
-        typename Shift, typename ShiftAdd>
+template <bool volume, int ahead, int depths, bool block_wide = false,
+        typename Type, typename Sum, typename Load, typename Gather,
+        typename Add, typename Emit, typename Shift, typename ShiftAdd>
 __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         const walk_tables<Sum> &tables, int64_t run, const Type *dst_base,
-        Type *src_base, const Load &load, const Add &add, const Emit &emit,
+        Type *src_base, const Load &load, const Gather &gather, const Add &add, const Emit &emit,
         const Shift &shift, const ShiftAdd &shift_add) {
     // A run's offsets stay below 2^31 (cut_runs sees to it): with such an offset
     // an address costs one instruction.
@@ -136,28 +144,21 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
     }
 
     int64_t group = plane;
-    int depth = 0;
     int64_t out_group = first_plane;
     int out_depth = 0;
-    line_column taps;
-    int steps = 0;
+    line_column taps; // of the depth
+    int chunks = 1; // of so many planes that feed it
+    int steps = static_cast<int>(last_plane - plane) * shape.dst_rows + end_row
+            - row;
     if constexpr (volume) {
-        group = plane / shape.src_depths;
-        depth = static_cast<int>(plane - group * shape.src_depths);
+        // The whole run, in one plane of diff_src.
         out_group = first_plane / shape.src_depths;
         out_depth = static_cast<int>(
                 first_plane - out_group * shape.src_depths);
-        int at = depth;
-        for (int64_t p = plane; p <= last_plane; ++p) {
-            const int begin = p == plane ? row : 0;
-            const int end = p == last_plane ? end_row : shape.dst_rows;
-            steps += max(end - begin, 0) * tables.depths[at].count;
-            if (++at == shape.src_depths) at = 0;
-        }
-        taps = tables.depths[depth];
-    } else {
-        steps = static_cast<int>(last_plane - plane) * shape.dst_rows + end_row
-                - row;
+        group = out_group;
+        taps = tables.depths[out_depth];
+        chunks = (taps.count + depths - 1) / depths;
+        steps = max(steps, 0) * chunks;
     }
 
     const Type *const from = dst_base + group * shape.dst_group_pitch
@@ -181,17 +182,7 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
             out_at += out_pitch;
             if (--out_left == 0) {
                 out_left = shape.src_rows;
-                if constexpr (volume) {
-                    out_at += shape.src_depth_pitch
-                            - shape.src_rows * shape.src_row_pitch;
-                    if (++out_depth == shape.src_depths) {
-                        out_depth = 0;
-                        out_at += shape.src_group_pitch
-                                - shape.src_depths * shape.src_depth_pitch;
-                    }
-                } else {
-                    out_at += out_skip;
-                }
+                out_at += out_skip;
             }
         }
         --left;
@@ -201,70 +192,64 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         left = rows + tables.rows[row].finished
                 - (before + tables.rows[row].low);
 
-        // What a slot's row is weighted by comes with it, for the whole warp.
-        struct alignas(32) row_weights {
-            line_row<Sum> by;
-            Sum depth = 0;
-        };
-        __shared__ row_weights weights_of_block[most_walk_warps][ahead];
-        row_weights *const weights_of = weights_of_block[threadIdx.x / 32];
+        // What a row is weighted by comes with it, for the whole warp.
+        __shared__ line_row<Sum> weights_of_block[most_walk_warps][ahead];
+        line_row<Sum> *const weights_of = weights_of_block[threadIdx.x / 32];
         const bool fetches = threadIdx.x % 32 == 0;
-        bool is_first_tap[ahead];
         offset at = 0;
         const auto pitch = static_cast<offset>(shape.dst_row_pitch);
         const auto turn = static_cast<offset>(shape.dst_group_pitch
                 - (shape.dst_rows - 1) * shape.dst_row_pitch);
         int to_load = steps;
         int load_tap = 0;
-        int load_depth = depth;
-        line_column load_taps = taps;
         // Past the last row it loads that again, and none looks at it.
         const auto load_next = [&](int slot) {
-            load(slot, from + at);
-            row_weights &weights = weights_of[slot];
+            load(slot * depths, from + at + load_tap * shape.dst_depth_pitch);
+#pragma unroll
+            for (int k = 1; k < depths; ++k)
+                if (load_tap + k < taps.count)
+                    load(slot * depths + k,
+                            from + at
+                                    + (load_tap + k) * shape.dst_depth_pitch);
             if (fetches) {
                 constexpr int parts = sizeof(line_row<Sum>) / 16;
 #pragma unroll
                 for (int part = 0; part < parts; ++part)
                     copy_async<16>(
-                            reinterpret_cast<uint4 *>(&weights.by) + part,
+                            reinterpret_cast<uint4 *>(weights_of + slot) + part,
                             reinterpret_cast<const uint4 *>(tables.rows + row)
                                     + part);
-                if constexpr (volume)
-                    copy_async<sizeof(Sum)>(&weights.depth,
-                            tables.depth_weights + load_taps.offset + load_tap);
             }
             commit_copies();
-            if constexpr (volume) is_first_tap[slot] = load_tap == 0;
             if (--to_load <= 0) return;
             if constexpr (volume) {
-                if (++load_tap < load_taps.count) {
-                    at += shape.dst_depth_pitch;
-                    return;
-                }
+                load_tap += depths;
+                if (load_tap < taps.count) return;
                 load_tap = 0;
-                at += shape.dst_row_pitch
-                        - (load_taps.count - 1) * shape.dst_depth_pitch;
-                if (++row < shape.dst_rows) return;
-                row = 0;
-                at -= shape.dst_rows * shape.dst_row_pitch
-                        + load_taps.first * shape.dst_depth_pitch;
-                if (++load_depth == shape.src_depths) {
-                    load_depth = 0;
-                    at += shape.dst_group_pitch;
-                }
-                load_taps = tables.depths[load_depth];
-                at += load_taps.first * shape.dst_depth_pitch;
-            } else {
-                const bool is_last = row + 1 == shape.dst_rows;
-                at += is_last ? turn : pitch;
-                row = is_last ? 0 : row + 1;
             }
+            const bool is_last = row + 1 == shape.dst_rows;
+            at += is_last ? turn : pitch;
+            row = is_last ? 0 : row + 1;
         };
         static_assert(ahead >= 2);
 #pragma unroll
         for (int i = 0; i < ahead - 1; ++i)
             load_next(i);
+
+        int chunk = 0;
+        Sum plane_weights[depths];
+        const auto weigh_planes = [&] {
+#pragma unroll
+            for (int k = 0; k < depths; ++k) {
+                const int tap = chunk * depths + k;
+                plane_weights[k] = tap < taps.count
+                        ? tables.depth_weights[taps.offset + tap]
+                        : Sum(0);
+            }
+        };
+        if constexpr (volume) weigh_planes();
+        // No plane feeds the depth: its rows are read, and not added.
+        const bool adds = !volume || plane_weights[0] != 0;
 
         const auto walk = [&] {
 #pragma unroll 1
@@ -278,25 +263,31 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
                         __syncwarp();
                     // The slot of the step before: all have read it.
                     load_next((i + ahead - 1) % ahead);
-                    const line_row<Sum> by = weights_of[i].by;
-                    Sum low_weight = by.low_weight;
-                    Sum high_weight = by.high_weight;
-                    int finished = by.finished;
+                    const line_row<Sum> by = weights_of[i];
                     if constexpr (volume) {
-                        low_weight *= weights_of[i].depth;
-                        high_weight *= weights_of[i].depth;
-                        finished = is_first_tap[i] ? finished : 0;
+                        if (chunks > 1) weigh_planes();
+                        gather(i * depths, plane_weights, chunk == 0);
+                        if (++chunk < chunks) {
+                            --steps;
+                            continue;
+                        }
+                        chunk = 0;
                     }
-                    if (finished == 0) {
-                        add(i, low_weight, high_weight);
-                    } else {
+                    int finished = by.finished;
+                    if (finished > 0) {
                         finish_row();
 #pragma unroll 1
                         for (; finished > 1; --finished) {
                             shift();
                             finish_row();
                         }
-                        shift_add(i, low_weight, high_weight);
+                        if (adds)
+                            shift_add(i * depths, by.low_weight,
+                                    by.high_weight);
+                        else
+                            shift();
+                    } else if (adds) {
+                        add(i * depths, by.low_weight, by.high_weight);
                     }
                     if (--steps == 0) return;
                 }
