@@ -26,6 +26,9 @@ plan_or_refusal make_interpolation_nxc(
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
+// convolution_depthwise.cpp
+plan_or_refusal make_convolution_depthwise(
+        const convolution_problem &, const compile_options &);
 // convolution_tf32x3.cpp, or convolution_tf32x3_absent.cpp
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);

@@ -1,0 +1,171 @@
+// Depthwise convolution on the GPU: what its kernels are told, and who starts
+// them. See convolution_depthwise.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// One spatial axis: read position = written position * stride - pad +
+/// k * dilation; with `to_src` (below) the other way round.
+struct depthwise_axis {
+    int read = 1;
+    int written = 1;
+    int kernel = 1;
+    int stride = 1;
+    int dilation = 1;
+    int pad = 0;
+};
+
+/// forward: reads src, writes dst. backward_data: reads dst, writes src.
+/// backward_weights: `read` is src and `written` dst, which is read too.
+struct depthwise_shape {
+    depthwise_axis axes[3];
+    int64_t images = 1;
+    int64_t channels = 1;
+    int64_t read_strides[5] = {}; // N, C, D, H, W
+    int64_t written_strides[5] = {};
+    int64_t weights_strides[4] = {}; // C, D, H, W
+    bool to_src = false; ///< backward_data
+
+    // The taps along W as a row without gaps: dilation fills it with zeros, and
+    // backward_data reverses it. Written columns x (a multiple of 8) and on
+    // read columns x * step / up + base and on.
+    int step = 1; ///< read columns a written one
+    int up = 1; ///< written columns a read one
+    int lead = 0; ///< zeros before the first tap (0 or 1)
+    int expanded = 1; ///< lead and taps and gaps
+    int base = 0;
+    /// The row is taken `taps` at a time, in so many chunks.
+    int taps = 8;
+    int chunks = 1;
+};
+
+/// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
+struct small_divider {
+    uint32_t magic = 0x80000001U;
+
+    small_divider() = default;
+    explicit small_divider(int by)
+        : magic(0x80000000U / static_cast<uint32_t>(by) + 1) {}
+};
+
+/// NCX: a block's tile, in written positions, and the read rows it stages in
+/// shared memory. A plane is one channel of one image; of the weights gradient,
+/// one depth of one image.
+struct depthwise_tile {
+    int planes = 1;
+    int depths = 1; ///< written
+    int rows = 1;
+    int groups = 1; ///< of 8 columns
+    int repeats = 1;
+    int read_depths = 1; ///< staged
+    int read_rows = 1;
+    int pitch = 4; ///< elements of a staged row: an odd multiple of 16 bytes
+    int kernel_elements
+            = 0; ///< of the weights, staged too but for their gradient
+    int columns = 1; ///< of them that may be read
+    int vectors = 1; ///< to be copied of a row
+    int plane_tiles = 1;
+    int depth_tiles = 1;
+    int row_tiles = 1;
+    int column_tiles = 1;
+    int threads = 32;
+    int dense_load = 1; ///< elements an access to read: 4, 2 or 1
+    int dense_store = 1; ///< elements an access to written: 16 bytes, 2 or 1
+    small_divider by_vectors, by_groups, by_row_blocks, by_depths, by_read_rows,
+            by_read_depths;
+
+    __host__ __device__ constexpr int staged_rows() const {
+        return planes * read_depths * read_rows;
+    }
+    /// Neighbouring threads have two rows, where there are two; a thread has
+    /// `repeats` rows, so far apart.
+    __host__ __device__ constexpr int paired() const {
+        return rows > 1 ? 2 : 1;
+    }
+    __host__ __device__ constexpr int row_blocks() const {
+        const int block = paired() * repeats;
+        return (rows + block - 1) / block;
+    }
+    __host__ __device__ constexpr int items() const {
+        return planes * depths * row_blocks() * groups * paired();
+    }
+};
+
+/// NXC: a block's threads, channels first.
+struct depthwise_block {
+    int vector = 1; ///< channels of a thread
+    int lanes = 1; ///< threads along the channels
+    int groups = 1; ///< of 8 columns
+    int rows = 1;
+    int depths = 1;
+    int repeats = 1; ///< so many times, further down
+    int channel_tiles = 1;
+    int column_tiles = 1;
+    int row_tiles = 1;
+    int depth_tiles = 1;
+};
+
+/// The weights gradient: how it is cut.
+struct depthwise_parts {
+    int window_rows = 1; ///< NCX: rows of the window that a thread sums
+    int jobs = 1; ///< pieces of the window
+    int block_jobs = 1; ///< NXC: of them in a block
+    int lanes = 1; ///< NXC: threads that share the rows of a part
+    int segments = 1; ///< NXC: of a row of dst
+    int segment_columns = 8;
+    int64_t units = 1; ///< tiles (NCX) or segments of rows of dst (NXC)
+    int64_t parts = 1;
+};
+
+struct depthwise_pointers {
+    const void *read = nullptr;
+    const void *weights = nullptr;
+    void *written = nullptr;
+    void *workspace = nullptr;
+};
+
+/// Elements before and after a staged row that copies of whole vectors may
+/// spoil.
+constexpr int depthwise_slack = 4;
+
+/// Of a block: rows and weights in the type of the sums, addresses of rows.
+constexpr size_t depthwise_shared_bytes(
+        const depthwise_tile &tile, size_t sum_bytes) {
+    const auto rows = static_cast<size_t>(tile.staged_rows());
+    return (rows * static_cast<size_t>(tile.pitch) + depthwise_slack
+                   + static_cast<size_t>(tile.kernel_elements))
+            * sum_bytes
+            + rows * sizeof(int64_t);
+}
+
+/// NCX, gradient of the weights: rows of the window that a thread sums, where it
+/// sums so many taps of each.
+constexpr int depthwise_window_rows(int taps) {
+    return taps == 8 ? 4 : taps == 4 ? 3 : taps;
+}
+
+// One file each. `type` is that of src and dst.
+void launch_depthwise_data_ncx(detail::data_type type, const depthwise_shape &,
+        const depthwise_tile &, const depthwise_pointers &, cudaStream_t);
+void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
+        const depthwise_block &, const depthwise_pointers &, cudaStream_t);
+/// Both leave sums[weight][part] in the workspace, weights counted C, D, H, W.
+void launch_depthwise_weights_ncx(detail::data_type type,
+        const depthwise_shape &, const depthwise_tile &,
+        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+void launch_depthwise_weights_nxc(detail::data_type type,
+        const depthwise_shape &, const depthwise_block &,
+        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+/// Adds the parts up; `written` is diff_weights, `dst` the gradient.
+void launch_depthwise_parts(detail::data_type type,
+        detail::data_type weights_type, const depthwise_shape &, int64_t parts,
+        const depthwise_pointers &, const void *dst, cudaStream_t);
+
+} // namespace gradnn::gpu
