@@ -7,6 +7,8 @@
 #include <map>
 #include <mutex>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gradnn/status.hpp>
@@ -49,7 +51,7 @@ entries read_file(const std::string &path) {
 }
 
 void write_file(const std::string &path, const entries &kept) {
-    std::string temporary = path + ".XXXXXX";
+    std::string temporary = path;
     const auto fail = [&] {
         const std::string reason = std::strerror(errno);
         ::unlink(temporary.c_str());
@@ -57,8 +59,16 @@ void write_file(const std::string &path, const entries &kept) {
                 text(variable, " names ", path, ": cannot be written: ",
                         reason));
     };
-    const int descriptor = ::mkstemp(temporary.data());
+    // With the mode that the file has, or that a new one gets: others share it.
+    temporary += text(".", ::getpid());
+    struct stat before {};
+    const mode_t mode
+            = ::stat(path.c_str(), &before) == 0 ? before.st_mode & 07777 : 0666;
+    ::unlink(temporary.c_str());
+    const int descriptor = ::open(
+            temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, mode);
     if (descriptor < 0) fail();
+    if (mode != 0666 && ::fchmod(descriptor, mode) != 0) fail();
     ::close(descriptor);
     std::ofstream file(temporary);
     file << header << '\n';
