@@ -7,12 +7,12 @@
 #include <map>
 #include <mutex>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gradnn/status.hpp>
 
+#include "atomic_file.hpp"
+#include "input_error.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -51,31 +51,16 @@ entries read_file(const std::string &path) {
 }
 
 void write_file(const std::string &path, const entries &kept) {
-    std::string temporary = path;
-    const auto fail = [&] {
-        const std::string reason = std::strerror(errno);
-        ::unlink(temporary.c_str());
+    try {
+        detail::atomic_file file(path);
+        file.write(text(header, "\n"));
+        for (const auto &[problem, kernel] : kept)
+            file.write(text(problem, "\t", kernel, "\n"));
+        file.commit();
+    } catch (const detail::input_error &failure) {
         throw error(status::runtime_error,
-                text(variable, " names ", path, ": cannot be written: ",
-                        reason));
-    };
-    // With the mode that the file has, or that a new one gets: others share it.
-    temporary += text(".", ::getpid());
-    struct stat before {};
-    const mode_t mode
-            = ::stat(path.c_str(), &before) == 0 ? before.st_mode & 07777 : 0666;
-    ::unlink(temporary.c_str());
-    const int descriptor = ::open(
-            temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, mode);
-    if (descriptor < 0) fail();
-    if (mode != 0666 && ::fchmod(descriptor, mode) != 0) fail();
-    ::close(descriptor);
-    std::ofstream file(temporary);
-    file << header << '\n';
-    for (const auto &[problem, kernel] : kept)
-        file << problem << '\t' << kernel << '\n';
-    file.close();
-    if (!file || ::rename(temporary.c_str(), path.c_str()) != 0) fail();
+                text(variable, " names ", failure.what()));
+    }
 }
 
 /// Of this process; what is read from a file is added to it.

@@ -47,8 +47,6 @@ struct device_properties {
     int minor = 0;
     int multiprocessors = 0;
     size_t l2_bytes = 0;
-    /// Shared memory: what a block has without asking, what it may ask for
-    /// (cudaFuncSetAttribute), and what a multiprocessor has.
     bool memory_pools = false;
 };
 
