@@ -50,6 +50,7 @@ struct cpu_engine final : engine_impl {
 
 std::byte *stream_impl::workspace(size_t bytes) {
     if (bytes > workspace_bytes_) {
+        engine->check_allocatable(*this); // or else the old one is lost
         release_workspace();
         workspace_ = engine->allocate(bytes, *this);
         workspace_bytes_ = bytes;

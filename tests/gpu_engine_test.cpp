@@ -189,6 +189,15 @@ TEST_F(gpu_engine, refuses_to_allocate_or_wait_during_a_capture) {
                     << e.what();
         }
     };
+    // The stream has workspace, but not enough.
+    const op small = convolution_op(op::kind::ConvBackward,
+            {"small", 1, 1, 16, 24, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}},
+            {"xio", "NXC", "XIO"}, data_type::f32);
+    op_run before(small, gpu(), random_inputs(small, 6));
+    ASSERT_GT(before.compiled().get_workspace_size(), 0U);
+    before.execute(s);
+    s.wait();
     require(cudaStreamBeginCapture(native.get(), cudaStreamCaptureModeGlobal));
     refused([&] {
         run.compiled().execute(s, run.input_tensors(), run.output_tensors());
@@ -201,6 +210,7 @@ TEST_F(gpu_engine, refuses_to_allocate_or_wait_during_a_capture) {
     run.compiled().execute(s, run.input_tensors(), run.output_tensors());
     s.wait();
     run.expect_right();
+    before.expect_right();
 }
 
 TEST_F(gpu_engine, takes_the_callers_workspace) {

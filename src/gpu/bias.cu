@@ -305,7 +305,7 @@ private:
             return true;
         };
         int64_t rows = 0;
-        if (channels > 1 && (channels == 1 || strides[1] == 1)
+        if (channels > 1 && strides[1] == 1
                 && dense_from(channels, {4, 3, 2, 0})) {
             period_ = channels;
             run_ = 1;
@@ -318,7 +318,6 @@ private:
         } else {
             return false;
         }
-        columns_ = true;
         const int64_t bytes = detail::size_of(problem_.diff_dst.type);
         vector_ = widest_vector(bytes, rows * period_);
         row_elements_ = std::lcm(period_, int64_t {vector_});
@@ -330,10 +329,14 @@ private:
             rows_ = rows;
         }
         const int64_t vectors = row_elements_ / vector_;
-        lanes_ = static_cast<int>(std::max<int64_t>(1, threads / vectors));
+        const int64_t lanes = std::max<int64_t>(1, threads / vectors);
         const int64_t column_blocks = ceil_div(vectors, threads);
+        // What a grid has along its second axis. (Pointers that allow no
+        // vectors need as many blocks as their elements.)
+        if (ceil_div(row_elements_, threads) > 65535) return false;
+        columns_ = true;
         const int64_t wanted = std::clamp<int64_t>(
-                ceil_div(rows_, int64_t {lanes_} * unroll), 1,
+                ceil_div(rows_, lanes * unroll), 1,
                 std::max<int64_t>(1, blocks / column_blocks));
         rows_per_part_ = ceil_div(rows_, wanted);
         parts_ = ceil_div(rows_, rows_per_part_);
@@ -443,7 +446,6 @@ private:
     int64_t row_elements_ = 0;
     int64_t rows_ = 0;
     int64_t rows_per_part_ = 0;
-    int lanes_ = 1;
     // rows
     channel_shape shape_;
     int group_ = 32;

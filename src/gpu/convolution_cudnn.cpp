@@ -108,7 +108,8 @@ plan_or_refusal make_convolution_cudnn(
     const auto arrangements = cudnn_arrangements(problem);
     if (arrangements.empty())
         return plan_or_refusal::refuse(
-                "cuDNN is not given tensors of 2^31 elements and more");
+                "cuDNN is not given tensors of 2^31 elements and more, nor "
+                "windows that lie beside src");
     // No refusal: what runs without cuDNN may be a hundred times slower, which
     // the caller must want.
     if (cudnn_version() == 0)

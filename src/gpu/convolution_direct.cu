@@ -386,10 +386,13 @@ private:
             shape_.count *= dim;
         const int64_t pixels = shape_.dst_dims[0] * shape_.dst_dims[2]
                 * shape_.dst_dims[3] * shape_.dst_dims[4];
-        // Enough blocks to fill the device, with at least 16 products a thread.
+        // Enough blocks to fill the device, with at least 16 products a thread
+        // and at most 2048: longer f32 sums lose digits.
         const int64_t blocks
                 = int64_t {properties_of(device).multiprocessors} * 16;
-        parts_ = std::clamp<int64_t>(ceil_div(blocks, shape_.count), 1,
+        const int64_t least
+                = std::max<int64_t>(1, ceil_div(pixels, int64_t {threads} * 2048));
+        parts_ = std::clamp<int64_t>(ceil_div(blocks, shape_.count), least,
                 ceil_div(pixels, int64_t {threads} * 16));
     }
 

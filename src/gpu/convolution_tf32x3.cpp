@@ -5,7 +5,8 @@
 // number is split and what becomes of infinities, convolution_tf32x3_mma.cuh
 // where the sums are kept. Zeros are multiplied for what a window meets
 // outside src, as by cuDNN. Deterministic: every sum has one order, which
-// follows from the problem and the device (convolution_tf32x3_choice.cpp);
+// follows from the problem, the device and the workspace limit
+// (convolution_tf32x3_choice.cpp);
 // sums that are cut into slices are added up by a second launch.
 //
 // The tensors must be dense, channels last, channels in fours: others are

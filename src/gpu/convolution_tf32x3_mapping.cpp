@@ -102,6 +102,12 @@ std::string reason_against(const dense_problem &p) {
         if (p.strides[i] > largest_size || p.dilations[i] > largest_size
                 || span > largest_size)
             return "strides, dilations and pads beyond 2^30";
+        // CUTLASS multiplies a coordinate by its pitch in 32 bits.
+        int64_t pitch = p.c;
+        for (size_t inner = i + 1; inner < 3; ++inner)
+            pitch *= p.src[inner];
+        if (std::abs(p.pads[i]) > most_elements / pitch)
+            return "pads beyond 2^31 elements of src";
         if (p.operation != operation::weights && p.window[i] > longest_window)
             return text("windows of up to ", longest_window,
                     " elements are allowed along an axis, given ", p.window[i]);
@@ -110,6 +116,9 @@ std::string reason_against(const dense_problem &p) {
     if (p.space == 3)
         return "a gradient of src with strides above 1 is computed in one and "
                "two dimensions, not in three";
+    // A block of its own for each of the positions that a stride skips.
+    if (p.strides[0] > 256 || p.strides[1] > 256 || p.strides[2] > 256)
+        return "a gradient of src is computed with strides of up to 256";
     for (size_t i = 0; i < 3; ++i) {
         if (p.dilations[i] != 1)
             return "a gradient of src with strides above 1 is computed without "

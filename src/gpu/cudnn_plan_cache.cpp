@@ -11,6 +11,8 @@
 
 #include <gradnn/status.hpp>
 
+#include "atomic_file.hpp"
+#include "input_error.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -49,23 +51,16 @@ entries read_file(const std::string &path) {
 }
 
 void write_file(const std::string &path, const entries &kept) {
-    std::string temporary = path + ".XXXXXX";
-    const auto fail = [&] {
-        const std::string reason = std::strerror(errno);
-        ::unlink(temporary.c_str());
+    try {
+        detail::atomic_file file(path);
+        file.write(text(header, "\n"));
+        for (const auto &[problem, kernel] : kept)
+            file.write(text(problem, "\t", kernel, "\n"));
+        file.commit();
+    } catch (const detail::input_error &failure) {
         throw error(status::runtime_error,
-                text(variable, " names ", path, ": cannot be written: ",
-                        reason));
-    };
-    const int descriptor = ::mkstemp(temporary.data());
-    if (descriptor < 0) fail();
-    ::close(descriptor);
-    std::ofstream file(temporary);
-    file << header << '\n';
-    for (const auto &[problem, kernel] : kept)
-        file << problem << '\t' << kernel << '\n';
-    file.close();
-    if (!file || ::rename(temporary.c_str(), path.c_str()) != 0) fail();
+                text(variable, " names ", failure.what()));
+    }
 }
 
 /// Of this process; what is read from a file is added to it.

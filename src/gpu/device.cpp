@@ -69,10 +69,6 @@ device_properties read_properties(int device) {
     known.minor = read.minor;
     known.multiprocessors = read.multiProcessorCount;
     known.l2_bytes = static_cast<size_t>(read.l2CacheSize);
-    known.shared_bytes_per_block = read.sharedMemPerBlock;
-    known.shared_bytes_per_block_optin = read.sharedMemPerBlockOptin;
-    known.shared_bytes_per_multiprocessor = read.sharedMemPerMultiprocessor;
-    known.threads_per_multiprocessor = read.maxThreadsPerMultiProcessor;
     known.memory_pools = read.memoryPoolsSupported != 0;
     return known;
 }

@@ -47,12 +47,6 @@ struct device_properties {
     int minor = 0;
     int multiprocessors = 0;
     size_t l2_bytes = 0;
-    /// Shared memory: what a block has without asking, what it may ask for
-    /// (cudaFuncSetAttribute), and what a multiprocessor has.
-    size_t shared_bytes_per_block = 0;
-    size_t shared_bytes_per_block_optin = 0;
-    size_t shared_bytes_per_multiprocessor = 0;
-    int threads_per_multiprocessor = 0;
     bool memory_pools = false;
 };
 

@@ -18,9 +18,12 @@ gpu_engine::gpu_engine(size_t aindex, const allocator &host_memory,
     , device(static_cast<int>(aindex))
     , device_memory(adevice_memory) {}
 
+void gpu_engine::check_allocatable(detail::stream_impl &stream) const {
+    as_gpu(stream).refuse_in_capture("allocate workspace");
+}
+
 void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
     gpu_stream &queue = as_gpu(stream);
-    queue.refuse_in_capture("allocate workspace");
     const device_guard current(device);
     const capture_mode_guard relaxed;
     void *pointer = nullptr;

@@ -27,6 +27,7 @@ struct gpu_engine final : detail::engine_impl {
     gpu_engine(size_t index, const allocator &host_memory,
             const cuda_interop::device_allocator &device_memory);
 
+    void check_allocatable(detail::stream_impl &stream) const override;
     void *allocate(size_t bytes, detail::stream_impl &stream) const override;
     void deallocate(void *pointer, detail::stream_impl &stream) const override;
     std::string check_pointer(const void *pointer) const override;
