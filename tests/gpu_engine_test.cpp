@@ -169,6 +169,50 @@ TEST_F(gpu_engine, is_captured_in_a_cuda_graph) {
     }
 }
 
+// Compiling allocates, which a capture of the strictest mode forbids to all
+// threads.
+TEST_F(gpu_engine, compiles_while_another_thread_captures) {
+    const cuda_stream_owner native;
+    stream s = cuda_interop::make_stream(gpu(), native.get());
+    const auto runs = runs_of(some_ops(data_type::f32), gpu(), 7);
+    submit(runs, s);
+    s.wait();
+    const bytes expected = outputs_of(runs);
+    cudaGraph_t graph = nullptr;
+    require(cudaStreamBeginCapture(native.get(), cudaStreamCaptureModeGlobal));
+    submit(runs, s);
+    // Ops that no other test has compiled.
+    std::vector<op> others;
+    for (const layout &l : {layouts()[0], layouts()[1]}) {
+        others.push_back(convolution_op(op::kind::ConvBackward,
+                {"other", 3, 1, 20, 28, {19, 23}, {3, 3}, {1, 1}, {1, 1},
+                        {1, 1}, {1, 1}},
+                l, data_type::f32));
+        others.push_back(interpolation_op(
+                {"other", 3, 20, {19, 23}, {41, 37}}, {}, l, data_type::f32));
+    }
+    std::string problem;
+    std::thread([&] {
+        try {
+            for (const op &other : others)
+                compile(other, gpu());
+        } catch (const std::exception &e) {
+            problem = e.what();
+        }
+    }).join();
+    EXPECT_EQ(problem, "");
+    submit(runs, s);
+    require(cudaStreamEndCapture(native.get(), &graph));
+    cudaGraphExec_t executable = nullptr;
+    require(cudaGraphInstantiate(&executable, graph, 0));
+    poison(runs);
+    require(cudaGraphLaunch(executable, native.get()));
+    require(cudaStreamSynchronize(native.get()));
+    EXPECT_EQ(outputs_of(runs), expected);
+    require(cudaGraphExecDestroy(executable));
+    require(cudaGraphDestroy(graph));
+}
+
 TEST_F(gpu_engine, refuses_to_allocate_or_wait_during_a_capture) {
     const cuda_stream_owner native;
     stream s = cuda_interop::make_stream(gpu(), native.get());

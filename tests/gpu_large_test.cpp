@@ -37,6 +37,13 @@ public:
 
     void *data() const { return memory_.data(); }
 
+    /// Other elements at the end.
+    void end_with(const bytes &tail) const {
+        require(cudaMemcpy(
+                static_cast<std::byte *>(memory_.data()) + size_ - tail.size(),
+                tail.data(), tail.size(), cudaMemcpyHostToDevice));
+    }
+
     /// The first element of the memory that does not repeat the pattern, or -1.
     int64_t first_difference(const bytes &pattern) const {
         constexpr size_t most = size_t {1} << 28;
@@ -102,19 +109,31 @@ protected:
         return values.element_bytes();
     }
 
+    /// `count` elements of bf16 that are all 1 or all 2.
+    static bytes bf16_ones(size_t count) { return bf16(0x3f80, count); }
+    static bytes bf16_twos(size_t count) { return bf16(0x4000, count); }
+
     static const bytes &nan_bits() {
         static const bytes nans(size_t {1} << 20, std::byte {0xff});
         return nans;
+    }
+
+private:
+    static bytes bf16(uint16_t bits, size_t count) {
+        bytes all(2 * count);
+        for (size_t i = 0; i < count; ++i)
+            std::memcpy(&all[2 * i], &bits, 2);
+        return all;
     }
 };
 
 /// InterpolateBackward of `copies` images one after the other must be what it
 /// is of one.
 void check_many_images(const layout &l, const std::string &mode, int64_t copies,
-        const sizes &src, const sizes &dst) {
+        int64_t channels, const sizes &src, const sizes &dst) {
     const engine e = shared_engine(engine::kind::gpu);
     const auto op_of = [&](int64_t n) {
-        return interpolation_op({"large", n, 1, src, dst},
+        return interpolation_op({"large", n, channels, src, dst},
                 {mode, "half_pixel"}, l, data_type::f16);
     };
     op_run one(op_of(1), e, random_inputs(op_of(1), 21));
@@ -143,8 +162,59 @@ TEST_F(gpu_large, interpolation_of_many_images) {
         for (const char *mode : {"linear", "nearest"}) {
             SCOPED_TRACE(l.name + " " + mode);
             // 2^31 + 2^20 elements in, a quarter of them out.
-            check_many_images(l, mode, 2049, {512, 512}, {1024, 1024});
+            check_many_images(l, mode, 2049, 1, {512, 512}, {1024, 1024});
         }
+}
+
+TEST_F(gpu_large, interpolation_of_many_channels) {
+    for (const char *mode : {"linear", "nearest"}) {
+        SCOPED_TRACE(mode);
+        // 2^31 + 2^20 elements in.
+        check_many_images(layouts()[1], mode, 2049, 8, {128, 256}, {256, 512});
+        // 3 channels of 16 bits cannot be copied as words.
+        check_many_images(layouts()[1], mode, 2742, 3, {256, 256}, {511, 512});
+    }
+}
+
+TEST_F(gpu_large, interpolation_of_many_volumes) {
+    for (const char *mode : {"linear", "nearest"}) {
+        SCOPED_TRACE(mode);
+        check_many_images(
+                layouts()[0], mode, 2049, 1, {64, 32, 64}, {128, 64, 128});
+        check_many_images(
+                layouts()[1], mode, 2049, 8, {32, 32, 32}, {64, 32, 64});
+    }
+}
+
+// The same size in another order of memory is a copy that transposes.
+TEST_F(gpu_large, transposing_copy) {
+    const sizes space {1024, 1024};
+    const auto transposed = [&](int64_t n) {
+        const op dense = interpolation_op({"same", n, 8, space, space},
+                {"linear", "half_pixel"}, layouts()[0], data_type::bf16);
+        op result(0, op::kind::InterpolateBackward, dense.get_inputs(),
+                {data_tensor(3, data_type::bf16, {n, 8, 1024, 1024},
+                        {"nxc", "NCX", "OIX", arrangement::other_order}, true)},
+                "transposed");
+        result.set_attr(op::attr::mode, std::string("linear"));
+        result.set_attr(op::attr::sizes, space);
+        result.set_attr(op::attr::data_format, std::string("NCX"));
+        return result;
+    };
+    const size_t image = size_t {8} * 1024 * 1024 * 2;
+    const bytes values = random_bits(data_type::bf16, image / 2, 26);
+    const patterned_memory one_in(image, values);
+    const patterned_memory one(image, nan_bits());
+    run(transposed(1), {nullptr, one_in.data()}, one.data());
+    bytes wanted(image);
+    require(cudaMemcpy(
+            wanted.data(), one.data(), image, cudaMemcpyDeviceToHost));
+    ASSERT_NE(wanted, values);
+
+    const patterned_memory in(image * 257, values);
+    const patterned_memory out(image * 257, nan_bits());
+    run(transposed(257), {nullptr, in.data()}, out.data());
+    EXPECT_EQ(out.first_difference(wanted), -1);
 }
 
 // One image alone has more than 2^31 elements; all of its rows are equal.
@@ -201,24 +271,30 @@ TEST_F(gpu_large, elementwise) {
     }
 }
 
-// Sums of ones are exact; 2^19 of them in each of 4100 channels.
+// Sums of ones are exact; 2^19 of them in each of 4100 channels, and twos where
+// the elements' numbers exceed 2^31.
 TEST_F(gpu_large, bias) {
+    constexpr int64_t plane = 512 * 512;
     const plane_case large {"large", {2, 4100, 512, 512}};
-    const size_t count = 2UL * 4100 * 512 * 512;
-    const bytes one {std::byte {0x80}, std::byte {0x3f}}; // bf16, little-endian
-    for (const layout &l : {layouts()[0], layouts()[1]}) {
+    const patterned_memory in(size_t {2} * 4100 * plane * 2, bf16_ones(1));
+    const patterned_memory out(4100 * sizeof(float), nan_bits());
+    const auto check = [&](const layout &l, const auto &expected) {
         SCOPED_TRACE(l.name);
-        const patterned_memory in(count * 2, one);
-        const patterned_memory out(4100 * sizeof(float), nan_bits());
         run(plane_op(op::kind::BiasAddBackward, large, l, data_type::bf16,
                     true),
                 {in.data()}, out.data());
         std::vector<float> sums(4100);
         require(cudaMemcpy(sums.data(), out.data(), sums.size() * sizeof(float),
                 cudaMemcpyDeviceToHost));
-        for (const float sum : sums)
-            ASSERT_EQ(sum, 0x1p19F);
-    }
+        for (int64_t c = 0; c < 4100; ++c)
+            ASSERT_EQ(sums[static_cast<size_t>(c)], expected(c)) << "of " << c;
+    };
+    in.end_with(bf16_twos(500 * 4100)); // 500 pixels of all channels
+    check(layouts()[1], [](int64_t) { return 2.F * plane + 500; });
+    in.end_with(bf16_ones(500 * 4100));
+    in.end_with(bf16_twos(size_t {4} * plane)); // the last 4 channels
+    check(layouts()[0],
+            [](int64_t c) { return (c < 4096 ? 2.F : 3.F) * plane; });
 }
 
 // diff_src of a 1x1 convolution with weight 2 is twice diff_dst. cuDNN is not
@@ -247,6 +323,30 @@ TEST_F(gpu_large, convolution) {
                 data_type::bf16),
             {in.data(), weights.data()}, out.data());
     EXPECT_EQ(out.first_difference(wanted), -1);
+}
+
+// diff_weights of a 1x1 convolution of ones is their number, and more by that
+// of the last image, where diff_dst holds twos.
+TEST_F(gpu_large, convolution_weights) {
+    constexpr int64_t images = 2049;
+    constexpr size_t image = size_t {1024} * 1024;
+    const convolution_case ones {"ones", images, 1, 1, 1, {1024, 1024}, {1, 1},
+            {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+    const patterned_memory src(image * 2 * images, bf16_ones(1));
+    const patterned_memory diff_dst(image * 2 * images, bf16_ones(1));
+    diff_dst.end_with(bf16_twos(image));
+    for (const layout &l : {layouts()[0], layouts()[1]}) {
+        SCOPED_TRACE(l.name);
+        const op whole = convolution_op(op::kind::ConvolutionBackwardWeights,
+                ones, l, data_type::bf16, {true, true, true, true});
+        const patterned_memory out(sizeof(float), nan_bits());
+        run(whole, {src.data(), diff_dst.data()}, out.data());
+        float sum = 0;
+        require(cudaMemcpy(
+                &sum, out.data(), sizeof sum, cudaMemcpyDeviceToHost));
+        // A float holds the sum, but not each of the partial ones.
+        EXPECT_NEAR(sum, (images + 1.F) * image, 1e-6F * images * image);
+    }
 }
 
 } // namespace
