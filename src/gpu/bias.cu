@@ -237,10 +237,6 @@ __global__ void __launch_bounds__(1024) final_kernel(const Sum *partials,
     diff_bias[written * diff_bias_stride] = narrow<Result>(total);
 }
 
-bool aligned(const void *pointer, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 class bias_plan final : public detail::plan {
 public:
     bias_plan(const bias_problem &problem, int device) : problem_(problem) {
@@ -349,7 +345,7 @@ private:
             cudaStream_t stream) const {
         constexpr int widest = 16 / sizeof(Type);
         const bool whole
-                = aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
+                = is_aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
         with_vector<widest>(vector_, [&]<int count>() {
             const int64_t vectors = row_elements_ / count;
             const int lanes = static_cast<int>(
@@ -403,7 +399,7 @@ private:
             cudaStream_t stream) const {
         constexpr int widest = 16 / sizeof(Type);
         const bool whole
-                = aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
+                = is_aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
         const int64_t units = partials_;
         const auto blocks = static_cast<unsigned>(
                 ceil_div(units, threads / group_));

@@ -52,11 +52,6 @@ int even_piece(int whole, int most) {
     return ceil_of(whole, ceil_of(whole, most));
 }
 
-bool aligned(const void *pointer, int64_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes)
-            == 0;
-}
-
 /// Whether vectors of `count` elements begin at multiples of their size: along
 /// `axis`, contiguous, on all positions of the other axes.
 bool divides(int64_t count, const tensor_view &tensor, size_t axis) {
@@ -158,7 +153,7 @@ public:
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
         const data_type type = problem_.src.type;
-        const bool whole = aligned(args[0], 16) && aligned(args[2], 16);
+        const bool whole = is_aligned(args[0], 16) && is_aligned(args[2], 16);
         const depthwise_variant &chosen = whole ? aligned_ : unaligned_;
         depthwise_pointers pointers;
         pointers.read = args[shape_.to_src ? 2 : 0];
@@ -197,8 +192,16 @@ private:
         if (!channels_last_)
             return make_tile(variant.tile, whole)
                     && (!of_weights() || cut_tiles(variant));
-        make_block(variant.block, whole);
-        if (of_weights()) return cut_rows(variant);
+        make_block(variant.block);
+        // Cut the same way whatever the alignment, so that sums have the same
+        // order.
+        const bool fit = !of_weights() || cut_rows(variant);
+        if (!whole) narrow(variant.block);
+        if (of_weights())
+            return fit
+                    && fits(variant.parts.parts * variant.block.channel_tiles
+                            * ceil_of(variant.parts.jobs,
+                                    variant.parts.block_jobs));
         return fits(shape_.images * variant.block.depth_tiles
                 * variant.block.row_tiles * variant.block.column_tiles
                 * variant.block.channel_tiles);
@@ -328,9 +331,16 @@ private:
         return fits(parts.parts * blocks);
     }
 
-    void make_block(depthwise_block &block, bool whole) const {
+    // One channel a thread, and so many blocks more.
+    void narrow(depthwise_block &block) const {
+        block.vector = 1;
+        block.channel_tiles
+                = ceil_of(static_cast<int>(shape_.channels), block.lanes);
+    }
+
+    void make_block(depthwise_block &block) const {
         const int64_t widest = sum_bytes_ == 8 ? 2 : 4;
-        block.vector = whole && divides(widest, problem_.src, 1)
+        block.vector = divides(widest, problem_.src, 1)
                         && divides(widest, problem_.dst, 1)
                 ? static_cast<int>(widest)
                 : 1;
@@ -384,7 +394,7 @@ private:
                 = std::clamp<int64_t>(std::max(ceil_of(blocks_ / 2, blocks),
                                               ceil_of(terms, longest_chain)),
                         1, ceil_of(parts.units, int64_t {parts.lanes}));
-        return fits(parts.units) && fits(parts.parts * blocks);
+        return fits(parts.units);
     }
 
     convolution_problem problem_;

@@ -101,10 +101,6 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
     }
 }
 
-bool aligned(const void *pointer, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 class elementwise_plan final : public detail::plan {
 public:
     explicit elementwise_plan(const elementwise_problem &problem)
@@ -160,7 +156,7 @@ private:
         constexpr int widest = 16 / sizeof(Type);
         if (!dense_)
             run_strided<kind, Type>(a, b, out, stream);
-        else if (aligned(a, 16) && aligned(b, 16) && aligned(out, 16))
+        else if (is_aligned(a, 16) && is_aligned(b, 16) && is_aligned(out, 16))
             run_dense<kind, Type, widest>(a, b, out, stream);
         else
             run_dense<kind, Type, 1>(a, b, out, stream);

@@ -167,12 +167,12 @@ __global__ void __launch_bounds__(threads) bands_kernel(
                 unpack(i + k, values, outer_values);
 #pragma unroll
                 for (int e = 0; e < own; ++e)
-                    row[e] = (begins ? sum(0) : row[e])
-                            + plane_weights[k] * values[e];
+                    row[e] = add_product(begins ? sum(0) : row[e],
+                            plane_weights[k], values[e]);
 #pragma unroll
                 for (int e = 0; e < held; ++e)
-                    outer_row[e] = (begins ? sum(0) : outer_row[e])
-                            + plane_weights[k] * outer_values[e];
+                    outer_row[e] = add_product(begins ? sum(0) : outer_row[e],
+                            plane_weights[k], outer_values[e]);
             }
         }
     };
@@ -300,10 +300,6 @@ std::optional<std::vector<Sum>> band_weights(
     return weights;
 }
 
-bool aligned(const void *pointer, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 template <typename Sum>
 class bands_plan final : public detail::plan {
 public:
@@ -359,7 +355,7 @@ public:
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
-        if (!aligned(args[0], 16) || !aligned(args[1], 16)) {
+        if (!is_aligned(args[0], 16) || !is_aligned(args[1], 16)) {
             misaligned_->execute(args, workspace, stream);
             return;
         }

@@ -132,14 +132,6 @@ struct alignas(16) ncx_quad {
     Sum values[4];
 };
 
-/// sum + weight * value, rounded once.
-__device__ inline float add_product(float sum, float weight, float value) {
-    return __fmaf_rn(weight, value, sum);
-}
-__device__ inline double add_product(double sum, double weight, double value) {
-    return __fma_rn(weight, value, sum);
-}
-
 /// pointer + offset in one instruction, however often it is asked.
 template <typename Type>
 __device__ inline Type *at(Type *pointer, uint32_t offset) {

@@ -16,10 +16,6 @@
 
 namespace gradnn::gpu {
 
-inline bool ncx_aligned(const void *pointer, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 template <typename... Kinds>
 struct kind_list {};
 
@@ -136,7 +132,7 @@ public:
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
         const bool aligned = !aligned_matters_
-                || (ncx_aligned(args[0], 16) && ncx_aligned(args[1], 4));
+                || (is_aligned(args[0], 16) && is_aligned(args[1], 4));
         const ncx_arrangement &use = aligned ? usual_ : misaligned_;
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>) {

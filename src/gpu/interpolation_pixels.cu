@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(threads_of(
                 sum_taps(slot + p, row);
 #pragma unroll
                 for (int e = 0; e < vector; ++e)
-                    planes[e] = (begins ? sum(0) : planes[e])
-                            + plane_weights[p] * row[e];
+                    planes[e] = add_product(begins ? sum(0) : planes[e],
+                            plane_weights[p], row[e]);
             }
         }
     };
@@ -228,10 +228,6 @@ __global__ void __launch_bounds__(threads_of(
             shift, shift_add);
 }
 
-bool aligned(const void *pointer, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 template <typename Sum>
 class pixels_plan final : public detail::plan {
 public:
@@ -265,7 +261,7 @@ public:
         const launch_scope scope(stream);
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-                const bool wide = aligned(args[0], 16) && aligned(args[1], 16);
+                const bool wide = is_aligned(args[0], 16) && is_aligned(args[1], 16);
                 const arrangement &use = wide ? usual_ : narrow_;
                 with_kernel<Type>(use.vector, [&](auto *kernel, int) {
                     launch("interpolation (pixels)", kernel, use.blocks,

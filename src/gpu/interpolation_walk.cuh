@@ -79,6 +79,15 @@ struct walk_tables {
 /// Warps of a block that walk.
 constexpr int most_walk_warps = 8;
 
+/// sum + weight * value, rounded once: what kernels share must not depend on
+/// which of its products the compiler fuses.
+__device__ inline float add_product(float sum, float weight, float value) {
+    return __fmaf_rn(weight, value, sum);
+}
+__device__ inline double add_product(double sum, double weight, double value) {
+    return __fma_rn(weight, value, sum);
+}
+
 /// Walks one run, which must exist. `load(i, from)` submits copies (copy_async)
 /// of a row to slot i, which are there when `gather`, `add` or `shift_add` is
 /// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the two
@@ -102,8 +111,8 @@ template <bool volume, int ahead, int depths, bool block_wide = false,
         typename Add, typename Emit, typename Shift, typename ShiftAdd>
 __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         const walk_tables<Sum> &tables, int64_t run, const Type *dst_base,
-        Type *src_base, const Load &load, const Gather &gather, const Add &add, const Emit &emit,
-        const Shift &shift, const ShiftAdd &shift_add) {
+        Type *src_base, const Load &load, const Gather &gather, const Add &add,
+        const Emit &emit, const Shift &shift, const ShiftAdd &shift_add) {
     // A run's offsets stay below 2^31 (cut_runs sees to it): with such an offset
     // an address costs one instruction.
     using offset = std::conditional_t<volume, int64_t, int32_t>;

@@ -1,6 +1,8 @@
 // Launching kernels on a gradnn stream.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include <cuda_runtime.h>
@@ -24,6 +26,11 @@ private:
     device_guard current_;
     cudaStream_t stream_;
 };
+
+/// Whether an address is a multiple of so many bytes.
+inline bool is_aligned(const void *pointer, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
 
 /// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
 /// device must be current (launch_scope). Arguments are converted to the
