@@ -35,6 +35,9 @@ constexpr int warps = threads / 32;
 /// places of memory that are read and written in turns. Measured on an H200.
 constexpr int most_resident = 4;
 
+/// Planes of diff_src that a run has at once, where the depth is resampled.
+constexpr int band_depths = 2;
+
 template <typename Type>
 constexpr int band_elements = sizeof(Type) == 2 ? 8 : 4;
 
@@ -81,8 +84,12 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     constexpr int outputs = own / ratio;
     constexpr int taps = ratio + 2 * margin;
     constexpr int ahead = volume ? 3 : sizeof(Type) == 8 ? 4 : 6;
-    constexpr int depths = !volume ? 1 : ratio <= 2 && sizeof(Type) < 8 ? 4 : 2;
-    constexpr int row_slots = ahead * depths;
+    constexpr int planes = !volume ? 1
+            : sizeof(Type) == 8    ? 2
+            : ratio == 2           ? 6 // all that feed two depths
+                                   : 4;
+    constexpr int depths = volume ? band_depths : 1;
+    constexpr int row_slots = ahead * planes;
     constexpr int held = margin > 0 ? margin : 1;
     using margin_words = pack<Type, held>;
     constexpr int least = 4 / static_cast<int>(sizeof(Type));
@@ -131,15 +138,14 @@ __global__ void __launch_bounds__(threads) bands_kernel(
 #pragma unroll
         for (int i = 0; i < row_slots; ++i)
             edges_of[i][threadIdx.x] = edge_words {};
-    const auto load = [&](int i, const Type *from) {
+    const auto load = [&](int i, const Type *from, bool wanted) {
 #pragma unroll
         for (int p = 0; p < parts; ++p)
-            copy_async<sizeof(part)>(
-                    &rows_of[i][p][threadIdx.x], from + p * words::each);
+            copy_async_if<sizeof(part)>(wanted, &rows_of[i][p][threadIdx.x],
+                    from + p * words::each);
         if constexpr (margin > 0)
-            if (outer)
-                copy_async<sizeof(edge_words)>(
-                        &edges_of[i][threadIdx.x], from + edge_at);
+            copy_async_if<sizeof(edge_words)>(wanted && outer,
+                    &edges_of[i][threadIdx.x], from + edge_at);
     };
     const auto unpack = [&](int i, sum(&values)[own], sum(&outer_values)[held]) {
         words row;
@@ -152,130 +158,157 @@ __global__ void __launch_bounds__(threads) bands_kernel(
                     edge + i * (threads * edge_elements))
                     ->unpack(outer_values);
     };
-    // Of a volume: a row, summed over planes.
-    sum row[volume ? own : 1] = {};
-    sum outer_row[volume ? held : 1] = {};
-    const auto gather = [&](int i, const sum(&plane_weights)[depths],
+    // Of a volume: a row, summed over the planes that feed a depth.
+    sum row[depths][volume ? own : 1] = {};
+    sum outer_row[depths][volume ? held : 1] = {};
+    const auto gather = [&](int i, const sum(&plane_weights)[planes][depths],
                                 bool anew) {
         if constexpr (volume) {
+            if (anew) {
 #pragma unroll
-            for (int k = 0; k < depths; ++k) {
-                if (k > 0 && plane_weights[k] == 0) continue;
-                const bool begins = k == 0 && anew;
+                for (int d = 0; d < depths; ++d) {
+#pragma unroll
+                    for (int e = 0; e < own; ++e)
+                        row[d][e] = 0;
+#pragma unroll
+                    for (int e = 0; e < held; ++e)
+                        outer_row[d][e] = 0;
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < planes; ++k) {
+                if (!any_weight(plane_weights[k])) continue;
                 sum values[own];
                 sum outer_values[held] = {};
                 unpack(i + k, values, outer_values);
 #pragma unroll
-                for (int e = 0; e < own; ++e)
-                    row[e] = add_product(begins ? sum(0) : row[e],
-                            plane_weights[k], values[e]);
+                for (int d = 0; d < depths; ++d) {
+                    const sum weight = plane_weights[k][d];
+                    if (weight == 0) continue;
 #pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_row[e] = add_product(begins ? sum(0) : outer_row[e],
-                            plane_weights[k], outer_values[e]);
+                    for (int e = 0; e < own; ++e)
+                        row[d][e] = add_product(row[d][e], weight, values[e]);
+#pragma unroll
+                    for (int e = 0; e < held; ++e)
+                        outer_row[d][e] = add_product(
+                                outer_row[d][e], weight, outer_values[e]);
+                }
             }
         }
     };
-    const auto take_row = [&](int i, sum(&values)[own],
+    const auto take_row = [&](int i, int d, sum(&values)[own],
                                   sum(&outer_values)[held]) {
         if constexpr (volume) {
 #pragma unroll
             for (int e = 0; e < own; ++e)
-                values[e] = row[e];
+                values[e] = row[d][e];
 #pragma unroll
             for (int e = 0; e < held; ++e)
-                outer_values[e] = outer_row[e];
+                outer_values[e] = outer_row[d][e];
         } else {
             unpack(i, values, outer_values);
         }
     };
-    sum low[own] = {};
-    sum high[own] = {};
-    sum outer_low[held] = {};
-    sum outer_high[held] = {};
+    sum low[depths][own] = {};
+    sum high[depths][own] = {};
+    sum outer_low[depths][held] = {};
+    sum outer_high[depths][held] = {};
     const auto add = [&](int i, sum low_weight, sum high_weight) {
-        sum values[own];
-        sum outer_values[held];
-        take_row(i, values, outer_values);
 #pragma unroll
-        for (int e = 0; e < own; ++e)
-            low[e] += low_weight * values[e];
-        if constexpr (margin > 0)
-#pragma unroll
-            for (int e = 0; e < held; ++e)
-                outer_low[e] += low_weight * outer_values[e];
-        // Nearest (margin 0) has no second row.
-        if (margin > 0 && high_weight != 0) {
+        for (int d = 0; d < depths; ++d) {
+            sum values[own];
+            sum outer_values[held];
+            take_row(i, d, values, outer_values);
 #pragma unroll
             for (int e = 0; e < own; ++e)
-                high[e] += high_weight * values[e];
+                low[d][e] += low_weight * values[e];
+            if constexpr (margin > 0)
 #pragma unroll
-            for (int e = 0; e < held; ++e)
-                outer_high[e] += high_weight * outer_values[e];
+                for (int e = 0; e < held; ++e)
+                    outer_low[d][e] += low_weight * outer_values[e];
+            // Nearest (margin 0) has no second row.
+            if (margin > 0 && high_weight != 0) {
+#pragma unroll
+                for (int e = 0; e < own; ++e)
+                    high[d][e] += high_weight * values[e];
+#pragma unroll
+                for (int e = 0; e < held; ++e)
+                    outer_high[d][e] += high_weight * outer_values[e];
+            }
         }
     };
     const auto shift = [&] {
 #pragma unroll
-        for (int e = 0; e < own; ++e) {
-            low[e] = high[e];
-            high[e] = 0;
-        }
+        for (int d = 0; d < depths; ++d) {
 #pragma unroll
-        for (int e = 0; e < held; ++e) {
-            outer_low[e] = outer_high[e];
-            outer_high[e] = 0;
+            for (int e = 0; e < own; ++e) {
+                low[d][e] = high[d][e];
+                high[d][e] = 0;
+            }
+#pragma unroll
+            for (int e = 0; e < held; ++e) {
+                outer_low[d][e] = outer_high[d][e];
+                outer_high[d][e] = 0;
+            }
         }
     };
     const auto shift_add = [&](int i, sum low_weight, sum high_weight) {
-        sum values[own];
-        sum outer_values[held];
-        take_row(i, values, outer_values);
 #pragma unroll
-        for (int e = 0; e < own; ++e)
-            low[e] = high[e] + low_weight * values[e];
-        if constexpr (margin > 0) {
-#pragma unroll
-            for (int e = 0; e < held; ++e)
-                outer_low[e] = outer_high[e] + low_weight * outer_values[e];
-            const bool both = high_weight != 0;
+        for (int d = 0; d < depths; ++d) {
+            sum values[own];
+            sum outer_values[held];
+            take_row(i, d, values, outer_values);
 #pragma unroll
             for (int e = 0; e < own; ++e)
-                high[e] = both ? sum(0) + high_weight * values[e] : sum(0);
+                low[d][e] = high[d][e] + low_weight * values[e];
+            if constexpr (margin > 0) {
 #pragma unroll
-            for (int e = 0; e < held; ++e)
-                outer_high[e] = both ? sum(0) + high_weight * outer_values[e]
-                                     : sum(0);
+                for (int e = 0; e < held; ++e)
+                    outer_low[d][e]
+                            = outer_high[d][e] + low_weight * outer_values[e];
+                const bool both = high_weight != 0;
+#pragma unroll
+                for (int e = 0; e < own; ++e)
+                    high[d][e]
+                            = both ? sum(0) + high_weight * values[e] : sum(0);
+#pragma unroll
+                for (int e = 0; e < held; ++e)
+                    outer_high[d][e] = both
+                            ? sum(0) + high_weight * outer_values[e]
+                            : sum(0);
+            }
         }
     };
-    const auto emit = [&](Type *to) {
+    const auto emit = [&](Type *to, int d) {
         sum window[taps + own - ratio];
 #pragma unroll
         for (int e = 0; e < margin; ++e) {
             const sum left
-                    = __shfl_up_sync(0xffffffffU, low[own - margin + e], 1);
-            const sum right = __shfl_down_sync(0xffffffffU, low[e], 1);
+                    = __shfl_up_sync(0xffffffffU, low[d][own - margin + e], 1);
+            const sum right = __shfl_down_sync(0xffffffffU, low[d][e], 1);
             // outer_low is 0 where the row ends, and no lane is at both ends of
             // a tile that it goes on beyond.
-            window[e] = first ? outer_low[e] : left;
-            window[margin + own + e] = last ? outer_low[e] : right;
+            window[e] = first ? outer_low[d][e] : left;
+            window[margin + own + e] = last ? outer_low[d][e] : right;
         }
 #pragma unroll
         for (int e = 0; e < own; ++e)
-            window[margin + e] = low[e];
+            window[margin + e] = low[d][e];
         sum totals[outputs];
 #pragma unroll
         for (int k = 0; k < outputs; ++k) {
-            totals[k] = by[k][0] * window[k * ratio];
+            totals[k] = 0;
 #pragma unroll
-            for (int t = 1; t < taps; ++t)
-                totals[k] += by[k][t] * window[k * ratio + t];
+            for (int t = 0; t < taps; ++t)
+                totals[k] = add_product(
+                        totals[k], by[k][t], window[k * ratio + t]);
         }
         if (writes) pack<Type, outputs>::of(totals).store(to);
     };
-    walk_rows<volume, ahead, depths>(shape, tables, run,
+    walk_rows<volume, ahead, planes, depths>(shape, tables, run,
             diff_dst + slot * bands.slot_dst_pitch + column,
-            diff_src + slot * bands.slot_src_pitch + source_column, load, gather, add,
-            emit, shift, shift_add);
+            diff_src + slot * bands.slot_src_pitch + source_column, load,
+            gather, add, emit, shift, shift_add);
 }
 
 /// Weights of every source column at its `taps` places; nothing where a tap
@@ -314,7 +347,8 @@ public:
         , margin_(margin)
         , misaligned_(std::move(misaligned)) {
         const device_guard current(device);
-        tables_ = walk_storage<Sum>(device, maps, walk);
+        tables_ = walk_storage<Sum>(device, maps, walk, band_depths);
+        if (volume_) group_depths(shape_, band_depths);
         weights_ = upload(device, weights);
         bands_.columns = static_cast<int32_t>(maps[2].dst);
         const int64_t own = detail::size_of(type_) == 2 ? 8 : 4;

@@ -108,14 +108,19 @@ struct ncx_kind {
                       : reduces               ? 4
                                               : 3)
             - (volume ? 1 : 0);
-    /// Planes that go into one addition.
+    /// Planes of diff_dst that go into one addition.
     template <bool volume>
-    static constexpr int depths = volume && copies ? 4 : 1;
+    static constexpr int planes
+            = !volume || !copies ? 1 : sizeof(Type) < 8 ? 6 : 4;
+    /// Planes of diff_src that a run has at once.
+    template <bool volume>
+    static constexpr int depths = volume && sizeof(Type) < 8 ? 2 : 1;
 };
 
 /// Warps of a multiprocessor: as many as leave no register in memory.
 template <typename Type, typename Kind, bool volume>
-constexpr int ncx_resident = !volume && sizeof(Type) < 8
+constexpr int ncx_resident = volume && sizeof(Type) < 8 ? 12
+        : sizeof(Type) < 8
                 && (Kind::reduces
                         || (Kind::words * Kind::vector < 12
                                 && (Kind::taps == 0
@@ -238,35 +243,49 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     };
 
     // The walk commits what `load` submits, and waits for it before it adds.
+    constexpr int planes = Kind::template planes<volume>;
     constexpr int depths = Kind::template depths<volume>;
-    constexpr int rows = Kind::template ahead<volume> * depths;
+    constexpr int rows = Kind::template ahead<volume> * planes;
     constexpr bool copies = Kind::copies;
     unsigned char *const copied = shared + ncx.line_sums * sizeof(sum);
     word ahead[copies ? 1 : rows][words];
-    uint32_t shifts[rows]; // bytes of a slot before the row
+    // Bytes of a slot before the row; where the walk's loop is not unrolled, in
+    // shared memory.
+    uint32_t shifts[volume ? 1 : rows];
+    __shared__ uint32_t shifts_of_block[volume && dense ? rows : 1];
+    const auto shift_of = [&](int slot) {
+        if constexpr (volume) return shifts_of_block[slot];
+        else return shifts[slot];
+    };
     const uint32_t tile_offset = ncx.words[tile * words * 32].offset;
     const int32_t row_bytes = dense ? ncx.row_bytes[tile] : 0;
-    const auto load = [&](int slot, const Type *from) {
+    const auto load = [&](int slot, const Type *from,
+                              bool wanted) __attribute__((always_inline)) {
         if constexpr (dense) {
             const auto row = reinterpret_cast<uintptr_t>(at(from, tile_offset));
-            shifts[slot] = static_cast<uint32_t>(row) % 16;
+            const uint32_t shift = static_cast<uint32_t>(row) % 16;
+            if constexpr (!volume)
+                shifts[slot] = shift;
+            else if (lane == 0)
+                shifts_of_block[slot] = shift;
             const auto *const place = reinterpret_cast<const unsigned char *>(
-                                              row - shifts[slot])
+                                              row - shift)
                     + lane * 16;
             unsigned char *const to = copied + slot * ncx.slot_bytes + lane * 16;
-            const int bytes
-                    = static_cast<int>(shifts[slot]) + row_bytes - lane * 16;
+            const int bytes = wanted
+                    ? static_cast<int>(shift) + row_bytes - lane * 16
+                    : 0;
             constexpr int pieces = words * vector * Kind::bytes / 16 + 1;
 #pragma unroll
             for (int i = 0; i < pieces; ++i)
-                if (i * 512 < bytes)
-                    copy_async_past_l1(to + i * 512, place + i * 512);
+                copy_async_past_l1_if(
+                        i * 512 < bytes, to + i * 512, place + i * 512);
         } else {
 #pragma unroll
             for (int i = 0; i < words; ++i) {
                 const Type *const place = at(from, from_offset[i]);
                 if constexpr (copies)
-                    copy_async<sizeof(word)>(
+                    copy_async_if<sizeof(word)>(wanted,
                             reinterpret_cast<word *>(copied)
                                     + (slot * words + i) * 32 + lane,
                             place);
@@ -278,46 +297,59 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     const auto loaded = [&](int slot, int i) {
         if constexpr (dense)
             return reinterpret_cast<const word *>(copied
-                    + slot * ncx.slot_bytes + shifts[slot])[i * 32 + lane];
+                    + slot * ncx.slot_bytes + shift_of(slot))[i * 32 + lane];
         else if constexpr (copies)
             return reinterpret_cast<const word *>(
                     copied)[(slot * words + i) * 32 + lane];
         else
             return ahead[slot][i];
     };
-    // Of a volume: a row, summed over planes.
-    sum planes[volume ? words : 1][vector] = {};
-    const auto gather = [&](int slot, const sum(&plane_weights)[depths],
+    // Of a volume: a row, summed over the planes that feed a depth.
+    sum row_sums[depths][volume ? words : 1][vector] = {};
+    const auto gather = [&](int slot,
+                                const sum(&plane_weights)[planes][depths],
                                 bool anew) {
         if constexpr (volume) {
+            if (anew)
 #pragma unroll
-            for (int k = 0; k < depths; ++k) {
-                if (k > 0 && plane_weights[k] == 0) continue;
-                const bool begins = k == 0 && anew;
+                for (int d = 0; d < depths; ++d)
 #pragma unroll
-                for (int i = 0; i < words; ++i) {
-                    sum values[vector];
-                    loaded(slot + k, i).unpack(values);
+                    for (int i = 0; i < words; ++i)
 #pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        planes[i][e] = add_product(
-                                begins ? sum(0) : planes[i][e],
-                                plane_weights[k], values[e]);
+                        for (int e = 0; e < vector; ++e)
+                            row_sums[d][i][e] = 0;
+#pragma unroll
+            for (int k = 0; k < planes; ++k) {
+                if (!any_weight(plane_weights[k])) continue;
+                sum values[words][vector];
+#pragma unroll
+                for (int i = 0; i < words; ++i)
+                    loaded(slot + k, i).unpack(values[i]);
+#pragma unroll
+                for (int d = 0; d < depths; ++d) {
+                    const sum weight = plane_weights[k][d];
+                    if (weight == 0) continue;
+#pragma unroll
+                    for (int i = 0; i < words; ++i)
+#pragma unroll
+                        for (int e = 0; e < vector; ++e)
+                            row_sums[d][i][e] = add_product(
+                                    row_sums[d][i][e], weight, values[i][e]);
                 }
             }
         }
     };
-    const auto take_word = [&](int slot, int i, sum(&values)[vector]) {
+    const auto take_word = [&](int slot, int d, int i, sum(&values)[vector]) {
         if constexpr (volume) {
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                values[e] = planes[i][e];
+                values[e] = row_sums[d][i][e];
         } else {
             loaded(slot, i).unpack(values);
         }
     };
-    sum low[words][vector] = {};
-    sum high[words][vector] = {};
+    sum low[depths][words][vector] = {};
+    sum high[depths][words][vector] = {};
     // Whether any row was added; where columns are reduced, rows often are too
     // and most rows of diff_src are zeros.
     bool low_any = false;
@@ -326,52 +358,64 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         const bool both = high_weight != 0;
         low_any = true;
         high_any = high_any || both;
-        sum values[words][vector];
 #pragma unroll
-        for (int i = 0; i < words; ++i) {
-            take_word(slot, i, values[i]);
+        for (int d = 0; d < depths; ++d) {
+            sum values[words][vector];
 #pragma unroll
-            for (int e = 0; e < vector; ++e)
-                low[i][e] = add_product(low[i][e], low_weight, values[i][e]);
+            for (int i = 0; i < words; ++i) {
+                take_word(slot, d, i, values[i]);
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    low[d][i][e] = add_product(
+                            low[d][i][e], low_weight, values[i][e]);
+            }
+            if (!both) continue;
+#pragma unroll
+            for (int i = 0; i < words; ++i)
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    high[d][i][e] = add_product(
+                            high[d][i][e], high_weight, values[i][e]);
         }
-        if (!both) return;
-#pragma unroll
-        for (int i = 0; i < words; ++i)
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                high[i][e] = add_product(high[i][e], high_weight, values[i][e]);
     };
     const auto shift = [&] {
         low_any = high_any;
         high_any = false;
 #pragma unroll
-        for (int i = 0; i < words; ++i)
+        for (int d = 0; d < depths; ++d)
 #pragma unroll
-            for (int e = 0; e < vector; ++e) {
-                low[i][e] = high[i][e];
-                high[i][e] = 0;
-            }
+            for (int i = 0; i < words; ++i)
+#pragma unroll
+                for (int e = 0; e < vector; ++e) {
+                    low[d][i][e] = high[d][i][e];
+                    high[d][i][e] = 0;
+                }
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
         low_any = true;
         high_any = high_weight != 0;
 #pragma unroll
-        for (int i = 0; i < words; ++i) {
-            sum values[vector];
-            take_word(slot, i, values);
+        for (int d = 0; d < depths; ++d)
 #pragma unroll
-            for (int e = 0; e < vector; ++e) {
-                low[i][e] = add_product(high[i][e], low_weight, values[e]);
-                high[i][e] = add_product(sum(0), high_weight, values[e]);
+            for (int i = 0; i < words; ++i) {
+                sum values[vector];
+                take_word(slot, d, i, values);
+#pragma unroll
+                for (int e = 0; e < vector; ++e) {
+                    low[d][i][e] = add_product(
+                            high[d][i][e], low_weight, values[e]);
+                    high[d][i][e] = add_product(sum(0), high_weight, values[e]);
+                }
             }
-        }
         if (high_weight == 0) {
             asm volatile(""); // a branch, and no selections
 #pragma unroll
-            for (int i = 0; i < words; ++i)
+            for (int d = 0; d < depths; ++d)
 #pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    high[i][e] = 0;
+                for (int i = 0; i < words; ++i)
+#pragma unroll
+                    for (int e = 0; e < vector; ++e)
+                        high[d][i][e] = 0;
         }
     };
     // Outputs o to o + group: all reads of the line, then all sums, so that
@@ -450,7 +494,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             }
         }
     };
-    const auto emit = [&](Type *to) {
+    const auto emit = [&](Type *to, int d) {
         if (Kind::reduces && !low_any) {
             const sum nothing[Kind::group] = {};
 #pragma unroll
@@ -468,10 +512,10 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
                     : line + word_at[i][0];
             if constexpr (vector == 2 && places == 1) {
                 *reinterpret_cast<float2 *>(place)
-                        = make_float2(low[i][0], low[i][1]);
+                        = make_float2(low[d][i][0], low[d][i][1]);
             } else {
-                *place = low[i][0];
-                if constexpr (places == 2) line[word_at[i][1]] = low[i][1];
+                *place = low[d][i][0];
+                if constexpr (places == 2) line[word_at[i][1]] = low[d][i][1];
             }
         }
         __syncwarp();
@@ -487,8 +531,9 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         }
         __syncwarp();
     };
-    walk_rows<volume, rows / depths, depths>(shape, tables, int64_t {run}, diff_dst, diff_src,
-            load, gather, add, emit, shift, shift_add);
+    walk_rows<volume, rows / planes, planes, depths>(shape, tables,
+            int64_t {run}, diff_dst, diff_src, load, gather, add, emit, shift,
+            shift_add);
 }
 
 } // namespace gradnn::gpu

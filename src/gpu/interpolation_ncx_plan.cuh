@@ -99,6 +99,7 @@ struct ncx_arrangement {
     ncx_shape shape;
     unsigned blocks = 0;
     size_t shared_bytes = 0;
+    int64_t depths = 1; ///< planes of diff_src that a run has at once
     device_buffer words;
     device_buffer outputs;
     device_buffer weights;
@@ -125,7 +126,8 @@ public:
             }
         });
         maps[2] = {};
-        tables_ = walk_storage<Sum>(device, maps, walk);
+        // All kernels of a type walk as many depths at once.
+        tables_ = walk_storage<Sum>(device, maps, walk, usual_.depths);
     }
 
     void execute(std::span<void *const> args, std::byte *,
@@ -168,6 +170,7 @@ private:
                     made.outputs = upload(device, tables.outputs);
                     made.weights = upload(device, tables.weights);
                     made.row_bytes = upload(device, tables.row_bytes);
+                    made.depths = limits.depths;
                     made.shared_bytes = static_cast<size_t>(
                             made.shape.line_sums * int64_t {sizeof(Sum)}
                             + limits.slots * limits.slot_bytes);
@@ -176,6 +179,7 @@ private:
                                   &resident, kernel, 32, made.shared_bytes),
                             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
                     made.walk = walk.shape;
+                    if (volume_) group_depths(made.walk, limits.depths);
                     const int64_t runs = cut_runs(made.walk, made.shape.tiles,
                             int64_t {std::max(resident, 1)}
                                     * properties_of(device).multiprocessors);

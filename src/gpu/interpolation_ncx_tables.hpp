@@ -28,6 +28,7 @@ struct ncx_limits {
     bool split = false;
     int64_t slots = 0; ///< rows in flight in shared memory
     int64_t slot_bytes = 0;
+    int64_t depths = 1; ///< planes of diff_src that a run has at once
 };
 
 template <typename Kind, bool volume>
@@ -35,10 +36,11 @@ constexpr ncx_limits limits_of() {
     return {Kind::bytes, Kind::vector, Kind::words, Kind::outputs, Kind::taps, Kind::sure,
             Kind::side, Kind::dense, Kind::reduces, Kind::split,
             Kind::copies ? Kind::template ahead<volume>
-                            * Kind::template depths<volume>
+                            * Kind::template planes<volume>
                          : 0,
             row_slot_bytes(
-                    int64_t {Kind::words} * Kind::vector * Kind::bytes * 32)};
+                    int64_t {Kind::words} * Kind::vector * Kind::bytes * 32),
+            Kind::template depths<volume>};
 }
 
 /// The tables of ncx_shape, on the host.

@@ -55,9 +55,11 @@ struct pixels_shape {
 template <typename Type, int vector>
 constexpr bool copies_rows = sizeof(Type) * vector >= 4;
 
-/// Planes that go into one addition.
+/// Planes of diff_dst that go into one addition.
 template <typename Type, int vector, bool volume>
-constexpr int planes_at_once = volume && copies_rows<Type, vector> ? 2 : 1;
+constexpr int planes_at_once = volume && copies_rows<Type, vector> ? 3 : 1;
+/// Planes of diff_src that a run has at once, where the depth is resampled.
+constexpr int pixel_depths = 2;
 /// Slots for additions of which all but one are on their way.
 template <typename Type, int vector, int taps, bool volume>
 constexpr int slots_ahead = !copies_rows<Type, vector> ? 16 / taps
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(threads_of(
     using words = pack<Type, vector>;
     constexpr bool copies = copies_rows<Type, vector>;
     constexpr int ahead = slots_ahead<Type, vector, taps, volume>;
-    constexpr int depths = planes_at_once<Type, vector, volume>;
+    constexpr int planes = planes_at_once<Type, vector, volume>;
+    constexpr int depths = volume ? pixel_depths : 1;
 
     const int64_t run = blockIdx.x / pixels.tiles;
     const auto tile = static_cast<int>(blockIdx.x - run * pixels.tiles);
@@ -117,17 +120,31 @@ __global__ void __launch_bounds__(threads_of(
             place = (column.first - span.first) * pixels.tile_units;
         place += unit;
     }
-    const auto load = [&](int slot, const Type *from) {
+    const int copy_distance = pixels.tile_columns * pixels.tile_units;
+    const int64_t copy_pitch = pixels.tile_columns * pixels.dst_column_pitch;
+    const auto copy_if = [](bool wanted, words *to, const Type *from) {
+        // Measured: with two taps, L1 is of use.
+        if constexpr (sizeof(words) == 16 && taps > 2)
+            copy_async_past_l1_if(wanted, to, from);
+        else if constexpr (copies)
+            copy_async_if<sizeof(words)>(wanted, to, from);
+    };
+    const auto load = [&](int slot, const Type *from, bool wanted) {
         if constexpr (copies) {
             words *to = rows + slot * slot_size + threadIdx.x;
-            for (int k = 0; k < copied; ++k) {
-                // Measured: with two taps, L1 is of use.
-                if constexpr (sizeof(words) == 16 && taps > 2)
-                    copy_async_past_l1(to, from);
-                else
-                    copy_async<sizeof(words)>(to, from);
-                to += pixels.tile_columns * pixels.tile_units;
-                from += pixels.tile_columns * pixels.dst_column_pitch;
+            // As many as the linear family has for so many taps.
+            constexpr int usual = taps / 2 + 1;
+#pragma unroll
+            for (int k = 0; k < usual; ++k) {
+                copy_if(wanted && k < copied, to, from);
+                to += copy_distance;
+                from += copy_pitch;
+            }
+#pragma unroll 1
+            for (int k = usual; k < copied; ++k) {
+                copy_if(wanted, to, from);
+                to += copy_distance;
+                from += copy_pitch;
             }
         } else {
 #pragma unroll
@@ -149,8 +166,8 @@ __global__ void __launch_bounds__(threads_of(
             return slots[slot][k];
         }
     };
-    sum low[vector] = {};
-    sum high[vector] = {};
+    sum low[depths][vector] = {};
+    sum high[depths][vector] = {};
     const auto sum_taps = [&](int slot, sum(&row)[vector]) {
 #pragma unroll
         for (int k = 0; k < taps; ++k) {
@@ -159,73 +176,93 @@ __global__ void __launch_bounds__(threads_of(
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 row[e] = k == 0 ? by[0] * values[e]
-                                : row[e] + by[k] * values[e];
+                                : add_product(row[e], by[k], values[e]);
         }
     };
-    // Of a volume: a row, summed over planes.
-    sum planes[volume ? vector : 1] = {};
-    const auto gather = [&](int slot, const sum(&plane_weights)[depths],
+    // Of a volume: a row, summed over the planes that feed a depth.
+    sum rows_of_depths[depths][volume ? vector : 1] = {};
+    const auto gather = [&](int slot,
+                                const sum(&plane_weights)[planes][depths],
                                 bool anew) {
         if constexpr (volume) {
+            if (anew)
 #pragma unroll
-            for (int p = 0; p < depths; ++p) {
-                if (p > 0 && plane_weights[p] == 0) continue;
-                const bool begins = p == 0 && anew;
+                for (int d = 0; d < depths; ++d)
+#pragma unroll
+                    for (int e = 0; e < vector; ++e)
+                        rows_of_depths[d][e] = 0;
+#pragma unroll
+            for (int p = 0; p < planes; ++p) {
+                if (!any_weight(plane_weights[p])) continue;
                 sum row[vector];
                 sum_taps(slot + p, row);
 #pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    planes[e] = add_product(begins ? sum(0) : planes[e],
-                            plane_weights[p], row[e]);
+                for (int d = 0; d < depths; ++d) {
+                    const sum weight = plane_weights[p][d];
+                    if (weight == 0) continue;
+#pragma unroll
+                    for (int e = 0; e < vector; ++e)
+                        rows_of_depths[d][e] = add_product(
+                                rows_of_depths[d][e], weight, row[e]);
+                }
             }
         }
     };
-    const auto take_row = [&](int slot, sum(&row)[vector]) {
+    const auto take_row = [&](int slot, int d, sum(&row)[vector]) {
         if constexpr (volume) {
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                row[e] = planes[e];
+                row[e] = rows_of_depths[d][e];
         } else {
             sum_taps(slot, row);
         }
     };
     const auto add = [&](int slot, sum low_weight, sum high_weight) {
-        sum row[vector];
-        take_row(slot, row);
 #pragma unroll
-        for (int e = 0; e < vector; ++e)
-            low[e] += low_weight * row[e];
-        if (high_weight != 0) {
+        for (int d = 0; d < depths; ++d) {
+            sum row[vector];
+            take_row(slot, d, row);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                high[e] += high_weight * row[e];
+                low[d][e] += low_weight * row[e];
+            if (high_weight != 0) {
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    high[d][e] += high_weight * row[e];
+            }
         }
     };
     const auto shift = [&] {
 #pragma unroll
-        for (int e = 0; e < vector; ++e) {
-            low[e] = high[e];
-            high[e] = 0;
-        }
+        for (int d = 0; d < depths; ++d)
+#pragma unroll
+            for (int e = 0; e < vector; ++e) {
+                low[d][e] = high[d][e];
+                high[d][e] = 0;
+            }
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
-        sum row[vector];
-        take_row(slot, row);
 #pragma unroll
-        for (int e = 0; e < vector; ++e)
-            low[e] = high[e] + low_weight * row[e];
+        for (int d = 0; d < depths; ++d) {
+            sum row[vector];
+            take_row(slot, d, row);
 #pragma unroll
-        for (int e = 0; e < vector; ++e)
-            // + 0: -0 would tell a run that goes on from one that begins.
-            high[e] = high_weight != 0 ? high_weight * row[e] + sum(0) : sum(0);
+            for (int e = 0; e < vector; ++e)
+                low[d][e] = high[d][e] + low_weight * row[e];
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                // + 0: -0 would tell a run that goes on from one that begins.
+                high[d][e] = high_weight != 0 ? high_weight * row[e] + sum(0)
+                                              : sum(0);
+        }
     };
-    const auto emit = [&](Type *to) {
-        if (writes) words::of(low).store(to);
+    const auto emit = [&](Type *to, int d) {
+        if (writes) words::of(low[d]).store(to);
     };
-    walk_rows<volume, ahead, depths, copies>(shape, tables, run,
+    walk_rows<volume, ahead, planes, depths, copies>(shape, tables, run,
             diff_dst + first * pixels.dst_column_pitch + channel,
-            diff_src + j * pixels.src_column_pitch + channel, load, gather, add, emit,
-            shift, shift_add);
+            diff_src + j * pixels.src_column_pitch + channel, load, gather, add,
+            emit, shift, shift_add);
 }
 
 template <typename Sum>
@@ -239,7 +276,8 @@ public:
           taps_(maps[2].max_count),
           multiprocessors_(properties_of(device).multiprocessors) {
         const device_guard current(device);
-        tables_ = walk_storage<Sum>(device, maps, walk);
+        tables_ = walk_storage<Sum>(device, maps, walk, pixel_depths);
+        if (walk_.volume) group_depths(walk_.shape, pixel_depths);
         column_taps_ = make_columns(maps[2]);
         columns_ = upload(device, column_taps_);
         // Not empty, even where no column has a tap.

@@ -3,13 +3,16 @@
 // sum_i = sum over p, q of wd[p] * wh[q] * diff_dst[p,q], vectors being rows.
 //
 // The rows of diff_src, over its planes, are one sequence, cut into runs. A
-// walk takes the rows of diff_dst that feed a run in ascending order (where the
-// depth is resampled too: each as the sum of the same row of the planes p that
-// feed the depth, a few of them at once, ascending) and adds each, several
-// loaded ahead, to the two rows of diff_src that a row of the linear family
-// feeds. A row of diff_src is emitted when the
-// next row of diff_dst lies beyond it. Neighbouring runs read the rows that
-// both want. A tap of weight 0 is never taken.
+// walk takes the rows of diff_dst that feed a run in ascending order and adds
+// each, several loaded ahead, to the two rows of diff_src that a row of the
+// linear family feeds. A row of diff_src is emitted when the next row of
+// diff_dst lies beyond it. Neighbouring runs read the rows that both want. A tap
+// of weight 0 is never taken.
+//
+// Where the depth is resampled too, a run is of a few neighbouring planes of
+// diff_src at once (depths), so that planes of diff_dst that feed two of them
+// are read once; in place of a row of diff_dst comes for each depth the sum of
+// the same row over the planes that feed it, ascending.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +65,7 @@ struct walk_shape {
     /// same planes of diff_dst at about the same time. Else 0.
     int32_t plane_runs = 0;
     int32_t src_depths = 1;
+    int32_t depth_groups = 1; ///< of depths that are walked at once
     int32_t dst_rows = 1; ///< of a plane
     int32_t src_rows = 1;
 };
@@ -70,11 +74,16 @@ template <typename Sum>
 struct walk_tables {
     const line_row<Sum> *rows = nullptr;
     const line_reach *reach = nullptr;
-    /// Of each source depth, at least one: a depth that none feeds has one of
-    /// weight 0. Only where the depth is resampled.
+    /// Only where the depth is resampled: of each group of depths the planes of
+    /// diff_dst that feed any of them, at least one, and from `offset` on their
+    /// weights, [plane][depth of the group], with zeros up to a multiple of
+    /// `plane_multiple` planes.
     const line_column *depths = nullptr;
     const Sum *depth_weights = nullptr;
 };
+
+/// What the planes that go into one addition divide.
+constexpr int plane_multiple = 12;
 
 /// Warps of a block that walk.
 constexpr int most_walk_warps = 8;
@@ -88,27 +97,38 @@ __device__ inline double add_product(double sum, double weight, double value) {
     return __fma_rn(weight, value, sum);
 }
 
-/// Walks one run, which must exist. `load(i, from)` submits copies (copy_async)
-/// of a row to slot i, which are there when `gather`, `add` or `shift_add` is
+template <typename Sum, int depths>
+__device__ __forceinline__ bool any_weight(const Sum (&weights)[depths]) {
+    bool any = false;
+#pragma unroll
+    for (int d = 0; d < depths; ++d)
+        any = any || weights[d] != 0;
+    return any;
+}
+
+/// Walks one run, which must exist. `load(i, from, wanted)` submits copies
+/// (copy_async) of a row to slot i where it is wanted, which are there when `gather`, `add` or `shift_add` is
 /// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the two
-/// rows; `emit(to)` writes the sums of the lower row; `shift()` makes the higher
+/// rows; `emit(to, 0)` writes the sums of the lower row; `shift()` makes the higher
 /// row the lower; `shift_add` is a shift and an add at once. `from` and `to`
 /// start at the caller's bases. All threads of a block or warp that share a run
 /// call these at the same time.
 ///
-/// Where the depth is resampled (volume), `gather(i, weights, first)` adds the
-/// slots i to i + depths - 1, the same row of neighbouring planes, each times
-/// its weight (a slot of weight 0 is empty), one after the other to the sum of
-/// the row, which begins anew where `first`; `add` and `shift_add` then add that
-/// sum. Its bits do not depend on `depths`.
+/// Where the depth is resampled (volume), `gather(i, weights, first)` takes the
+/// slots i to i + planes - 1, the same row of neighbouring planes, and adds each
+/// times weights[plane][depth] to the sum of the row for that depth, one after
+/// the other; a weight of 0 is none (and a slot without any is empty). Sums begin
+/// anew where `first`. `add` and `shift_add` then add those sums, and `emit` is
+/// called for each depth. The bits depend neither on `planes` nor on `depths`.
 ///
-/// There are ahead * depths slots (depths is 1 but in volumes); all but the last
-/// `depths` of them are on their way at any time. What a slot holds may be read
-/// by the thread that loaded it and by the others of its warp, or where
-/// `block_wide` of its block.
-template <bool volume, int ahead, int depths, bool block_wide = false,
-        typename Type, typename Sum, typename Load, typename Gather,
-        typename Add, typename Emit, typename Shift, typename ShiftAdd>
+/// There are ahead * planes slots (planes and depths are 1 but in volumes); all
+/// but the last `planes` of them are on their way at any time. What a slot holds
+/// may be read by the thread that loaded it and by the others of its warp, or
+/// where `block_wide` of its block.
+template <bool volume, int ahead, int planes, int depths,
+        bool block_wide = false, typename Type, typename Sum, typename Load,
+        typename Gather, typename Add, typename Emit, typename Shift,
+        typename ShiftAdd>
 __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         const walk_tables<Sum> &tables, int64_t run, const Type *dst_base,
         Type *src_base, const Load &load, const Gather &gather, const Add &add,
@@ -121,10 +141,9 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
     int rows = 0;
     int64_t last_plane = 0;
     if constexpr (volume) {
-        const int64_t part = run / shape.src_depths;
-        const int64_t number = part / shape.plane_runs;
-        first_plane = number * shape.src_depths + run % shape.src_depths;
-        first_in_plane = static_cast<int>((part - number * shape.plane_runs)
+        const int64_t part = run / shape.depth_groups;
+        first_plane = part / shape.plane_runs; // the group
+        first_in_plane = static_cast<int>((part - first_plane * shape.plane_runs)
                 * shape.rows_per_run);
         rows = min(static_cast<int>(shape.rows_per_run),
                 shape.src_rows - first_in_plane);
@@ -153,27 +172,26 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
     }
 
     int64_t group = plane;
-    int64_t out_group = first_plane;
     int out_depth = 0;
-    line_column taps; // of the depth
-    int chunks = 1; // of so many planes that feed it
+    int out_depths = 1;
+    line_column taps; // of the depths
+    int chunks = 1; // of so many planes that feed them
     int steps = static_cast<int>(last_plane - plane) * shape.dst_rows + end_row
             - row;
     if constexpr (volume) {
-        // The whole run, in one plane of diff_src.
-        out_group = first_plane / shape.src_depths;
-        out_depth = static_cast<int>(
-                first_plane - out_group * shape.src_depths);
-        group = out_group;
-        taps = tables.depths[out_depth];
-        chunks = (taps.count + depths - 1) / depths;
+        group = first_plane;
+        const auto depth_group = static_cast<int>(run % shape.depth_groups);
+        out_depth = depth_group * depths;
+        out_depths = min(depths, shape.src_depths - out_depth);
+        taps = tables.depths[depth_group];
+        chunks = (taps.count + planes - 1) / planes;
         steps = max(steps, 0) * chunks;
     }
 
     const Type *const from = dst_base + group * shape.dst_group_pitch
             + row * shape.dst_row_pitch
             + (volume ? taps.first * shape.dst_depth_pitch : 0);
-    Type *const to = src_base + out_group * shape.src_group_pitch
+    Type *const to = src_base + first_plane * shape.src_group_pitch
             + first_in_plane * shape.src_row_pitch
             + out_depth * shape.src_depth_pitch;
 
@@ -187,7 +205,10 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
             shape.src_group_pitch - shape.src_rows * shape.src_row_pitch);
     const auto finish_row = [&] {
         if (left <= rows) {
-            emit(to + out_at);
+#pragma unroll
+            for (int d = 0; d < depths; ++d)
+                if (d == 0 || d < out_depths)
+                    emit(to + out_at + d * shape.src_depth_pitch, d);
             out_at += out_pitch;
             if (--out_left == 0) {
                 out_left = shape.src_rows;
@@ -212,14 +233,16 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         int to_load = steps;
         int load_tap = 0;
         // Past the last row it loads that again, and none looks at it.
-        const auto load_next = [&](int slot) {
-            load(slot * depths, from + at + load_tap * shape.dst_depth_pitch);
+        // Inlined, so that what the caller keeps of a slot has a fixed place.
+        const auto load_next = [&](int slot) __attribute__((always_inline)) {
+            const Type *place = from + at;
+            if constexpr (volume) place += load_tap * shape.dst_depth_pitch;
 #pragma unroll
-            for (int k = 1; k < depths; ++k)
-                if (load_tap + k < taps.count)
-                    load(slot * depths + k,
-                            from + at
-                                    + (load_tap + k) * shape.dst_depth_pitch);
+            for (int k = 0; k < planes; ++k) {
+                load(slot * planes + k, place,
+                        k == 0 || load_tap + k < taps.count);
+                place += shape.dst_depth_pitch;
+            }
             if (fetches) {
                 constexpr int parts = sizeof(line_row<Sum>) / 16;
 #pragma unroll
@@ -232,7 +255,7 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
             commit_copies();
             if (--to_load <= 0) return;
             if constexpr (volume) {
-                load_tap += depths;
+                load_tap += planes;
                 if (load_tap < taps.count) return;
                 load_tap = 0;
             }
@@ -246,19 +269,26 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
             load_next(i);
 
         int chunk = 0;
-        Sum plane_weights[depths];
+        Sum plane_weights[planes][depths];
         const auto weigh_planes = [&] {
+            static_assert(plane_multiple % planes == 0);
+            constexpr int count = planes * depths;
+            constexpr int widest = 16 / static_cast<int>(sizeof(Sum));
+            constexpr int each = count % widest == 0 ? widest
+                    : count % 2 == 0                 ? 2
+                                                     : 1;
+            const Sum *const weights = tables.depth_weights + taps.offset
+                    + chunk * count;
 #pragma unroll
-            for (int k = 0; k < depths; ++k) {
-                const int tap = chunk * depths + k;
-                plane_weights[k] = tap < taps.count
-                        ? tables.depth_weights[taps.offset + tap]
-                        : Sum(0);
+            for (int i = 0; i < count; i += each) {
+                Sum some[each];
+                pack<Sum, each>::load(weights + i).unpack(some);
+#pragma unroll
+                for (int k = 0; k < each; ++k)
+                    plane_weights[(i + k) / depths][(i + k) % depths] = some[k];
             }
         };
         if constexpr (volume) weigh_planes();
-        // No plane feeds the depth: its rows are read, and not added.
-        const bool adds = !volume || plane_weights[0] != 0;
 
         const auto walk = [&] {
 #pragma unroll 1
@@ -274,13 +304,14 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
                     load_next((i + ahead - 1) % ahead);
                     const line_row<Sum> by = weights_of[i];
                     if constexpr (volume) {
-                        if (chunks > 1) weigh_planes();
-                        gather(i * depths, plane_weights, chunk == 0);
-                        if (++chunk < chunks) {
+                        gather(i * planes, plane_weights, chunk == 0);
+                        const bool more = ++chunk < chunks;
+                        if (!more) chunk = 0;
+                        if (chunks > 1) weigh_planes(); // for the next step
+                        if (more) {
                             --steps;
                             continue;
                         }
-                        chunk = 0;
                     }
                     int finished = by.finished;
                     if (finished > 0) {
@@ -290,13 +321,9 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
                             shift();
                             finish_row();
                         }
-                        if (adds)
-                            shift_add(i * depths, by.low_weight,
-                                    by.high_weight);
-                        else
-                            shift();
-                    } else if (adds) {
-                        add(i * depths, by.low_weight, by.high_weight);
+                        shift_add(i * planes, by.low_weight, by.high_weight);
+                    } else {
+                        add(i * planes, by.low_weight, by.high_weight);
                     }
                     if (--steps == 0) return;
                 }

@@ -99,6 +99,15 @@ inline std::optional<walk_description> describe_walk(
     return made;
 }
 
+/// Makes runs of `depths` neighbouring planes at once, where the depth is
+/// resampled.
+inline void group_depths(walk_shape &shape, int64_t depths) {
+    shape.row_total /= shape.src_depths;
+    shape.depth_groups
+            = static_cast<int32_t>(ceil_div(shape.src_depths, depths));
+    shape.row_total *= shape.depth_groups;
+}
+
 /// Cuts the rows into runs: as many as minimise waves of `resident` at a time,
 /// rounded up, times a run's rows, where every run of each of `tiles` has a
 /// start that nothing overlaps (two rows' worth) and shares a row with its
@@ -188,18 +197,46 @@ template <typename Sum>
 class walk_storage {
 public:
     walk_storage() = default;
-    walk_storage(int device, const axis_maps &maps, const walk_description &of)
+    /// For kernels that walk so many depths at once.
+    walk_storage(int device, const axis_maps &maps, const walk_description &of,
+            int64_t depths)
         : rows_(upload(device, make_rows<Sum>(maps[of.row_axis - 2])))
         , reach_(upload(device, make_reach(maps[of.row_axis - 2]))) {
         if (!of.volume) return;
         const detail::axis_map &map = maps[0];
-        std::vector<line_column> depths = make_columns(map);
-        std::vector<Sum> weights(map.weights.begin(), map.weights.end());
-        weights.push_back(0);
-        for (line_column &depth : depths)
-            if (depth.count == 0)
-                depth = {0, 1, static_cast<int64_t>(weights.size()) - 1};
-        depths_ = upload(device, depths);
+        std::vector<line_column> groups;
+        std::vector<Sum> weights;
+        for (int64_t at = 0; at < map.src; at += depths) {
+            const int64_t to = std::min(at + depths, map.src);
+            int64_t first = map.dst;
+            int64_t end = 0;
+            for (int64_t i = at; i < to; ++i) {
+                const auto depth = static_cast<size_t>(i);
+                if (map.count[depth] == 0) continue;
+                first = std::min(first, map.first[depth]);
+                end = std::max(end, map.first[depth] + map.count[depth]);
+            }
+            if (end == 0) first = 0, end = 1; // none feeds them
+            const size_t offset = weights.size();
+            const int64_t planes
+                    = ceil_div(end - first, plane_multiple) * plane_multiple;
+            weights.resize(
+                    offset + static_cast<size_t>(planes * depths), Sum(0));
+            for (int64_t i = at; i < to; ++i) {
+                const auto depth = static_cast<size_t>(i);
+                for (int64_t k = 0; k < map.count[depth]; ++k)
+                    weights[offset
+                            + static_cast<size_t>(
+                                    (map.first[depth] + k - first) * depths + i
+                                    - at)]
+                            = static_cast<Sum>(map.weights[static_cast<size_t>(
+                                    map.offset[depth] + k)]);
+            }
+            groups.push_back({static_cast<int32_t>(first),
+                    static_cast<int32_t>(end - first),
+                    static_cast<int64_t>(offset)});
+        }
+        depths_ = upload(device, groups);
         depth_weights_ = upload(device, weights);
     }
 
