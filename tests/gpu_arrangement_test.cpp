@@ -338,7 +338,7 @@ TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
     for (const auto &[o, weights] :
             {std::pair(order::ncx, 0), std::pair(order::nxc, 1)}) {
         const auto ways = gradnn::gpu::cudnn_arrangements(
-                plain_problem(data_type::f16, o, weights));
+                plain_problem(data_type::f32, o, weights));
         ASSERT_FALSE(ways.empty());
         EXPECT_EQ(ways.front().staged_bytes, 0U);
         EXPECT_EQ(ways.front().copies(), "");
@@ -353,6 +353,31 @@ TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
             plain_problem(data_type::f32, order::nxc, 2));
     ASSERT_FALSE(ways.empty());
     EXPECT_EQ(ways.front().copies(), "weights copied");
+}
+
+// 16-bit kernels of cuDNN's like NXC; but a 1x1 convolution of NCX is a product
+// of matrices, good where their rows begin at multiples of 16 bytes.
+TEST(CudnnArrangement, CopiesSixteenBitsOfNcx) {
+    const auto first = [](const convolution_problem &p) {
+        const auto ways = gradnn::gpu::cudnn_arrangements(p);
+        return ways.empty() ? "none" : ways.front().copies();
+    };
+    EXPECT_EQ(first(plain_problem(data_type::bf16, order::ncx, 0)),
+            "src, weights, dst copied");
+    const auto product = [&](int64_t width) {
+        convolution_problem p = plain_problem(data_type::bf16, order::ncx, 0);
+        p.weights.dims = {1, 16, 16, 1, 1, 1};
+        p.src.dims = p.dst.dims = {4, 16, 1, 8, width};
+        p.pads_begin = {0, 0, 0};
+        p.src.strides = p.dst.strides = data_strides(p.src.dims, order::ncx);
+        p.weights.strides = weights_strides(p.weights.dims, 0);
+        return p;
+    };
+    EXPECT_EQ(first(product(9)), "");
+    convolution_problem odd = product(9);
+    odd.src.dims[3] = odd.dst.dims[3] = 7;
+    odd.src.strides = odd.dst.strides = data_strides(odd.src.dims, order::ncx);
+    EXPECT_NE(first(odd), "");
 }
 
 TEST(CudnnArrangement, WidensSixteenBitsLast) {

@@ -247,6 +247,23 @@ std::optional<cudnn_arrangement> arrange(
     return made;
 }
 
+/// Whether 16-bit tensors are better copied to NXC: cuDNN's kernels for NCX are
+/// up to twice as slow, more than the copies cost (measured on an H200). Not
+/// where the convolution is a product of matrices whose rows begin at multiples
+/// of 16 bytes.
+bool better_as_nxc(const convolution_problem &p) {
+    if (p.weights.dims[0] != 1) return false;
+    int64_t plane = 1;
+    bool product = true;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(p, axis);
+        plane *= shape.dst;
+        product = product && shape.weights == 1 && shape.stride == 1
+                && shape.src == shape.dst;
+    }
+    return !product || plane % 8 != 0;
+}
+
 bool same_arrangement(const cudnn_arrangement &a, const cudnn_arrangement &b) {
     for (size_t index = 0; index < 3; ++index)
         if (a.operands[index].seen.strides != b.operands[index].seen.strides
@@ -296,10 +313,11 @@ std::vector<cudnn_arrangement> cudnn_arrangements(
         auto ncx = arrange(problem, family::ncx, widened);
         auto nxc = arrange(problem, family::nxc, widened);
         // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
+        const bool narrow_operands = is_narrow && !widened;
         if (ncx && nxc
                 && (nxc->staged_bytes < ncx->staged_bytes
-                        || (nxc->staged_bytes == ncx->staged_bytes
-                                && is_narrow)))
+                        || (nxc->staged_bytes == ncx->staged_bytes && is_narrow)
+                        || (narrow_operands && better_as_nxc(problem))))
             std::swap(ncx, nxc);
         for (auto *made : {&ncx, &nxc})
             if (*made
