@@ -146,13 +146,10 @@ std::string cache_key(const std::vector<op> &ops,
     key << static_cast<int>(kind) << ' ' << options.device << ' '
         << options.deterministic << ' ' << static_cast<int>(options.fpmath)
         << ' ' << options.threads << ' ' << forced << '\n';
-    if (kind == engine::kind::gpu)
-        for (const char *variable :
-                {"GRADNN_CUDNN_AUTOTUNE", "GRADNN_CUDNN_PLAN_CACHE",
-                        "GRADNN_CUDNN_WORKSPACE_LIMIT"}) {
-            const char *const value = std::getenv(variable);
-            key << (value != nullptr ? value : "") << '\n';
-        }
+    for (const char *variable : compile_variables(kind)) {
+        const char *const value = std::getenv(variable);
+        key << (value != nullptr ? value : "") << '\n';
+    }
     const auto port_of = [&](const logical_tensor &lt) {
         return lt.is_absent() ? -1
                               : std::find_if(ports.begin(), ports.end(),

@@ -91,6 +91,11 @@ std::span<const kernel<elementwise_problem>> list_for(
 
 } // namespace
 
+std::span<const char *const> compile_variables(engine::kind kind) {
+    if (kind == engine::kind::gpu) return gpu::compile_variables();
+    return {};
+}
+
 std::string forced_kernels() {
     const char *value = std::getenv("GRADNN_KERNEL");
     return value ? value : "";

@@ -1,6 +1,7 @@
 // Which kernel computes a problem.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "executable.hpp"
@@ -10,6 +11,9 @@ namespace gradnn::detail {
 
 /// The value of GRADNN_KERNEL: kernel names separated by commas, or empty.
 std::string forced_kernels();
+
+/// The environment variables that an engine's kernels read at compile.
+std::span<const char *const> compile_variables(engine::kind kind);
 
 /// The first kernel of the engine's list that does not refuse the step's
 /// problem; with `forced` naming kernels of that list, the first of those.

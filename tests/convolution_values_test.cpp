@@ -182,21 +182,25 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
 // Sums of 18432 products: a plain chain of f32 sums, or of a tensor core's,
 // would be further off than the tolerance of f32.
 TEST_P(convolution_values, long_sums_stay_exact) {
-    const convolution_case shape {"long_sums", 8, 1, 16, 32, {48, 48}, {3, 3},
+    const convolution_case dense {"long_sums", 8, 1, 16, 32, {48, 48}, {3, 3},
             {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    convolution_case depthwise = dense;
+    depthwise.name = "long_depthwise";
+    depthwise.groups = depthwise.large_channels = depthwise.small_channels = 24;
     const engine e = shared_engine(std::get<0>(GetParam()));
-    for (size_t which : {0U, 1U})
-        for (const data_type type :
-                {data_type::f32, data_type::bf16, data_type::f16}) {
-            SCOPED_TRACE(
-                    std::string(layouts()[which].name) + " " + to_string(type));
-            wanted_outputs wanted;
-            wanted.diff_src = false;
-            wanted.f32_gradients = true;
-            run_forced(convolution_op(op::kind::ConvBackward, shape,
-                               layouts()[which], type, wanted),
-                    e, std::get<1>(GetParam()), 23);
-        }
+    for (const convolution_case &shape : {dense, depthwise})
+        for (size_t which : {0U, 1U})
+            for (const data_type type :
+                    {data_type::f32, data_type::bf16, data_type::f16}) {
+                SCOPED_TRACE(std::string(shape.name) + " "
+                        + layouts()[which].name + " " + to_string(type));
+                wanted_outputs wanted;
+                wanted.diff_src = false;
+                wanted.f32_gradients = true;
+                run_forced(convolution_op(op::kind::ConvBackward, shape,
+                                   layouts()[which], type, wanted),
+                        e, std::get<1>(GetParam()), 23);
+            }
 }
 
 INSTANTIATE_TEST_SUITE_P(kernels, convolution_values,

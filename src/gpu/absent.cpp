@@ -40,6 +40,10 @@ const detail::kernel_lists &kernels() {
     return none;
 }
 
+std::span<const char *const> compile_variables() {
+    return {};
+}
+
 size_t available_memory(const engine &) {
     refuse("memory of a GPU");
 }

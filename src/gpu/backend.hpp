@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <gradnn/engine.hpp>
@@ -33,5 +34,8 @@ std::shared_ptr<detail::stream_impl> make_stream(
 
 /// The kernel lists; empty in a CPU-only build.
 const detail::kernel_lists &kernels();
+
+/// The environment variables that these kernels read at compile.
+std::span<const char *const> compile_variables();
 
 } // namespace gradnn::gpu

@@ -1,7 +1,15 @@
 #include "gpu/convolution_operands.hpp"
 
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include <gradnn/status.hpp>
+
 #include "gpu/cuda_check.hpp"
+#include "gpu/device.hpp"
 #include "gpu/engine.hpp"
+#include "text.hpp"
 
 namespace gradnn::gpu {
 
@@ -22,6 +30,21 @@ bool misplaced(const convolution_operand &operand, const void *data) {
 }
 
 } // namespace
+
+size_t convolution_workspace_limit(int device) {
+    constexpr const char *name = convolution_workspace_variable;
+    const char *value = std::getenv(name);
+    if (value == nullptr || *value == '\0')
+        return properties_of(device).memory_bytes / 4;
+    const std::string_view given(value);
+    size_t bytes = 0;
+    const auto [end, failure]
+            = std::from_chars(given.data(), given.data() + given.size(), bytes);
+    if (failure != std::errc() || end != given.data() + given.size())
+        throw error(status::invalid_arguments,
+                detail::text(name, " is \"", given, "\"; a number of bytes is allowed"));
+    return bytes;
+}
 
 convolution_operands::convolution_operands(const convolution_operand &src,
         const convolution_operand &weights, const convolution_operand &dst,

@@ -48,6 +48,14 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
     return text.empty() ? text : text + " copied";
 }
 
+constexpr const char *convolution_workspace_variable
+        = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
+/// Bytes of workspace that a convolution may want on a device, for its copies
+/// and for a kernel that can do with less: what that environment variable says,
+/// or else a quarter of the device's memory. Throws invalid_arguments where the
+/// variable is no number.
+size_t convolution_workspace_limit(int device);
+
 /// All three, at execution.
 class convolution_operands {
 public:

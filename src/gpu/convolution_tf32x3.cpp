@@ -108,7 +108,7 @@ plan_or_refusal make_convolution_tf32x3(
         return plan_or_refusal::refuse(
                 text("wants compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
-    const size_t limit = cudnn_workspace_limit(device);
+    const size_t limit = convolution_workspace_limit(device);
     const size_t staged = mapping->staged_bytes;
     if (staged > limit)
         return plan_or_refusal::refuse(text("copies in another layout want ",

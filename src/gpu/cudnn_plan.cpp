@@ -74,25 +74,10 @@ void cudnn_plan::execute(cudnn_handle handle,
     }
 }
 
-size_t cudnn_workspace_limit(int device) {
-    constexpr const char *name = "GRADNN_CUDNN_WORKSPACE_LIMIT";
-    const char *value = std::getenv(name);
-    if (value == nullptr || *value == '\0')
-        return properties_of(device).memory_bytes / 4;
-    const std::string_view given(value);
-    size_t bytes = 0;
-    const auto [end, failure]
-            = std::from_chars(given.data(), given.data() + given.size(), bytes);
-    if (failure != std::errc() || end != given.data() + given.size())
-        throw error(status::invalid_arguments,
-                text(name, " is \"", given, "\"; a number of bytes is allowed"));
-    return bytes;
-}
-
 cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
     const auto device = static_cast<int>(options.device);
-    const size_t limit = cudnn_workspace_limit(device);
+    const size_t limit = convolution_workspace_limit(device);
     if (arrangement.staged_bytes > limit) {
         reason = text("copies in another layout want ",
                 arrangement.staged_bytes, " bytes of workspace; ", limit,

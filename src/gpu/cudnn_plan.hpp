@@ -52,10 +52,4 @@ private:
 cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
         const detail::compile_options &options, std::string &reason);
 
-/// Bytes of workspace that a convolution may want on a device, for its copies
-/// and for cuDNN: what the environment variable GRADNN_CUDNN_WORKSPACE_LIMIT
-/// says, in bytes, or else a quarter of the device's memory. Throws invalid_arguments where the variable
-/// is no number.
-size_t cudnn_workspace_limit(int device);
-
 } // namespace gradnn::gpu

@@ -1,6 +1,7 @@
 #include "gpu/kernels.hpp"
 
 #include "gpu/backend.hpp"
+#include "gpu/convolution_operands.hpp"
 
 namespace gradnn::gpu {
 
@@ -35,6 +36,12 @@ const detail::kernel_lists &kernels() {
     static const detail::kernel_lists lists {interpolation_kernels,
             convolution_kernels, bias_kernels, elementwise_kernels};
     return lists;
+}
+
+std::span<const char *const> compile_variables() {
+    static constexpr const char *names[] = {"GRADNN_CUDNN_AUTOTUNE",
+            "GRADNN_CUDNN_PLAN_CACHE", convolution_workspace_variable};
+    return names;
 }
 
 } // namespace gradnn::gpu
