@@ -1,0 +1,300 @@
+// InterpolateBackward, NCX, many small planes: a block takes several at a time.
+//
+// diff_src[i,j] = sum over q of ww[j,q] * line_i[q],
+// line_i[q] = sum over p of wh[p] * diff_dst[p,q].
+//
+// Planes lie one behind the other, so a chunk of them is one range of memory,
+// whose bytes do not care how short its rows are: a block copies it in pieces of
+// 16 bytes to one of two stages in shared memory (chunks begin at multiples of
+// 16 bytes), while it works on the other stage. Blocks stay and take every
+// gridDim.x-th chunk.
+//
+// Rows: a thread owns a word of `vector` neighbouring columns in `abreast`
+// planes of the chunk (8 bytes in all) and walks down the rows, which are the
+// same for its whole warp: each is read once and added to the two source rows
+// that it feeds. A finished source row goes to the line, which has a row for
+// every source row of the chunk. Tall planes are cut into segments of source
+// rows, one for each part of the block; neighbouring segments read the rows that
+// both want. Which planes lie side by side in a warp (`order`) and the pitch of
+// the line are chosen at compile for few bank conflicts.
+//
+// Columns: neighbouring threads own neighbouring elements of diff_src. A pass of
+// the block covers whole rows, so a thread keeps its column: its weights stay in
+// registers and every address advances by a constant. Windows of the line begin
+// anywhere (at most 2 or 4 taps), or at multiples of 2 or 4 sums, read 2 or 4 at
+// once. For more taps the weights come from memory. 16-bit elements are stored
+// one by one: pairs would lie so that their windows conflict.
+//
+// Every sum runs over ascending rows, then over ascending columns, each product
+// added by one fma, from +0: the same bits on every run, whatever the chunks,
+// the segments and the alignment. A tap of weight 0 is never taken, but on
+// places of the line beyond both ends of a row, which stay 0.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/async_copy.cuh"
+#include "gpu/dtype.cuh"
+#include "gpu/interpolation_planes_plan.hpp"
+#include "gpu/interpolation_walk.cuh"
+
+namespace gradnn::gpu {
+
+template <typename Sum>
+struct planes_tables {
+    const planes_step<Sum> *steps = nullptr;
+    const int32_t *order = nullptr; ///< [slot]: its first plane
+    const int32_t *windows = nullptr; ///< [column]: place in a row of the line
+    /// [column][tap], or in fours [four][column][4].
+    const Sum *weights = nullptr;
+};
+
+/// Neighbouring sums of the line, read at once.
+template <typename Sum, int count>
+struct alignas(
+        count * sizeof(Sum) > 16 ? 16 : count * sizeof(Sum)) planes_sums {
+    Sum values[count];
+};
+
+/// `taps` of a window, at most (0: any number, in fours), which begins at a
+/// multiple of `align` sums. Windows of fixed length that begin at multiples
+/// have taps of weight 0 beyond the ends of a row alone.
+template <int taps_, int align_>
+struct planes_window {
+    static constexpr int taps = taps_;
+    static constexpr int align = align_;
+    static constexpr bool sure = taps > 0 && align > 1;
+};
+
+/// `pieces`: diff_dst lies at a multiple of 16 bytes.
+template <typename Type, int vector, typename Window>
+__global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
+        const Type *__restrict__ diff_dst, Type *__restrict__ diff_src,
+        const __grid_constant__ planes_shape shape,
+        const __grid_constant__ planes_tables<sum_of<Type>> tables,
+        bool pieces) {
+    using sum = sum_of<Type>;
+    using word = pack<Type, vector>;
+    constexpr int abreast = planes_abreast<sizeof(Type), vector>;
+    constexpr int taps = Window::taps;
+    constexpr int align = Window::align;
+
+    extern __shared__ __align__(16) unsigned char shared[];
+    auto *const line = reinterpret_cast<sum *>(shared + shape.line_at);
+    auto *const steps
+            = reinterpret_cast<planes_step<sum> *>(shared + shape.steps_at);
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+
+    // What is no whole piece, at the end of the tensor, goes by elements.
+    const auto load = [&](int64_t chunk, int stage) {
+        const int64_t first = chunk * shape.chunk_planes;
+        if (first >= shape.planes) return;
+        const int elements = static_cast<int>(min(int64_t {shape.chunk_planes},
+                                     shape.planes - first))
+                * shape.plane_elements;
+        const Type *const from = diff_dst + first * shape.plane_elements;
+        auto *const to
+                = reinterpret_cast<Type *>(shared + stage * shape.stage_bytes);
+        constexpr int each = 16 / sizeof(Type);
+        const int whole = pieces ? elements / each * each : 0;
+#pragma unroll 4
+        for (int at = thread * each; at < whole; at += threads * each)
+            copy_async_past_l1(to + at, from + at);
+#pragma unroll 1
+        for (int at = whole + thread; at < elements; at += threads)
+            to[at] = from[at];
+    };
+    int64_t chunk = blockIdx.x;
+    load(chunk, 0);
+    commit_copies();
+    load(chunk + gridDim.x, 1);
+    commit_copies();
+
+    for (int i = thread; i < shape.line_sums; i += threads)
+        line[i] = 0;
+    for (int i = thread; i < shape.steps; i += threads)
+        steps[i] = tables.steps[i];
+
+    // Of the rows.
+    const int part = thread / shape.segment_threads;
+    const int member = thread - part * shape.segment_threads;
+    const int slot = member / shape.slot_lanes;
+    const int column = (member - slot * shape.slot_lanes) * vector;
+    const bool walks = slot < shape.slots && column < shape.dst_columns;
+    const int own_plane = walks ? tables.order[slot] : 0;
+    const planes_segment segment = shape.segments[part];
+    const planes_step<sum> *const first_step = steps + segment.first_step;
+    const int own_element = own_plane * shape.plane_elements
+            + segment.dst_row * shape.dst_columns + column;
+    sum *const own_line = line
+            + (own_plane * shape.src_rows + segment.src_row) * shape.line_pitch
+            + shape.line_shift + column;
+    const int slot_elements = shape.slots * shape.plane_elements;
+    const int slot_line = shape.slots * shape.src_rows * shape.line_pitch;
+
+    const auto sum_rows = [&](const Type *from, sum *to) {
+        sum low[abreast][vector] = {};
+        sum high[abreast][vector] = {};
+        const auto shift = [&] {
+#pragma unroll
+            for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                for (int e = 0; e < vector; ++e) {
+                    low[k][e] = high[k][e];
+                    high[k][e] = 0;
+                }
+        };
+        const auto finish_row = [&] {
+#pragma unroll
+            for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    to[k * slot_line + e] = low[k][e];
+            to += shape.line_pitch;
+        };
+        const planes_step<sum> *step = first_step;
+#pragma unroll 1
+        for (int left = segment.steps; left > 0; --left) {
+            const planes_step<sum> by = *step++;
+            sum values[abreast][vector];
+#pragma unroll
+            for (int k = 0; k < abreast; ++k)
+                reinterpret_cast<const word *>(from + k * slot_elements)
+                        ->unpack(values[k]);
+            from += shape.dst_columns;
+            const bool both = by.high_weight != 0;
+            int finished = by.finished;
+            if (finished > 0) {
+                finish_row();
+#pragma unroll 1
+                for (; finished > 1; --finished) {
+                    shift();
+                    finish_row();
+                }
+#pragma unroll
+                for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                    for (int e = 0; e < vector; ++e) {
+                        low[k][e] = add_product(
+                                high[k][e], by.low_weight, values[k][e]);
+                        high[k][e] = 0;
+                    }
+            } else {
+#pragma unroll
+                for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                    for (int e = 0; e < vector; ++e)
+                        low[k][e] = add_product(
+                                low[k][e], by.low_weight, values[k][e]);
+            }
+            if (!both) continue;
+#pragma unroll
+            for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                for (int e = 0; e < vector; ++e)
+                    high[k][e] = add_product(
+                            high[k][e], by.high_weight, values[k][e]);
+        }
+#pragma unroll 1
+        for (int left = segment.tail; left > 0; --left) {
+            finish_row();
+            shift();
+        }
+    };
+
+    // Of the columns.
+    const int row = thread / shape.gather_lanes;
+    const int j = thread - row * shape.gather_lanes;
+    const bool gathers = row < shape.gather_rows && j < shape.src_columns;
+    const int first_output = row * shape.src_columns + j;
+    const int next_output = shape.gather_rows * shape.src_columns;
+    const int next_window = shape.gather_rows * shape.line_pitch;
+    const sum *first_window = line;
+    sum by[taps == 0 ? 1 : taps] = {};
+    const planes_sums<sum, 4> *far = nullptr;
+    if (gathers) {
+        first_window += row * shape.line_pitch + tables.windows[j];
+        if constexpr (taps > 0) {
+#pragma unroll
+            for (int k = 0; k < taps; ++k)
+                by[k] = tables.weights[j * taps + k];
+        } else {
+            far = reinterpret_cast<const planes_sums<sum, 4> *>(tables.weights)
+                    + j;
+        }
+    }
+    const auto window_sum = [&](const sum *window) {
+        sum total = 0;
+        if constexpr (taps > 0) {
+            sum values[taps];
+#pragma unroll
+            for (int k = 0; k < taps; k += align) {
+                const auto some
+                        = *reinterpret_cast<const planes_sums<sum, align> *>(
+                                window + k);
+#pragma unroll
+                for (int i = 0; i < align; ++i)
+                    values[k + i] = some.values[i];
+            }
+#pragma unroll
+            for (int k = 0; k < taps; ++k)
+                if (Window::sure || by[k] != 0)
+                    total = add_product(total, by[k], values[k]);
+        } else {
+#pragma unroll 1
+            for (int four = 0; four < shape.fours; ++four) {
+                const auto weights = far[four * shape.src_columns];
+                const auto some = reinterpret_cast<const planes_sums<sum, 4> *>(
+                        window)[four];
+#pragma unroll
+                for (int k = 0; k < 4; ++k)
+                    if (weights.values[k] != 0)
+                        total = add_product(
+                                total, weights.values[k], some.values[k]);
+            }
+        }
+        return total;
+    };
+    const auto sum_columns = [&](Type *to, int count) {
+        const sum *window = first_window;
+#pragma unroll(taps > 0 ? 4 : 1)
+        for (int at = first_output; at < count; at += next_output) {
+            to[at] = narrow<Type>(window_sum(window));
+            window += next_window;
+        }
+    };
+
+    int stage = 0;
+#pragma unroll 1
+    for (; chunk < shape.chunks; chunk += gridDim.x) {
+        const int64_t first = chunk * shape.chunk_planes;
+        const int planes = static_cast<int>(
+                min(int64_t {shape.chunk_planes}, shape.planes - first));
+        wait_for_copies<1>();
+        __syncthreads(); // the stage is there; the line has been read
+        if (walks) {
+            const Type *from = reinterpret_cast<const Type *>(
+                                       shared + stage * shape.stage_bytes)
+                    + own_element;
+            sum *to = own_line;
+            // Beyond the chunk's planes it sums what no one reads.
+#pragma unroll 1
+            for (int left = planes; left > 0; left -= abreast * shape.slots) {
+                sum_rows(from, to);
+                from += abreast * slot_elements;
+                to += abreast * slot_line;
+            }
+        }
+        __syncthreads(); // the line is there; the stage has been read
+        load(chunk + 2 * int64_t {gridDim.x}, stage);
+        commit_copies();
+        stage ^= 1;
+        if (gathers)
+            sum_columns(
+                    diff_src + first * shape.outputs, planes * shape.outputs);
+    }
+    wait_for_copies<0>();
+}
+
+} // namespace gradnn::gpu
