@@ -52,18 +52,19 @@ public:
             detail::data_type type, planes_arrangement arrangement, int device)
         : type_(type), use_(std::move(arrangement)) {
         const device_guard current(device);
-        std::vector<planes_step<Sum>> steps;
-        for (const planes_step<double> &step : use_.steps)
-            steps.push_back({static_cast<Sum>(step.low_weight),
-                    static_cast<Sum>(step.high_weight), step.finished});
-        steps.resize(std::max<size_t>(1, steps.size()));
-        steps_ = upload(device, steps);
+        std::vector<planes_row<Sum>> rows;
+        for (const planes_row<double> &row : use_.weights)
+            rows.push_back({static_cast<Sum>(row.low_weight),
+                    static_cast<Sum>(row.high_weight)});
+        row_weights_ = upload(device, rows);
+        row_counts_ = upload(device, use_.counts);
         order_ = upload(device, use_.order);
         windows_ = upload(device, use_.windows.places);
         weights_ = upload(device,
                 std::vector<Sum>(use_.windows.weights.begin(),
                         use_.windows.weights.end()));
-        use_.steps.clear();
+        use_.weights.clear();
+        use_.counts.clear();
         use_.order.clear();
         use_.windows.places.clear();
         use_.windows.weights.clear();
@@ -101,7 +102,8 @@ public:
                             scope.stream(), static_cast<const Type *>(args[0]),
                             static_cast<Type *>(args[1]), use_.shape,
                             planes_tables<Sum> {
-                                    steps_.template as<planes_step<Sum>>(),
+                                    row_weights_.template as<planes_row<Sum>>(),
+                                    row_counts_.template as<int32_t>(),
                                     order_.template as<int32_t>(),
                                     windows_.template as<int32_t>(),
                                     weights_.template as<Sum>()},
@@ -116,7 +118,8 @@ private:
     detail::data_type type_;
     planes_arrangement use_;
     unsigned blocks_ = 0;
-    device_buffer steps_;
+    device_buffer row_weights_;
+    device_buffer row_counts_;
     device_buffer order_;
     device_buffer windows_;
     device_buffer weights_;

@@ -42,7 +42,8 @@ namespace gradnn::gpu {
 
 template <typename Sum>
 struct planes_tables {
-    const planes_step<Sum> *steps = nullptr;
+    const planes_row<Sum> *row_weights = nullptr;
+    const int32_t *row_counts = nullptr; ///< [source row]
     const int32_t *order = nullptr; ///< [slot]: its first plane
     const int32_t *windows = nullptr; ///< [column]: place in a row of the line
     /// [column][tap], or in fours [four][column][4].
@@ -68,7 +69,7 @@ struct planes_window {
 
 /// `pieces`: diff_dst lies at a multiple of 16 bytes.
 template <typename Type, int vector, typename Window>
-__global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
+__global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
         const Type *__restrict__ diff_dst, Type *__restrict__ diff_src,
         const __grid_constant__ planes_shape shape,
         const __grid_constant__ planes_tables<sum_of<Type>> tables,
@@ -81,8 +82,10 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
 
     extern __shared__ __align__(16) unsigned char shared[];
     auto *const line = reinterpret_cast<sum *>(shared + shape.line_at);
-    auto *const steps
-            = reinterpret_cast<planes_step<sum> *>(shared + shape.steps_at);
+    auto *const row_weights
+            = reinterpret_cast<planes_row<sum> *>(shared + shape.weights_at);
+    auto *const row_counts
+            = reinterpret_cast<int32_t *>(shared + shape.counts_at);
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
 
@@ -113,8 +116,10 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
 
     for (int i = thread; i < shape.line_sums; i += threads)
         line[i] = 0;
-    for (int i = thread; i < shape.steps; i += threads)
-        steps[i] = tables.steps[i];
+    for (int i = thread; i < shape.weights; i += threads)
+        row_weights[i] = tables.row_weights[i];
+    for (int i = thread; i < shape.src_rows; i += threads)
+        row_counts[i] = tables.row_counts[i];
 
     // Of the rows.
     const int part = thread / shape.segment_threads;
@@ -124,82 +129,91 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
     const bool walks = slot < shape.slots && column < shape.dst_columns;
     const int own_plane = walks ? tables.order[slot] : 0;
     const planes_segment segment = shape.segments[part];
-    const planes_step<sum> *const first_step = steps + segment.first_step;
     const int own_element = own_plane * shape.plane_elements
             + segment.dst_row * shape.dst_columns + column;
     sum *const own_line = line
             + (own_plane * shape.src_rows + segment.src_row) * shape.line_pitch
             + shape.line_shift + column;
-    const int slot_elements = shape.slots * shape.plane_elements;
-    const int slot_line = shape.slots * shape.src_rows * shape.line_pitch;
+    // Else the compiler makes these again for every row.
+    const auto keep = [](int value) {
+        asm volatile("" : "+r"(value));
+        return value;
+    };
+    const int row_elements = keep(shape.dst_columns);
+    const int row_line = keep(shape.line_pitch);
+    const int other_elements
+            = keep(shape.abreast_planes * shape.plane_elements);
+    const int other_line
+            = keep(shape.abreast_planes * shape.src_rows * shape.line_pitch);
+    const int pass_planes = abreast * shape.slots;
 
     const auto sum_rows = [&](const Type *from, sum *to) {
-        sum low[abreast][vector] = {};
-        sum high[abreast][vector] = {};
-        const auto shift = [&] {
+        const planes_row<sum> *weights = row_weights + segment.first_weights;
+        const int32_t *count = row_counts + segment.src_row;
+        // One source row, whose sums are in `low` but for the rows of diff_dst
+        // that are taken for it.
+        const auto sum_row
+                = [&](sum(&low)[abreast][vector], sum(&high)[abreast][vector]) {
 #pragma unroll
-            for (int k = 0; k < abreast; ++k)
+                      for (int k = 0; k < abreast; ++k)
 #pragma unroll
-                for (int e = 0; e < vector; ++e) {
-                    low[k][e] = high[k][e];
-                    high[k][e] = 0;
-                }
-        };
-        const auto finish_row = [&] {
+                          for (int e = 0; e < vector; ++e)
+                              high[k][e] = 0;
+                      const auto add = [&]<int rows>() {
+                          planes_row<sum> by[rows];
+                          word words[rows][abreast];
 #pragma unroll
-            for (int k = 0; k < abreast; ++k)
+                          for (int r = 0; r < rows; ++r) {
+                              by[r] = weights[r];
 #pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    to[k * slot_line + e] = low[k][e];
-            to += shape.line_pitch;
-        };
-        const planes_step<sum> *step = first_step;
+                              for (int k = 0; k < abreast; ++k)
+                                  words[r][k] = *reinterpret_cast<const word *>(
+                                          from + k * other_elements);
+                              from += row_elements;
+                          }
+                          weights += rows;
+#pragma unroll
+                          for (int r = 0; r < rows; ++r) {
+                              const bool both = by[r].high_weight != 0;
+#pragma unroll
+                              for (int k = 0; k < abreast; ++k) {
+                                  sum values[vector];
+                                  words[r][k].unpack(values);
+#pragma unroll
+                                  for (int e = 0; e < vector; ++e) {
+                                      low[k][e] = add_product(low[k][e],
+                                              by[r].low_weight, values[e]);
+                                      if (both)
+                                          high[k][e] = add_product(high[k][e],
+                                                  by[r].high_weight, values[e]);
+                                  }
+                              }
+                          }
+                      };
+                      int rows = *count++;
+                      if (rows == 2) {
+                          add.template operator()<2>();
+                      } else {
 #pragma unroll 1
-        for (int left = segment.steps; left > 0; --left) {
-            const planes_step<sum> by = *step++;
-            sum values[abreast][vector];
+                          for (; rows > 0; --rows)
+                              add.template operator()<1>();
+                      }
 #pragma unroll
-            for (int k = 0; k < abreast; ++k)
-                reinterpret_cast<const word *>(from + k * slot_elements)
-                        ->unpack(values[k]);
-            from += shape.dst_columns;
-            const bool both = by.high_weight != 0;
-            int finished = by.finished;
-            if (finished > 0) {
-                finish_row();
+                      for (int k = 0; k < abreast; ++k)
+#pragma unroll
+                          for (int e = 0; e < vector; ++e)
+                              to[k * other_line + e] = low[k][e];
+                      to += row_line;
+                  };
+        sum even[abreast][vector] = {};
+        sum odd[abreast][vector];
+        int left = segment.rows;
 #pragma unroll 1
-                for (; finished > 1; --finished) {
-                    shift();
-                    finish_row();
-                }
-#pragma unroll
-                for (int k = 0; k < abreast; ++k)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e) {
-                        low[k][e] = add_product(
-                                high[k][e], by.low_weight, values[k][e]);
-                        high[k][e] = 0;
-                    }
-            } else {
-#pragma unroll
-                for (int k = 0; k < abreast; ++k)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        low[k][e] = add_product(
-                                low[k][e], by.low_weight, values[k][e]);
-            }
-            if (!both) continue;
-#pragma unroll
-            for (int k = 0; k < abreast; ++k)
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    high[k][e] = add_product(
-                            high[k][e], by.high_weight, values[k][e]);
-        }
-#pragma unroll 1
-        for (int left = segment.tail; left > 0; --left) {
-            finish_row();
-            shift();
+        while (true) {
+            sum_row(even, odd);
+            if (--left == 0) break;
+            sum_row(odd, even);
+            if (--left == 0) break;
         }
     };
 
@@ -208,8 +222,8 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
     const int j = thread - row * shape.gather_lanes;
     const bool gathers = row < shape.gather_rows && j < shape.src_columns;
     const int first_output = row * shape.src_columns + j;
-    const int next_output = shape.gather_rows * shape.src_columns;
-    const int next_window = shape.gather_rows * shape.line_pitch;
+    const int next_output = keep(shape.gather_rows * shape.src_columns);
+    const int next_window = keep(shape.gather_rows * shape.line_pitch);
     const sum *first_window = line;
     sum by[taps == 0 ? 1 : taps] = {};
     const planes_sums<sum, 4> *far = nullptr;
@@ -258,10 +272,28 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
     };
     const auto sum_columns = [&](Type *to, int count) {
         const sum *window = first_window;
-#pragma unroll(taps > 0 ? 4 : 1)
-        for (int at = first_output; at < count; at += next_output) {
-            to[at] = narrow<Type>(window_sum(window));
+        int left = count - first_output;
+        to += first_output;
+        // Together, so that their reads are on their way at once.
+        constexpr int together = taps == 0 ? 1 : taps > 4 ? 2 : 4;
+#pragma unroll 1
+        for (; left > (together - 1) * next_output;
+                left -= together * next_output) {
+            sum totals[together];
+#pragma unroll
+            for (int i = 0; i < together; ++i)
+                totals[i] = window_sum(window + i * next_window);
+#pragma unroll
+            for (int i = 0; i < together; ++i)
+                to[i * next_output] = narrow<Type>(totals[i]);
+            window += together * next_window;
+            to += together * next_output;
+        }
+#pragma unroll 1
+        for (; together > 1 && left > 0; left -= next_output) {
+            *to = narrow<Type>(window_sum(window));
             window += next_window;
+            to += next_output;
         }
     };
 
@@ -280,10 +312,10 @@ __global__ void __launch_bounds__(planes_most_threads, 4) planes_kernel(
             sum *to = own_line;
             // Beyond the chunk's planes it sums what no one reads.
 #pragma unroll 1
-            for (int left = planes; left > 0; left -= abreast * shape.slots) {
+            for (int left = planes; left > 0; left -= pass_planes) {
                 sum_rows(from, to);
-                from += abreast * slot_elements;
-                to += abreast * slot_line;
+                from += pass_planes * shape.plane_elements;
+                to += pass_planes * shape.src_rows * row_line;
             }
         }
         __syncthreads(); // the line is there; the stage has been read

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -21,23 +20,21 @@ constexpr int planes_most_segments = 8;
 template <int64_t element_bytes, int vector>
 constexpr int planes_abreast = static_cast<int>(8 / element_bytes) / vector;
 
-/// One row of diff_dst in a segment: the source row that low_weight is for is
-/// `finished` rows after that of the row before it (of the segment's first one
-/// for its first row), and high_weight, where it is not 0, is for the next one.
+/// One row of diff_dst: what it gives the source row that it is taken for and,
+/// where that is not 0, the next one.
 template <typename Sum>
-struct alignas(4 * sizeof(Sum)) planes_step {
+struct alignas(2 * sizeof(Sum)) planes_row {
     Sum low_weight = 0;
     Sum high_weight = 0;
-    int32_t finished = 0;
 };
 
-/// Source rows that a part of the block sums, from src_row on.
+/// Source rows that a part of the block sums: `rows` from src_row on. Each takes
+/// as many rows of diff_dst as its count says, from dst_row on.
 struct planes_segment {
-    int32_t first_step = 0;
-    int32_t steps = 0; ///< rows of diff_dst, from dst_row on
-    int32_t dst_row = 0;
     int32_t src_row = 0;
-    int32_t tail = 0; ///< source rows that the last step leaves unwritten
+    int32_t rows = 0;
+    int32_t dst_row = 0;
+    int32_t first_weights = 0; ///< those of dst_row
 };
 
 struct planes_shape {
@@ -50,12 +47,13 @@ struct planes_shape {
     int32_t src_rows = 0;
     int32_t src_columns = 0;
     // The threads that walk down rows: a segment has slots of so many lanes,
-    // of which `words` have work. Slot s has the plane that `order` names and
-    // those that follow it at multiples of `slots`.
+    // of which `words` have work. A slot has the plane that `order` names and
+    // those that follow it at distances of `abreast_planes`.
     int32_t segment_threads = 0;
     int32_t slot_lanes = 0;
     int32_t words = 0;
     int32_t slots = 0;
+    int32_t abreast_planes = 0; ///< slots, or 1: neighbouring planes
     // The threads that take taps: rows of diff_src, of so many lanes each.
     int32_t gather_lanes = 0;
     int32_t gather_rows = 0;
@@ -63,54 +61,55 @@ struct planes_shape {
     // Shared memory: two stages of stage_bytes, then these, in bytes.
     int32_t stage_bytes = 0;
     int32_t line_at = 0;
-    int32_t steps_at = 0;
+    int32_t weights_at = 0;
+    int32_t counts_at = 0;
     int32_t line_sums = 0;
     int32_t line_pitch = 0; ///< of source rows, in sums
     int32_t line_shift = 0; ///< place of column 0 in a row of the line
-    int32_t steps = 0;
+    int32_t weights = 0; ///< of rows, over all segments
     planes_segment segments[planes_most_segments] = {};
 };
 
 /// Source rows in segments.
 struct planes_segments {
     std::array<planes_segment, planes_most_segments> segments {};
-    std::vector<planes_step<double>> steps;
-    int32_t most_steps = 0; ///< of a segment
-    int32_t most_rows = 0; ///< source rows of a segment
+    std::vector<planes_row<double>> weights;
+    std::vector<int32_t> counts; ///< [source row]
+    int64_t most_rows = 0; ///< of diff_dst, in a segment
+    int64_t most_src_rows = 0;
 };
 
 inline planes_segments cut_segments(const detail::axis_map &rows, int count) {
     planes_segments made;
+    made.counts.assign(static_cast<size_t>(rows.src), 0);
     for (int s = 0; s < count; ++s) {
         const int64_t begin = rows.src * s / count;
         const int64_t end = rows.src * (s + 1) / count;
         planes_segment &segment = made.segments[static_cast<size_t>(s)];
-        segment.first_step = static_cast<int32_t>(made.steps.size());
         segment.src_row = static_cast<int32_t>(begin);
-        int64_t at = begin;
+        segment.rows = static_cast<int32_t>(end - begin);
+        segment.first_weights = static_cast<int32_t>(made.weights.size());
+        int64_t taken = 0;
         for (int64_t p = 0; p < rows.dst; ++p) {
             const auto row = static_cast<size_t>(p);
             int64_t low = rows.low[row];
             const bool two = rows.high_weight[row] != 0;
             if ((two ? low + 1 : low) < begin || low >= end) continue;
-            planes_step<double> step;
+            planes_row<double> weights;
             if (low < begin) { // its high row alone
                 low = begin;
-                step.low_weight = rows.high_weight[row];
+                weights.low_weight = rows.high_weight[row];
             } else {
-                step.low_weight = rows.low_weight[row];
+                weights.low_weight = rows.low_weight[row];
                 if (two && low + 1 < end)
-                    step.high_weight = rows.high_weight[row];
+                    weights.high_weight = rows.high_weight[row];
             }
-            step.finished = static_cast<int32_t>(low - at);
-            at = low;
-            if (segment.steps++ == 0) segment.dst_row = static_cast<int32_t>(p);
-            made.steps.push_back(step);
+            if (taken++ == 0) segment.dst_row = static_cast<int32_t>(p);
+            ++made.counts[static_cast<size_t>(low)];
+            made.weights.push_back(weights);
         }
-        segment.tail = static_cast<int32_t>(end - at);
-        made.most_steps = std::max(made.most_steps, segment.steps);
-        made.most_rows
-                = std::max(made.most_rows, static_cast<int32_t>(end - begin));
+        made.most_rows = std::max(made.most_rows, taken);
+        made.most_src_rows = std::max(made.most_src_rows, end - begin);
     }
     return made;
 }
@@ -200,12 +199,13 @@ struct planes_arrangement {
     int threads = 0;
     int64_t shared_bytes = 0;
     planes_windows windows;
-    std::vector<planes_step<double>> steps;
+    std::vector<planes_row<double>> weights; ///< of rows
+    std::vector<int32_t> counts;
     std::vector<int32_t> order; ///< [slot]: its first plane
 };
 
 /// Turns that shared memory takes for a warp's accesses of `bytes` (4 to 16, or
-/// less) each at these byte addresses.
+/// less) each at these byte addresses; lanes without one have -1.
 inline int shared_turns(const std::vector<int64_t> &addresses, int64_t bytes) {
     const int64_t width = std::max<int64_t>(bytes, 4);
     const auto lanes = static_cast<size_t>(128 / width);
@@ -216,7 +216,8 @@ inline int shared_turns(const std::vector<int64_t> &addresses, int64_t bytes) {
         int most = 0;
         const size_t end = std::min(begin + lanes, addresses.size());
         for (size_t lane = begin; lane < end; ++lane)
-            for (int64_t part = 0; part < width / 4; ++part) {
+            for (int64_t part = 0; part < width / 4 && addresses[lane] >= 0;
+                    ++part) {
                 const int64_t word = addresses[lane] / 4 + part;
                 const auto bank = static_cast<size_t>(word % 32);
                 int64_t *const known = words[bank];
@@ -259,23 +260,25 @@ inline int64_t place_shared(planes_arrangement &made, int64_t element_bytes) {
                     + std::max(made.windows.taps, 4 * made.windows.fours),
             4);
     const int64_t line_at = 2 * stage;
-    const int64_t steps_at = round_up(line_at + sums * sum_bytes, 32);
-    const int64_t end = std::max(steps_at + shape.steps * 4 * sum_bytes,
-            stage + planes * plane_bytes);
+    const int64_t weights_at = round_up(line_at + sums * sum_bytes, 16);
+    const int64_t counts_at = weights_at + shape.weights * 2 * sum_bytes;
+    const int64_t end = std::max(
+            counts_at + shape.src_rows * 4, stage + planes * plane_bytes);
     constexpr int64_t most = int64_t {1} << 30;
     if (end > most) return most;
     shape.stage_bytes = static_cast<int32_t>(stage);
     shape.line_at = static_cast<int32_t>(line_at);
-    shape.steps_at = static_cast<int32_t>(steps_at);
+    shape.weights_at = static_cast<int32_t>(weights_at);
+    shape.counts_at = static_cast<int32_t>(counts_at);
     shape.line_sums = static_cast<int32_t>(sums);
     return end;
 }
 
-/// Blocks of a multiprocessor (compute capability 9.0), at 64 registers a
+/// Blocks of a multiprocessor (compute capability 9.0), at 48 registers a
 /// thread.
 inline int64_t planes_resident(int64_t shared_bytes, int threads) {
     return std::min<int64_t>(
-            {int64_t {228} * 1024 / (shared_bytes + 1024), 1024 / threads, 16});
+            {int64_t {228} * 1024 / (shared_bytes + 1024), 1280 / threads, 16});
 }
 
 /// Turns of all warps for the windows of one pass.
@@ -289,11 +292,14 @@ inline int64_t window_turns(
         for (int t = warp; t < warp + 32; ++t) {
             const int row = t / shape.gather_lanes;
             const int j = t % shape.gather_lanes;
-            if (row >= shape.gather_rows || j >= shape.src_columns) continue;
-            addresses.push_back(
-                    (int64_t {row} * shape.line_pitch
-                            + made.windows.places[static_cast<size_t>(j)])
-                    * sum_bytes);
+            const bool gathers
+                    = row < shape.gather_rows && j < shape.src_columns;
+            addresses.push_back(!gathers
+                            ? -1
+                            : (int64_t {row} * shape.line_pitch
+                                      + made.windows
+                                                .places[static_cast<size_t>(j)])
+                                    * sum_bytes);
         }
         turns += shared_turns(addresses, sum_bytes * made.windows.align);
     }
@@ -311,23 +317,28 @@ inline int64_t order_planes(planes_arrangement &made, int64_t element_bytes) {
         for (int lane = warp * 32; lane < warp * 32 + 32; ++lane) {
             const auto slot = static_cast<size_t>(lane / shape.slot_lanes);
             const int word = lane % shape.slot_lanes;
-            if (slot >= made.order.size() || word >= shape.words) continue;
-            const int64_t plane = made.order[slot];
-            reads.push_back((plane * shape.plane_elements + word * made.vector)
-                    * element_bytes);
-            writes.push_back((plane * shape.src_rows * shape.line_pitch
-                                     + word * made.vector)
-                    * sum_bytes);
+            const bool walks = slot < made.order.size() && word < shape.words;
+            const int64_t plane = walks ? made.order[slot] : 0;
+            reads.push_back(
+                    !walks ? -1
+                           : (plane * shape.plane_elements + word * made.vector)
+                                    * element_bytes);
+            writes.push_back(!walks ? -1
+                                    : (plane * shape.src_rows * shape.line_pitch
+                                              + word * made.vector)
+                                    * sum_bytes);
         }
         return int64_t {made.abreast}
-        * (shared_turns(reads, made.vector * element_bytes) * shape.steps
+        * (shared_turns(reads, made.vector * element_bytes) * shape.weights
                 + shared_turns(writes, sum_bytes) * made.vector
                         * shape.src_rows);
     };
     // Of the planes that are left, the first few are as good as any.
     constexpr size_t tries = 16;
     std::vector<int32_t> left(static_cast<size_t>(shape.slots));
-    std::iota(left.begin(), left.end(), 0);
+    const int32_t apart = shape.abreast_planes == 1 ? made.abreast : 1;
+    for (size_t i = 0; i < left.size(); ++i)
+        left[i] = static_cast<int32_t>(i) * apart;
     made.order.clear();
     while (!left.empty()) {
         const auto slot = static_cast<int>(made.order.size());
@@ -373,9 +384,11 @@ inline void avoid_conflicts(
         if (made.shared_bytes > sizes.shared_bytes
                 || planes_resident(made.shared_bytes, made.threads) < resident)
             break;
-        const int64_t turns = walks * order_planes(made, bytes)
-                + gathers * reads * window_turns(made, bytes);
-        if (least == 0 || turns < least) {
+        for (const int32_t apart : {made.shape.slots, 1}) {
+            made.shape.abreast_planes = apart;
+            const int64_t turns = walks * order_planes(made, bytes)
+                    + gathers * reads * window_turns(made, bytes);
+            if (least != 0 && turns >= least) continue;
             least = turns;
             best = made;
         }
@@ -417,8 +430,8 @@ inline std::optional<planes_arrangement> arrange_planes(
 
     // Instructions of a warp: counted in the machine code.
     const double held = made.abreast * made.vector;
-    const double row_cost = 9.0 + (bytes == 2 ? 4.0 : 3.0) * held;
-    const double finish_cost = 4.0 + held;
+    const double row_cost = 4.0 + (bytes == 2 ? 4.0 : 3.0) * held;
+    const double finish_cost = 12.0 + held;
     const int window_taps
             = made.windows.taps > 0 ? made.windows.taps : 8 * shape.fours;
     const double gather_cost
@@ -436,7 +449,7 @@ inline std::optional<planes_arrangement> arrange_planes(
         if (count > rows.src) break;
         const planes_segments cut = cut_segments(rows, count);
         std::copy(cut.segments.begin(), cut.segments.end(), shape.segments);
-        shape.steps = static_cast<int32_t>(cut.steps.size());
+        shape.weights = static_cast<int32_t>(cut.weights.size());
         for (made.threads = 64; made.threads <= planes_most_threads;
                 made.threads += 32) {
             if (made.threads % (32 * count) != 0) continue;
@@ -474,8 +487,11 @@ inline std::optional<planes_arrangement> arrange_planes(
                         / made.threads);
                 const double issued = warps
                         * (walks
-                                        * (cut.most_steps * row_cost
-                                                + cut.most_rows * finish_cost
+                                        * (static_cast<double>(cut.most_rows)
+                                                        * row_cost
+                                                + static_cast<double>(
+                                                          cut.most_src_rows)
+                                                        * finish_cost
                                                 + 25.0)
                                 + gathers * gather_cost + copies * 6.0 + 80.0);
                 // Few warps leave turns unused, few bytes on their way the
@@ -496,7 +512,8 @@ inline std::optional<planes_arrangement> arrange_planes(
                 if (!best || cost < best_cost) {
                     best_cost = cost;
                     best_resident = resident;
-                    made.steps = cut.steps;
+                    made.weights = cut.weights;
+                    made.counts = cut.counts;
                     best = made;
                 }
             }
