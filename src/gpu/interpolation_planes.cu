@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "gpu/interpolation_planes.cuh"
+#include "gpu/interpolation_planes_plan.hpp"
 #include "gpu/interpolation_tables.hpp"
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"

@@ -35,7 +35,7 @@
 
 #include "gpu/async_copy.cuh"
 #include "gpu/dtype.cuh"
-#include "gpu/interpolation_planes_plan.hpp"
+#include "gpu/interpolation_planes_tables.hpp"
 #include "gpu/interpolation_walk.cuh"
 
 namespace gradnn::gpu {
@@ -99,14 +99,19 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
         const Type *const from = diff_dst + first * shape.plane_elements;
         auto *const to
                 = reinterpret_cast<Type *>(shared + stage * shape.stage_bytes);
+        const int group_elements = shape.group_planes * shape.plane_elements;
         constexpr int each = 16 / sizeof(Type);
         const int whole = pieces ? elements / each * each : 0;
 #pragma unroll 4
         for (int at = thread * each; at < whole; at += threads * each)
-            copy_async_past_l1(to + at, from + at);
+            copy_async_past_l1(to + at
+                            + __umulhi(static_cast<unsigned>(at / each),
+                                      shape.group_reciprocal)
+                                    * shape.group_gap,
+                    from + at);
 #pragma unroll 1
         for (int at = whole + thread; at < elements; at += threads)
-            to[at] = from[at];
+            to[at + at / group_elements * shape.group_gap] = from[at];
     };
     int64_t chunk = blockIdx.x;
     load(chunk, 0);
@@ -130,6 +135,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
     const int own_plane = walks ? tables.order[slot] : 0;
     const planes_segment segment = shape.segments[part];
     const int own_element = own_plane * shape.plane_elements
+            + own_plane / shape.group_planes * shape.group_gap
             + segment.dst_row * shape.dst_columns + column;
     sum *const own_line = line
             + (own_plane * shape.src_rows + segment.src_row) * shape.line_pitch
@@ -141,8 +147,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
     };
     const int row_elements = keep(shape.dst_columns);
     const int row_line = keep(shape.line_pitch);
-    const int other_elements
-            = keep(shape.abreast_planes * shape.plane_elements);
+    const int other_elements = keep(shape.abreast_elements);
     const int other_line
             = keep(shape.abreast_planes * shape.src_rows * shape.line_pitch);
     const int pass_planes = abreast * shape.slots;
@@ -314,7 +319,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
 #pragma unroll 1
             for (int left = planes; left > 0; left -= pass_planes) {
                 sum_rows(from, to);
-                from += pass_planes * shape.plane_elements;
+                from += shape.pass_elements;
                 to += pass_planes * shape.src_rows * row_line;
             }
         }
