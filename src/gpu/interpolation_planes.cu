@@ -84,7 +84,8 @@ public:
                                   &resident, kernel, use_.threads,
                                   static_cast<size_t>(use_.shared_bytes)),
                             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-                    blocks_ = static_cast<unsigned>(std::min(use_.shape.chunks,
+                    blocks_ = static_cast<unsigned>(std::min(
+                            int64_t {use_.shape.chunks},
                             int64_t {std::max(resident, 1)}
                                     * properties_of(device).multiprocessors));
                 });

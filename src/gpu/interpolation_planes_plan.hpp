@@ -30,7 +30,6 @@ inline std::optional<planes_arrangement> arrange_planes(
     made.vector = bytes == 2 && columns.dst % 2 == 0 ? 2 : 1;
     made.abreast = static_cast<int>(8 / bytes) / made.vector;
     planes_shape &shape = made.shape;
-    shape.planes = sizes.planes;
     shape.plane_elements = static_cast<int32_t>(rows.dst * columns.dst);
     shape.outputs = static_cast<int32_t>(rows.src * columns.src);
     shape.dst_columns = static_cast<int32_t>(columns.dst);
@@ -95,10 +94,14 @@ inline std::optional<planes_arrangement> arrange_planes(
                         = planes_resident(made.shared_bytes, made.threads);
                 if (resident == 0 || made.shared_bytes > sizes.shared_bytes)
                     break;
-                shape.chunks = (sizes.planes + planes - 1) / planes;
-                const int64_t blocks = std::min(
-                        shape.chunks, resident * sizes.multiprocessors);
-                const int64_t rounds = (shape.chunks + blocks - 1) / blocks;
+                const int64_t chunks = (sizes.planes + planes - 1) / planes;
+                if (chunks > int64_t {1} << 29) continue;
+                shape.chunks = static_cast<int32_t>(chunks);
+                shape.last_planes = static_cast<int32_t>(
+                        sizes.planes - (chunks - 1) * planes);
+                const int64_t blocks
+                        = std::min(chunks, resident * sizes.multiprocessors);
+                const int64_t rounds = (chunks + blocks - 1) / blocks;
                 const auto warps = static_cast<double>(made.threads / 32);
                 const auto walks
                         = static_cast<double>((planes + pass - 1) / pass);
@@ -116,7 +119,7 @@ inline std::optional<planes_arrangement> arrange_planes(
                                                           cut.most_src_rows)
                                                         * finish_cost
                                                 + 25.0)
-                                + gathers * gather_cost + copies * 6.0 + 80.0);
+                                + gathers * gather_cost + copies * 11.0 + 90.0);
                 // Few warps leave turns unused, few bytes on their way the
                 // memory.
                 const auto resident_blocks = static_cast<double>(resident);

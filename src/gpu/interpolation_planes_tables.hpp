@@ -37,9 +37,9 @@ struct planes_segment {
 };
 
 struct planes_shape {
-    int64_t planes = 0;
-    int64_t chunks = 0;
+    int32_t chunks = 0;
     int32_t chunk_planes = 0;
+    int32_t last_planes = 0; ///< of the last chunk
     int32_t plane_elements = 0; ///< of diff_dst
     int32_t outputs = 0; ///< elements of a plane of diff_src
     int32_t dst_columns = 0;
