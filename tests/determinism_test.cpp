@@ -45,7 +45,8 @@ std::vector<named_op> ops_of(data_type type) {
             const interpolation_case volume {
                     "volume", 2, 8, {7, 9, 8}, {14, 18, 16}};
             const interpolation_case deep {"deep", 1, 8, {5, 6, 8}, {31, 24, 32}};
-            for (const interpolation_case &c : {up, down, volume, deep})
+            const interpolation_case small {"small", 4, 19, {7, 5}, {14, 11}};
+            for (const interpolation_case &c : {up, down, volume, deep, small})
                 ops.push_back({c.name + "_" + mode + "_" + l.name,
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});

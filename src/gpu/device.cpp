@@ -69,6 +69,7 @@ device_properties read_properties(int device) {
     known.minor = read.minor;
     known.multiprocessors = read.multiProcessorCount;
     known.l2_bytes = static_cast<size_t>(read.l2CacheSize);
+    known.block_shared_bytes = read.sharedMemPerBlockOptin;
     known.memory_pools = read.memoryPoolsSupported != 0;
     return known;
 }

@@ -47,6 +47,7 @@ struct device_properties {
     int minor = 0;
     int multiprocessors = 0;
     size_t l2_bytes = 0;
+    size_t block_shared_bytes = 0; ///< that a block may ask for
     bool memory_pools = false;
 };
 

@@ -8,6 +8,7 @@ namespace gradnn::gpu {
 namespace {
 
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
+        {"interpolation.gpu_planes", make_interpolation_planes},
         {"interpolation.gpu_bands", make_interpolation_bands},
         {"interpolation.gpu_ncx", make_interpolation_ncx},
         {"interpolation.gpu_pixels", make_interpolation_pixels},
