@@ -343,7 +343,8 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
                                           shared + stage * shape.stage_bytes)
                     + own_element;
             sum *place = own_line;
-            // Beyond the chunk's planes it sums what no one reads.
+            // Beyond the chunk's planes it sums whatever lies there, written by
+            // others or not, to rows of the line that no one reads.
 #pragma unroll 1
             for (int left = planes; left > 0; left -= pass_planes) {
                 sum_rows(element, place);
