@@ -207,34 +207,43 @@ struct partial_shape {
     int64_t run = 1;
 };
 
-/// Block of 32 x 32. Where channels are neighbours a block sums 32 of them,
-/// its y the lanes that share a sum; else a warp sums one channel.
+constexpr int final_threads = 512;
+constexpr int least_lanes = 16; ///< of a channel
+
+/// `lanes` threads (a power of two) share a channel; a block has as many
+/// channels as that leaves. Neighbouring threads read neighbouring sums: of
+/// channels that are neighbours, else of one channel.
 template <typename Sum, typename Result>
-__global__ void __launch_bounds__(1024) final_kernel(const Sum *partials,
-        Result *diff_bias, int64_t diff_bias_stride,
-        const __grid_constant__ partial_shape shape) {
-    __shared__ Sum lane_sums[32][33];
-    const auto x = static_cast<int>(threadIdx.x);
-    const auto y = static_cast<int>(threadIdx.y);
+__global__ void __launch_bounds__(final_threads) final_kernel(
+        const Sum *partials, Result *diff_bias, int64_t diff_bias_stride,
+        const __grid_constant__ partial_shape shape, int lanes) {
+    // One place between channels, for distinct banks.
+    __shared__ Sum lane_sums[final_threads + final_threads / least_lanes];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int width = final_threads / lanes; // channels of a block
     const bool neighbours = shape.channel_stride == 1;
-    const int64_t channel = blockIdx.x * int64_t(32) + (neighbours ? x : y);
-    const int lane = neighbours ? y : x;
+    const int of_block = neighbours ? thread % width : thread / lanes;
+    const int lane = neighbours ? thread / width : thread % lanes;
+    const int64_t channel = blockIdx.x * int64_t {width} + of_block;
     Sum total = 0;
     if (channel < shape.channels) {
         const Sum *from = partials + channel * shape.channel_stride;
-        const int64_t items = shape.count * shape.run;
+        const auto run = static_cast<uint32_t>(shape.run);
+        const auto items = static_cast<uint32_t>(shape.count) * run;
 #pragma unroll 4
-        for (int64_t item = lane; item < items; item += 32)
-            total += from[item / shape.run * shape.stride + item % shape.run];
+        for (auto item = static_cast<uint32_t>(lane); item < items;
+                item += static_cast<uint32_t>(lanes))
+            total += from[item / run * shape.stride + item % run];
     }
-    lane_sums[lane][neighbours ? x : y] = total;
+    Sum *const sums = lane_sums + of_block * (lanes + 1);
+    sums[lane] = total;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half) sums[lane] += sums[lane + half];
+    }
     __syncthreads();
-    const int64_t written = blockIdx.x * int64_t(32) + x;
-    if (y != 0 || written >= shape.channels) return;
-    total = 0;
-    for (int other = 0; other < 32; ++other)
-        total += lane_sums[other][x];
-    diff_bias[written * diff_bias_stride] = narrow<Result>(total);
+    if (lane == 0 && channel < shape.channels)
+        diff_bias[channel * diff_bias_stride] = narrow<Result>(sums[0]);
 }
 
 class bias_plan final : public detail::plan {
@@ -330,14 +339,15 @@ private:
         // What a grid has along its second axis. (Pointers that allow no
         // vectors need as many blocks as their elements.)
         if (ceil_div(row_elements_, threads) > 65535) return false;
-        columns_ = true;
+        // Two turns of loads a thread, since its sums are written and read.
         const int64_t wanted = std::clamp<int64_t>(
-                ceil_div(rows_, lanes * unroll), 1,
+                ceil_div(rows_, lanes * unroll * 2), 1,
                 std::max<int64_t>(1, blocks / column_blocks));
         rows_per_part_ = ceil_div(rows_, wanted);
         parts_ = ceil_div(rows_, rows_per_part_);
         partials_ = parts_ * row_elements_;
-        return true;
+        columns_ = partials_ < int64_t {1} << 31;
+        return columns_;
     }
 
     template <typename Type>
@@ -425,10 +435,15 @@ private:
     template <typename Sum, typename Result>
     void finish(const Sum *partials, Result *diff_bias,
             const partial_shape &shape, cudaStream_t stream) const {
+        // About 8 sums a thread.
+        int lanes = least_lanes;
+        while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
+            lanes *= 2;
         launch("bias (final)", final_kernel<Sum, Result>,
-                static_cast<unsigned>(ceil_div(shape.channels, 32)),
-                dim3(32, 32), 0, stream, partials, diff_bias,
-                problem_.diff_bias_stride, shape);
+                static_cast<unsigned>(
+                        ceil_div(shape.channels, final_threads / lanes)),
+                final_threads, 0, stream, partials, diff_bias,
+                problem_.diff_bias_stride, shape, lanes);
     }
 
     bias_problem problem_;
