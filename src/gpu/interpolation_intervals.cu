@@ -40,9 +40,9 @@ namespace gradnn::gpu {
 
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int threads = 128;
 constexpr int slots_ahead = 4;
-/// Two blocks have room on a multiprocessor.
+/// Two blocks of them have room on a multiprocessor.
 constexpr int64_t most_shared_bytes = 108 * 1024;
 
 /// Elements of a row of diff_dst that a thread has.
@@ -56,7 +56,7 @@ struct tensor_end {
 };
 
 template <typename Type, int taps, bool volume>
-__global__ void __launch_bounds__(most_threads, 2)
+__global__ void __launch_bounds__(threads, volume ? 3 : 4)
         intervals_kernel(const Type *__restrict__ diff_dst,
                 Type *__restrict__ diff_src,
                 const __grid_constant__ walk_shape shape,
@@ -73,7 +73,6 @@ __global__ void __launch_bounds__(most_threads, 2)
     constexpr int short_taps = taps > 2 ? taps * 3 / 4 : taps;
 
     const auto thread = static_cast<int>(threadIdx.x);
-    const auto threads = static_cast<int>(blockDim.x);
     const int tiles = cut.column_tiles * cut.channel_tiles;
     const int64_t run = blockIdx.x / tiles;
     const auto tile = static_cast<int>(blockIdx.x - run * tiles);
@@ -88,13 +87,14 @@ __global__ void __launch_bounds__(most_threads, 2)
     unsigned char *const slots = shared;
     auto *const lines
             = reinterpret_cast<sum *>(slots + slots_ahead * cut.slot_bytes);
-    const int line_sums = threads * items;
+    constexpr int line_sums = threads * items;
     const bool has_lines = cut.lead + cut.parts > 1;
     auto *const pairs
             = reinterpret_cast<pair *>(lines + (has_lines ? 2 * line_sums : 0));
 
     const int tile_parts = (cut.tile_columns + cut.lead) * cut.parts;
     const int first_part = first_column * cut.parts;
+#pragma unroll 1
     for (int i = thread; i < tile_parts * pitch; i += threads)
         pairs[i] = weights[int64_t {first_part} * pitch + i];
 
@@ -132,57 +132,76 @@ __global__ void __launch_bounds__(most_threads, 2)
         }
     all_weights = __all_sync(0xffffffffU, all_weights);
 
-    // Pieces that this thread copies: of one run of memory, or of one run in
-    // every `runs_at_once`.
+    // Bytes to the tile's end from its beginning in a row, and those from one
+    // column to the next.
+    const int step = static_cast<int>(cut.dst_column_pitch * sizeof(Type));
+    const int run_bytes = cut.tile_channels * static_cast<int>(sizeof(Type));
+    const int bytes = (span.count - 1) * step + run_bytes;
+    // Where runs lie apart, this thread copies its piece of one in every
+    // `runs_at_once`.
+    constexpr auto piece = static_cast<int>(piece_bytes);
     const int runs_at_once = threads / cut.run_pieces;
     int first_run = thread / cut.run_pieces;
-    const int own_piece = (thread - first_run * cut.run_pieces)
-            * static_cast<int>(piece_bytes);
+    const int own_piece = (thread - first_run * cut.run_pieces) * piece;
     if (first_run >= runs_at_once) first_run = span.count;
-    const int run_bytes
-            = cut.tile_channels * static_cast<int>(sizeof(Type));
-    const auto copy_piece = [&](unsigned char *to, const unsigned char *from) {
-        if (from < end.piece) {
+    const auto copy_piece = [&](auto inside, unsigned char *to,
+                                    const unsigned char *from) {
+        if (decltype(inside)::value || from < end.piece) {
             copy_async_past_l1(to, from);
         } else {
+#pragma unroll 1
             for (int i = 0; i < end.elements; ++i)
                 reinterpret_cast<Type *>(to)[i]
                         = reinterpret_cast<const Type *>(from)[i];
         }
     };
-    uint32_t shifts[slots_ahead]; // bytes of a slot before the row
+    // `inside` says whether all pieces are in the tensor.
+    const auto copy_row = [&](auto inside, unsigned char *to,
+                                  const unsigned char *from, int shift) {
+        if (!cut.apart) {
+            to += thread * piece;
+            from += thread * piece - shift;
+#pragma unroll 1
+            for (int left = shift + bytes - thread * piece; left > 0;
+                    left -= threads * piece) {
+                copy_piece(inside, to, from);
+                to += threads * piece;
+                from += threads * piece;
+            }
+        } else {
+            int begin = shift + first_run * cut.column_bytes; // of a run
+            int offset = first_run * step;
+#pragma unroll 1
+            for (int column = first_run; column < span.count;
+                    column += runs_at_once) {
+                const int at = own_piece // of the piece in the run
+                        - static_cast<int>(static_cast<unsigned>(begin) % piece);
+                if (at < run_bytes)
+                    copy_piece(inside, to + (begin + at), from + (offset + at));
+                begin += runs_at_once * cut.column_bytes;
+                offset += runs_at_once * step;
+            }
+        }
+    };
+    // Bytes of a slot before the row, 8 bits a row: when a row is added, the
+    // three after it have been loaded (interpolation_walk.cuh).
+    static_assert(slots_ahead == 4);
+    uint32_t shifts = 0;
     const auto load = [&](int slot, const Type *row) {
         const auto *const from = reinterpret_cast<const unsigned char *>(row);
         const auto shift = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(from) % piece_bytes);
-        shifts[slot] = shift;
+        shifts = shifts << 8 | shift;
         unsigned char *const to = slots + slot * cut.slot_bytes;
-        if (!cut.apart) {
-            const int bytes
-                    = static_cast<int>(shift) + span.count * cut.column_bytes;
-            const int step = threads * static_cast<int>(piece_bytes);
-            for (int at = thread * static_cast<int>(piece_bytes); at < bytes;
-                    at += step)
-                copy_piece(to + at, from - shift + at);
-        } else {
-            const int64_t step = cut.dst_column_pitch
-                    * static_cast<int64_t>(sizeof(Type));
-            for (int column = first_run; column < span.count;
-                    column += runs_at_once) {
-                const int begin
-                        = static_cast<int>(shift) + column * cut.column_bytes;
-                const int before
-                        = begin % static_cast<int>(piece_bytes) - own_piece;
-                if (before + run_bytes > 0)
-                    copy_piece(to + begin - before,
-                            from + column * step - before);
-            }
-        }
+        if (from + bytes + (piece - 1) <= end.piece)
+            copy_row(std::true_type {}, to, from, static_cast<int>(shift));
+        else
+            copy_row(std::false_type {}, to, from, static_cast<int>(shift));
     };
 
     const auto read = [&](int slot, sum(&values)[taps][items]) {
         const unsigned char *const row
-                = slots + (slot * cut.slot_bytes + static_cast<int>(shifts[slot]));
+                = slots + (slot * cut.slot_bytes + static_cast<int>(shifts >> 24));
 #pragma unroll
         for (int k = 0; k < taps; ++k) {
             if (k == short_taps && cut.is_short) break;
@@ -311,12 +330,14 @@ __global__ void __launch_bounds__(most_threads, 2)
             lines[line_sums + thread + e * threads] = to_high[e];
         }
         __syncthreads();
+#pragma unroll 1
         for (int i = thread; i < cut.tile_columns * cut.tile_channels;
                 i += threads) {
             const int column = i / cut.tile_channels;
             const int c = i - column * cut.tile_channels;
             sum total = 0;
             const auto add_parts = [&](const sum *line, int interval) {
+#pragma unroll 1
                 for (int part = 0; part < cut.parts; ++part)
                     total += line[(interval * cut.parts + part)
                                     * cut.tile_channels
@@ -328,7 +349,7 @@ __global__ void __launch_bounds__(most_threads, 2)
         }
         __syncthreads();
     };
-    walk_rows<volume, slots_ahead, 1, true>(shape, tables, run,
+    walk_rows<volume, slots_ahead, 1, true, false>(shape, tables, run,
             diff_dst + span.first * cut.dst_column_pitch + channel,
             diff_src + first_column * cut.src_column_pitch + channel, load,
             gather, add, emit, shift_rows, shift_add);
@@ -382,7 +403,7 @@ public:
             const tensor_end end {
                     past - beyond, static_cast<int>(beyond / sizeof(Type))};
             with_kernel<Type>([&](auto *kernel) {
-                launch("interpolation (intervals)", kernel, blocks_, threads_,
+                launch("interpolation (intervals)", kernel, blocks_, threads,
                         shared_bytes_, scope.stream(), diff_dst,
                         static_cast<Type *>(args[1]), walk_, tables_.tables(),
                         cut_, first_.template as<int32_t>(),
@@ -420,15 +441,14 @@ private:
         double best = 0;
         const intervals_shape whole = cut_;
         const walk_shape walk_of_all = walk_;
-        const auto consider = [&](int threads, int64_t columns,
-                                      int64_t channels) {
+        const auto consider = [&](int64_t columns, int64_t channels) {
             intervals_shape cut = whole;
             cut.tile_columns = static_cast<int32_t>(columns);
             cut.tile_channels = static_cast<int32_t>(channels);
             measure_tile(cut, table, element);
             // Every piece of a run is some thread's.
             if (cut.apart && cut.run_pieces > threads) return;
-            const int64_t bytes = shared_bytes_of(cut, table, threads);
+            const int64_t bytes = shared_bytes_of(cut, table);
             if (bytes > most_bytes) return;
             int resident = 0;
             check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident,
@@ -441,7 +461,7 @@ private:
                 const int64_t runs
                         = cut_runs(cut_walk, tiles, held * multiprocessors);
                 const double cost = cycles_of(
-                        cut, maps, walk, cut_walk, runs * tiles, threads, held,
+                        cut, maps, walk, cut_walk, runs * tiles, held,
                         multiprocessors);
                 if (best != 0 && cost >= best) continue;
                 if (runs * tiles > std::numeric_limits<int32_t>::max())
@@ -449,26 +469,24 @@ private:
                 best = cost;
                 cut_ = cut;
                 walk_ = cut_walk;
-                threads_ = static_cast<unsigned>(threads);
                 shared_bytes_ = static_cast<size_t>(bytes);
                 blocks_ = static_cast<unsigned>(runs * tiles);
             }
         };
-        for (const int threads : {128, 256})
-            for (int64_t ranges = 1; ranges <= 16; ++ranges) {
-                const int64_t channels = ceil_div(whole.channels, ranges);
-                // Short runs cost memory speed.
-                if (ranges > 1 && channels * element < 64 && best != 0) break;
-                int64_t columns = threads * items / (channels * table.parts)
-                        - table.lead;
-                columns = std::min<int64_t>(columns, whole.src_columns);
-                for (; columns > 0; columns = columns * 3 / 4)
-                    consider(threads, columns, channels);
-            }
+        for (int64_t ranges = 1; ranges <= 32; ++ranges) {
+            const int64_t channels = ceil_div(whole.channels, ranges);
+            // Short runs cost memory speed.
+            if (ranges > 1 && channels * element < 64 && best != 0) break;
+            int64_t columns = std::min<int64_t>(
+                    threads * items / (channels * table.parts) - table.lead,
+                    whole.src_columns);
+            for (; columns > 0; columns = columns * 3 / 4)
+                consider(columns, channels);
+        }
     }
 
     int64_t shared_bytes_of(const intervals_shape &cut,
-            const interval_table<Sum> &table, int64_t threads) const {
+            const interval_table<Sum> &table) const {
         const int64_t lines = cut.lead + cut.parts > 1
                 ? 2 * threads * (thread_elements<Sum> / taps_)
                 : 0;
@@ -482,8 +500,7 @@ private:
     /// An estimate for all the blocks, in cycles of a multiprocessor.
     double cycles_of(const intervals_shape &cut, const axis_maps &maps,
             const walk_description &walk, const walk_shape &cut_walk,
-            int64_t blocks, int threads, int64_t held,
-            int64_t multiprocessors) const {
+            int64_t blocks, int64_t held, int64_t multiprocessors) const {
         // A row of a tile: memory gives a multiprocessor 18 bytes a cycle, in
         // sectors of 32, provided that 40 KB are on their way.
         const auto element = static_cast<double>(detail::size_of(type_));
@@ -539,7 +556,6 @@ private:
     int64_t dst_elements_ = 1; ///< from the first to the end of the last
     intervals_shape cut_;
     walk_shape walk_;
-    unsigned threads_ = 0;
     unsigned blocks_ = 0;
     size_t shared_bytes_ = 0;
     walk_storage<Sum> tables_;
