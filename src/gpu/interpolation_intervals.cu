@@ -40,8 +40,15 @@ namespace gradnn::gpu {
 
 namespace {
 
-constexpr int threads = 128;
-constexpr int slots_ahead = 4;
+/// Threads of a block: many where intervals are wide, so that it has several.
+__host__ __device__ constexpr int threads_of(int64_t taps) {
+    return taps >= 8 ? 256 : 128;
+}
+/// Rows that have room in shared memory, all but one of them on their way: a
+/// power of two, and 4 bits for each are 32 at most.
+__host__ __device__ constexpr int slots_of(int64_t taps, int64_t element) {
+    return taps >= 8 && element == 2 ? 8 : 4;
+}
 /// Two blocks of them have room on a multiprocessor.
 constexpr int64_t most_shared_bytes = 108 * 1024;
 
@@ -55,8 +62,14 @@ struct tensor_end {
     int elements = 0;
 };
 
+/// Blocks of a multiprocessor, at least: as many as leave no register in memory.
+constexpr int resident_of(int64_t taps, bool volume) {
+    return volume && taps < 8 ? 3 : 512 / threads_of(taps);
+}
+
 template <typename Type, int taps, bool volume>
-__global__ void __launch_bounds__(threads, volume ? 3 : 4)
+__global__ void __launch_bounds__(
+        threads_of(taps), (resident_of(taps, volume)))
         intervals_kernel(const Type *__restrict__ diff_dst,
                 Type *__restrict__ diff_src,
                 const __grid_constant__ walk_shape shape,
@@ -67,6 +80,8 @@ __global__ void __launch_bounds__(threads, volume ? 3 : 4)
                 const tensor_end end) {
     using sum = sum_of<Type>;
     using pair = weight_pair<sum>;
+    constexpr int threads = threads_of(taps);
+    constexpr int slots_ahead = slots_of(taps, sizeof(Type));
     constexpr int items = thread_elements<sum> / taps;
     constexpr int pitch = taps + 1; // of the weights
     // Where all parts are short, the last quarter of the taps is left out.
@@ -137,13 +152,19 @@ __global__ void __launch_bounds__(threads, volume ? 3 : 4)
     const int step = static_cast<int>(cut.dst_column_pitch * sizeof(Type));
     const int run_bytes = cut.tile_channels * static_cast<int>(sizeof(Type));
     const int bytes = (span.count - 1) * step + run_bytes;
-    // Where runs lie apart, this thread copies its piece of one in every
-    // `runs_at_once`.
+    // Where runs lie apart: the first that this thread copies a piece of, that
+    // piece, in the slot and from the 16 bytes in memory that an aligned row
+    // begins with, and how far into it the run begins.
     constexpr auto piece = static_cast<int>(piece_bytes);
-    const int runs_at_once = threads / cut.run_pieces;
-    int first_run = thread / cut.run_pieces;
-    const int own_piece = (thread - first_run * cut.run_pieces) * piece;
-    if (first_run >= runs_at_once) first_run = span.count;
+    const int own_run = thread / cut.run_pieces;
+    const int own_piece = (thread - own_run * cut.run_pieces) * piece;
+    const int runs = own_run < cut.runs_at_once ? span.count - own_run : 0;
+    const int remainder
+            = static_cast<int>(static_cast<unsigned>(own_run * cut.column_bytes)
+                    % static_cast<unsigned>(piece));
+    const int into = remainder - own_piece;
+    const int slot_offset = own_run * cut.column_bytes - into;
+    const int offset = own_run * step - into;
     const auto copy_piece = [&](auto inside, unsigned char *to,
                                     const unsigned char *from) {
         if (decltype(inside)::value || from < end.piece) {
@@ -158,40 +179,45 @@ __global__ void __launch_bounds__(threads, volume ? 3 : 4)
     // `inside` says whether all pieces are in the tensor.
     const auto copy_row = [&](auto inside, unsigned char *to,
                                   const unsigned char *from, int shift) {
+        constexpr int round = sizeof(Type) < 4 ? 2 : 4; // mostly the only one
         if (!cut.apart) {
             to += thread * piece;
             from += thread * piece - shift;
 #pragma unroll 1
             for (int left = shift + bytes - thread * piece; left > 0;
-                    left -= threads * piece) {
-                copy_piece(inside, to, from);
-                to += threads * piece;
-                from += threads * piece;
+                    left -= round * threads * piece) {
+#pragma unroll
+                for (int i = 0; i < round; ++i)
+                    if (left > i * threads * piece)
+                        copy_piece(inside, to + i * threads * piece,
+                                from + i * threads * piece);
+                to += round * threads * piece;
+                from += round * threads * piece;
             }
         } else {
-            int begin = shift + first_run * cut.column_bytes; // of a run
-            int offset = first_run * step;
+            if (into + shift <= -run_bytes || into + shift >= piece) return;
+            to += slot_offset;
+            from += offset - shift;
 #pragma unroll 1
-            for (int column = first_run; column < span.count;
-                    column += runs_at_once) {
-                const int at = own_piece // of the piece in the run
-                        - static_cast<int>(static_cast<unsigned>(begin) % piece);
-                if (at < run_bytes)
-                    copy_piece(inside, to + (begin + at), from + (offset + at));
-                begin += runs_at_once * cut.column_bytes;
-                offset += runs_at_once * step;
+            for (int left = runs; left > 0; left -= round * cut.runs_at_once) {
+#pragma unroll
+                for (int i = 0; i < round; ++i) {
+                    if (left > i * cut.runs_at_once)
+                        copy_piece(inside, to, from);
+                    to += cut.runs_at_once * cut.column_bytes;
+                    from += cut.runs_at_once * step;
+                }
             }
         }
     };
-    // Bytes of a slot before the row, 8 bits a row: when a row is added, the
-    // three after it have been loaded (interpolation_walk.cuh).
-    static_assert(slots_ahead == 4);
+    // Bytes of a slot before the row, 4 bits a row: when a row is added, the
+    // `slots_ahead - 1` after it have been loaded (interpolation_walk.cuh).
     uint32_t shifts = 0;
     const auto load = [&](int slot, const Type *row) {
         const auto *const from = reinterpret_cast<const unsigned char *>(row);
         const auto shift = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(from) % piece_bytes);
-        shifts = shifts << 8 | shift;
+        shifts = shifts << 4 | shift;
         unsigned char *const to = slots + slot * cut.slot_bytes;
         if (from + bytes + (piece - 1) <= end.piece)
             copy_row(std::true_type {}, to, from, static_cast<int>(shift));
@@ -201,7 +227,10 @@ __global__ void __launch_bounds__(threads, volume ? 3 : 4)
 
     const auto read = [&](int slot, sum(&values)[taps][items]) {
         const unsigned char *const row
-                = slots + (slot * cut.slot_bytes + static_cast<int>(shifts >> 24));
+                = slots
+                + (slot * cut.slot_bytes
+                        + static_cast<int>(
+                                shifts >> 4 * (slots_ahead - 1) & 15U));
 #pragma unroll
         for (int k = 0; k < taps; ++k) {
             if (k == short_taps && cut.is_short) break;
@@ -403,7 +432,7 @@ public:
             const tensor_end end {
                     past - beyond, static_cast<int>(beyond / sizeof(Type))};
             with_kernel<Type>([&](auto *kernel) {
-                launch("interpolation (intervals)", kernel, blocks_, threads,
+                launch("interpolation (intervals)", kernel, blocks_, threads_of(taps_),
                         shared_bytes_, scope.stream(), diff_dst,
                         static_cast<Type *>(args[1]), walk_, tables_.tables(),
                         cut_, first_.template as<int32_t>(),
@@ -445,14 +474,15 @@ private:
             intervals_shape cut = whole;
             cut.tile_columns = static_cast<int32_t>(columns);
             cut.tile_channels = static_cast<int32_t>(channels);
-            measure_tile(cut, table, element);
+            measure_tile(cut, table, element, threads_of(taps_));
             // Every piece of a run is some thread's.
-            if (cut.apart && cut.run_pieces > threads) return;
+            if (cut.apart && cut.runs_at_once == 0) return;
             const int64_t bytes = shared_bytes_of(cut, table);
             if (bytes > most_bytes) return;
             int resident = 0;
             check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident,
-                          kernel, threads, static_cast<size_t>(bytes)),
+                          kernel, threads_of(taps_),
+                          static_cast<size_t>(bytes)),
                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
             const int64_t tiles
                     = int64_t {cut.column_tiles} * cut.channel_tiles;
@@ -478,7 +508,7 @@ private:
             // Short runs cost memory speed.
             if (ranges > 1 && channels * element < 64 && best != 0) break;
             int64_t columns = std::min<int64_t>(
-                    threads * items / (channels * table.parts) - table.lead,
+                    threads_of(taps_) * items / (channels * table.parts) - table.lead,
                     whole.src_columns);
             for (; columns > 0; columns = columns * 3 / 4)
                 consider(columns, channels);
@@ -488,13 +518,14 @@ private:
     int64_t shared_bytes_of(const intervals_shape &cut,
             const interval_table<Sum> &table) const {
         const int64_t lines = cut.lead + cut.parts > 1
-                ? 2 * threads * (thread_elements<Sum> / taps_)
+                ? 2 * threads_of(taps_) * (thread_elements<Sum> / taps_)
                 : 0;
         const int64_t pairs
                 = (cut.tile_columns + cut.lead) * cut.parts * table.pitch;
-        return slots_ahead * int64_t {cut.slot_bytes}
-        + lines * int64_t {sizeof(Sum)}
-        + pairs * int64_t {sizeof(weight_pair<Sum>)};
+        return slots_of(taps_, detail::size_of(type_))
+                * int64_t {cut.slot_bytes}
+                + lines * int64_t {sizeof(Sum)}
+                + pairs * int64_t {sizeof(weight_pair<Sum>)};
     }
 
     /// An estimate for all the blocks, in cycles of a multiprocessor.
@@ -510,13 +541,16 @@ private:
                              : static_cast<double>(cut.span) * cut.channels)
                 * element;
         const double bytes = runs * (run + 32.0);
-        const double on_their_way
-                = static_cast<double>(held) * (slots_ahead - 1) * bytes;
+        const double on_their_way = static_cast<double>(held
+                                            * (slots_of(taps_, detail::size_of(type_)) - 1))
+                * bytes;
         const double memory
                 = bytes / 18.0 * std::max(1.0, 40.0 * 1024.0 / on_their_way);
-        // Some 60 instructions a row, and 5 an element, at 2.8 a cycle.
-        const double work = threads / 32.0
-                * (60.0 + 5.0 * thread_elements<Sum>) / 2.8;
+        // Some 80 instructions a row, and 7 an element, at 2.8 a cycle, which
+        // few warps do not reach.
+        const double warps = threads_of(taps_) / 32.0;
+        const double work = warps * (80.0 + 7.0 * thread_elements<Sum>)
+                / std::min(2.8, 0.28 * warps * static_cast<double>(held));
         const double row
                 = std::max(memory, work) + 0.3 * std::min(memory, work);
         // Rows of diff_dst for one of diff_src; a start costs two of them, and

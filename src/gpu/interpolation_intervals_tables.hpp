@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "axis_map.hpp"
@@ -128,7 +129,12 @@ struct intervals_shape {
     /// theirs: one run of memory; else (`apart`) every column is a run.
     int32_t column_bytes = 0;
     int32_t slot_bytes = 0;
-    int32_t run_pieces = 1; ///< of 16 bytes, which a run touches at most
+    /// Pieces of a slot from that which a run begins in at an aligned row, which
+    /// it touches at most. A thread copies the same piece of one in every
+    /// `runs_at_once`: so many that all its runs begin at one remainder by 16. 0
+    /// where the threads are too few.
+    int32_t run_pieces = 1;
+    int32_t runs_at_once = 0;
     int32_t span = 0; ///< columns of diff_dst of a tile, at most
     bool apart = false;
     /// No part has more than 3/4 of the columns that the kernel holds.
@@ -161,10 +167,10 @@ __host__ __device__ inline int32_t first_of_tile(
 }
 
 /// Fills in what follows from tile_columns and tile_channels, which are made
-/// even. `element` is in bytes.
+/// even. `element` is in bytes; for blocks of so many threads.
 template <typename Sum>
 void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
-        int64_t element) {
+        int64_t element, int64_t threads) {
     const auto short_of = [](int64_t value) {
         return static_cast<int32_t>(value);
     };
@@ -192,7 +198,10 @@ void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
                 + remainder;
     }
     cut.column_bytes = short_of(pitch);
-    cut.run_pieces = short_of((run + 2 * (piece_bytes - 1)) / piece_bytes);
+    cut.run_pieces = short_of((run + 3 * (piece_bytes - 1)) / piece_bytes);
+    const int64_t period = piece_bytes / std::gcd(pitch, piece_bytes);
+    cut.runs_at_once
+            = short_of(threads / cut.run_pieces / period * period);
     // A thread reads as many columns as the kernel holds, and uses its own.
     const int64_t reads = cut.is_short ? taps * 3 / 4 : taps;
     int64_t reach = 1;
