@@ -69,9 +69,8 @@ interval_table<Sum> make_intervals(
                 && high_weight(clamped) == 0)
             ++clamped;
     for (int64_t q = 0; q < columns; ++q) {
-        const int64_t interval = q < clamped
-                ? 0
-                : map.low[static_cast<size_t>(q)] + made.lead;
+        const int64_t interval
+                = q < clamped ? 0 : map.low[static_cast<size_t>(q)] + made.lead;
         ++begin[static_cast<size_t>(interval) + 1];
     }
     int64_t most = 1;
@@ -152,8 +151,7 @@ __host__ __device__ inline tile_span span_of_tile(
         const intervals_shape &cut, const int32_t *first, int64_t column) {
     const int64_t part = column * cut.parts;
     const int32_t begin = first[part];
-    const int32_t end
-            = first[part + (cut.tile_columns + cut.lead) * cut.parts];
+    const int32_t end = first[part + (cut.tile_columns + cut.lead) * cut.parts];
     const int32_t last = cut.dst_columns - 1;
     return {begin < last ? begin : last, end > begin ? end - begin : 1};
 }
@@ -171,9 +169,8 @@ __host__ __device__ inline int32_t first_of_tile(
 template <typename Sum>
 void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
         int64_t element, int64_t threads) {
-    const auto short_of = [](int64_t value) {
-        return static_cast<int32_t>(value);
-    };
+    const auto short_of
+            = [](int64_t value) { return static_cast<int32_t>(value); };
     const auto split = [](int32_t count, int32_t &width, int32_t &tiles) {
         tiles = (count + width - 1) / width;
         width = (count + tiles - 1) / tiles;
@@ -194,22 +191,21 @@ void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
     if (cut.apart) {
         // Pieces of neighbouring runs do not meet: 15 bytes on either side.
         const int64_t remainder = cut.dst_column_pitch * element % piece_bytes;
-        pitch = round_up_to(run + 2 * (piece_bytes - 1) - remainder, piece_bytes)
+        pitch = round_up_to(
+                        run + 2 * (piece_bytes - 1) - remainder, piece_bytes)
                 + remainder;
     }
     cut.column_bytes = short_of(pitch);
     cut.run_pieces = short_of((run + 3 * (piece_bytes - 1)) / piece_bytes);
     const int64_t period = piece_bytes / std::gcd(pitch, piece_bytes);
-    cut.runs_at_once
-            = short_of(threads / cut.run_pieces / period * period);
+    cut.runs_at_once = short_of(threads / cut.run_pieces / period * period);
     // A thread reads as many columns as the kernel holds, and uses its own.
     const int64_t reads = cut.is_short ? taps * 3 / 4 : taps;
     int64_t reach = 1;
     cut.span = 1;
     for (int32_t tile = 0; tile < cut.column_tiles; ++tile) {
         const int64_t column = first_of_tile(cut, tile);
-        const tile_span span
-                = span_of_tile(cut, table.first.data(), column);
+        const tile_span span = span_of_tile(cut, table.first.data(), column);
         cut.span = std::max(cut.span, span.count);
         for (int64_t part = 0; part < tile_parts; ++part)
             reach = std::max(reach,
