@@ -124,11 +124,13 @@ __device__ __forceinline__ bool any_weight(const Sum (&weights)[depths]) {
 /// There are ahead * planes slots (planes and depths are 1 but in volumes); all
 /// but the last `planes` of them are on their way at any time. What a slot holds
 /// may be read by the thread that loaded it and by the others of its warp, or
-/// where `block_wide` of its block.
+/// where `block_wide` of its block. Rows are added in the order in which they are
+/// loaded, each in a step that loads another first, `ahead - 1` rows later. The
+/// numbers of the slots are constants where `unrolled` (and not in volumes).
 template <bool volume, int ahead, int planes, int depths,
-        bool block_wide = false, typename Type, typename Sum, typename Load,
-        typename Gather, typename Add, typename Emit, typename Shift,
-        typename ShiftAdd>
+        bool block_wide = false, bool unrolled = true, typename Type,
+        typename Sum, typename Load, typename Gather, typename Add,
+        typename Emit, typename Shift, typename ShiftAdd>
 __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         const walk_tables<Sum> &tables, int64_t run, const Type *dst_base,
         Type *src_base, const Load &load, const Gather &gather, const Add &add,
@@ -293,7 +295,7 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         const auto walk = [&] {
 #pragma unroll 1
             while (true) {
-#pragma unroll
+#pragma unroll(unrolled ? ahead : 1)
                 for (int i = 0; i < ahead; ++i) {
                     wait_for_copies<ahead - 2>();
                     if constexpr (block_wide)
