@@ -174,12 +174,11 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
     };
     const int row_elements = keep(shape.dst_columns);
     const int row_line = keep(shape.line_pitch);
-    const int other_elements = keep(shape.abreast_elements);
-    const int other_line
-            = keep(shape.abreast_planes * shape.src_rows * shape.line_pitch);
+    const int plane_line = shape.src_rows * shape.line_pitch;
     const int pass_planes = abreast * shape.slots;
 
-    const auto sum_rows = [&](const Type *element, sum *place) {
+    const auto sum_rows = [&](const Type *element, sum *place,
+                                  int other_elements, int other_line) {
         const planes_row<sum> *weights = row_weights + segment.first_weights;
         const int32_t *count = row_counts + segment.src_row;
         // One source row, whose sums are in `low` but for the rows of diff_dst
@@ -343,13 +342,21 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
                                           shared + stage * shape.stage_bytes)
                     + own_element;
             sum *place = own_line;
-            // Beyond the chunk's planes it sums whatever lies there, written by
-            // others or not, to rows of the line that no one reads.
 #pragma unroll 1
             for (int left = planes; left > 0; left -= pass_planes) {
-                sum_rows(element, place);
+                // Where not all planes of the pass are there, one by one.
+                const bool all = left >= pass_planes;
+#pragma unroll 1
+                for (int k = 0; k < (all ? 1 : abreast); ++k) {
+                    const int plane = k * shape.abreast_planes;
+                    if (own_plane + plane < left)
+                        sum_rows(element + k * shape.abreast_elements,
+                                place + plane * plane_line,
+                                all ? shape.abreast_elements : 0,
+                                all ? shape.abreast_planes * plane_line : 0);
+                }
                 element += shape.pass_elements;
-                place += pass_planes * shape.src_rows * row_line;
+                place += pass_planes * plane_line;
             }
         }
         __syncthreads(); // the line is there; the stage has been read

@@ -76,6 +76,7 @@ inline std::optional<walk_description> describe_walk(
         shape.dst_depth_pitch = pitch_of(dst, 2);
         shape.src_depth_pitch = pitch_of(src, 2);
         shape.src_depths = static_cast<int32_t>(src.dims[2]);
+        shape.depth_groups = shape.src_depths; // see group_depths
         shape.plane_runs = 1;
     }
     for (const int64_t size : {dst.dims[made.row_axis], src.dims[made.row_axis],
