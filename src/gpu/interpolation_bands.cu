@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(threads) bands_kernel(
                 totals[k] = add_product(
                         totals[k], by[k][t], window[k * ratio + t]);
         }
-        if (writes) pack<Type, outputs>::of(totals).store(to);
+        if (writes) pack<Type, outputs>::of(totals).stream(to);
     };
     walk_rows<volume, ahead, planes, depths>(shape, tables, run,
             diff_dst + slot * bands.slot_dst_pitch + column,

@@ -357,7 +357,7 @@ __global__ void __launch_bounds__(threads_of(taps), (resident_of(taps, volume)))
             }
 #pragma unroll
             for (int e = 0; e < items; ++e)
-                if (writes[e]) to[out[e]] = narrow<Type>(to_low[e]);
+                if (writes[e]) stream_one(to + out[e], to_low[e]);
             return;
         }
         // Parts of intervals: their sums, then the sums of these.
@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(threads_of(taps), (resident_of(taps, volume)))
             };
             if (cut.lead != 0) add_parts(lines + line_sums, column);
             add_parts(lines, column + cut.lead);
-            to[column * cut.src_column_pitch + c] = narrow<Type>(total);
+            stream_one(to + column * cut.src_column_pitch + c, total);
         }
         __syncthreads();
     };

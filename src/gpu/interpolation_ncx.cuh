@@ -488,9 +488,9 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             const int item = (o + g) / side;
             if constexpr (dense) {
                 if (item * 32 < mine)
-                    packed.store(first + item * 32 * side);
+                    packed.stream(first + item * 32 * side);
             } else {
-                packed.store(at(to, to_offset[item]));
+                packed.stream(at(to, to_offset[item]));
             }
         }
     };

@@ -34,9 +34,7 @@ constexpr int threads_of(int64_t vector_bytes) {
 /// Blocks of a multiprocessor that walk at the same time: more of them are more
 /// places of memory that are read and written in turns, which cost up to a tenth
 /// of memory speed on an H200.
-constexpr int most_resident(detail::data_type type) {
-    return detail::size_of(type) == 2 ? 4 : 5;
-}
+constexpr int most_resident = 4;
 constexpr size_t most_shared_bytes = 45 * 1024;
 
 struct pixels_shape {
@@ -257,7 +255,7 @@ __global__ void __launch_bounds__(threads_of(
         }
     };
     const auto emit = [&](Type *to, int d) {
-        if (writes) words::of(low[d]).store(to);
+        if (writes) words::of(low[d]).stream(to);
     };
     walk_rows<volume, ahead, planes, depths, copies>(shape, tables, run,
             diff_dst + first * pixels.dst_column_pitch + channel,
@@ -344,7 +342,7 @@ private:
                                   &resident, kernel, made.threads,
                                   made.shared_bytes),
                             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-                    resident = std::clamp(resident, 1, most_resident(type_));
+                    resident = std::clamp(resident, 1, most_resident);
                     const int64_t runs = cut_runs(made.walk, pixels.tiles,
                             int64_t {resident} * multiprocessors_);
                     made.blocks = static_cast<unsigned>(runs * pixels.tiles);

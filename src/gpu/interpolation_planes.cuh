@@ -316,13 +316,13 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
                 totals[i] = window_sum(window + i * next_window);
 #pragma unroll
             for (int i = 0; i < together; ++i)
-                output[i * next_output] = narrow<Type>(totals[i]);
+                stream_one(output + i * next_output, totals[i]);
             window += together * next_window;
             output += together * next_output;
         }
 #pragma unroll 1
         for (; together > 1 && left > 0; left -= next_output) {
-            *output = narrow<Type>(window_sum(window));
+            stream_one(output, window_sum(window));
             window += next_window;
             output += next_output;
         }
