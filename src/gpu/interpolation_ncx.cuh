@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     word ahead[copies ? 1 : rows][words];
     // Bytes of a slot before the row; where the walk's loop is not unrolled, in
     // shared memory.
-    uint32_t shifts[volume ? 1 : rows];
+    uint32_t shifts[volume ? 1 : rows] = {};
     __shared__ uint32_t shifts_of_block[volume && dense ? rows : 1];
     const auto shift_of = [&](int slot) {
         if constexpr (volume) return shifts_of_block[slot];
