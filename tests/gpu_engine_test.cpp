@@ -184,6 +184,12 @@ TEST_F(gpu_engine, compiles_while_another_thread_captures) {
     // Ops that no other test has compiled.
     std::vector<op> others;
     for (const layout &l : {layouts()[0], layouts()[1]}) {
+        others.push_back(interpolation_op(
+                {"small", 3, 19, {7, 7}, {14, 14}}, {}, l, data_type::f32));
+        others.push_back(convolution_op(op::kind::ConvBackward,
+                {"depthwise", 3, 20, 20, 20, {19, 23}, {3, 3}, {1, 1}, {1, 1},
+                        {1, 1}, {1, 1}},
+                l, data_type::f32));
         others.push_back(convolution_op(op::kind::ConvBackward,
                 {"other", 3, 1, 20, 28, {19, 23}, {3, 3}, {1, 1}, {1, 1},
                         {1, 1}, {1, 1}},

@@ -1,7 +1,8 @@
 // Tensors of more than 2^31 elements on the GPU.
 //
 // Their values repeat, so that what comes out is known from a small part of
-// it: an index that lost its upper bits would read or write another place.
+// it. No period divides 2^31: an index that lost its upper bits would read
+// other values, or leave what it should have written.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -162,7 +163,7 @@ TEST_F(gpu_large, interpolation_of_many_images) {
         for (const char *mode : {"linear", "nearest"}) {
             SCOPED_TRACE(l.name + " " + mode);
             // 2^31 + 2^20 elements in, a quarter of them out.
-            check_many_images(l, mode, 2049, 1, {512, 512}, {1024, 1024});
+            check_many_images(l, mode, 2049, 1, {513, 512}, {1026, 1024});
         }
 }
 
@@ -170,7 +171,7 @@ TEST_F(gpu_large, interpolation_of_many_channels) {
     for (const char *mode : {"linear", "nearest"}) {
         SCOPED_TRACE(mode);
         // 2^31 + 2^20 elements in.
-        check_many_images(layouts()[1], mode, 2049, 8, {128, 256}, {256, 512});
+        check_many_images(layouts()[1], mode, 2049, 8, {129, 256}, {258, 512});
         // 3 channels of 16 bits cannot be copied as words.
         check_many_images(layouts()[1], mode, 2742, 3, {256, 256}, {511, 512});
     }
@@ -180,20 +181,26 @@ TEST_F(gpu_large, interpolation_of_many_volumes) {
     for (const char *mode : {"linear", "nearest"}) {
         SCOPED_TRACE(mode);
         check_many_images(
-                layouts()[0], mode, 2049, 1, {64, 32, 64}, {128, 64, 128});
+                layouts()[0], mode, 2049, 1, {64, 33, 64}, {128, 66, 128});
         check_many_images(
-                layouts()[1], mode, 2049, 8, {32, 32, 32}, {64, 32, 64});
+                layouts()[1], mode, 2049, 8, {32, 33, 32}, {64, 33, 64});
     }
+}
+
+TEST_F(gpu_large, interpolation_of_small_planes_and_wide_ratios) {
+    check_many_images(layouts()[0], "linear", 10957, 1000, {7, 7}, {14, 14});
+    // 31 taps a column.
+    check_many_images(layouts()[1], "linear", 389, 21, {33, 33}, {513, 513});
 }
 
 // The same size in another order of memory is a copy that transposes.
 TEST_F(gpu_large, transposing_copy) {
-    const sizes space {1024, 1024};
+    const sizes space {1022, 1026};
     const auto transposed = [&](int64_t n) {
         const op dense = interpolation_op({"same", n, 8, space, space},
                 {"linear", "half_pixel"}, layouts()[0], data_type::bf16);
         op result(0, op::kind::InterpolateBackward, dense.get_inputs(),
-                {data_tensor(3, data_type::bf16, {n, 8, 1024, 1024},
+                {data_tensor(3, data_type::bf16, {n, 8, 1022, 1026},
                         {"nxc", "NCX", "OIX", arrangement::other_order}, true)},
                 "transposed");
         result.set_attr(op::attr::mode, std::string("linear"));
@@ -201,7 +208,7 @@ TEST_F(gpu_large, transposing_copy) {
         result.set_attr(op::attr::data_format, std::string("NCX"));
         return result;
     };
-    const size_t image = size_t {8} * 1024 * 1024 * 2;
+    const size_t image = size_t {8} * 1022 * 1026 * 2;
     const bytes values = random_bits(data_type::bf16, image / 2, 26);
     const patterned_memory one_in(image, values);
     const patterned_memory one(image, nan_bits());
@@ -297,55 +304,80 @@ TEST_F(gpu_large, bias) {
             [](int64_t c) { return (c < 4096 ? 2.F : 3.F) * plane; });
 }
 
-// diff_src of a 1x1 convolution with weight 2 is twice diff_dst. cuDNN is not
-// given tensors of this size.
-TEST_F(gpu_large, convolution) {
-    constexpr int64_t images = 2049;
-    const convolution_case one {"one", 1, 1, 1, 1, {1024, 1024}, {1, 1}, {1, 1},
-            {1, 1}, {0, 0}, {0, 0}};
-    convolution_case many = one;
-    many.n = images;
-    const bytes two {std::byte {0}, std::byte {0x40}}; // bf16 2.0
-    const bytes row = random_bits(data_type::bf16, 1024, 25);
-    const patterned_memory weights(2, two);
-    const auto size = static_cast<size_t>(1024 * 1024 * 2);
-    const patterned_memory few_in(size, row);
-    const patterned_memory few(size, nan_bits());
-    run(convolution_op(op::kind::ConvolutionBackwardData, one, layouts()[0],
-                data_type::bf16),
-            {few_in.data(), weights.data()}, few.data());
-    bytes wanted(size);
-    require(cudaMemcpy(
-            wanted.data(), few.data(), size, cudaMemcpyDeviceToHost));
-    const patterned_memory in(size * images, row);
-    const patterned_memory out(size * images, nan_bits());
-    run(convolution_op(op::kind::ConvolutionBackwardData, many, layouts()[0],
-                data_type::bf16),
-            {in.data(), weights.data()}, out.data());
-    EXPECT_EQ(out.first_difference(wanted), -1);
+/// 1x1 convolutions, each channel for itself, and who computes them: cuDNN is
+/// not given tensors of this size.
+struct large_convolution {
+    const char *kernel;
+    const layout &l;
+    int64_t images;
+    int64_t channels;
+    sizes space;
+
+    convolution_case of(int64_t n) const {
+        return {"large", n, channels, channels, channels, space, {1, 1}, {1, 1},
+                {1, 1}, {0, 0}, {0, 0}};
+    }
+    size_t image() const {
+        return static_cast<size_t>(channels * space[0] * space[1]);
+    }
+};
+
+std::vector<large_convolution> large_convolutions() {
+    return {{"convolution.gpu_depthwise", layouts()[0], 2055, 1, {1024, 1021}},
+            {"convolution.gpu_depthwise", layouts()[1], 2060, 8, {256, 509}},
+            {"convolution.gpu_direct", layouts()[0], 2055, 1, {1024, 1021}},
+            {"convolution.gpu_direct", layouts()[1], 2060, 8, {256, 509}}};
 }
 
-// diff_weights of a 1x1 convolution of ones is their number, and more by that
-// of the last image, where diff_dst holds twos.
-TEST_F(gpu_large, convolution_weights) {
-    constexpr int64_t images = 2049;
-    constexpr size_t image = size_t {1024} * 1024;
-    const convolution_case ones {"ones", images, 1, 1, 1, {1024, 1024}, {1, 1},
-            {1, 1}, {1, 1}, {0, 0}, {0, 0}};
-    const patterned_memory src(image * 2 * images, bf16_ones(1));
-    const patterned_memory diff_dst(image * 2 * images, bf16_ones(1));
-    diff_dst.end_with(bf16_twos(image));
-    for (const layout &l : {layouts()[0], layouts()[1]}) {
-        SCOPED_TRACE(l.name);
-        const op whole = convolution_op(op::kind::ConvolutionBackwardWeights,
-                ones, l, data_type::bf16, {true, true, true, true});
-        const patterned_memory out(sizeof(float), nan_bits());
-        run(whole, {src.data(), diff_dst.data()}, out.data());
-        float sum = 0;
+// With weights of 2, diff_src is twice diff_dst.
+TEST_F(gpu_large, convolution) {
+    for (const large_convolution &c : large_convolutions()) {
+        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
+        const forced_kernel forced(c.kernel);
+        const size_t size = 2 * c.image();
+        const bytes row = random_bits(
+                data_type::bf16, static_cast<size_t>(c.space[1]) * 8, 25);
+        const patterned_memory weights(16, bf16_twos(8));
+        const auto backward_data = [&](int64_t n) {
+            return convolution_op(op::kind::ConvolutionBackwardData, c.of(n),
+                    c.l, data_type::bf16);
+        };
+        const patterned_memory few_in(size, row);
+        const patterned_memory few(size, nan_bits());
+        run(backward_data(1), {few_in.data(), weights.data()}, few.data());
+        bytes wanted(size);
         require(cudaMemcpy(
-                &sum, out.data(), sizeof sum, cudaMemcpyDeviceToHost));
-        // A float holds the sum, but not each of the partial ones.
-        EXPECT_NEAR(sum, (images + 1.F) * image, 1e-6F * images * image);
+                wanted.data(), few.data(), size, cudaMemcpyDeviceToHost));
+        const size_t all = size * static_cast<size_t>(c.images);
+        const patterned_memory in(all, row);
+        const patterned_memory out(all, nan_bits());
+        run(backward_data(c.images), {in.data(), weights.data()}, out.data());
+        EXPECT_EQ(out.first_difference(wanted), -1);
+    }
+}
+
+// diff_weights of ones is their number, and more by that of the last image,
+// where diff_dst holds twos.
+TEST_F(gpu_large, convolution_weights) {
+    for (const large_convolution &c : large_convolutions()) {
+        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
+        const forced_kernel forced(c.kernel);
+        const auto images = static_cast<size_t>(c.images);
+        const patterned_memory src(2 * c.image() * images, bf16_ones(1));
+        const patterned_memory diff_dst(2 * c.image() * images, bf16_ones(1));
+        diff_dst.end_with(bf16_twos(c.image()));
+        const patterned_memory out(8 * sizeof(float), nan_bits());
+        run(convolution_op(op::kind::ConvolutionBackwardWeights, c.of(c.images),
+                    c.l, data_type::bf16, {true, true, true, true}),
+                {src.data(), diff_dst.data()}, out.data());
+        std::vector<float> sums(static_cast<size_t>(c.channels));
+        require(cudaMemcpy(sums.data(), out.data(), sums.size() * sizeof(float),
+                cudaMemcpyDeviceToHost));
+        const auto plane = static_cast<double>(c.space[0] * c.space[1]);
+        for (const float sum : sums)
+            // A float holds the sum, but not each of the partial ones.
+            EXPECT_NEAR(sum, (static_cast<double>(images) + 1) * plane,
+                    1e-6 * static_cast<double>(images) * plane);
     }
 }
 

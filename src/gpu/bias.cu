@@ -336,9 +336,7 @@ private:
         const int64_t vectors = row_elements_ / vector_;
         const int64_t lanes = std::max<int64_t>(1, threads / vectors);
         const int64_t column_blocks = ceil_div(vectors, threads);
-        // What a grid has along its second axis. (Pointers that allow no
-        // vectors need as many blocks as their elements.)
-        if (ceil_div(row_elements_, threads) > 65535) return false;
+        if (column_blocks > 65535) return false; // a grid's second axis
         // Two turns of loads a thread, since its sums are written and read.
         const int64_t wanted = std::clamp<int64_t>(
                 ceil_div(rows_, lanes * unroll * 2), 1,

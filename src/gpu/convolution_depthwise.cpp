@@ -323,7 +323,8 @@ private:
                 * tile.column_tiles;
         const int64_t blocks = shape_.channels * parts.jobs;
         const int64_t terms
-                = parts.units * ceil_of(tile.items(), tile.threads) * run;
+                = parts.units * ceil_of(tile.items(), tile.threads) * run
+                * tile.repeats;
         parts.parts
                 = std::clamp<int64_t>(std::max(ceil_of(blocks_, blocks),
                                               ceil_of(terms, longest_chain)),

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
                     }
                 }
                 from += of_h.move * shape.read_strides[3];
-                with += of_h.step * kernel_pitch * channels;
+                with += int64_t {of_h.step} * kernel_pitch * channels;
             }
             at_d += of_d.move;
         }

@@ -221,19 +221,22 @@ __global__ void __launch_bounds__(threads) bands_kernel(
             take_row(i, d, values, outer_values);
 #pragma unroll
             for (int e = 0; e < own; ++e)
-                low[d][e] += low_weight * values[e];
+                low[d][e] = add_product(low[d][e], low_weight, values[e]);
             if constexpr (margin > 0)
 #pragma unroll
                 for (int e = 0; e < held; ++e)
-                    outer_low[d][e] += low_weight * outer_values[e];
+                    outer_low[d][e] = add_product(
+                            outer_low[d][e], low_weight, outer_values[e]);
             // Nearest (margin 0) has no second row.
             if (margin > 0 && high_weight != 0) {
 #pragma unroll
                 for (int e = 0; e < own; ++e)
-                    high[d][e] += high_weight * values[e];
+                    high[d][e]
+                            = add_product(high[d][e], high_weight, values[e]);
 #pragma unroll
                 for (int e = 0; e < held; ++e)
-                    outer_high[d][e] += high_weight * outer_values[e];
+                    outer_high[d][e] = add_product(
+                            outer_high[d][e], high_weight, outer_values[e]);
             }
         }
     };
@@ -260,21 +263,22 @@ __global__ void __launch_bounds__(threads) bands_kernel(
             take_row(i, d, values, outer_values);
 #pragma unroll
             for (int e = 0; e < own; ++e)
-                low[d][e] = high[d][e] + low_weight * values[e];
+                low[d][e] = add_product(high[d][e], low_weight, values[e]);
             if constexpr (margin > 0) {
 #pragma unroll
                 for (int e = 0; e < held; ++e)
-                    outer_low[d][e]
-                            = outer_high[d][e] + low_weight * outer_values[e];
+                    outer_low[d][e] = add_product(
+                            outer_high[d][e], low_weight, outer_values[e]);
                 const bool both = high_weight != 0;
 #pragma unroll
                 for (int e = 0; e < own; ++e)
-                    high[d][e]
-                            = both ? sum(0) + high_weight * values[e] : sum(0);
+                    high[d][e] = both
+                            ? add_product(sum(0), high_weight, values[e])
+                            : sum(0);
 #pragma unroll
                 for (int e = 0; e < held; ++e)
                     outer_high[d][e] = both
-                            ? sum(0) + high_weight * outer_values[e]
+                            ? add_product(sum(0), high_weight, outer_values[e])
                             : sum(0);
             }
         }
@@ -466,8 +470,7 @@ plan_or_refusal make(const interpolation_problem &problem,
             if (!weights) continue;
             // For pointers that are not at multiples of 16 bytes.
             auto misaligned = make_interpolation_ncx(problem, options);
-            if (!misaligned.plan)
-                misaligned = make_interpolation_strided(problem, options);
+            if (!misaligned.plan) return misaligned;
             return std::make_unique<bands_plan<Sum>>(problem, maps, walk,
                     static_cast<int>(ratio), static_cast<int>(margin), *weights,
                     std::move(misaligned.plan),

@@ -1,5 +1,6 @@
-// InterpolateBackward, NXC, any number of channels and taps: a thread a few
-// columns of diff_dst between two source columns.
+// InterpolateBackward, NXC, any number of channels and taps (of 16-bit types
+// more than 8 taps): a thread a few columns of diff_dst between two source
+// columns.
 //
 // diff_src[i,j,c] = sum over k of v[k] * line_i[j-1][k,c]
 //                 + sum over k of w[k] * line_i[j][k,c],
@@ -402,6 +403,7 @@ public:
           volume_(walk.volume),
           walk_(walk.shape) {
         const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
         const auto &dst = problem.diff_dst;
         const auto &src = problem.diff_src;
         for (size_t axis = 0; axis < dst.dims.size(); ++axis)
@@ -456,15 +458,12 @@ private:
     template <typename Kernel>
     void choose_tile(Kernel *kernel, const interval_table<Sum> &table,
             const axis_maps &maps, const walk_description &walk, int device) {
-        int most_shared = 0;
-        check(cudaDeviceGetAttribute(&most_shared,
-                      cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-                "cudaDeviceGetAttribute");
         cudaFuncAttributes attributes {};
         check(cudaFuncGetAttributes(&attributes, kernel),
                 "cudaFuncGetAttributes");
         const int64_t most_bytes = std::min<int64_t>(most_shared_bytes,
-                most_shared - static_cast<int64_t>(attributes.sharedSizeBytes));
+                static_cast<int64_t>(properties_of(device).block_shared_bytes)
+                        - static_cast<int64_t>(attributes.sharedSizeBytes));
         // The same for all plans: they share the kernel.
         check(cudaFuncSetAttribute(kernel,
                       cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -614,7 +613,7 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
     auto plan = std::make_unique<intervals_plan<Sum>>(
             problem, maps, walk, device);
     if (!plan->fits())
-        return plan_or_refusal::refuse("wants fewer taps for a column");
+        return plan_or_refusal::refuse("wants fewer taps for a column, or fewer channels");
     return plan_or_refusal(std::move(plan));
 }
 

@@ -15,16 +15,11 @@ struct nxc_family {
 
     template <typename t, bool volume>
     static auto kinds_of() {
+        // f32 and f64 are gpu_intervals' but for what it has no room for.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();
-        else if constexpr (sizeof(t) == 4 && volume)
-            return kind_list<kind<t, 1, 4, 8, 6>, kind<t, 1, 0, 8, 4>>();
         else if constexpr (sizeof(t) == 4)
-            return kind_list<kind<t, 1, 1, 4, 8>, kind<t, 1, 2, 4, 8>,
-                    kind<t, 1, 2, 8, 6, 1, true, 1>, kind<t, 1, 4, 8, 6>,
-                    kind<t, 1, 4, 8, 6, 1, true>, kind<t, 1, 8, 8, 4>,
-                    kind<t, 1, 8, 8, 4, 1, true>,
-                    kind<t, 1, 8, 9, 2, 1, true>, kind<t, 1, 0, 8, 4>>();
+            return kind_list<kind<t, 1, 0, 8, 4>>();
         else if constexpr (volume)
             return kind_list<kind<t, 2, 0, 4, 4>, kind<t, 1, 0, 8, 4>>();
         else

@@ -222,11 +222,12 @@ __global__ void __launch_bounds__(threads_of(
             take_row(slot, d, row);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                low[d][e] += low_weight * row[e];
+                low[d][e] = add_product(low[d][e], low_weight, row[e]);
             if (high_weight != 0) {
 #pragma unroll
                 for (int e = 0; e < vector; ++e)
-                    high[d][e] += high_weight * row[e];
+                    high[d][e]
+                            = add_product(high[d][e], high_weight, row[e]);
             }
         }
     };
@@ -246,12 +247,13 @@ __global__ void __launch_bounds__(threads_of(
             take_row(slot, d, row);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                low[d][e] = high[d][e] + low_weight * row[e];
+                low[d][e] = add_product(high[d][e], low_weight, row[e]);
 #pragma unroll
             for (int e = 0; e < vector; ++e)
-                // + 0: -0 would tell a run that goes on from one that begins.
-                high[d][e] = high_weight != 0 ? high_weight * row[e] + sum(0)
-                                              : sum(0);
+                // From +0: -0 would tell a run that goes on from one that begins.
+                high[d][e] = high_weight != 0
+                        ? add_product(sum(0), high_weight, row[e])
+                        : sum(0);
         }
     };
     const auto emit = [&](Type *to, int d) {

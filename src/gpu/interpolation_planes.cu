@@ -53,6 +53,7 @@ public:
             detail::data_type type, planes_arrangement arrangement, int device)
         : type_(type), use_(std::move(arrangement)) {
         const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
         std::vector<planes_row<Sum>> rows;
         for (const planes_row<double> &row : use_.weights)
             rows.push_back({static_cast<Sum>(row.low_weight),

@@ -126,6 +126,7 @@ inline bool set_gap(planes_arrangement &made, int32_t planes, int32_t gap,
     if (gap > 0) {
         const int64_t pieces
                 = planes * shape.plane_elements * element_bytes / 16;
+        if (pieces < 2) return false; // its reciprocal has no room
         shape.group_reciprocal = static_cast<uint32_t>(
                 ((int64_t {1} << 32) + pieces - 1) / pieces);
     }
