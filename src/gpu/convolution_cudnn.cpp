@@ -17,6 +17,7 @@
 #include "gpu/cudnn_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/rounding.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -31,11 +32,6 @@ using detail::text;
 /// Of the workspace; callers align it to 64 alone.
 constexpr uintptr_t workspace_alignment = 256;
 constexpr size_t workspace_slack = workspace_alignment - 64;
-
-constexpr size_t rounded(size_t bytes) {
-    return (bytes + workspace_alignment - 1) / workspace_alignment
-            * workspace_alignment;
-}
 
 /// cuDNN 9.14 sums the weights gradient of a depthwise convolution in f32 in
 /// one long chain: 5e-5 off over 10^4 terms, where 2e-6 is promised.
@@ -88,7 +84,8 @@ public:
 
 private:
     size_t zeros_offset() const {
-        return staged_bytes_ + rounded(chosen_.workspace_bytes());
+        return staged_bytes_
+                + round_up(chosen_.workspace_bytes(), workspace_alignment);
     }
 
     const convolution_operands operands_;

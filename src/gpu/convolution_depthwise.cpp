@@ -24,6 +24,7 @@
 #include "gpu/convolution_depthwise.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -41,15 +42,9 @@ constexpr int64_t longest_chain = 1024;
 /// Shared memory of a block: four of them fit a multiprocessor.
 constexpr size_t tile_bytes = 44 * 1024;
 
-int ceil_of(int a, int b) {
-    return (a + b - 1) / b;
-}
-int64_t ceil_of(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 /// `whole` in equal pieces of at most `most`: the size of a piece.
 int even_piece(int whole, int most) {
-    return ceil_of(whole, ceil_of(whole, most));
+    return ceil_div(whole, ceil_div(whole, most));
 }
 
 /// Whether vectors of `count` elements begin at multiples of their size: along
@@ -102,7 +97,7 @@ depthwise_shape shape_of(const convolution_problem &problem) {
     shape.taps = 8;
     for (const int taps : {7, 5, 4, 3})
         if (shape.expanded <= taps && few == (taps == 4)) shape.taps = taps;
-    shape.chunks = ceil_of(shape.expanded, shape.taps);
+    shape.chunks = ceil_div(shape.expanded, shape.taps);
     return shape;
 }
 
@@ -200,7 +195,7 @@ private:
         if (of_weights())
             return fit
                     && fits(variant.parts.parts * variant.block.channel_tiles
-                            * ceil_of(variant.parts.jobs,
+                            * ceil_div(variant.parts.jobs,
                                     variant.parts.block_jobs));
         return fits(shape_.images * variant.block.depth_tiles
                 * variant.block.row_tiles * variant.block.column_tiles
@@ -226,13 +221,13 @@ private:
         const int chunks = of_weights() ? 1 : shape_.chunks;
         tile.columns = (tile.groups - 1) * run * shape_.step / shape_.up
                 + (chunks - 1) * shape_.taps / shape_.up
-                + ceil_of(span, each) * each;
-        tile.pitch = ceil_of(tile.columns + 2 * depthwise_slack, each) | 1;
+                + ceil_div(span, each) * each;
+        tile.pitch = ceil_div(tile.columns + 2 * depthwise_slack, each) | 1;
         tile.pitch *= each;
         tile.kernel_elements = of_weights()
                 ? 0
                 : tile.planes * shape_.axes[0].kernel * down.kernel
-                        * shape_.chunks * ceil_of(shape_.taps, 4) * 4;
+                        * shape_.chunks * ceil_div(shape_.taps, 4) * 4;
     }
     size_t bytes_of(depthwise_tile &tile) const {
         size_tile(tile);
@@ -245,7 +240,7 @@ private:
         const depthwise_axis &along = shape_.axes[2];
         const int64_t planes = shape_.images
                 * (of_weights() ? deep.written : shape_.channels);
-        const int all_groups = ceil_of(along.written, run);
+        const int all_groups = ceil_div(along.written, run);
         // As large as fits, and rather long rows than many.
         tile.groups = even_piece(all_groups, 32);
         tile.rows = down.written;
@@ -288,15 +283,15 @@ private:
             for (const int64_t count : {int64_t {2}, 16 / element_bytes()})
                 if (divides(count, written, 4))
                     tile.dense_store = static_cast<int>(count);
-        tile.vectors = std::min(ceil_of(along.read, tile.dense_load),
-                ceil_of(tile.columns + tile.dense_load - 1, tile.dense_load));
+        tile.vectors = std::min(ceil_div(along.read, tile.dense_load),
+                ceil_div(tile.columns + tile.dense_load - 1, tile.dense_load));
         tile.plane_tiles
-                = static_cast<int>(ceil_of(planes, int64_t {tile.planes}));
-        tile.depth_tiles = ceil_of(depths, tile.depths);
-        tile.row_tiles = ceil_of(down.written, tile.rows);
-        tile.column_tiles = ceil_of(all_groups, tile.groups);
-        const int rounds = ceil_of(tile.items(), most_threads);
-        tile.threads = ceil_of(ceil_of(tile.items(), rounds), 32) * 32;
+                = static_cast<int>(ceil_div(planes, int64_t {tile.planes}));
+        tile.depth_tiles = ceil_div(depths, tile.depths);
+        tile.row_tiles = ceil_div(down.written, tile.rows);
+        tile.column_tiles = ceil_div(all_groups, tile.groups);
+        const int rounds = ceil_div(tile.items(), most_threads);
+        tile.threads = ceil_div(ceil_div(tile.items(), rounds), 32) * 32;
         // A small tile is staged by more than need compute.
         tile.threads = std::max(tile.threads, 64);
         tile.by_vectors = small_divider(tile.vectors);
@@ -317,17 +312,17 @@ private:
         depthwise_parts &parts = variant.parts;
         parts.window_rows = depthwise_window_rows(shape_.taps);
         parts.jobs = shape_.axes[0].kernel
-                * ceil_of(shape_.axes[1].kernel, parts.window_rows)
+                * ceil_div(shape_.axes[1].kernel, parts.window_rows)
                 * shape_.chunks;
         parts.units = int64_t {tile.plane_tiles} * tile.row_tiles
                 * tile.column_tiles;
         const int64_t blocks = shape_.channels * parts.jobs;
         const int64_t terms
-                = parts.units * ceil_of(tile.items(), tile.threads) * run
+                = parts.units * ceil_div(tile.items(), tile.threads) * run
                 * tile.repeats;
         parts.parts
-                = std::clamp<int64_t>(std::max(ceil_of(blocks_, blocks),
-                                              ceil_of(terms, longest_chain)),
+                = std::clamp<int64_t>(std::max(ceil_div(blocks_, blocks),
+                                              ceil_div(terms, longest_chain)),
                         1, parts.units);
         return fits(parts.parts * blocks);
     }
@@ -336,7 +331,7 @@ private:
     void narrow(depthwise_block &block) const {
         block.vector = 1;
         block.channel_tiles
-                = ceil_of(static_cast<int>(shape_.channels), block.lanes);
+                = ceil_div(static_cast<int>(shape_.channels), block.lanes);
     }
 
     void make_block(depthwise_block &block) const {
@@ -347,13 +342,13 @@ private:
                 : 1;
         // 128 bytes of channels where there are so many.
         const int vectors
-                = ceil_of(static_cast<int>(shape_.channels), block.vector);
+                = ceil_div(static_cast<int>(shape_.channels), block.vector);
         const int most = std::clamp(
                 static_cast<int>(128 / element_bytes()) / block.vector, 8, 32);
         block.lanes = even_piece(vectors, most);
-        block.channel_tiles = ceil_of(vectors, block.lanes);
+        block.channel_tiles = ceil_div(vectors, block.lanes);
         const int slots = most_threads / block.lanes;
-        const int groups = ceil_of(shape_.axes[2].written, run);
+        const int groups = ceil_div(shape_.axes[2].written, run);
         const int rows = shape_.axes[1].written;
         const int depths = shape_.axes[0].written;
         block.groups = std::min(groups, 2);
@@ -361,14 +356,14 @@ private:
         block.groups = even_piece(groups, slots / block.rows);
         block.depths = even_piece(
                 depths, std::max(1, slots / (block.rows * block.groups)));
-        block.column_tiles = ceil_of(groups, block.groups);
-        block.depth_tiles = ceil_of(depths, block.depths);
-        block.row_tiles = ceil_of(rows, block.rows);
+        block.column_tiles = ceil_div(groups, block.groups);
+        block.depth_tiles = ceil_div(depths, block.depths);
+        block.row_tiles = ceil_div(rows, block.rows);
         const int64_t blocks = shape_.images * block.depth_tiles
                 * block.row_tiles * block.column_tiles * block.channel_tiles;
         block.repeats = static_cast<int>(std::clamp<int64_t>(
                 blocks / blocks_, 1, std::min(block.row_tiles, 4)));
-        block.row_tiles = ceil_of(block.row_tiles, block.repeats);
+        block.row_tiles = ceil_div(block.row_tiles, block.repeats);
     }
 
     bool cut_rows(depthwise_variant &variant) const {
@@ -378,23 +373,23 @@ private:
         parts.jobs
                 = shape_.axes[0].kernel * shape_.axes[1].kernel * shape_.chunks;
         parts.block_jobs = even_piece(parts.jobs, slots);
-        parts.segments = ceil_of(shape_.axes[2].written, 256);
+        parts.segments = ceil_div(shape_.axes[2].written, 256);
         parts.segment_columns
-                = ceil_of(ceil_of(shape_.axes[2].written, parts.segments), run)
+                = ceil_div(ceil_div(shape_.axes[2].written, parts.segments), run)
                 * run;
         parts.units = shape_.images * shape_.axes[0].written
                 * shape_.axes[1].written * parts.segments;
         parts.lanes = static_cast<int>(
                 std::clamp<int64_t>(slots / parts.block_jobs, 1, parts.units));
         const int64_t blocks = int64_t {block.channel_tiles}
-                * ceil_of(parts.jobs, parts.block_jobs);
-        const int64_t terms = ceil_of(parts.units, int64_t {parts.lanes})
+                * ceil_div(parts.jobs, parts.block_jobs);
+        const int64_t terms = ceil_div(parts.units, int64_t {parts.lanes})
                 * parts.segment_columns;
         // Half as many blocks as elsewhere: about as many as run at a time.
         parts.parts
-                = std::clamp<int64_t>(std::max(ceil_of(blocks_ / 2, blocks),
-                                              ceil_of(terms, longest_chain)),
-                        1, ceil_of(parts.units, int64_t {parts.lanes}));
+                = std::clamp<int64_t>(std::max(ceil_div(blocks_ / 2, blocks),
+                                              ceil_div(terms, longest_chain)),
+                        1, ceil_div(parts.units, int64_t {parts.lanes}));
         return fits(parts.units);
     }
 

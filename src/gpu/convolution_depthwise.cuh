@@ -160,8 +160,4 @@ __device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
 template <int taps, int step, int up>
 constexpr int depthwise_span = ((depthwise_run - 1) * step + taps - 1) / up + 1;
 
-__host__ __device__ constexpr int round_up_to(int value, int multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
 } // namespace gradnn::gpu

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
     using sum = sum_of<Type>;
     constexpr int span = depthwise_span<taps, step, up>;
     constexpr int each = sums_of_16_bytes<sum>;
-    constexpr int weight_pitch = round_up_to(taps, 4);
+    constexpr int weight_pitch = round_up(taps, 4);
     extern __shared__ uint4 shared[];
     const int staged = tile.staged_rows();
     auto *const rows = reinterpret_cast<sum *>(shared) + depthwise_slack;
@@ -167,8 +167,8 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
                     // Narrow windows have one chunk.
                     const int chunks = taps == 8 ? shape.chunks : 1;
                     for (int chunk = 0; chunk < chunks; ++chunk) {
-                        sum values[round_up_to(span, each)];
-                        sum by[round_up_to(taps, each)];
+                        sum values[round_up(span, each)];
+                        sum by[round_up(taps, each)];
                         load_run<span>(values, from + chunk * (taps / up));
                         load_run<taps>(by, with + chunk * weight_pitch);
 #pragma unroll

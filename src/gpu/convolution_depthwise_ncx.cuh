@@ -12,7 +12,7 @@ constexpr int sums_of_16_bytes = static_cast<int>(16 / sizeof(Sum));
 template <int count, typename Sum, int size>
 __device__ __forceinline__ void load_run(Sum (&values)[size], const Sum *from) {
     constexpr int each = sums_of_16_bytes<Sum>;
-    static_assert(size >= round_up_to(count, each));
+    static_assert(size >= round_up(count, each));
 #pragma unroll
     for (int i = 0; i < count; i += each) {
         const uint4 bits = *reinterpret_cast<const uint4 *>(from + i);

@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(depthwise_threads)
 #pragma unroll
                 for (int k = 0; k < window_rows; ++k) {
                     if (src_h >= 0 && src_h < down.read) {
-                        sum values[round_up_to(span, each)];
+                        sum values[round_up(span, each)];
                         load_run<span>(values, window);
 #pragma unroll
                         for (int e = 0; e < taps; ++e)

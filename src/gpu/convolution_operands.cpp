@@ -9,6 +9,7 @@
 #include "gpu/cuda_check.hpp"
 #include "gpu/device.hpp"
 #include "gpu/engine.hpp"
+#include "gpu/rounding.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -19,10 +20,6 @@ namespace {
 constexpr uintptr_t data_alignment = 16;
 /// Of the tensors in memory of the stream.
 constexpr size_t spare_alignment = 256;
-
-constexpr size_t rounded(size_t bytes) {
-    return (bytes + spare_alignment - 1) / spare_alignment * spare_alignment;
-}
 
 bool misplaced(const convolution_operand &operand, const void *data) {
     return !operand.staged
@@ -59,14 +56,14 @@ std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
         const convolution_operand &operand = operands_[index];
         if (operand.staged) data[index] = workspace + operand.offset;
         if (misplaced(operand, args[index]))
-            spare_bytes += rounded(operand.bytes);
+            spare_bytes += round_up(operand.bytes, spare_alignment);
     }
     if (spare_bytes != 0) [[unlikely]] {
         std::byte *next = as_gpu(stream).spare(spare_bytes);
         for (size_t index = 0; index < 3; ++index) {
             if (!misplaced(operands_[index], args[index])) continue;
             data[index] = next;
-            next += rounded(operands_[index].bytes);
+            next += round_up(operands_[index].bytes, spare_alignment);
         }
     }
     const cudaStream_t native = as_gpu(stream).handle;

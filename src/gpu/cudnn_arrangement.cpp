@@ -4,6 +4,8 @@
 #include <limits>
 #include <optional>
 
+#include "gpu/rounding.hpp"
+
 namespace gradnn::gpu {
 
 namespace {
@@ -241,7 +243,7 @@ std::optional<cudnn_arrangement> arrange(
                     operand, tensor, strides, windows, index == made.output()))
             return std::nullopt;
         operand.offset = offset;
-        offset += (operand.bytes + 255) / 256 * 256;
+        offset += round_up(operand.bytes, 256);
     }
     made.staged_bytes = offset;
     return made;

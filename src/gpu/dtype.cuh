@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "gpu/rounding.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu {
@@ -164,10 +165,6 @@ int widest_vector(int64_t element_bytes, Multiples... multiples) {
     while (count > 1 && ((multiples % count != 0) || ...))
         count /= 2;
     return static_cast<int>(count);
-}
-
-inline int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
 }
 
 } // namespace gradnn::gpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "axis_map.hpp"
+#include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -20,10 +21,6 @@ struct alignas(2 * sizeof(Sum)) weight_pair {
 
 /// Pieces of 16 bytes that memory is copied in.
 constexpr int64_t piece_bytes = 16;
-
-constexpr int64_t round_up_to(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 /// The columns of diff_dst in groups. With two taps to a column (`lead` is 1),
 /// interval i holds those between the source columns i - 1 and i: interval 0
@@ -191,7 +188,7 @@ void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
     if (cut.apart) {
         // Pieces of neighbouring runs do not meet: 15 bytes on either side.
         const int64_t remainder = cut.dst_column_pitch * element % piece_bytes;
-        pitch = round_up_to(
+        pitch = round_up(
                         run + 2 * (piece_bytes - 1) - remainder, piece_bytes)
                 + remainder;
     }
@@ -213,7 +210,7 @@ void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
                             - span.first + reads);
     }
     reach = std::max<int64_t>(reach, cut.span);
-    cut.slot_bytes = short_of(round_up_to(
+    cut.slot_bytes = short_of(round_up(
             piece_bytes - 1 + (reach - 1) * pitch + run, piece_bytes));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/interpolation_planes_tables.hpp"
+#include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -28,10 +29,6 @@ struct planes_arrangement {
     std::vector<int32_t> counts;
     std::vector<int32_t> order; ///< [slot]: its first plane
 };
-
-inline int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 /// Sets the places in shared memory; returns its bytes.
 inline int64_t place_shared(planes_arrangement &made, int64_t element_bytes) {

@@ -1,0 +1,29 @@
+// Whole numbers rounded up, on the host and on the device.
+#pragma once
+
+#include <type_traits>
+
+#ifdef __CUDACC__
+#define GRADNN_HOST_DEVICE __host__ __device__
+#else
+#define GRADNN_HOST_DEVICE
+#endif
+
+namespace gradnn::gpu {
+
+/// a / b, rounded up; neither is negative.
+template <typename A, typename B>
+GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
+    return (a + b - 1) / b;
+}
+
+/// The multiple of `multiple` that is not below `value`.
+template <typename A, typename B>
+GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> round_up(
+        A value, B multiple) {
+    return ceil_div(value, multiple) * multiple;
+}
+
+} // namespace gradnn::gpu
+
+#undef GRADNN_HOST_DEVICE
