@@ -99,6 +99,13 @@ const std::vector<convolution_case> &convolution_cases() {
             c {"depthwise_1d", 2, 6, 6, 6, {17}, {5}, {1}, {1}, {2}, {2}},
             c {"stride_above_kernel_1d", 1, 1, 3, 2, {20}, {2}, {5}, {1}, {0},
                     {0}},
+            // oneDNN 3.2 gets these wrong on CPUs with AMX or products of f16.
+            c {"kernel_beyond_src", 2, 3, 15, 9, {1}, {4}, {2}, {1}, {3}, {3}},
+            c {"stride_beyond_src", 2, 1, 2, 4, {2}, {2}, {4}, {1}, {1}, {0}},
+            c {"dilated_strided", 1, 1, 4, 5, {8, 11}, {3, 3}, {2, 4}, {3, 1},
+                    {1, 2}, {3, 0}},
+            c {"dilated_strided_1d", 2, 1, 2, 2, {11}, {3}, {4}, {3}, {3},
+                    {-1}},
             c {"plain_2d", 2, 1, 5, 3, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
                     {1, 1}, "none", true},
             c {"sixteen_channels", 2, 1, 16, 32, {8, 9}, {3, 3}, {1, 1}, {1, 1},

@@ -96,11 +96,11 @@ values_list random_inputs(const op &the_op, uint64_t seed) {
         else
             result.push_back(numbers.values(
                     static_cast<size_t>(detail::element_count(lt))));
-        // Sums of a few terms must not cancel: their relative error would be
-        // that of luck.
+        // Of either sign, but mostly positive: sums of a few terms must not
+        // cancel, or their relative error would be that of luck.
         if (!lt.is_absent() && !is_shape_input(the_op, index))
             for (double &value : result.back())
-                value += 0.25;
+                value = 0.5 + 0.75 * value;
     }
     return result;
 }
