@@ -39,7 +39,8 @@ constexpr int run = 8; // columns of a thread
 constexpr int most_threads = 256;
 constexpr int most_columns = 72; // of a window, gaps included
 constexpr int64_t longest_chain = 1024;
-/// Shared memory of a block: four of them fit a multiprocessor.
+/// Shared memory of a block: four of them fit a multiprocessor (of compute
+/// capability 9.0).
 constexpr size_t tile_bytes = 44 * 1024;
 
 /// `whole` in equal pieces of at most `most`: the size of a piece.

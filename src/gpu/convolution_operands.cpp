@@ -39,7 +39,8 @@ size_t convolution_workspace_limit(int device) {
             = std::from_chars(given.data(), given.data() + given.size(), bytes);
     if (failure != std::errc() || end != given.data() + given.size())
         throw error(status::invalid_arguments,
-                detail::text(name, " is \"", given, "\"; a number of bytes is allowed"));
+                detail::text(name, " is \"", given,
+                        "\"; a number of bytes is allowed"));
     return bytes;
 }
 

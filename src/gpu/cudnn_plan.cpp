@@ -1,6 +1,5 @@
 #include "gpu/cudnn_plan.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <span>
 #include <string_view>

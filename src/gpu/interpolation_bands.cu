@@ -489,10 +489,6 @@ plan_or_refusal make_interpolation_bands(
     const axis_maps maps = make_axis_maps(problem);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    if ((dst.dims[4] != 1 && dst.strides[4] != 1)
-            || (src.dims[4] != 1 && src.strides[4] != 1))
-        return plan_or_refusal::refuse(
-                "wants the elements of a row side by side");
     std::string why;
     const auto walk = describe_walk(problem, maps, false, why);
     if (!walk) return plan_or_refusal::refuse(why);

@@ -10,55 +10,60 @@ namespace {
 
 /// The kernels of a type: see ncx_kind.
 struct ncx_family {
-template <typename Type, bool volume>
-static auto kinds_of() {
-    using t = Type;
-    if constexpr (sizeof(t) == 8 && volume)
-        return kind_list<ncx_kind<t, 1, 0, 4, 4>>();
-    else if constexpr (sizeof(t) == 8)
-        return kind_list<ncx_kind<t, 1, 1, 2, 8>, ncx_kind<t, 1, 4, 4, 3>,
-                ncx_kind<t, 1, 4, 4, 3, 1, true>, ncx_kind<t, 1, 0, 4, 4>,
-                ncx_kind<t, 1, 0, 4, 4, 1, true>>();
-    else if constexpr (sizeof(t) == 4 && volume)
-        return kind_list<ncx_kind<t, 1, 4, 8, 6>,
-                ncx_kind<t, 1, 8, 5, 2, 1, true>, ncx_kind<t, 1, 0, 8, 4>>();
-    else if constexpr (sizeof(t) == 4)
-        return kind_list<ncx_kind<t, 1, 1, 4, 8>,
-                ncx_kind<t, 1, 1, 4, 8, 1, true>, ncx_kind<t, 1, 2, 4, 8>,
-                ncx_kind<t, 1, 2, 4, 8, 1, true>,
-                ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
-                ncx_kind<t, 1, 2, 8, 6, 1, true, 1>, ncx_kind<t, 1, 4, 8, 6>,
-                ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                ncx_kind<t, 1, 4, 6, 4, 1, true>,
-                ncx_kind<t, 1, 4, 10, 6, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
-                ncx_kind<t, 1, 8, 8, 4, 1, true>,
-                ncx_kind<t, 1, 8, 6, 4, 1, true>,
-                ncx_kind<t, 1, 8, 12, 5, 1, true>, ncx_kind<t, 1, 0, 8, 4>,
-                ncx_kind<t, 1, 0, 8, 4, 1, true>,
-                ncx_kind<t, 1, 0, 6, 4, 1, true>>();
-    else if constexpr (volume)
-        return kind_list<ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 0, 4, 4>,
-                ncx_kind<t, 1, 8, 5, 2, 1, true>, ncx_kind<t, 1, 0, 8, 4>>();
-    else
-        return kind_list<ncx_kind<t, 2, 1, 2, 8, 2>,
-                ncx_kind<t, 2, 1, 2, 8, 2, true>, ncx_kind<t, 2, 2, 2, 8, 2>,
-                ncx_kind<t, 2, 2, 2, 8, 2, true>,
-                ncx_kind<t, 2, 2, 4, 6, 1, false, 1>,
-                ncx_kind<t, 2, 2, 8, 10, 1, true, 1>, ncx_kind<t, 2, 4, 4, 6>,
-                ncx_kind<t, 2, 4, 4, 6, 1, true>,
-                ncx_kind<t, 2, 4, 6, 8, 1, true>,
-                ncx_kind<t, 2, 4, 8, 10, 1, true>, ncx_kind<t, 2, 8, 4, 4>,
-                ncx_kind<t, 2, 8, 8, 4, 1, true>,
-                ncx_kind<t, 2, 8, 6, 5, 1, true>, ncx_kind<t, 2, 0, 4, 4>,
-                ncx_kind<t, 2, 0, 8, 4, 1, true>,
-                // Words of one element.
-                ncx_kind<t, 1, 1, 4, 8, 2>, ncx_kind<t, 1, 2, 4, 8, 2>,
-                ncx_kind<t, 1, 2, 4, 8>, ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
-                ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
-                ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                ncx_kind<t, 1, 8, 8, 4>, ncx_kind<t, 1, 8, 6, 4, 1, true>,
-                ncx_kind<t, 1, 0, 8, 4>, ncx_kind<t, 1, 0, 6, 4, 1, true>>();
-}
+    template <typename Type, bool volume>
+    static auto kinds_of() {
+        using t = Type;
+        if constexpr (sizeof(t) == 8 && volume)
+            return kind_list<ncx_kind<t, 1, 0, 4, 4>>();
+        else if constexpr (sizeof(t) == 8)
+            return kind_list<ncx_kind<t, 1, 1, 2, 8>, ncx_kind<t, 1, 4, 4, 3>,
+                    ncx_kind<t, 1, 4, 4, 3, 1, true>, ncx_kind<t, 1, 0, 4, 4>,
+                    ncx_kind<t, 1, 0, 4, 4, 1, true>>();
+        else if constexpr (sizeof(t) == 4 && volume)
+            return kind_list<ncx_kind<t, 1, 4, 8, 6>,
+                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
+                    ncx_kind<t, 1, 0, 8, 4>>();
+        else if constexpr (sizeof(t) == 4)
+            return kind_list<ncx_kind<t, 1, 1, 4, 8>,
+                    ncx_kind<t, 1, 1, 4, 8, 1, true>, ncx_kind<t, 1, 2, 4, 8>,
+                    ncx_kind<t, 1, 2, 4, 8, 1, true>,
+                    ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
+                    ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
+                    ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
+                    ncx_kind<t, 1, 4, 6, 4, 1, true>,
+                    ncx_kind<t, 1, 4, 10, 6, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
+                    ncx_kind<t, 1, 8, 8, 4, 1, true>,
+                    ncx_kind<t, 1, 8, 6, 4, 1, true>,
+                    ncx_kind<t, 1, 8, 12, 5, 1, true>, ncx_kind<t, 1, 0, 8, 4>,
+                    ncx_kind<t, 1, 0, 8, 4, 1, true>,
+                    ncx_kind<t, 1, 0, 6, 4, 1, true>>();
+        else if constexpr (volume)
+            return kind_list<ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 0, 4, 4>,
+                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
+                    ncx_kind<t, 1, 0, 8, 4>>();
+        else
+            return kind_list<ncx_kind<t, 2, 1, 2, 8, 2>,
+                    ncx_kind<t, 2, 1, 2, 8, 2, true>,
+                    ncx_kind<t, 2, 2, 2, 8, 2>,
+                    ncx_kind<t, 2, 2, 2, 8, 2, true>,
+                    ncx_kind<t, 2, 2, 4, 6, 1, false, 1>,
+                    ncx_kind<t, 2, 2, 8, 10, 1, true, 1>,
+                    ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 4, 4, 6, 1, true>,
+                    ncx_kind<t, 2, 4, 6, 8, 1, true>,
+                    ncx_kind<t, 2, 4, 8, 10, 1, true>, ncx_kind<t, 2, 8, 4, 4>,
+                    ncx_kind<t, 2, 8, 8, 4, 1, true>,
+                    ncx_kind<t, 2, 8, 6, 5, 1, true>, ncx_kind<t, 2, 0, 4, 4>,
+                    ncx_kind<t, 2, 0, 8, 4, 1, true>,
+                    // Words of one element.
+                    ncx_kind<t, 1, 1, 4, 8, 2>, ncx_kind<t, 1, 2, 4, 8, 2>,
+                    ncx_kind<t, 1, 2, 4, 8>,
+                    ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
+                    ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
+                    ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
+                    ncx_kind<t, 1, 8, 8, 4>, ncx_kind<t, 1, 8, 6, 4, 1, true>,
+                    ncx_kind<t, 1, 0, 8, 4>,
+                    ncx_kind<t, 1, 0, 6, 4, 1, true>>();
+    }
 };
 
 } // namespace
@@ -68,12 +73,6 @@ plan_or_refusal make_interpolation_ncx(
     axis_maps maps = make_axis_maps(problem);
     if (maps[0].identity && maps[1].identity && maps[2].identity)
         return std::make_unique<identity_plan>(problem);
-    const auto &dst = problem.diff_dst;
-    const auto &src = problem.diff_src;
-    if ((dst.dims[4] != 1 && dst.strides[4] != 1)
-            || (src.dims[4] != 1 && src.strides[4] != 1))
-        return plan_or_refusal::refuse(
-                "wants the elements of a row side by side");
     std::string why;
     const auto walk = describe_walk(problem, maps, false, why);
     if (!walk) return plan_or_refusal::refuse(why);

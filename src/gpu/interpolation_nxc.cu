@@ -43,15 +43,11 @@ plan_or_refusal make_interpolation_nxc(
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     const int64_t channels = dst.dims[1];
-    const auto dense = [](const detail::tensor_view &view, size_t axis,
-                               int64_t stride) {
-        return view.dims[axis] == 1 || view.strides[axis] == stride;
+    const auto dense = [&](const detail::tensor_view &view) {
+        return view.dims[4] == 1 || view.strides[4] == channels;
     };
-    if (!dense(dst, 1, 1) || !dense(src, 1, 1) || !dense(dst, 4, channels)
-            || !dense(src, 4, channels))
-        return plan_or_refusal::refuse(
-                "wants the channels of a pixel, and the pixels of a row, side "
-                "by side");
+    if (!dense(dst) || !dense(src))
+        return plan_or_refusal::refuse("wants the pixels of a row side by side");
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);

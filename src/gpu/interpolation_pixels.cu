@@ -469,9 +469,6 @@ plan_or_refusal make_interpolation_pixels(
         return std::make_unique<identity_plan>(problem);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    if ((dst.dims[1] != 1 && (dst.strides[1] != 1 || src.strides[1] != 1)))
-        return plan_or_refusal::refuse(
-                "wants the channels of a pixel side by side");
     if (maps[2].max_count > 8)
         return plan_or_refusal::refuse("wants at most 8 taps for a column");
     std::string why;

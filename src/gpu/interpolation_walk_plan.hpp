@@ -48,6 +48,15 @@ inline std::optional<walk_description> describe_walk(
         bool nxc, std::string &why) {
     const detail::tensor_view &dst = problem.diff_dst;
     const detail::tensor_view &src = problem.diff_src;
+    const size_t inner = nxc ? 1 : 4;
+    const auto contiguous = [&](const detail::tensor_view &view) {
+        return view.dims[inner] == 1 || view.strides[inner] == 1;
+    };
+    if (!contiguous(dst) || !contiguous(src)) {
+        why = nxc ? "wants the channels of a pixel side by side"
+                  : "wants the elements of a row side by side";
+        return {};
+    }
     walk_description made;
     walk_shape &shape = made.shape;
     const bool flat = src.dims[3] == 1 && dst.dims[3] == 1;
