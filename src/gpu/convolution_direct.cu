@@ -287,16 +287,17 @@ __global__ void __launch_bounds__(threads) weights_kernel(const Type *src,
     }
 }
 
-/// weights[...] = sum of its parts, in order; a thread each.
+/// weights[...] = sum of its parts, in order and in f64: f32 sums of parts that
+/// are alike drift. A thread each.
 template <typename Sum, typename Result>
 __global__ void __launch_bounds__(threads) parts_kernel(const Sum *partials,
         Result *weights, const __grid_constant__ convolution_shape shape,
         int64_t parts, int64_t count) {
     const int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
     if (number >= count) return;
-    Sum total = 0;
+    double total = 0;
     for (int64_t part = 0; part < parts; ++part)
-        total += partials[number * parts + part];
+        total += static_cast<double>(partials[number * parts + part]);
     int64_t rest = number;
     int64_t at = 0;
 #pragma unroll
