@@ -31,220 +31,14 @@
 
 #include <algorithm>
 
+#include "cpu/interpolation_lookup.hpp"
 #include "cpu/interpolation_separable.hpp"
-#include "cpu/simd.hpp"
+#include "cpu/interpolation_stage.hpp"
+#include "cpu/interpolation_sums.hpp"
+#include "cpu/interpolation_window.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
-
-/// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
-/// 8, 64 and 512 terms so that the error grows slowly with their number.
-/// `level` is what level_of says.
-template <int level, size_t width, class D, class Term>
-HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
-        int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
-    if constexpr (level == 0) {
-        auto weight = hn::Set(d, weights[begin]);
-        for (size_t k = 0; k < width; ++k)
-            sum[k] = hn::Mul(weight, term(begin, k));
-        for (int64_t t = begin + 1; t < end; ++t) {
-            weight = hn::Set(d, weights[t]);
-            for (size_t k = 0; k < width; ++k)
-                sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
-        }
-    } else {
-        constexpr int64_t step = int64_t {1} << 3 * level;
-        weighted_sum<level - 1>(
-                d, weights, begin, std::min(end, begin + step), term, sum);
-        for (int64_t b = begin + step; b < end; b += step) {
-            hn::VFromD<D> part[width];
-            weighted_sum<level - 1>(
-                    d, weights, b, std::min(end, b + step), term, part);
-            for (size_t k = 0; k < width; ++k)
-                sum[k] = hn::Add(sum[k], part[k]);
-        }
-    }
-}
-
-constexpr int level_of(int64_t terms) {
-    return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
-}
-
-/// What sum_rows may do around the rows that it sums.
-struct row_surroundings {
-    /// The last `fresh` rows come from memory for the first time, and what
-    /// follows is to be fetched now: `ahead` elements further on, and from
-    /// element `turn` on another `jump` elements. (Short rows are too short
-    /// for hardware to see them coming.)
-    int64_t fresh = 0;
-    int64_t ahead = 0;
-    int64_t turn = 0;
-    int64_t jump = 0;
-    /// Elements after every row's end that may be read.
-    int64_t slack = 0;
-};
-
-/// What follows elements [x, x + length) of the fresh rows before rows_end.
-/// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
-template <typename In>
-HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
-        int64_t x, int64_t length) {
-    const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);
-    for (int64_t t = -around.fresh; t < 0; ++t)
-        for (int64_t i = 0; i < length; i += 64 / sizeof(In))
-            hwy::Prefetch(rows_end[t] + at + i);
-}
-
-/// out[x] = sum over t of weights[t] * rows[t][x]; count > 0.
-template <int level, typename In, typename Acc>
-void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
-        int64_t length, row_surroundings around, Acc *out) {
-    const hn::ScalableTag<Acc> d;
-    using vector = hn::VFromD<decltype(d)>;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    constexpr size_t width = 4;
-    int64_t x = 0;
-    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
-        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
-    };
-    for (; x + static_cast<int64_t>(width) * lanes <= length;
-            x += static_cast<int64_t>(width) * lanes) {
-        fetch(rows + count, around, x, static_cast<int64_t>(width) * lanes);
-        vector sum[width];
-        if constexpr (has_load_half<In>) {
-            // Of a pair of vectors k, the elements of even and of odd places.
-            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
-                const auto pair = static_cast<int64_t>(k / 2 * 2);
-                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
-            };
-            weighted_sum<level>(d, weights, 0, count, half_term, sum);
-            for (size_t k = 0; k < width; k += 2)
-                interleave(d, sum[k], sum[k + 1]);
-        } else {
-            weighted_sum<level>(d, weights, 0, count, term, sum);
-        }
-        for (size_t k = 0; k < width; ++k)
-            hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
-    }
-    fetch(rows + count, around, x, length - x);
-    vector sum[1];
-    for (; x + lanes <= length; x += lanes) {
-        weighted_sum<level>(d, weights, 0, count, term, sum);
-        hn::StoreU(sum[0], d, out + x);
-    }
-    if (x == length) return;
-    // Lines are padded, rows are not: where nothing may be read after them, the
-    // last vector does again what it has in common with the one before. (Loads
-    // under a mask are slow.)
-    if (length - x + around.slack >= lanes || length >= lanes) {
-        if (length - x + around.slack < lanes) x = length - lanes;
-        weighted_sum<level>(d, weights, 0, count, term, sum);
-        hn::StoreU(sum[0], d, out + x);
-        return;
-    }
-    const auto rest = static_cast<size_t>(length - x);
-    const auto partial = [&](int64_t t, size_t) HWY_ATTR {
-        return load_first(d, rows[t] + x, rest);
-    };
-    weighted_sum<level>(d, weights, 0, count, partial, sum);
-    hn::StoreU(sum[0], d, out + x);
-}
-
-template <typename In, typename Acc>
-void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
-        int64_t length, row_surroundings around, Acc *out) {
-    if (count == 0)
-        std::fill(out, out + length, Acc {0});
-    else if (level_of(count) == 0)
-        sum_rows<0>(rows, weights, count, length, around, out);
-    else if (level_of(count) == 1)
-        sum_rows<1>(rows, weights, count, length, around, out);
-    else if (level_of(count) == 2)
-        sum_rows<2>(rows, weights, count, length, around, out);
-    else
-        sum_rows<3>(rows, weights, count, length, around, out);
-}
-
-/// One tap sum of `width` vectors that lie `step` apart; count may be 0.
-template <int level, size_t width, class D>
-HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
-        const hn::TFromD<D> *in, int64_t tap_stride, int64_t step,
-        hn::VFromD<D> (&sum)[width]) {
-    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
-        return hn::LoadU(
-                d, in + t * tap_stride + static_cast<int64_t>(k) * step);
-    };
-    if (count == 0)
-        for (size_t k = 0; k < width; ++k)
-            sum[k] = hn::Zero(d);
-    else
-        weighted_sum<level>(d, weights, 0, count, term, sum);
-}
-
-/// The axis W as the loops over taps want it: plain pointers, which stay in
-/// registers where a vector's would be read again after every store.
-template <typename Acc>
-struct tap_tables {
-    explicit tap_tables(const axis_taps &axis)
-        : first(axis.first.data()), count(axis.count.data()),
-          offset(axis.offset.data()), weights(axis.weights<Acc>(0)) {}
-
-    const int64_t *const first;
-    const int64_t *const count;
-    const int64_t *const offset;
-    const Acc *const weights;
-};
-
-/// Takes lanes by index from `tables` vectors that follow one another in memory;
-/// 1, 2 or 4 of them.
-template <size_t tables, class D>
-class lane_lookup {
-    using T = hn::TFromD<D>;
-    using signed_tag = hn::RebindToSigned<D>;
-    using indices = decltype(hn::IndicesFromVec(D(), hn::Zero(signed_tag())));
-    static constexpr auto lanes = static_cast<int>(lanes_of<T>);
-
-public:
-    HWY_INLINE explicit lane_lookup(hn::VFromD<signed_tag> index)
-        : index_(index),
-          within_(hn::IndicesFromVec(
-                  D(), hn::And(index, hn::Set(signed_tag(), lanes - 1)))) {}
-
-    HWY_INLINE hn::VFromD<D> operator()(const T *from) const {
-        if constexpr (tables == 1) {
-            return hn::TableLookupLanes(hn::LoadU(D(), from), within_);
-        } else if constexpr (tables == 2) {
-            return of_two(from);
-        } else {
-            return hn::IfThenElse(has_bit(2 * lanes), of_two(from + 2 * lanes),
-                    of_two(from));
-        }
-    }
-
-private:
-    HWY_INLINE hn::Mask<D> has_bit(int bit) const {
-        const auto value = hn::Set(signed_tag(), bit);
-        return hn::RebindMask(D(), hn::TestBit(index_, value));
-    }
-    HWY_INLINE hn::VFromD<D> of_two(const T *from) const {
-        const auto low = hn::LoadU(D(), from);
-        const auto high = hn::LoadU(D(), from + lanes);
-#if HWY_TARGET == HWY_AVX3
-        if constexpr (std::is_same_v<T, float>)
-            return hn::VFromD<D> {
-                    _mm512_permutex2var_ps(low.raw, index_.raw, high.raw)};
-        else
-            return hn::VFromD<D> {
-                    _mm512_permutex2var_pd(low.raw, index_.raw, high.raw)};
-#else
-        return hn::IfThenElse(has_bit(lanes), hn::TableLookupLanes(high, within_),
-                hn::TableLookupLanes(low, within_));
-#endif
-    }
-
-    hn::VFromD<signed_tag> index_;
-    indices within_;
-};
 
 /// The share's scratch, and what is in it.
 template <typename T>
@@ -253,16 +47,15 @@ class separable_worker {
     static constexpr hn::ScalableTag<acc> tag {};
     using vector = hn::VFromD<hn::ScalableTag<acc>>;
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
-    static constexpr hn::RebindToSigned<hn::ScalableTag<acc>> integer_tag {};
-    /// Elements on the stage that are worth moving on.
     /// How far ahead of their use elements are fetched.
     static constexpr int64_t distance = 3008 / sizeof(T);
-    static constexpr int64_t chunk = stage_bytes / sizeof(T);
 
 public:
     separable_worker(const separable_job &job, const T *diff_dst, T *diff_src,
             std::byte *scratch)
-        : job_(job), diff_dst_(diff_dst), diff_src_(diff_src),
+        : job_(job),
+          diff_dst_(diff_dst),
+          diff_src_(diff_src),
           group_(job.lanes == tap_lanes::lines ? lanes : job.lines) {
         const auto take = [&](auto *&array, int64_t count) {
             using element = std::remove_reference_t<decltype(*array)>;
@@ -270,14 +63,17 @@ public:
             const size_t bytes = static_cast<size_t>(count) * sizeof(element);
             scratch += (bytes + 63) / 64 * 64;
         };
+        T *stage = nullptr;
+        T **targets = nullptr;
         take(rows_, job.pointers);
         take(ring_pointers_, job.pointers);
         take(lines_, job.group_size);
         take(sums_, job.sums_size);
         take(ring_, job.ring_rows * job.ring_pitch);
         take(window_, job.window * lanes);
-        take(stage_, job.stage_size);
-        take(targets_, job.lines);
+        take(stage, job.stage_size);
+        take(targets, job.lines);
+        results_ = result_stage<T>(job.stream, stage, targets);
     }
 
     void run(int64_t share) {
@@ -307,8 +103,7 @@ public:
                     add_line(plane, d, h);
         }
         finish_lines();
-        pass_on(staged_);
-        if (job_.stream) hwy::FlushStream();
+        results_.finish();
     }
 
 private:
@@ -318,6 +113,7 @@ private:
         dst_begin_ = job_.w.begin(src_begin_);
         length_ = (job_.w.end(src_end_ - 1) - dst_begin_) * job_.row_channels;
         row_ = (src_end_ - src_begin_) * job_.row_channels;
+        results_.set_row(row_);
         ring_plane_ = -1;
     }
 
@@ -364,7 +160,7 @@ private:
         const plane_view &out = job_.diff_src;
         const T *from = diff_dst_ + n * in.n_stride + c * in.c_stride
                 + dst_begin_ * job_.row_channels;
-        acc *line = lines_ + filled_ * job_.line_pitch;
+        acc *line = lines_ + results_.rows() * job_.line_pitch;
         const int64_t h_begin = job_.h.begin(h);
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
@@ -381,16 +177,13 @@ private:
             for (int64_t t = 0; t < h_count; ++t)
                 ring_pointers_[t] = ring_row(h_begin + t);
             sum_rows(static_cast<const acc *const *>(ring_pointers_),
-                    job_.h.weights<acc>(h), h_count, length_,
-                    {.slack = lanes}, line);
+                    job_.h.weights<acc>(h), h_count, length_, {.slack = lanes},
+                    line);
         }
-        T *const target = diff_src_ + n * out.n_stride + c * out.c_stride
+        results_.add_row(diff_src_ + n * out.n_stride + c * out.c_stride
                 + d * out.d_stride + h * out.h_stride
-                + src_begin_ * job_.row_channels;
-        gapless_ = filled_ == 0
-                || (gapless_ && target == targets_[filled_ - 1] + row_);
-        targets_[filled_] = target;
-        if (++filled_ == group_) finish_lines();
+                + src_begin_ * job_.row_channels);
+        if (results_.rows() == group_) finish_lines();
     }
 
     acc *ring_row(int64_t h) {
@@ -421,13 +214,8 @@ private:
 
     /// Makes rows of the lines of the group.
     void finish_lines() {
-        if (filled_ == 0) return;
-        if (!gapless_ || targets_[0] != run_ + staged_) {
-            pass_on(staged_);
-            run_ = targets_[0];
-        }
-        direct_ = may_write_directly();
-        out_ = direct_ ? run_ : stage_ + staged_;
+        if (results_.rows() == 0) return;
+        results_.open(has_whole_vectors());
         if (empty_)
             put_zeros();
         else if (job_.w.identity)
@@ -442,62 +230,33 @@ private:
             with_level([&](auto level) HWY_ATTR {
                 take_taps_of_channels<decltype(level)::value>();
             });
-        if (direct_) {
-            run_ += filled_ * row_;
-        } else if (gapless_) {
-            staged_ = out_ - stage_;
-            if (staged_ >= chunk) pass_on_lines();
-        } else {
-            const T *row = stage_;
-            for (int64_t l = 0; l < filled_; ++l, row += row_)
-                copy_out(row, targets_[l], row_);
-        }
+        results_.close();
         empty_ = false;
-        filled_ = 0;
     }
 
-    /// Whether the group's rows are whole cache lines, one after another, that
-    /// may go past the caches.
-    bool may_write_directly() const {
-        return job_.stream && staged_ == 0 && job_.lanes != tap_lanes::lines
+    /// Whether results come as full vectors, but for the end of a group.
+    bool has_whole_vectors() const {
+        return job_.lanes != tap_lanes::lines
                 && (job_.w.identity || job_.lanes == tap_lanes::elements
-                        || job_.row_channels % lanes == 0)
-                && filled_ * row_ * static_cast<int64_t>(sizeof(T)) % 64 == 0
-                && reinterpret_cast<uintptr_t>(run_) % 64 == 0 && gapless_;
-    }
-
-    /// Steps over `count` results that have been put at `out`. What is on the
-    /// stage leaves it little by little, so that reading goes on meanwhile.
-    HWY_INLINE T *step(T *out, int64_t count) {
-        out += count;
-        if (!direct_ && gapless_ && out - stage_ >= chunk) {
-            staged_ = out - stage_;
-            pass_on_lines();
-            out = stage_ + staged_;
-        }
-        return out;
+                        || job_.row_channels % lanes == 0);
     }
 
     void put_zeros() {
-        for (int64_t x = 0; x < row_; x += lanes) {
-            put(hn::Zero(tag), out_);
-            out_ = step(out_, std::min(lanes, row_ - x));
-        }
+        put_row([&](int64_t) HWY_ATTR { return hn::Zero(tag); });
     }
 
     void put_line() {
-        for (int64_t x = 0; x < row_; x += lanes) {
-            put(hn::LoadU(tag, lines_ + x), out_);
-            out_ = step(out_, std::min(lanes, row_ - x));
-        }
+        put_row([&](int64_t x) HWY_ATTR { return hn::LoadU(tag, lines_ + x); });
     }
 
-    /// A vector of results. On the stage it may run over the end of its row.
-    HWY_INLINE void put(vector v, T *out) const {
-        if (direct_)
-            stream(tag, v, out);
-        else
-            store(tag, v, out);
+    template <typename Vector>
+    HWY_INLINE void put_row(const Vector &vector_at) {
+        T *out = results_.out();
+        for (int64_t x = 0; x < row_; x += lanes) {
+            results_.put(vector_at(x), out);
+            out = results_.step(out, std::min(lanes, row_ - x));
+        }
+        results_.set_out(out);
     }
 
     template <int level>
@@ -505,9 +264,9 @@ private:
         const int64_t channels = job_.row_channels;
         const tap_tables<acc> taps(job_.w);
         const acc *const line = lines_ - dst_begin_ * channels;
-        T *out = out_;
+        T *out = results_.out();
         for (int64_t i = src_begin_; i < src_end_;
-                ++i, out = step(out, channels)) {
+                ++i, out = results_.step(out, channels)) {
             const acc *weights = taps.weights + taps.offset[i];
             const int64_t count = taps.count[i];
             const acc *in = line + taps.first[i] * channels;
@@ -517,7 +276,8 @@ private:
                 sum_taps<level>(
                         tag, weights, count, in + c, channels, lanes, sum);
                 for (size_t k = 0; k < 4; ++k)
-                    put(sum[k], out + c + static_cast<int64_t>(k) * lanes);
+                    results_.put(
+                            sum[k], out + c + static_cast<int64_t>(k) * lanes);
             }
             // The last vector ends with the channels, or, where they are too
             // few, runs into the next column, which is written later.
@@ -525,12 +285,11 @@ private:
                 const int64_t at
                         = std::max<int64_t>(0, std::min(c, channels - lanes));
                 vector sum[1];
-                sum_taps<level>(
-                        tag, weights, count, in + at, channels, 0, sum);
-                put(sum[0], out + at);
+                sum_taps<level>(tag, weights, count, in + at, channels, 0, sum);
+                results_.put(sum[0], out + at);
             }
         }
-        out_ = out;
+        results_.set_out(out);
     }
 
     /// Where planes of short rows are a group's lines, taps are taken along W
@@ -539,115 +298,59 @@ private:
         const acc *line = lines_ - dst_begin_ * job_.row_channels;
         if (job_.row_elements.tables != 0) {
             acc *sums = sums_;
-            take_taps(job_.row_elements, line, 0, filled_ * job_.sums,
+            take_taps(job_.row_elements, line, 0, results_.rows() * job_.sums,
                     [&](vector sum, int64_t) HWY_ATTR {
                         hn::StoreU(sum, tag, sums);
                         sums += lanes;
                     });
             line = sums_;
         }
-        T *out = out_;
+        T *out = results_.out();
         take_taps(job_.elements, line, src_begin_ * job_.row_channels / lanes,
-                filled_ * row_, [&](vector sum, int64_t count) HWY_ATTR {
-                    put(sum, out);
-                    out = step(out, count);
+                results_.rows() * row_,
+                [&](vector sum, int64_t count) HWY_ATTR {
+                    results_.put(sum, out);
+                    out = results_.step(out, count);
                 });
-        out_ = out;
-    }
-
-    /// Calls use(sum, lanes in use) for vectors of elements in turn.
-    template <typename Use>
-    HWY_INLINE void take_taps(const element_taps &taps, const acc *line,
-            int64_t first, int64_t elements, const Use &use) {
-        switch (taps.tables) {
-            case 1: look_up_taps<1>(taps, line, first, elements, use); break;
-            case 2: look_up_taps<2>(taps, line, first, elements, use); break;
-            default: look_up_taps<4>(taps, line, first, elements, use); break;
-        }
-    }
-
-    template <size_t tables, typename Use>
-    HWY_INLINE void look_up_taps(const element_taps &taps, const acc *line,
-            int64_t first, int64_t elements, const Use &use) {
-        const element_taps::vector *next = taps.vectors.data() + first;
-        const element_taps::pattern *const patterns = taps.patterns.data();
-        const int32_t *const indices = taps.index.data();
-        const int32_t *const counts = taps.count.data();
-        const acc *const weights = taps.weights<acc>();
-        const int64_t pattern_size = taps.max_count * lanes;
-        const int64_t tap_stride = taps.tap_stride;
-        for (int64_t x = 0; x < elements; x += lanes, ++next) {
-            const acc *in = line + next->first;
-            const element_taps::pattern pattern = patterns[next->pattern];
-            const acc *weight = weights + next->pattern * pattern_size;
-            const auto count = load_integers(counts + next->pattern * lanes);
-            const lane_lookup<tables, decltype(tag)> look_up(
-                    load_integers(indices + next->pattern * lanes));
-            const auto has = [&](int32_t t) HWY_ATTR {
-                return hn::RebindMask(
-                        tag, hn::Gt(count, hn::Set(integer_tag, t)));
-            };
-            auto sum = hn::Mul(hn::LoadU(tag, weight), look_up(in));
-            if (pattern.fewest == 0) sum = hn::IfThenElseZero(has(0), sum);
-            int32_t t = 1;
-            for (; t < pattern.fewest; ++t) {
-                in += tap_stride;
-                weight += lanes;
-                sum = hn::MulAdd(hn::LoadU(tag, weight), look_up(in), sum);
-            }
-            for (; t < pattern.most; ++t) {
-                in += tap_stride;
-                weight += lanes;
-                sum = hn::IfThenElse(has(t),
-                        hn::MulAdd(hn::LoadU(tag, weight), look_up(in), sum),
-                        sum);
-            }
-            use(sum, std::min(lanes, elements - x));
-        }
-    }
-
-    static HWY_INLINE auto load_integers(const int32_t *from) {
-        if constexpr (sizeof(acc) == sizeof(int32_t))
-            return hn::LoadU(integer_tag, from);
-        else
-            return hn::PromoteTo(integer_tag,
-                    hn::LoadU(hn::Rebind<int32_t, decltype(integer_tag)>(), from));
+        results_.set_out(out);
     }
 
     template <int level>
     void take_taps_of_lines() {
         const int64_t channels = job_.row_channels;
         const tap_tables<acc> taps(job_.w);
-        window_begin_ = window_end_ = 0;
-        const acc *window = window_;
+        line_window<acc> window(lines_, job_.line_pitch, window_, job_.window);
+        const acc *origin = window_;
         int64_t end = 0;
         int64_t filled = 0;
-        int64_t at = 0;
+        T *out = results_.out();
         alignas(64) acc results[static_cast<size_t>(lanes * lanes)];
         for (int64_t i = src_begin_; i < src_end_; ++i) {
             const acc *weights = taps.weights + taps.offset[i];
             const int64_t count = taps.count[i];
             const int64_t first = (taps.first[i] - dst_begin_) * channels;
             if (first + count * channels > end) {
-                fill_window(first, first + count * channels);
-                end = window_end_;
-                window = window_ - window_begin_ * lanes;
+                window.fill(first, first + count * channels);
+                end = window.end();
+                origin = window.origin();
             }
-            const acc *in = window + first * lanes;
+            const acc *in = origin + first * lanes;
             for (int64_t c = 0; c < channels; ++c, in += lanes) {
                 vector sum[1];
                 sum_taps<level>(
                         tag, weights, count, in, channels * lanes, 0, sum);
                 hn::Store(sum[0], tag, results + filled * lanes);
                 if (++filled == lanes) {
-                    store_results(results, at, lanes);
-                    at += lanes;
+                    store_transposed<T>(
+                            results, lanes, results_.rows(), row_, out);
+                    out += lanes;
                     filled = 0;
                 }
             }
         }
-        if (filled != 0) store_results(results, at, filled);
-        out_ += filled_ * row_;
+        if (filled != 0)
+            store_transposed<T>(results, filled, results_.rows(), row_, out);
+        results_.set_out(results_.out() + results_.rows() * row_);
     }
 
     /// Calls take_taps for the number of taps that the axis has at most.
@@ -661,69 +364,6 @@ private:
         }
     }
 
-    /// Transposes lines into the window so that it holds [first, last).
-    HWY_NOINLINE void fill_window(int64_t first, int64_t last) {
-        int64_t end = window_end_;
-        if (first >= end) { // nothing of it is wanted any more
-            window_begin_ = end = first / lanes * lanes;
-        } else if (last - window_begin_ + lanes > job_.window) {
-            std::memmove(window_, window_ + (first - window_begin_) * lanes,
-                    static_cast<size_t>((end - first) * lanes) * sizeof(acc));
-            window_begin_ = first;
-        }
-        acc *out = window_ + (end - window_begin_) * lanes;
-        for (; end < last; end += lanes, out += lanes * lanes) {
-            vector square[static_cast<size_t>(lanes)];
-            for (int64_t l = 0; l < lanes; ++l)
-                square[l] = hn::LoadU(tag, lines_ + l * job_.line_pitch + end);
-            transpose<acc>(square);
-            for (int64_t l = 0; l < lanes; ++l)
-                hn::StoreU(square[l], tag, out + l * lanes);
-        }
-        window_end_ = end;
-    }
-
-    /// Puts elements [at, at + count) of every line's row on the stage;
-    /// results[e] holds element at + e of all lines.
-    HWY_NOINLINE void store_results(
-            const acc *results, int64_t at, int64_t count) {
-        vector square[static_cast<size_t>(lanes)];
-        for (int64_t l = 0; l < lanes; ++l)
-            square[l] = hn::Load(tag, results + l * lanes);
-        transpose<acc>(square);
-        T *out = out_ + at;
-        for (int64_t l = 0; l < filled_; ++l, out += row_) {
-            if (count == lanes)
-                store(tag, square[l], out);
-            else
-                store_first(tag, square[l], out, static_cast<size_t>(count));
-        }
-    }
-
-    void copy_out(const T *from, T *to, int64_t count) const {
-        const auto bytes = static_cast<size_t>(count) * sizeof(T);
-        if (job_.stream)
-            stream_copy(from, to, bytes);
-        else
-            std::memcpy(to, from, bytes);
-    }
-
-    /// Moves the first `count` elements off the stage.
-    HWY_NOINLINE void pass_on(int64_t count) {
-        if (count <= 0) return;
-        copy_out(stage_, run_, count);
-        run_ += count;
-        staged_ -= count;
-        std::memmove(stage_, stage_ + count,
-                static_cast<size_t>(staged_) * sizeof(T));
-    }
-
-    /// All but the last cache line, unless it is whole.
-    void pass_on_lines() {
-        const auto end = reinterpret_cast<uintptr_t>(run_ + staged_);
-        pass_on(staged_ - static_cast<int64_t>(end % 64 / sizeof(T)));
-    }
-
     const separable_job &job_;
     const T *const diff_dst_;
     T *const diff_src_;
@@ -734,8 +374,7 @@ private:
     acc *sums_ = nullptr; ///< planes of short rows after the taps along W
     acc *ring_ = nullptr;
     acc *window_ = nullptr;
-    T *stage_ = nullptr;
-    T **targets_ = nullptr; ///< where the rows of the group go
+    result_stage<T> results_;
 
     // The strip: columns [src_begin_, src_end_) of diff_src come from columns
     // of diff_dst from dst_begin_ on; elements of a line and of a row of it.
@@ -746,20 +385,7 @@ private:
     int64_t row_ = 0;
 
     int64_t group_ = 0; ///< lines of a group
-    int64_t filled_ = 0; ///< lines in the group so far
     bool empty_ = false; ///< the group is one line of zeros
-    // Where results are being put: on the stage or where they belong.
-    T *out_ = nullptr;
-    bool direct_ = false;
-
-    bool gapless_ = true; ///< the group's rows follow one another in memory
-
-    // Elements on the stage, and where they go.
-    int64_t staged_ = 0;
-    T *run_ = nullptr;
-    // Elements [window_begin_, window_end_) of the lines are in the window.
-    int64_t window_begin_ = 0;
-    int64_t window_end_ = 0;
 
     // What the ring holds: rows below ring_end_.
     int64_t ring_plane_ = -1;

@@ -1,0 +1,183 @@
+// The sums of the separable interpolation kernel: of rows into a line, and of
+// taps that lie a fixed distance apart in it.
+//
+// Included once for each of Highway's targets, like simd.hpp.
+#include <algorithm>
+
+#include "cpu/interpolation_separable.hpp"
+#include "cpu/simd.hpp"
+
+#if defined(GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#undef GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#else
+#define GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+/// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
+/// 8, 64 and 512 terms so that the error grows slowly with their number.
+/// `level` is what level_of says.
+template <int level, size_t width, class D, class Term>
+HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
+        int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
+    if constexpr (level == 0) {
+        auto weight = hn::Set(d, weights[begin]);
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = hn::Mul(weight, term(begin, k));
+        for (int64_t t = begin + 1; t < end; ++t) {
+            weight = hn::Set(d, weights[t]);
+            for (size_t k = 0; k < width; ++k)
+                sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
+        }
+    } else {
+        constexpr int64_t step = int64_t {1} << 3 * level;
+        weighted_sum<level - 1>(
+                d, weights, begin, std::min(end, begin + step), term, sum);
+        for (int64_t b = begin + step; b < end; b += step) {
+            hn::VFromD<D> part[width];
+            weighted_sum<level - 1>(
+                    d, weights, b, std::min(end, b + step), term, part);
+            for (size_t k = 0; k < width; ++k)
+                sum[k] = hn::Add(sum[k], part[k]);
+        }
+    }
+}
+
+constexpr int level_of(int64_t terms) {
+    return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
+}
+
+/// What sum_rows may do around the rows that it sums.
+struct row_surroundings {
+    /// The last `fresh` rows come from memory for the first time, and what
+    /// follows is to be fetched now: `ahead` elements further on, and from
+    /// element `turn` on another `jump` elements. (Short rows are too short
+    /// for hardware to see them coming.)
+    int64_t fresh = 0;
+    int64_t ahead = 0;
+    int64_t turn = 0;
+    int64_t jump = 0;
+    /// Elements after every row's end that may be read.
+    int64_t slack = 0;
+};
+
+/// What follows elements [x, x + length) of the fresh rows before rows_end.
+/// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
+template <typename In>
+HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
+        int64_t x, int64_t length) {
+    const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);
+    for (int64_t t = -around.fresh; t < 0; ++t)
+        for (int64_t i = 0; i < length; i += 64 / sizeof(In))
+            hwy::Prefetch(rows_end[t] + at + i);
+}
+
+/// out[x] = sum over t of weights[t] * rows[t][x]; count > 0.
+template <int level, typename In, typename Acc>
+void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
+        int64_t length, row_surroundings around, Acc *out) {
+    const hn::ScalableTag<Acc> d;
+    using vector = hn::VFromD<decltype(d)>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    constexpr size_t width = 4;
+    int64_t x = 0;
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
+    };
+    for (; x + static_cast<int64_t>(width) * lanes <= length;
+            x += static_cast<int64_t>(width) * lanes) {
+        fetch(rows + count, around, x, static_cast<int64_t>(width) * lanes);
+        vector sum[width];
+        if constexpr (has_load_half<In>) {
+            // Of a pair of vectors k, the elements of even and of odd places.
+            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
+                const auto pair = static_cast<int64_t>(k / 2 * 2);
+                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
+            };
+            weighted_sum<level>(d, weights, 0, count, half_term, sum);
+            for (size_t k = 0; k < width; k += 2)
+                interleave(d, sum[k], sum[k + 1]);
+        } else {
+            weighted_sum<level>(d, weights, 0, count, term, sum);
+        }
+        for (size_t k = 0; k < width; ++k)
+            hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
+    }
+    fetch(rows + count, around, x, length - x);
+    vector sum[1];
+    for (; x + lanes <= length; x += lanes) {
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+        hn::StoreU(sum[0], d, out + x);
+    }
+    if (x == length) return;
+    // Lines are padded, rows are not: where nothing may be read after them, the
+    // last vector does again what it has in common with the one before. (Loads
+    // under a mask are slow.)
+    if (length - x + around.slack >= lanes || length >= lanes) {
+        if (length - x + around.slack < lanes) x = length - lanes;
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+        hn::StoreU(sum[0], d, out + x);
+        return;
+    }
+    const auto rest = static_cast<size_t>(length - x);
+    const auto partial = [&](int64_t t, size_t) HWY_ATTR {
+        return load_first(d, rows[t] + x, rest);
+    };
+    weighted_sum<level>(d, weights, 0, count, partial, sum);
+    hn::StoreU(sum[0], d, out + x);
+}
+
+template <typename In, typename Acc>
+void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
+        int64_t length, row_surroundings around, Acc *out) {
+    if (count == 0)
+        std::fill(out, out + length, Acc {0});
+    else if (level_of(count) == 0)
+        sum_rows<0>(rows, weights, count, length, around, out);
+    else if (level_of(count) == 1)
+        sum_rows<1>(rows, weights, count, length, around, out);
+    else if (level_of(count) == 2)
+        sum_rows<2>(rows, weights, count, length, around, out);
+    else
+        sum_rows<3>(rows, weights, count, length, around, out);
+}
+
+/// One tap sum of `width` vectors that lie `step` apart; count may be 0.
+template <int level, size_t width, class D>
+HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
+        const hn::TFromD<D> *in, int64_t tap_stride, int64_t step,
+        hn::VFromD<D> (&sum)[width]) {
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        return hn::LoadU(
+                d, in + t * tap_stride + static_cast<int64_t>(k) * step);
+    };
+    if (count == 0)
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = hn::Zero(d);
+    else
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+}
+
+/// The axis W as the loops over taps want it: plain pointers, which stay in
+/// registers where a vector's would be read again after every store.
+template <typename Acc>
+struct tap_tables {
+    explicit tap_tables(const axis_taps &axis)
+        : first(axis.first.data()),
+          count(axis.count.data()),
+          offset(axis.offset.data()),
+          weights(axis.weights<Acc>(0)) {}
+
+    const int64_t *const first;
+    const int64_t *const count;
+    const int64_t *const offset;
+    const Acc *const weights;
+};
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
