@@ -108,7 +108,10 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
     const int64_t columns = std::max(job.w.dst, job.w.src);
     int64_t most = 0;
     if (job.lanes == tap_lanes::elements) {
-        most = 4096 / job.row_channels;
+        // Where rows are not summed, short strips let what is fetched ahead
+        // arrive while taps are taken.
+        const bool sums_rows = !job.h.identity || !job.d.identity;
+        most = (sums_rows ? 4096 : 4096 / element_bytes) / job.row_channels;
     } else if (job.lanes == tap_lanes::lines) {
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 1024) / job.row_channels;
@@ -158,9 +161,23 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     }
 }
 
-/// Fills in the scratch arrays; separable_worker lays them out in this order.
-void size_scratch(separable_job &job, int64_t element_bytes,
-        int64_t accumulator_bytes) {
+/// The scratch of tap_lanes::planes.
+void size_plane_scratch(separable_job &job, int64_t element_bytes) {
+    const int64_t row_src = job.w.src * job.row_channels;
+    const int64_t row_dst = job.w.dst * job.row_channels;
+    const int64_t plane_src = job.h.src * row_src;
+    // A square of vectors may be more than a plane.
+    job.window = job.h.dst * row_dst + 2 * max_lanes;
+    job.ring_rows = job.h.src;
+    job.ring_pitch = row_dst * job.lines;
+    job.group_size = (plane_src + max_lanes) * job.lines;
+    job.stage_size = stage_bytes / element_bytes + job.lines * plane_src
+            + max_lanes;
+    job.pointers = job.h.max_count;
+}
+
+/// The scratch of the other ways.
+void size_line_scratch(separable_job &job, int64_t element_bytes) {
     int64_t length = 0;
     for (int64_t s = 0; s < job.strips(); ++s) {
         const int64_t begin = s * job.strip_src;
@@ -176,7 +193,6 @@ void size_scratch(separable_job &job, int64_t element_bytes,
             = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
     // A look-up may read four vectors from where the last element's tap is.
     job.group_size = job.lines * job.line_pitch + 4 * max_lanes;
-    job.sums_size = job.sums == 0 ? 0 : job.lines * job.sums + 4 * max_lanes;
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
     if (job.lanes == tap_lanes::lines)
@@ -188,12 +204,20 @@ void size_scratch(separable_job &job, int64_t element_bytes,
     job.stage_size = stage_bytes / element_bytes
             + job.lines * job.strip_src * job.row_channels + max_lanes;
     job.pointers = std::max(job.d.max_count, job.h.max_count);
+}
+
+/// Fills in the scratch arrays; separable_scratch lays them out in this order.
+void size_scratch(separable_job &job, int64_t element_bytes,
+        int64_t accumulator_bytes) {
+    if (job.lanes == tap_lanes::planes)
+        size_plane_scratch(job, element_bytes);
+    else
+        size_line_scratch(job, element_bytes);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
     };
     job.scratch_bytes = 2 * bytes(job.pointers, sizeof(void *))
             + bytes(job.group_size, accumulator_bytes)
-            + bytes(job.sums_size, accumulator_bytes)
             + bytes(job.ring_rows * job.ring_pitch, accumulator_bytes)
             + bytes(job.window * max_lanes, accumulator_bytes)
             + bytes(job.stage_size, element_bytes)
@@ -263,8 +287,8 @@ bool planes_follow(const separable_job &job) {
                     && job.diff_src.n_stride == job.c * job.diff_src.c_stride);
 }
 
-/// The planes play the part of H, so that several of them make a block.
-void planes_as_rows(separable_job &job) {
+/// All planes become channels where they can.
+void merge_planes(separable_job &job) {
     plane_view &in = job.diff_dst;
     plane_view &out = job.diff_src;
     if (job.c == 1) {
@@ -274,12 +298,17 @@ void planes_as_rows(separable_job &job) {
     } else if (planes_follow(job)) {
         job.c *= std::exchange(job.n, 1);
     }
+}
+
+/// The planes play the part of H, so that several of them make a block.
+void planes_as_rows(separable_job &job) {
+    merge_planes(job);
     job.h = axis_taps(
             detail::make_axis_map(detail::interpolation_mode::nearest,
                     detail::coordinate_mode::asymmetric, {job.c, job.c}),
             job.type == data_type::f64 ? data_type::f64 : data_type::f32);
-    in.h_stride = in.c_stride;
-    out.h_stride = out.c_stride;
+    job.diff_dst.h_stride = job.diff_dst.c_stride;
+    job.diff_src.h_stride = job.diff_src.c_stride;
     job.c = 1;
 }
 
@@ -353,48 +382,35 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
     }
     for (taps.tables = 1; taps.tables * lanes < reach; taps.tables *= 2)
         if (taps.tables == 4) return std::nullopt;
+    const int64_t shared = std::min<int64_t>(shared_taps, axis.max_count);
+    taps.share = reach + (shared - 1) * channels <= taps.tables * lanes;
     return taps;
 }
 
-/// Rows without gaps that fill no vector of 64 bytes: a plane becomes a row.
-void fold_short_rows(separable_job &job, int64_t accumulator_bytes) {
+/// Whether planes are without gaps and their rows fill no vector of 64 bytes.
+bool has_short_rows(const separable_job &job, int64_t accumulator_bytes) {
     const int64_t row_src = job.w.src * job.row_channels;
     const int64_t row_dst = job.w.dst * job.row_channels;
-    const int64_t plane = job.h.dst * row_dst;
-    if (job.d.src * job.d.dst != 1 || job.h.identity || job.w.identity
-            || row_dst * accumulator_bytes > 64 || plane > 256 * max_lanes
-            || job.diff_dst.h_stride != row_dst
-            || job.diff_src.h_stride != row_src || !planes_follow(job))
-        return;
-    const int64_t lines = lines_of_elements(job.h.src * row_src);
-    auto along = find_element_taps(
-            job.w, job.row_channels, lines * job.h.dst, job.type);
-    auto across = find_element_taps(job.h, row_src, lines, job.type);
-    if (!along || !across) return;
-    job.row_elements = std::move(*along);
-    job.elements = std::move(*across);
-    job.lanes = tap_lanes::elements;
-    job.lines = lines;
-    job.sums = job.h.dst * row_src;
-    // Any element may need any other, as far as the rest is concerned.
-    axis_taps rows;
-    rows.src = job.h.src * job.w.src;
-    rows.dst = job.h.dst * job.w.dst;
-    rows.max_count = rows.dst;
-    rows.identity = false;
-    rows.first.assign(static_cast<size_t>(rows.src), 0);
-    rows.count.assign(static_cast<size_t>(rows.src), rows.dst);
-    job.w = std::move(rows);
-    planes_as_rows(job);
+    constexpr int64_t most_elements = 4096;
+    return job.d.src * job.d.dst == 1 && !job.h.identity && !job.w.identity
+            && row_dst * accumulator_bytes <= 64
+            && job.h.dst * row_dst <= most_elements
+            && job.h.src * row_src <= most_elements
+            && job.diff_dst.h_stride == row_dst
+            && job.diff_src.h_stride == row_src && planes_follow(job);
 }
 
 /// How taps along W are taken, and of how many lines together.
 void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // Fewer channels than half a vector are better off as other lanes.
     const bool few = job.row_channels * accumulator_bytes < 32;
-    if (few) fold_short_rows(job, accumulator_bytes);
+    if (few && has_short_rows(job, accumulator_bytes)) {
+        job.lanes = tap_lanes::planes;
+        job.lines = separable_lanes(job.type);
+        merge_planes(job);
+        return;
+    }
     if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) planes_as_rows(job);
-    if (job.lanes == tap_lanes::elements) return;
     job.lanes = tap_lanes::channels;
     job.lines = 1;
     if (!few || job.w.identity) return;
@@ -464,7 +480,8 @@ plan_or_refusal make_interpolation_separable(
     const int threads = static_cast<int>(
             std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
     job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);
-    choose_blocks(job, element_bytes, threads);
+    if (job.lanes != tap_lanes::planes)
+        choose_blocks(job, element_bytes, threads);
     job.shares = std::min<int64_t>(threads, job.units());
     size_scratch(job, element_bytes, accumulator_bytes);
     if (job.scratch_bytes > most_scratch_bytes)

@@ -3,6 +3,7 @@
 //
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
+#include <type_traits>
 
 #include "cpu/interpolation_separable.hpp"
 #include "cpu/simd.hpp"
@@ -18,56 +19,57 @@
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
-/// Takes lanes by index from `tables` vectors that follow one another in memory;
-/// 1, 2 or 4 of them.
+/// Vectors that follow one another in memory, 1, 2 or 4 of them, from which
+/// lanes are taken by index.
 template <size_t tables, class D>
-class lane_lookup {
+class lane_tables {
     using T = hn::TFromD<D>;
+    using vector = hn::VFromD<D>;
     using signed_tag = hn::RebindToSigned<D>;
-    using indices = decltype(hn::IndicesFromVec(D(), hn::Zero(signed_tag())));
+    using indices = hn::VFromD<signed_tag>;
     static constexpr auto lanes = static_cast<int>(lanes_of<T>);
 
 public:
-    HWY_INLINE explicit lane_lookup(hn::VFromD<signed_tag> index)
-        : index_(index),
-          within_(hn::IndicesFromVec(
-                  D(), hn::And(index, hn::Set(signed_tag(), lanes - 1)))) {}
+    HWY_INLINE explicit lane_tables(const T *from) {
+#pragma GCC unroll 4
+        for (size_t k = 0; k < tables; ++k)
+            parts_[k] = hn::LoadU(D(), from + k * lanes_of<T>);
+    }
 
-    HWY_INLINE hn::VFromD<D> operator()(const T *from) const {
-        if constexpr (tables == 1) {
-            return hn::TableLookupLanes(hn::LoadU(D(), from), within_);
-        } else if constexpr (tables == 2) {
-            return of_two(from);
-        } else {
-            return hn::IfThenElse(
-                    has_bit(2 * lanes), of_two(from + 2 * lanes), of_two(from));
-        }
+    HWY_INLINE vector operator()(indices index) const {
+        if constexpr (tables == 1)
+            return of_one(0, index);
+        else if constexpr (tables == 2)
+            return of_two(0, index);
+        else
+            return hn::IfThenElse(has_bit(index, 2 * lanes), of_two(2, index),
+                    of_two(0, index));
     }
 
 private:
-    HWY_INLINE hn::Mask<D> has_bit(int bit) const {
+    HWY_INLINE hn::Mask<D> has_bit(indices index, int bit) const {
         const auto value = hn::Set(signed_tag(), bit);
-        return hn::RebindMask(D(), hn::TestBit(index_, value));
+        return hn::RebindMask(D(), hn::TestBit(index, value));
     }
-    HWY_INLINE hn::VFromD<D> of_two(const T *from) const {
-        const auto low = hn::LoadU(D(), from);
-        const auto high = hn::LoadU(D(), from + lanes);
+    HWY_INLINE vector of_one(size_t k, indices index) const {
+        const auto within = hn::And(index, hn::Set(signed_tag(), lanes - 1));
+        return hn::TableLookupLanes(parts_[k], hn::IndicesFromVec(D(), within));
+    }
+    HWY_INLINE vector of_two(size_t k, indices index) const {
 #if HWY_TARGET == HWY_AVX3
         if constexpr (std::is_same_v<T, float>)
-            return hn::VFromD<D> {
-                    _mm512_permutex2var_ps(low.raw, index_.raw, high.raw)};
+            return vector {_mm512_permutex2var_ps(
+                    parts_[k].raw, index.raw, parts_[k + 1].raw)};
         else
-            return hn::VFromD<D> {
-                    _mm512_permutex2var_pd(low.raw, index_.raw, high.raw)};
+            return vector {_mm512_permutex2var_pd(
+                    parts_[k].raw, index.raw, parts_[k + 1].raw)};
 #else
-        return hn::IfThenElse(has_bit(lanes),
-                hn::TableLookupLanes(high, within_),
-                hn::TableLookupLanes(low, within_));
+        return hn::IfThenElse(
+                has_bit(index, lanes), of_one(k + 1, index), of_one(k, index));
 #endif
     }
 
-    hn::VFromD<signed_tag> index_;
-    indices within_;
+    vector parts_[tables];
 };
 
 /// `from` as lanes as wide as T's.
@@ -81,7 +83,8 @@ HWY_INLINE auto load_integers(const int32_t *from) {
                 tag, hn::LoadU(hn::Rebind<int32_t, decltype(tag)>(), from));
 }
 
-template <size_t tables, typename Acc, typename Use>
+/// `shared` taps in turn come from the same tables.
+template <size_t tables, int32_t shared, typename Acc, typename Use>
 HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
         int64_t first, int64_t elements, const Use &use) {
     constexpr hn::ScalableTag<Acc> tag {};
@@ -94,30 +97,37 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
     const Acc *const weights = taps.weights<Acc>();
     const int64_t pattern_size = taps.max_count * lanes;
     const int64_t tap_stride = taps.tap_stride;
+    const auto index_step = hn::Set(integer_tag,
+            static_cast<hn::TFromD<decltype(integer_tag)>>(tap_stride));
     for (int64_t x = 0; x < elements; x += lanes, ++next) {
         const Acc *in = line + next->first;
         const element_taps::pattern pattern = patterns[next->pattern];
         const Acc *weight = weights + next->pattern * pattern_size;
         const auto count = load_integers<Acc>(counts + next->pattern * lanes);
-        const lane_lookup<tables, hn::ScalableTag<Acc>> look_up(
-                load_integers<Acc>(indices + next->pattern * lanes));
+        const auto index = load_integers<Acc>(indices + next->pattern * lanes);
         const auto has = [&](int32_t t) HWY_ATTR {
             return hn::RebindMask(tag, hn::Gt(count, hn::Set(integer_tag, t)));
         };
-        auto sum = hn::Mul(hn::LoadU(tag, weight), look_up(in));
+        lane_tables<tables, hn::ScalableTag<Acc>> from(in);
+        auto sum = hn::Mul(hn::LoadU(tag, weight), from(index));
         if (pattern.fewest == 0) sum = hn::IfThenElseZero(has(0), sum);
+        auto at = index;
+        const auto add_tap = [&](int32_t t) HWY_ATTR {
+            in += tap_stride;
+            weight += lanes;
+            if (t % shared == 0) {
+                from = lane_tables<tables, hn::ScalableTag<Acc>>(in);
+                at = index;
+            } else {
+                at = hn::Add(at, index_step);
+            }
+            return hn::MulAdd(hn::LoadU(tag, weight), from(at), sum);
+        };
         int32_t t = 1;
-        for (; t < pattern.fewest; ++t) {
-            in += tap_stride;
-            weight += lanes;
-            sum = hn::MulAdd(hn::LoadU(tag, weight), look_up(in), sum);
-        }
-        for (; t < pattern.most; ++t) {
-            in += tap_stride;
-            weight += lanes;
-            sum = hn::IfThenElse(has(t),
-                    hn::MulAdd(hn::LoadU(tag, weight), look_up(in), sum), sum);
-        }
+        for (; t < pattern.fewest; ++t)
+            sum = add_tap(t);
+        for (; t < pattern.most; ++t)
+            sum = hn::IfThenElse(has(t), add_tap(t), sum);
         use(sum, std::min(lanes, elements - x));
     }
 }
@@ -127,10 +137,19 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
 template <typename Acc, typename Use>
 HWY_INLINE void take_taps(const element_taps &taps, const Acc *line,
         int64_t first, int64_t elements, const Use &use) {
+    const auto look_up = [&](auto tables, auto shared) HWY_ATTR {
+        look_up_taps<decltype(tables)::value, decltype(shared)::value>(
+                taps, line, first, elements, use);
+    };
+    using one = std::integral_constant<int32_t, 1>;
+    using several = std::integral_constant<int32_t, shared_taps>;
+    const auto look_up_from = [&](auto tables) HWY_ATTR {
+        taps.share ? look_up(tables, several()) : look_up(tables, one());
+    };
     switch (taps.tables) {
-        case 1: look_up_taps<1>(taps, line, first, elements, use); break;
-        case 2: look_up_taps<2>(taps, line, first, elements, use); break;
-        default: look_up_taps<4>(taps, line, first, elements, use); break;
+        case 1: look_up_from(std::integral_constant<size_t, 1>()); break;
+        case 2: look_up_from(std::integral_constant<size_t, 2>()); break;
+        default: look_up_from(std::integral_constant<size_t, 4>()); break;
     }
 }
 

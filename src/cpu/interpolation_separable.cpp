@@ -10,11 +10,11 @@
 //   add for a vector of them;
 // - elements in lanes: up to a ratio of about four, a vector's taps t lie within
 //   four vectors of the line, from which they are looked up by tables that are
-//   made with the plan; the same for whole planes where rows are shorter than
-//   two vectors, along W and then along H;
+//   made with the plan;
 // - lines in lanes: as many lines as a vector has lanes are transposed piece by
 //   piece into a window, so that a tap is one multiply-add for all of them,
 //   whatever the ratio; results are transposed back.
+// Planes of rows that fill no vector go another way: interpolation_planes.hpp.
 // Results that are whole cache lines of a large problem go straight to memory by
 // streaming stores, others by way of a small stage that keeps incomplete lines
 // back until what follows them is there.
@@ -32,6 +32,8 @@
 #include <algorithm>
 
 #include "cpu/interpolation_lookup.hpp"
+#include "cpu/interpolation_planes.hpp"
+#include "cpu/interpolation_scratch.hpp"
 #include "cpu/interpolation_separable.hpp"
 #include "cpu/interpolation_stage.hpp"
 #include "cpu/interpolation_sums.hpp"
@@ -56,25 +58,9 @@ public:
         : job_(job),
           diff_dst_(diff_dst),
           diff_src_(diff_src),
-          group_(job.lanes == tap_lanes::lines ? lanes : job.lines) {
-        const auto take = [&](auto *&array, int64_t count) {
-            using element = std::remove_reference_t<decltype(*array)>;
-            array = reinterpret_cast<element *>(scratch);
-            const size_t bytes = static_cast<size_t>(count) * sizeof(element);
-            scratch += (bytes + 63) / 64 * 64;
-        };
-        T *stage = nullptr;
-        T **targets = nullptr;
-        take(rows_, job.pointers);
-        take(ring_pointers_, job.pointers);
-        take(lines_, job.group_size);
-        take(sums_, job.sums_size);
-        take(ring_, job.ring_rows * job.ring_pitch);
-        take(window_, job.window * lanes);
-        take(stage, job.stage_size);
-        take(targets, job.lines);
-        results_ = result_stage<T>(job.stream, stage, targets);
-    }
+          group_(job.lanes == tap_lanes::lines ? lanes : job.lines),
+          scratch_(job, scratch),
+          results_(scratch_.results) {}
 
     void run(int64_t share) {
         const int64_t units = job_.units();
@@ -148,7 +134,7 @@ private:
     /// end of diff_dst.
     int64_t slack(int64_t count) const {
         return count > 0 && length_ == job_.diff_dst.h_stride
-                ? diff_dst_ + job_.extent - rows_[count - 1] - length_
+                ? diff_dst_ + job_.extent - scratch_.rows[count - 1] - length_
                 : 0;
     }
 
@@ -160,23 +146,24 @@ private:
         const plane_view &out = job_.diff_src;
         const T *from = diff_dst_ + n * in.n_stride + c * in.c_stride
                 + dst_begin_ * job_.row_channels;
-        acc *line = lines_ + results_.rows() * job_.line_pitch;
+        acc *line = scratch_.group + results_.rows() * job_.line_pitch;
         const int64_t h_begin = job_.h.begin(h);
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
         } else if (job_.d.identity) {
             for (int64_t t = 0; t < h_count; ++t)
-                rows_[t] = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_rows(rows_, job_.h.weights<acc>(h), h_count, length_,
+                scratch_.rows[t]
+                        = from + d * in.d_stride + (h_begin + t) * in.h_stride;
+            sum_rows(scratch_.rows, job_.h.weights<acc>(h), h_count, length_,
                     surroundings(job_.h, h, h_count,
                             fresh(job_.h, h) * job_.diff_dst.h_stride),
                     line);
         } else {
             fill_ring(plane, d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
-                ring_pointers_[t] = ring_row(h_begin + t);
-            sum_rows(static_cast<const acc *const *>(ring_pointers_),
+                scratch_.sums[t] = ring_row(h_begin + t);
+            sum_rows(static_cast<const acc *const *>(scratch_.sums),
                     job_.h.weights<acc>(h), h_count, length_, {.slack = lanes},
                     line);
         }
@@ -187,7 +174,7 @@ private:
     }
 
     acc *ring_row(int64_t h) {
-        return ring_ + h % job_.ring_rows * job_.ring_pitch;
+        return scratch_.ring + h % job_.ring_rows * job_.ring_pitch;
     }
 
     /// Makes sure that the rows of diff_dst under line h, summed over the taps
@@ -203,9 +190,10 @@ private:
         int64_t row = std::max(ring_end_, job_.h.begin(h));
         for (; row < job_.h.end(h); ++row) {
             for (int64_t t = 0; t < count; ++t)
-                rows_[t] = from + (job_.d.begin(d) + t) * job_.diff_dst.d_stride
+                scratch_.rows[t] = from
+                        + (job_.d.begin(d) + t) * job_.diff_dst.d_stride
                         + row * job_.diff_dst.h_stride;
-            sum_rows(rows_, job_.d.weights<acc>(d), count, length_,
+            sum_rows(scratch_.rows, job_.d.weights<acc>(d), count, length_,
                     surroundings(job_.d, d, count, job_.diff_dst.h_stride),
                     ring_row(row));
         }
@@ -246,7 +234,9 @@ private:
     }
 
     void put_line() {
-        put_row([&](int64_t x) HWY_ATTR { return hn::LoadU(tag, lines_ + x); });
+        put_row([&](int64_t x) HWY_ATTR {
+            return hn::LoadU(tag, scratch_.group + x);
+        });
     }
 
     template <typename Vector>
@@ -263,7 +253,7 @@ private:
     void take_taps_of_channels() {
         const int64_t channels = job_.row_channels;
         const tap_tables<acc> taps(job_.w);
-        const acc *const line = lines_ - dst_begin_ * channels;
+        const acc *const line = scratch_.group - dst_begin_ * channels;
         T *out = results_.out();
         for (int64_t i = src_begin_; i < src_end_;
                 ++i, out = results_.step(out, channels)) {
@@ -292,19 +282,8 @@ private:
         results_.set_out(out);
     }
 
-    /// Where planes of short rows are a group's lines, taps are taken along W
-    /// first.
     void take_taps_of_elements() {
-        const acc *line = lines_ - dst_begin_ * job_.row_channels;
-        if (job_.row_elements.tables != 0) {
-            acc *sums = sums_;
-            take_taps(job_.row_elements, line, 0, results_.rows() * job_.sums,
-                    [&](vector sum, int64_t) HWY_ATTR {
-                        hn::StoreU(sum, tag, sums);
-                        sums += lanes;
-                    });
-            line = sums_;
-        }
+        const acc *line = scratch_.group - dst_begin_ * job_.row_channels;
         T *out = results_.out();
         take_taps(job_.elements, line, src_begin_ * job_.row_channels / lanes,
                 results_.rows() * row_,
@@ -319,8 +298,9 @@ private:
     void take_taps_of_lines() {
         const int64_t channels = job_.row_channels;
         const tap_tables<acc> taps(job_.w);
-        line_window<acc> window(lines_, job_.line_pitch, window_, job_.window);
-        const acc *origin = window_;
+        line_window<acc> window(
+                scratch_.group, job_.line_pitch, scratch_.window, job_.window);
+        const acc *origin = scratch_.window;
         int64_t end = 0;
         int64_t filled = 0;
         T *out = results_.out();
@@ -368,12 +348,8 @@ private:
     const T *const diff_dst_;
     T *const diff_src_;
 
-    const T **rows_ = nullptr;
-    const acc **ring_pointers_ = nullptr;
-    acc *lines_ = nullptr;
-    acc *sums_ = nullptr; ///< planes of short rows after the taps along W
-    acc *ring_ = nullptr;
-    acc *window_ = nullptr;
+    const int64_t group_; ///< lines of a group
+    const separable_scratch<T> scratch_;
     result_stage<T> results_;
 
     // The strip: columns [src_begin_, src_end_) of diff_src come from columns
@@ -384,7 +360,6 @@ private:
     int64_t length_ = 0;
     int64_t row_ = 0;
 
-    int64_t group_ = 0; ///< lines of a group
     bool empty_ = false; ///< the group is one line of zeros
 
     // What the ring holds: rows below ring_end_.
@@ -397,9 +372,12 @@ private:
 template <typename T>
 void run_share(const separable_job &job, const void *diff_dst, void *diff_src,
         std::byte *scratch, int64_t share) {
-    separable_worker<T>(job, static_cast<const T *>(diff_dst),
-            static_cast<T *>(diff_src), scratch)
-            .run(share);
+    const auto *const from = static_cast<const T *>(diff_dst);
+    auto *const to = static_cast<T *>(diff_src);
+    if (job.lanes == tap_lanes::planes)
+        plane_worker<T>(job, from, to, scratch).run(share);
+    else
+        separable_worker<T>(job, from, to, scratch).run(share);
 }
 
 separable_share separable_share_of(detail::data_type type) {

@@ -56,11 +56,15 @@ constexpr int64_t max_lanes = 16;
 /// Results are collected, and go to memory so many bytes at a time.
 constexpr int64_t stage_bytes = 1 << 10;
 
+/// Taps that may come from the same tables (element_taps).
+constexpr int32_t shared_taps = 4;
+
 /// What takes the taps along W together, a lane each.
 enum class tap_lanes {
     channels, ///< of a column, where they are contiguous
     elements, ///< of a row, looked up in the line
     lines, ///< of a group, transposed
+    planes, ///< of a group, transposed, their rows being short
 };
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
@@ -87,6 +91,9 @@ struct element_taps {
     /// Vectors of the line that a tap of a vector's lanes is looked up in: 1,
     /// 2 or 4.
     int64_t tables = 0;
+    /// Whether those of one tap hold the next ones' elements too, shared_taps
+    /// of them in all.
+    bool share = false;
     int64_t tap_stride = 1;
     int64_t max_count = 1;
     std::vector<vector> vectors;
@@ -105,23 +112,21 @@ struct separable_job {
     axis_taps w;
     plane_view diff_dst;
     plane_view diff_src;
-    int64_t extent = 0; ///< from diff_dst's first element to the end of its last
+    int64_t extent
+            = 0; ///< from diff_dst's first element to the end of its last
     int64_t n = 1;
     int64_t c = 1;
     /// Channels in a row's columns: 1 where planes are channels (NCX), else C
     /// (and c is 1).
     int64_t row_channels = 1;
     tap_lanes lanes = tap_lanes::lines;
-    // For tap_lanes::elements. Where rows are short, the job's rows are whole
-    // planes: row_elements then takes the taps along the planes' rows, elements
-    // those across them.
-    element_taps elements;
-    element_taps row_elements;
+    element_taps elements; ///< for tap_lanes::elements
     /// diff_src is written past the caches.
     bool stream = false;
 
     // A unit of work is a plane, blocks of D and H, and a strip of columns, the
-    // last varying fastest. Groups of lines end with a strip.
+    // last varying fastest. Groups of lines end with a strip. For
+    // tap_lanes::planes it is a group of planes, all of them channels.
     int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
     int64_t d_block = 1;
     int64_t h_block = 1;
@@ -130,13 +135,11 @@ struct separable_job {
 
     // Scratch of a share, in accumulators, elements or pointers.
     int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
-    int64_t lines = 0; ///< of a group
+    int64_t lines = 0; ///< of a group, or its planes
     int64_t group_size = 0; ///< of all lines of a group
-    int64_t sums = 0; ///< of a plane after the taps along its rows
-    int64_t sums_size = 0;
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
     int64_t ring_pitch = 0;
-    int64_t window = 0; ///< elements of a line that are held transposed
+    int64_t window = 0; ///< elements that are held transposed
     int64_t stage_size = 0; ///< elements of diff_src on their way to memory
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
@@ -145,6 +148,7 @@ struct separable_job {
     int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
     int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
     int64_t units() const {
+        if (lanes == tap_lanes::planes) return (c + lines - 1) / lines;
         return strips() * n * c * d_blocks() * h_blocks();
     }
 };

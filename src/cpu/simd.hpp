@@ -147,14 +147,25 @@ template <typename T>
 constexpr bool has_load_half
         = std::is_same_v<T, bf16> && HWY_TARGET != HWY_SCALAR;
 
-template <class D, typename T>
-HWY_INLINE hn::VFromD<D> load_half(D d, const T *from, bool even) {
-    const hn::Rebind<uint32_t, D> du;
-    const auto pairs = hn::BitCast(du,
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> load_pairs(
+        D, const bf16 *from) {
+    return hn::BitCast(hn::Rebind<uint32_t, D>(),
             hn::LoadU(hn::Repartition<uint16_t, D>(),
                     reinterpret_cast<const uint16_t *>(from)));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> half_of(
+        D d, hn::VFromD<hn::Rebind<uint32_t, D>> pairs, bool even) {
+    const hn::Rebind<uint32_t, D> du;
     return even ? from_bf16(d, pairs)
                 : hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load_half(D d, const bf16 *from, bool even) {
+    return half_of(d, load_pairs(d, from), even);
 }
 
 /// From elements of even places and those of odd places, two vectors in order.
