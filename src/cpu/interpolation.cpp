@@ -96,7 +96,7 @@ plane_view make_plane_view(const tensor_view &view, const row_layout &layout) {
 
 /// Strips of elements in lanes are vectors, except the last.
 int64_t whole_vectors(const separable_job &job, int64_t columns) {
-    return job.lanes == tap_lanes::elements
+    return job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases
             ? std::min(job.w.src, round_up(columns, max_lanes))
             : columns;
 }
@@ -107,7 +107,7 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
         int64_t accumulator_bytes) {
     const int64_t columns = std::max(job.w.dst, job.w.src);
     int64_t most = 0;
-    if (job.lanes == tap_lanes::elements) {
+    if (job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases) {
         // Where rows are not summed, short strips let what is fetched ahead
         // arrive while taps are taken.
         const bool sums_rows = !job.h.identity || !job.d.identity;
@@ -193,6 +193,12 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
             = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
     // A look-up may read four vectors from where the last element's tap is.
     job.group_size = job.lines * job.line_pitch + 4 * max_lanes;
+    if (job.lanes == tap_lanes::phases) {
+        // Vectors may begin before a phase and run over its end.
+        job.phase_pitch = round_up(length / job.phases.ratio + 1, max_lanes)
+                + 2 * max_lanes;
+        job.group_size = job.phases.ratio * job.phase_pitch + 2 * max_lanes;
+    }
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
     if (job.lanes == tap_lanes::lines)
@@ -387,6 +393,43 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
     return taps;
 }
 
+/// The axis as phases, or nothing where its ratio is another than 2 or 4 or it
+/// is short.
+std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
+    const int64_t lanes = separable_lanes(type);
+    axis_phases phases;
+    phases.ratio = axis.dst / axis.src;
+    if (axis.dst % axis.src != 0 || (phases.ratio != 2 && phases.ratio != 4)
+            || axis.max_count > most_phase_taps || lanes == 1
+            || axis.src < 2 * lanes)
+        return std::nullopt;
+    const int64_t middle = axis.src / 2;
+    phases.first = axis.begin(middle) - middle * phases.ratio;
+    phases.count = axis.taps(middle);
+    const auto same_weights = [&](auto zero, int64_t i) {
+        using acc = decltype(zero);
+        return std::equal(axis.weights<acc>(i),
+                axis.weights<acc>(i) + phases.count, axis.weights<acc>(middle));
+    };
+    const auto alike = [&](int64_t i) {
+        return axis.begin(i) - i * phases.ratio == phases.first
+                && axis.taps(i) == phases.count
+                && (type == data_type::f64 ? same_weights(0.0, i)
+                                           : same_weights(0.0F, i));
+    };
+    phases.begin = middle;
+    phases.end = middle + 1;
+    while (phases.begin > 0 && alike(phases.begin - 1))
+        --phases.begin;
+    while (phases.end < axis.src && alike(phases.end))
+        ++phases.end;
+    constexpr int64_t most_others = 4;
+    if (phases.count == 0 || phases.begin > most_others
+            || axis.src - phases.end > most_others)
+        return std::nullopt;
+    return phases;
+}
+
 /// Whether planes are without gaps and their rows fill no vector of 64 bytes.
 bool has_short_rows(const separable_job &job, int64_t accumulator_bytes) {
     const int64_t row_src = job.w.src * job.row_channels;
@@ -414,6 +457,12 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     job.lanes = tap_lanes::channels;
     job.lines = 1;
     if (!few || job.w.identity) return;
+    const auto phases = find_phases(job.w, job.type);
+    if (phases && job.row_channels == 1 && job.h.max_count <= most_phase_taps) {
+        job.lanes = tap_lanes::phases;
+        job.phases = *phases;
+        return;
+    }
     const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
     if (auto taps = find_element_taps(
                 job.w, job.row_channels, lines, job.type)) {

@@ -5,9 +5,12 @@
 // A line is one row of diff_src before its taps along W: the sum of the rows
 // of diff_dst that touch it, in the accumulator's type. Rows are summed over D
 // into a ring (rank 3 only), over H into the line, element by element. Taps
-// along W then come from the line alone, in one of three ways:
+// along W then come from the line alone, in one of four ways:
 // - channels in lanes: a column's channels are contiguous, a tap is a multiply-
 //   add for a vector of them;
+// - phases in lanes: at a ratio of 2 or 4 the line's elements are sorted by
+//   their place modulo the ratio, so that tap t of all outputs is a row of one
+//   of the phases;
 // - elements in lanes: up to a ratio of about four, a vector's taps t lie within
 //   four vectors of the line, from which they are looked up by tables that are
 //   made with the plan;
@@ -146,7 +149,6 @@ private:
         const plane_view &out = job_.diff_src;
         const T *from = diff_dst_ + n * in.n_stride + c * in.c_stride
                 + dst_begin_ * job_.row_channels;
-        acc *line = scratch_.group + results_.rows() * job_.line_pitch;
         const int64_t h_begin = job_.h.begin(h);
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
@@ -155,23 +157,39 @@ private:
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.rows[t]
                         = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_rows(scratch_.rows, job_.h.weights<acc>(h), h_count, length_,
+            sum_line(scratch_.rows, h, h_count,
                     surroundings(job_.h, h, h_count,
-                            fresh(job_.h, h) * job_.diff_dst.h_stride),
-                    line);
+                            fresh(job_.h, h) * job_.diff_dst.h_stride));
         } else {
             fill_ring(plane, d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.sums[t] = ring_row(h_begin + t);
-            sum_rows(static_cast<const acc *const *>(scratch_.sums),
-                    job_.h.weights<acc>(h), h_count, length_, {.slack = lanes},
-                    line);
+            sum_line(scratch_.sums, h, h_count, {.slack = lanes});
         }
         results_.add_row(diff_src_ + n * out.n_stride + c * out.c_stride
                 + d * out.d_stride + h * out.h_stride
                 + src_begin_ * job_.row_channels);
         if (results_.rows() == group_) finish_lines();
     }
+
+    /// Sums rows over H into the next line of the group.
+    template <typename In>
+    void sum_line(const In *const *rows, int64_t h, int64_t count,
+            row_surroundings around) {
+        const acc *weights = job_.h.weights<acc>(h);
+        if (job_.lanes != tap_lanes::phases)
+            sum_rows(rows, weights, count, length_, around,
+                    scratch_.group + results_.rows() * job_.line_pitch);
+        else if (job_.phases.ratio == 2)
+            sum_rows<0, 2>(rows, weights, count, length_, around,
+                    phase_origin(), job_.phase_pitch);
+        else
+            sum_rows<0, 4>(rows, weights, count, length_, around,
+                    phase_origin(), job_.phase_pitch);
+    }
+
+    /// Element 0 of the line where it is sorted by phase.
+    acc *phase_origin() const { return scratch_.group + max_lanes; }
 
     acc *ring_row(int64_t h) {
         return scratch_.ring + h % job_.ring_rows * job_.ring_pitch;
@@ -210,6 +228,8 @@ private:
             put_line();
         else if (job_.lanes == tap_lanes::elements)
             take_taps_of_elements();
+        else if (job_.lanes == tap_lanes::phases)
+            take_taps_of_phases();
         else if (job_.lanes == tap_lanes::lines)
             with_level([&](auto level) HWY_ATTR {
                 take_taps_of_lines<decltype(level)::value>();
@@ -226,7 +246,10 @@ private:
     bool has_whole_vectors() const {
         return job_.lanes != tap_lanes::lines
                 && (job_.w.identity || job_.lanes == tap_lanes::elements
-                        || job_.row_channels % lanes == 0);
+                        || (job_.lanes == tap_lanes::phases ? row_
+                                                            : job_.row_channels)
+                                        % lanes
+                                == 0);
     }
 
     void put_zeros() {
@@ -292,6 +315,57 @@ private:
                     out = results_.step(out, count);
                 });
         results_.set_out(out);
+    }
+
+    void take_taps_of_phases() {
+        const axis_phases &phases = job_.phases;
+        const int64_t taps = phases.count;
+        const acc *weights = job_.w.weights<acc>(phases.begin);
+        const acc *from[most_phase_taps];
+        for (int64_t t = 0; t < taps; ++t) {
+            // One ratio more, for what is before the line's beginning.
+            const int64_t x = (src_begin_ + 2) * phases.ratio + phases.first + t
+                    - dst_begin_;
+            from[t] = phase_origin() + x % phases.ratio * job_.phase_pitch
+                    + x / phases.ratio - 2;
+        }
+        T *out = results_.out();
+        for (int64_t x = 0; x < row_; x += lanes) {
+            auto sum = hn::Mul(
+                    hn::Set(tag, weights[0]), hn::LoadU(tag, from[0] + x));
+            for (int64_t t = 1; t < taps; ++t)
+                sum = hn::MulAdd(hn::Set(tag, weights[t]),
+                        hn::LoadU(tag, from[t] + x), sum);
+            const int64_t i = src_begin_ + x;
+            if (i < phases.begin || i + lanes > phases.end)
+                sum = with_ends(sum, x);
+            results_.put(sum, out);
+            out = results_.step(out, std::min(lanes, row_ - x));
+        }
+        results_.set_out(out);
+    }
+
+    /// Results from element x of the row on, those next to the axis' ends by
+    /// taps of their own.
+    HWY_NOINLINE vector with_ends(vector sum, int64_t x) const {
+        alignas(64) acc results[static_cast<size_t>(lanes)];
+        hn::Store(sum, tag, results);
+        for (int64_t l = 0; l < std::min(lanes, row_ - x); ++l) {
+            const int64_t i = src_begin_ + x + l;
+            if (i >= job_.phases.begin && i < job_.phases.end) continue;
+            const acc *weights = job_.w.weights<acc>(i);
+            acc total = 0;
+            for (int64_t t = 0; t < job_.w.taps(i); ++t) {
+                const int64_t at = job_.w.begin(i) + t - dst_begin_;
+                const acc product = weights[t]
+                        * phase_origin()[at % job_.phases.ratio
+                                        * job_.phase_pitch
+                                + at / job_.phases.ratio];
+                total = t == 0 ? product : total + product;
+            }
+            results[l] = total;
+        }
+        return hn::Load(tag, results);
     }
 
     template <int level>

@@ -63,6 +63,7 @@ constexpr int32_t shared_taps = 4;
 enum class tap_lanes {
     channels, ///< of a column, where they are contiguous
     elements, ///< of a row, looked up in the line
+    phases, ///< of a row, the line's elements being sorted by phase
     lines, ///< of a group, transposed
     planes, ///< of a group, transposed, their rows being short
 };
@@ -105,6 +106,20 @@ struct element_taps {
     std::vector<double> weights_f64;
 };
 
+/// An axis of a whole ratio. Output i in [begin, end) takes elements
+/// i * ratio + first + t of the line, t < count, with weights that all of these
+/// outputs share; those next to the ends differ.
+struct axis_phases {
+    int64_t ratio = 1;
+    int64_t first = 0;
+    int64_t count = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+};
+
+/// Taps of an axis_phases at most.
+constexpr int64_t most_phase_taps = 8;
+
 struct separable_job {
     detail::data_type type = detail::data_type::undef;
     axis_taps d;
@@ -121,6 +136,7 @@ struct separable_job {
     int64_t row_channels = 1;
     tap_lanes lanes = tap_lanes::lines;
     element_taps elements; ///< for tap_lanes::elements
+    axis_phases phases; ///< for tap_lanes::phases
     /// diff_src is written past the caches.
     bool stream = false;
 
@@ -136,6 +152,7 @@ struct separable_job {
     // Scratch of a share, in accumulators, elements or pointers.
     int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
     int64_t lines = 0; ///< of a group, or its planes
+    int64_t phase_pitch = 0; ///< of a line's elements of one phase
     int64_t group_size = 0; ///< of all lines of a group
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
     int64_t ring_pitch = 0;

@@ -75,39 +75,52 @@ HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
             hwy::Prefetch(rows_end[t] + at + i);
 }
 
-/// out[x] = sum over t of weights[t] * rows[t][x]; count > 0.
-template <int level, typename In, typename Acc>
-void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
-        int64_t length, row_surroundings around, Acc *out) {
-    const hn::ScalableTag<Acc> d;
-    using vector = hn::VFromD<decltype(d)>;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    constexpr size_t width = 4;
-    int64_t x = 0;
-    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
-        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
-    };
-    for (; x + static_cast<int64_t>(width) * lanes <= length;
-            x += static_cast<int64_t>(width) * lanes) {
-        fetch(rows + count, around, x, static_cast<int64_t>(width) * lanes);
-        vector sum[width];
-        if constexpr (has_load_half<In>) {
-            // Of a pair of vectors k, the elements of even and of odd places.
-            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
-                const auto pair = static_cast<int64_t>(k / 2 * 2);
-                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
-            };
-            weighted_sum<level>(d, weights, 0, count, half_term, sum);
-            for (size_t k = 0; k < width; k += 2)
-                interleave(d, sum[k], sum[k + 1]);
-        } else {
-            weighted_sum<level>(d, weights, 0, count, term, sum);
-        }
-        for (size_t k = 0; k < width; ++k)
-            hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
+/// Of two vectors, the elements of even and those of odd places.
+template <class D>
+HWY_INLINE void split_pairs([[maybe_unused]] D d,
+        [[maybe_unused]] hn::VFromD<D> &a, [[maybe_unused]] hn::VFromD<D> &b) {
+#if HWY_TARGET != HWY_SCALAR
+    const auto even = hn::ConcatEven(d, b, a);
+    b = hn::ConcatOdd(d, b, a);
+    a = even;
+#endif
+}
+
+/// Stores four vectors that follow one another, element x at
+/// out[x % phases * pitch + x / phases]. With `split` the vectors of a pair
+/// hold its elements of even and of odd places.
+template <int64_t phases, bool split, class D>
+HWY_INLINE void store_phases(
+        D d, hn::VFromD<D> (&v)[4], int64_t pitch, hn::TFromD<D> *out) {
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<hn::TFromD<D>>);
+    if constexpr (!split) {
+        split_pairs(d, v[0], v[1]);
+        split_pairs(d, v[2], v[3]);
     }
+    if constexpr (phases == 2) {
+        hn::StoreU(v[0], d, out);
+        hn::StoreU(v[2], d, out + lanes);
+        hn::StoreU(v[1], d, out + pitch);
+        hn::StoreU(v[3], d, out + pitch + lanes);
+    } else {
+        split_pairs(d, v[0], v[2]);
+        split_pairs(d, v[1], v[3]);
+        for (int64_t p = 0; p < 4; ++p)
+            hn::StoreU(v[p], d, out + p * pitch);
+    }
+}
+
+/// out[x] = sum over t of weights[t] * rows[t][x] for [x, length), which holds no more than a few vectors.
+template <int level, typename In, typename Acc>
+HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
+        int64_t count, int64_t x, int64_t length, row_surroundings around,
+        Acc *out) {
+    const hn::ScalableTag<Acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    const auto term
+            = [&](int64_t t, size_t) HWY_ATTR { return load(d, rows[t] + x); };
     fetch(rows + count, around, x, length - x);
-    vector sum[1];
+    hn::VFromD<decltype(d)> sum[1];
     for (; x + lanes <= length; x += lanes) {
         weighted_sum<level>(d, weights, 0, count, term, sum);
         hn::StoreU(sum[0], d, out + x);
@@ -128,6 +141,67 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
     };
     weighted_sum<level>(d, weights, 0, count, partial, sum);
     hn::StoreU(sum[0], d, out + x);
+}
+
+/// out[x] = sum over t of weights[t] * rows[t][x]; count > 0. With more than
+/// one phase it goes to out[x % phases * pitch + x / phases].
+template <int level, int64_t phases = 1, typename In, typename Acc>
+void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
+        int64_t length, row_surroundings around, Acc *out, int64_t pitch = 0) {
+    const hn::ScalableTag<Acc> d;
+    using vector = hn::VFromD<decltype(d)>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    constexpr size_t width = 4;
+    int64_t x = 0;
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
+    };
+    constexpr int64_t block = static_cast<int64_t>(width) * lanes;
+    const auto sum_block = [&]() HWY_ATTR {
+        vector sum[width];
+        if constexpr (has_load_half<In>) {
+            // Of a pair of vectors k, the elements of even and of odd places.
+            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
+                const auto pair = static_cast<int64_t>(k / 2 * 2);
+                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
+            };
+            weighted_sum<level>(d, weights, 0, count, half_term, sum);
+        } else {
+            weighted_sum<level>(d, weights, 0, count, term, sum);
+        }
+        if constexpr (phases > 1) {
+            store_phases<phases, has_load_half<In>>(
+                    d, sum, pitch, out + x / phases);
+            return;
+        }
+        if constexpr (has_load_half<In>)
+            for (size_t k = 0; k < width; k += 2)
+                interleave(d, sum[k], sum[k + 1]);
+        for (size_t k = 0; k < width; ++k)
+            hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
+    };
+    for (; x + block <= length; x += block) {
+        fetch(rows + count, around, x, block);
+        sum_block();
+    }
+    if constexpr (phases > 1) {
+        if (x == length) return;
+        if (length >= block && length % phases == 0) {
+            fetch(rows + count, around, x, length - x);
+            x = length - block;
+            sum_block();
+            return;
+        }
+        // Between what the last vector may share with the one before and what
+        // it may run over.
+        Acc rest[block + 2 * lanes];
+        sum_rest<level>(
+                rows, weights, count, x, length, around, rest + lanes - x);
+        for (const Acc *from = rest + lanes; x < length; ++x, ++from)
+            out[x % phases * pitch + x / phases] = *from;
+    } else {
+        sum_rest<level>(rows, weights, count, x, length, around, out);
+    }
 }
 
 template <typename In, typename Acc>
