@@ -357,6 +357,7 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
             const auto count
                     = static_cast<int32_t>(axis.taps(e % row / channels));
             reach = std::max(reach, first(e) - lowest + 1);
+            if (reach > 4 * lanes) return std::nullopt;
             key.push_back(static_cast<double>(first(e) - lowest));
             key.push_back(count);
             pattern.fewest = std::min(pattern.fewest, count);
@@ -377,8 +378,9 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
         if (!added) continue;
         taps.patterns.push_back(pattern);
         for (size_t l = 0; l < static_cast<size_t>(lanes); ++l) {
-            taps.index.push_back(static_cast<int32_t>(key[2 * l]));
-            taps.count.push_back(static_cast<int32_t>(key[2 * l + 1]));
+            const auto count = static_cast<int32_t>(key[2 * l + 1]);
+            taps.lanes.push_back(static_cast<int32_t>(key[2 * l])
+                    + (count << tap_count_shift));
         }
         for (size_t k = 2 * static_cast<size_t>(lanes); k < key.size(); ++k)
             if (f64)
@@ -386,8 +388,8 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
             else
                 taps.weights_f32.push_back(static_cast<float>(key[k]));
     }
-    for (taps.tables = 1; taps.tables * lanes < reach; taps.tables *= 2)
-        if (taps.tables == 4) return std::nullopt;
+    for (taps.tables = 1; taps.tables * lanes < reach;)
+        taps.tables *= 2;
     const int64_t shared = std::min<int64_t>(shared_taps, axis.max_count);
     taps.share = reach + (shared - 1) * channels <= taps.tables * lanes;
     return taps;

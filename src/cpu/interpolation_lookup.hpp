@@ -92,8 +92,7 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
     constexpr hn::RebindToSigned<hn::ScalableTag<Acc>> integer_tag {};
     const element_taps::vector *next = taps.vectors.data() + first;
     const element_taps::pattern *const patterns = taps.patterns.data();
-    const int32_t *const indices = taps.index.data();
-    const int32_t *const counts = taps.count.data();
+    const int32_t *const pattern_lanes = taps.lanes.data();
     const Acc *const weights = taps.weights<Acc>();
     const int64_t pattern_size = taps.max_count * lanes;
     const int64_t tap_stride = taps.tap_stride;
@@ -103,10 +102,12 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
         const Acc *in = line + next->first;
         const element_taps::pattern pattern = patterns[next->pattern];
         const Acc *weight = weights + next->pattern * pattern_size;
-        const auto count = load_integers<Acc>(counts + next->pattern * lanes);
-        const auto index = load_integers<Acc>(indices + next->pattern * lanes);
+        const auto index
+                = load_integers<Acc>(pattern_lanes + next->pattern * lanes);
         const auto has = [&](int32_t t) HWY_ATTR {
-            return hn::RebindMask(tag, hn::Gt(count, hn::Set(integer_tag, t)));
+            const int32_t below = (t + 1) << tap_count_shift;
+            return hn::RebindMask(
+                    tag, hn::Gt(index, hn::Set(integer_tag, below - 1)));
         };
         lane_tables<tables, hn::ScalableTag<Acc>> from(in);
         auto sum = hn::Mul(hn::LoadU(tag, weight), from(index));

@@ -82,14 +82,14 @@ public:
             const int64_t h_block = rest % h_blocks;
             rest /= h_blocks;
             const int64_t d_block = rest % d_blocks;
-            const int64_t plane = rest / d_blocks;
+            enter_plane(rest / d_blocks);
             const int64_t d_end
                     = std::min(job_.d.src, (d_block + 1) * job_.d_block);
             const int64_t h_end
                     = std::min(job_.h.src, (h_block + 1) * job_.h_block);
             for (int64_t d = d_block * job_.d_block; d < d_end; ++d)
                 for (int64_t h = h_block * job_.h_block; h < h_end; ++h)
-                    add_line(plane, d, h);
+                    add_line(d, h);
         }
         finish_lines();
         results_.finish();
@@ -104,6 +104,16 @@ private:
         row_ = (src_end_ - src_begin_) * job_.row_channels;
         results_.set_row(row_);
         ring_plane_ = -1;
+    }
+
+    void enter_plane(int64_t plane) {
+        const int64_t n = plane / job_.c;
+        const int64_t c = plane % job_.c;
+        plane_ = plane;
+        plane_dst_ = diff_dst_ + n * job_.diff_dst.n_stride
+                + c * job_.diff_dst.c_stride;
+        plane_src_ = diff_src_ + n * job_.diff_src.n_stride
+                + c * job_.diff_src.c_stride;
     }
 
     /// Around the last rows of a sum over `axis`, of which what follows is
@@ -142,13 +152,10 @@ private:
     }
 
     /// Sums the rows of a line, and finishes the group when it is full.
-    void add_line(int64_t plane, int64_t d, int64_t h) {
-        const int64_t n = plane / job_.c;
-        const int64_t c = plane % job_.c;
+    void add_line(int64_t d, int64_t h) {
         const plane_view &in = job_.diff_dst;
         const plane_view &out = job_.diff_src;
-        const T *from = diff_dst_ + n * in.n_stride + c * in.c_stride
-                + dst_begin_ * job_.row_channels;
+        const T *from = plane_dst_ + dst_begin_ * job_.row_channels;
         const int64_t h_begin = job_.h.begin(h);
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
@@ -161,13 +168,12 @@ private:
                     surroundings(job_.h, h, h_count,
                             fresh(job_.h, h) * job_.diff_dst.h_stride));
         } else {
-            fill_ring(plane, d, h, from);
+            fill_ring(d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.sums[t] = ring_row(h_begin + t);
             sum_line(scratch_.sums, h, h_count, {.slack = lanes});
         }
-        results_.add_row(diff_src_ + n * out.n_stride + c * out.c_stride
-                + d * out.d_stride + h * out.h_stride
+        results_.add_row(plane_src_ + d * out.d_stride + h * out.h_stride
                 + src_begin_ * job_.row_channels);
         if (results_.rows() == group_) finish_lines();
     }
@@ -197,9 +203,9 @@ private:
 
     /// Makes sure that the rows of diff_dst under line h, summed over the taps
     /// of d, are in the ring. Lines come with ascending h.
-    void fill_ring(int64_t plane, int64_t d, int64_t h, const T *from) {
-        if (plane != ring_plane_ || d != ring_d_ || h < ring_h_) {
-            ring_plane_ = plane;
+    void fill_ring(int64_t d, int64_t h, const T *from) {
+        if (plane_ != ring_plane_ || d != ring_d_ || h < ring_h_) {
+            ring_plane_ = plane_;
             ring_d_ = d;
             ring_end_ = 0;
         }
@@ -244,12 +250,11 @@ private:
 
     /// Whether results come as full vectors, but for the end of a group.
     bool has_whole_vectors() const {
+        const int64_t row
+                = job_.lanes == tap_lanes::phases ? row_ : job_.row_channels;
         return job_.lanes != tap_lanes::lines
                 && (job_.w.identity || job_.lanes == tap_lanes::elements
-                        || (job_.lanes == tap_lanes::phases ? row_
-                                                            : job_.row_channels)
-                                        % lanes
-                                == 0);
+                        || row % lanes == 0);
     }
 
     void put_zeros() {
@@ -322,13 +327,9 @@ private:
         const int64_t taps = phases.count;
         const acc *weights = job_.w.weights<acc>(phases.begin);
         const acc *from[most_phase_taps];
-        for (int64_t t = 0; t < taps; ++t) {
-            // One ratio more, for what is before the line's beginning.
-            const int64_t x = (src_begin_ + 2) * phases.ratio + phases.first + t
-                    - dst_begin_;
-            from[t] = phase_origin() + x % phases.ratio * job_.phase_pitch
-                    + x / phases.ratio - 2;
-        }
+        for (int64_t t = 0; t < taps; ++t)
+            from[t] = in_phase(
+                    src_begin_ * phases.ratio + phases.first + t - dst_begin_);
         T *out = results_.out();
         for (int64_t x = 0; x < row_; x += lanes) {
             auto sum = hn::Mul(
@@ -350,22 +351,31 @@ private:
     HWY_NOINLINE vector with_ends(vector sum, int64_t x) const {
         alignas(64) acc results[static_cast<size_t>(lanes)];
         hn::Store(sum, tag, results);
-        for (int64_t l = 0; l < std::min(lanes, row_ - x); ++l) {
-            const int64_t i = src_begin_ + x + l;
-            if (i >= job_.phases.begin && i < job_.phases.end) continue;
-            const acc *weights = job_.w.weights<acc>(i);
-            acc total = 0;
-            for (int64_t t = 0; t < job_.w.taps(i); ++t) {
-                const int64_t at = job_.w.begin(i) + t - dst_begin_;
-                const acc product = weights[t]
-                        * phase_origin()[at % job_.phases.ratio
-                                        * job_.phase_pitch
-                                + at / job_.phases.ratio];
-                total = t == 0 ? product : total + product;
-            }
-            results[l] = total;
-        }
+        const int64_t begin = src_begin_ + x;
+        const int64_t end = std::min(begin + lanes, src_end_);
+        for (int64_t i = begin; i < std::min(end, job_.phases.begin); ++i)
+            results[i - begin] = sum_of_element(i);
+        for (int64_t i = std::max(begin, job_.phases.end); i < end; ++i)
+            results[i - begin] = sum_of_element(i);
         return hn::Load(tag, results);
+    }
+
+    acc sum_of_element(int64_t i) const {
+        const acc *weights = job_.w.weights<acc>(i);
+        const int64_t first = job_.w.begin(i) - dst_begin_;
+        acc sum = 0;
+        for (int64_t t = 0; t < job_.w.taps(i); ++t) {
+            const acc product = weights[t] * *in_phase(first + t);
+            sum = t == 0 ? product : sum + product;
+        }
+        return sum;
+    }
+
+    /// Where element x of a line that is sorted by phase is.
+    const acc *in_phase(int64_t x) const {
+        const int shift = job_.phases.ratio == 2 ? 1 : 2;
+        return phase_origin() + (x & (job_.phases.ratio - 1)) * job_.phase_pitch
+                + (x >> shift);
     }
 
     template <int level>
@@ -433,6 +443,11 @@ private:
     int64_t dst_begin_ = 0;
     int64_t length_ = 0;
     int64_t row_ = 0;
+
+    // The plane, and its first elements in both tensors.
+    int64_t plane_ = 0;
+    const T *plane_dst_ = nullptr;
+    T *plane_src_ = nullptr;
 
     bool empty_ = false; ///< the group is one line of zeros
 

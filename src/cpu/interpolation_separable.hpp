@@ -59,6 +59,9 @@ constexpr int64_t stage_bytes = 1 << 10;
 /// Taps that may come from the same tables (element_taps).
 constexpr int32_t shared_taps = 4;
 
+/// Indices of element_taps have fewer bits, with the shared taps' added.
+constexpr int tap_count_shift = 8;
+
 /// What takes the taps along W together, a lane each.
 enum class tap_lanes {
     channels, ///< of a column, where they are contiguous
@@ -70,8 +73,9 @@ enum class tap_lanes {
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
 /// vector of the target at a time. Vectors whose taps are alike share a
-/// pattern: lane l's tap t is element first + index[l] + t * tap_stride of the
-/// line with weight t * lanes + l, for t < count[l].
+/// pattern: lane l's tap t is element first + index + t * tap_stride of the line
+/// with weight t * lanes + l, for t < count; lanes[l] is
+/// index + (count << tap_count_shift).
 struct element_taps {
     struct vector {
         int32_t first;
@@ -99,9 +103,8 @@ struct element_taps {
     int64_t max_count = 1;
     std::vector<vector> vectors;
     std::vector<pattern> patterns;
-    // By pattern: `lanes` indices and counts, max_count * lanes weights.
-    std::vector<int32_t> index;
-    std::vector<int32_t> count;
+    // By pattern: its lanes, max_count times as many weights.
+    std::vector<int32_t> lanes;
     std::vector<float> weights_f32;
     std::vector<double> weights_f64;
 };
