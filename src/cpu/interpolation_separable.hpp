@@ -73,8 +73,8 @@ enum class tap_lanes {
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
 /// vector of the target at a time. Vectors whose taps are alike share a
-/// pattern: lane l's tap t is element first + index + t * tap_stride of the line
-/// with weight t * lanes + l, for t < count; lanes[l] is
+/// pattern: lane l's tap t is element first + index + t * tap_stride of the
+/// line with weight t * lanes + l, for t < count, and lanes[l] is
 /// index + (count << tap_count_shift).
 struct element_taps {
     struct vector {

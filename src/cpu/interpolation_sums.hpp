@@ -110,7 +110,8 @@ HWY_INLINE void store_phases(
     }
 }
 
-/// out[x] = sum over t of weights[t] * rows[t][x] for [x, length), which holds no more than a few vectors.
+/// out[x] = sum over t of weights[t] * rows[t][x] from x on, up to a few vectors;
+/// count > 0.
 template <int level, typename In, typename Acc>
 HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
         int64_t count, int64_t x, int64_t length, row_surroundings around,
@@ -143,8 +144,8 @@ HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
     hn::StoreU(sum[0], d, out + x);
 }
 
-/// out[x] = sum over t of weights[t] * rows[t][x]; count > 0. With more than
-/// one phase it goes to out[x % phases * pitch + x / phases].
+/// The same for all of [0, length). With more than one phase, element x goes to
+/// out[x % phases * pitch + x / phases].
 template <int level, int64_t phases = 1, typename In, typename Acc>
 void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         int64_t length, row_surroundings around, Acc *out, int64_t pitch = 0) {
@@ -192,8 +193,8 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
             sum_block();
             return;
         }
-        // Between what the last vector may share with the one before and what
-        // it may run over.
+        // What is left, with room for the elements before and after it that
+        // its last vector may cover.
         Acc rest[block + 2 * lanes];
         sum_rest<level>(
                 rows, weights, count, x, length, around, rest + lanes - x);
