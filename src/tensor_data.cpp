@@ -197,6 +197,13 @@ int64_t ulps_between(data_type type, double a, double b) {
     return std::abs(place(a) - place(b));
 }
 
+int64_t ulps_of_sum(
+        data_type type, double given, double exact, double magnitude) {
+    const double allowed = 0x1p-21 * magnitude;
+    if (std::isfinite(allowed) && std::fabs(given - exact) <= allowed) return 0;
+    return ulps_between(type, given, rounded_to(type, exact));
+}
+
 int64_t element_count(const logical_tensor &lt) {
     int64_t count = 1;
     for (const int64_t dim : lt.get_dims())

@@ -26,6 +26,13 @@ double rounded_to(logical_tensor::data_type type, double value);
 /// value.
 int64_t ulps_between(logical_tensor::data_type type, double a, double b);
 
+/// The same between an f16 or bf16 sum of f32 terms and what rounding the exact
+/// sum once gives. 0 where they differ by no more than the f32 terms may be off:
+/// 2^-21 of `magnitude`, the sum of the terms' absolute values, which matters
+/// where a sum nearly cancels.
+int64_t ulps_of_sum(logical_tensor::data_type type, double given, double exact,
+        double magnitude);
+
 /// The product of the known dims.
 int64_t element_count(const logical_tensor &lt);
 

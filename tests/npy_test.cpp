@@ -332,6 +332,16 @@ TEST(tensor_data, ulps) {
     EXPECT_GT(ulps_between(data_type::f16, std::nan(""), 1), 1000000);
 }
 
+TEST(tensor_data, ulps_of_sums) {
+    // 1.002 is rounded to 1.
+    EXPECT_EQ(ulps_of_sum(data_type::bf16, 1, 1.002, 2), 0);
+    EXPECT_EQ(ulps_of_sum(data_type::bf16, 1 + 0x1p-6, 1.002, 2), 2);
+    // A sum that nearly cancels is no better than its terms.
+    EXPECT_EQ(ulps_of_sum(data_type::bf16, 0x1p-20, 0x1p-21, 1), 0);
+    EXPECT_EQ(ulps_of_sum(data_type::bf16, 0x1p-20, 0x1p-21, 0.5), 128);
+    EXPECT_GT(ulps_of_sum(data_type::bf16, 1, infinity, infinity), 1);
+}
+
 TEST(tensor_data, strides) {
     const logical_tensor lt(0, data_type::f32, logical_tensor::dims {2, 3},
             logical_tensor::dims {1, 4});

@@ -35,12 +35,13 @@ double relative_error(
 }
 
 int64_t largest_ulps(logical_tensor::data_type type,
-        std::span<const double> given, std::span<const double> wanted) {
+        std::span<const double> given, std::span<const double> wanted,
+        std::span<const double> magnitudes) {
     int64_t largest = 0;
     for (size_t index = 0; index < given.size(); ++index)
         largest = std::max(largest,
-                detail::ulps_between(type, given[index],
-                        detail::rounded_to(type, wanted[index])));
+                detail::ulps_of_sum(type, given[index], wanted[index],
+                        magnitudes[index]));
     return largest;
 }
 

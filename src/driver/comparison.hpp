@@ -14,10 +14,10 @@ namespace gradnn::driver {
 double relative_error(
         std::span<const double> given, std::span<const double> wanted);
 
-/// The largest number of representable values of f16 or bf16 between an
-/// element and the correctly rounded wanted one.
+/// The largest detail::ulps_of_sum of f16 or bf16 elements.
 int64_t largest_ulps(logical_tensor::data_type type,
-        std::span<const double> given, std::span<const double> wanted);
+        std::span<const double> given, std::span<const double> wanted,
+        std::span<const double> magnitudes);
 
 /// What relative_error may reach for results of a type.
 double tolerance_of(logical_tensor::data_type type);
