@@ -161,6 +161,24 @@ bool is_faulty(const geometry &problem, const implementation &found) {
     return false;
 }
 
+bool is_depthwise(const geometry &problem) {
+    const auto &weights = problem.weights.sizes;
+    return problem.grouped && weights[1] == 1 && weights[2] == 1;
+}
+
+/// Groups that fill a small part of a vector, in planes: copied into blocks of
+/// channels they are computed with the lanes mostly idle.
+bool has_narrow_groups(const geometry &problem) {
+    constexpr int64_t narrow = 4;
+    const auto &weights = problem.weights.sizes;
+    const auto in_planes = [](const operand &tensor) {
+        return tensor.strides.back() == 1 && tensor.strides[1] != 1;
+    };
+    return problem.grouped && weights[0] > 1 && weights[1] <= narrow
+            && weights[2] <= narrow && !is_depthwise(problem)
+            && in_planes(problem.src) && in_planes(problem.dst);
+}
+
 /// Whether a single image already has too many products for it.
 bool is_inexact(const geometry &problem, const implementation &found) {
     if (problem.direction != convolution_direction::backward_weights)
@@ -181,8 +199,9 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 // The cost rule. The unit is one f32 operation of a dense convolution at full
 // speed; the constants are ratios measured on two Zen 5 cores (oneDNN 3.2),
-// where 480 of them take a nanosecond. What matters is the order in which they
-// put the candidates, and the gaps are mostly wide.
+// where 480 of them take a nanosecond, and for AMX on two cores of a Xeon. What
+// matters is the order in which they put the candidates; the gaps are mostly
+// wide.
 
 /// A step's fixed price: its threads start and meet (4 us).
 constexpr double step_cost = 2e6;
@@ -192,34 +211,49 @@ constexpr double copied_byte_cost = 4;
 /// An element of the column matrix of a GEMM-based convolution, written and
 /// read (0.3 ns).
 constexpr double column_cost = 150;
-/// The same where the kernel has one tap: the columns are then collected with
-/// strides, one by one.
+/// The same, in the gradient of src, where the product runs on AMX.
+constexpr double amx_column_cost = 230;
+/// How much more it costs where the kernel has one tap: the columns are then
+/// collected with strides, one by one.
 constexpr double strided_column_factor = 3;
+/// A byte of src or dst that AMX's gradient of weights transposes for itself.
+constexpr double amx_transposed_byte_cost = 40;
+/// brgemm kernels in f32 are faster than jit ones, where rows are so long that
+/// they fill their tiles.
+constexpr double brgemm_gain = 1.1;
+constexpr int64_t brgemm_row = 24;
 /// jit kernels for the gradient of weights in NXC with strides above 1.
 constexpr double strided_nxc_factor = 1.25;
-/// What an implementation of the right order of exactness may cost more. (For
-/// depthwise images above 112 x 112 there is none within it.)
+/// What an implementation of the right order of exactness may cost more.
 constexpr double inexact_factor = 8;
 /// Depthwise kernels are bound by loads, not by arithmetic.
 constexpr double depthwise_factor = 6;
 
+bool cpu_has(dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    return (isa & bits) == bits;
+}
+
+/// Whether a GEMM-based convolution runs on AMX; its name does not say so.
+bool is_amx_gemm(memory::data_type type, std::string_view name) {
+    return type == memory::data_type::bf16 && contains(name, "gemm")
+            && cpu_has(dnnl::cpu_isa::avx512_core_amx);
+}
+
 /// Products in a unit of time, those of f32 on the widest vectors being 1.
 double speed(memory::data_type type, std::string_view name) {
-    const auto has = [](dnnl::cpu_isa wanted) {
-        const auto bits = static_cast<unsigned>(wanted);
-        const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-        return (isa & bits) == bits;
-    };
     if (type == memory::data_type::f32) {
-        const bool halved = has(dnnl::cpu_isa::avx512_core)
+        const bool halved = cpu_has(dnnl::cpu_isa::avx512_core)
                 && (contains(name, "avx2") || contains(name, "sse41"));
         return halved ? 0.5 : 1;
     }
     if (contains(name, "amx")) return 8;
+    if (is_amx_gemm(type, name)) return 5;
     // f16 is widened to f32 on its way; bf16 is emulated where the CPU has no
     // products of it.
     if (type == memory::data_type::f16) return 1;
-    return has(dnnl::cpu_isa::avx512_core_bf16) ? 2 : 0.5;
+    return cpu_has(dnnl::cpu_isa::avx512_core_bf16) ? 2 : 0.5;
 }
 
 /// What an implementation costs, copies apart: its operations, those on the
@@ -262,7 +296,11 @@ double compute_cost(const geometry &problem, const implementation &found) {
         const double efficiency = 0.95 * static_cast<double>(space)
                 / static_cast<double>(space + 20)
                 * (type == memory::data_type::f32 ? 1 : 0.7);
-        return operations / efficiency + columns * column_cost + step_cost;
+        const bool on_amx = is_amx_gemm(type, name)
+                && problem.direction == convolution_direction::backward_data;
+        return operations / efficiency
+                + columns * (on_amx ? amx_column_cost : column_cost)
+                + step_cost;
     }
     if (contains(name, "dw")) return operations * depthwise_factor + step_cost;
 
@@ -280,15 +318,25 @@ double compute_cost(const geometry &problem, const implementation &found) {
     // Registers hold the channels that are computed; of a plain layout (or of
     // a group) their last lanes stay unused.
     if (problem.direction == convolution_direction::backward_weights) {
+        if (groups == 1 && contains(name, "amx"))
+            return operations * waste(outputs) * waste(inputs)
+                    + static_cast<double>(
+                              found.src.get_size() + found.dst.get_size())
+                    * amx_transposed_byte_cost
+                    + step_cost;
         if (groups > 1)
             padding = std::min(20.0, waste(outputs) * waste(inputs));
         else if (plain)
             padding *= waste(outputs)
                     * (is_strided && taps > 1 ? strided_nxc_factor : 1);
     } else if (plain) {
-        padding *= problem.direction == convolution_direction::forward
-                ? waste(outputs)
-                : waste(inputs);
+        const bool forward
+                = problem.direction == convolution_direction::forward;
+        padding *= waste(forward ? outputs : inputs);
+        const dims written = forward ? dst : src;
+        if (type == memory::data_type::f32 && taps > 1
+                && contains(name, "brgconv:") && written.back() >= brgemm_row)
+            padding /= brgemm_gain;
     }
     return operations * padding + step_cost;
 }
@@ -336,7 +384,12 @@ int64_t exact_products(const implementation &chosen) {
 implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal) {
     implementation best;
+    if (has_narrow_groups(problem)) {
+        refusal = "oneDNN is slow with groups of so few channels in NCX";
+        return best;
+    }
     bool reference = false;
+    bool general = false;
     const dims src = with_batch(problem.src.sizes, options.images);
     const dims dst = with_batch(problem.dst.sizes, options.images);
     for (const auto &types : usable_types(problem, options.partial_sums)) {
@@ -354,13 +407,22 @@ implementation choose_implementation(const geometry &problem,
                 continue;
             }
             if (is_faulty(problem, found)) continue;
+            // Others compute a channel at a time.
+            const bool depthwise = contains(found.name, "dw")
+                    || contains(found.name, "brdgmm");
+            if (is_depthwise(problem)
+                    && (!depthwise || is_inexact(problem, found))) {
+                general = true;
+                continue;
+            }
             found.cost = estimate(problem, found)
                     * (is_inexact(problem, found) ? inexact_factor : 1);
             if (!best || found.cost < best.cost) best = std::move(found);
         }
     }
     if (!best)
-        refusal = reference
+        refusal = general ? "oneDNN has no depthwise implementation of it"
+                : reference
                 ? "oneDNN has it in its slow reference code (ref) only"
                 : "oneDNN has no implementation of it on this CPU";
     return best;

@@ -199,7 +199,7 @@ double copy_bytes(const operand &tensor, const memory::desc &layout,
     constexpr double into_blocks = 1.3;
     constexpr double into_other_blocks = 5;
     constexpr double transposed = 2;
-    constexpr double transposed_narrow = 4;
+    constexpr double transposed_narrow = 2.5;
     constexpr double anything = 8;
     if (is_weights) return bytes * weights;
     const auto theirs = arrangement_of(tensor);
@@ -207,11 +207,13 @@ double copy_bytes(const operand &tensor, const memory::desc &layout,
     if (theirs == arrangement::other) return bytes * anything;
     if (theirs == ours) return bytes;
     if (ours == arrangement::blocks_of_16) return bytes * into_blocks;
+    const bool narrow = is_narrow(tensor.type);
     if (ours == arrangement::other_blocks)
         return bytes
                 * (tensor.type == data_type::f16 ? anything
-                                                 : into_other_blocks);
-    return bytes * (is_narrow(tensor.type) ? transposed_narrow : transposed);
+                                : narrow         ? into_other_blocks
+                                                 : into_blocks);
+    return bytes * (narrow ? transposed_narrow : transposed);
 }
 
 } // namespace gradnn::cpu::onednn
