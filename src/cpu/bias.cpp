@@ -93,8 +93,8 @@ void sum_planes(const bias_work &work, const T *from, double *partials,
     for (int64_t n = n_begin; n < n_end; ++n)
         for (int64_t c = c_begin; c < c_end; ++c)
             for (int64_t row = row_begin; row < row_end; ++row) {
-                const int64_t piece = row % work.pieces;
-                const int64_t line = row / work.pieces;
+                const int64_t line = work.pieces == 1 ? row : row / work.pieces;
+                const int64_t piece = row - line * work.pieces;
                 const T *at = from + n * work.n.stride + c * work.column_stride
                         + work.offset_of(line)
                         + piece * work.piece * work.inner.stride;

@@ -48,6 +48,8 @@ struct bias_work {
     int64_t partial_rows() const { return row_blocks * n_blocks; }
     /// Of a pixel or a line.
     int64_t offset_of(int64_t index) const {
+        // Divisions would take longer than short rows do.
+        if (index < outer.back().dim) return index * outer.back().stride;
         int64_t offset = 0;
         for (size_t a = outer.size(); a-- > 1;) {
             offset += index % outer[a].dim * outer[a].stride;
