@@ -26,7 +26,7 @@ std::atomic<bool> counting {false};
 std::atomic<size_t> allocations {0};
 std::atomic<size_t> largest {0};
 
-void note(size_t bytes) {
+[[maybe_unused]] void note(size_t bytes) {
     if (!counting.load(std::memory_order_relaxed)) return;
     ++allocations;
     size_t seen = largest;
