@@ -217,7 +217,7 @@ constexpr double amx_column_cost = 230;
 /// collected with strides, one by one.
 constexpr double strided_column_factor = 3;
 /// A byte of src or dst that AMX's gradient of weights transposes for itself.
-constexpr double amx_transposed_byte_cost = 40;
+constexpr double amx_transposed_byte_cost = 27;
 /// brgemm kernels in f32 are faster than jit ones, where rows are so long that
 /// they fill their tiles.
 constexpr double brgemm_gain = 1.1;
