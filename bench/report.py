@@ -27,6 +27,20 @@ def share(row):
     return row["gradnn"].get("limit_share")
 
 
+def is_small(row):
+    """Whether launches, and not memory, bound the problem."""
+    return row["bytes"] < targets.INTERPOLATION_BYTES
+
+
+def launches(row, results):
+    """Time in units of an empty launch and the bytes at the copy rate."""
+    empty = results.get("empty_launch_ms")
+    ours = row["gradnn"].get("time_ms")
+    if not empty or not ours:
+        return None
+    return ours / (empty + row["bytes"] / results["copy_gb_per_s"] / 1e6)
+
+
 def geometric_mean(values):
     values = [value for value in values if value]
     if not values:
@@ -80,7 +94,8 @@ def _cell(row, kind):
 def _mean_cell(rows, kind, combine):
     parts = []
     if kind == "interpolation":
-        parts.append(percent(combine([share(row) for row in rows])))
+        large = [row for row in rows if not is_small(row)]
+        parts.append(percent(combine([share(row) for row in large])))
         parts.append(times(combine([faster(row) for row in rows])))
     else:
         for peer in PEERS:
@@ -144,6 +159,40 @@ def _verdict(label, rows, value_of, mean_wanted, worst_wanted, show):
     )
 
 
+def _small_verdict(results, dtype, rows):
+    """How far small problems are from an empty launch and their bytes."""
+    known = [(launches(row, results), row) for row in rows]
+    known = sorted(
+        (pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True
+    )
+    if not known:
+        return []
+    worst, row = known[0]
+    wanted = targets.SMALL_LAUNCHES
+    return [
+        f"- small interpolation {dtype}, times an empty launch "
+        f"({1e3 * results['empty_launch_ms']:.1f} us) and the bytes: worst "
+        f"{times(worst)} ({row['case']} {row['layout']}) of {len(known)} cases; "
+        f"target {times(wanted)}: {'missed' if worst > wanted else 'met'}"
+    ]
+
+
+def _host_verdict(results):
+    """Host time of execute on a GPU."""
+    spent = sorted(
+        (row["gradnn"]["host_ms"], f"{row['case']} {row['dtype']} {row['layout']}")
+        for row in results["rows"]
+        if "host_ms" in row["gradnn"]
+    )
+    if not spent:
+        return []
+    middle, (worst, name) = spent[len(spent) // 2][0], spent[-1]
+    return [
+        f"- host time of one execute: median {1e3 * middle:.1f} us, worst "
+        f"{1e3 * worst:.1f} us ({name}) of {len(spent)} cases"
+    ]
+
+
 def _listed(what, names, most=8):
     if not names:
         return ""
@@ -159,9 +208,10 @@ def verdicts(results):
         if kind == "interpolation":
             wanted = targets.INTERPOLATION[engine][dtype]
             rows = rows_of(results, dtype, ("NCX", "NXC"))
-            large = [row for row in rows if row["bytes"] >= targets.INTERPOLATION_BYTES]
+            large = [row for row in rows if not is_small(row)]
             label = f"interpolation {dtype}, share of the memory limit"
             lines.append(_verdict(label, large, share, *wanted, percent))
+            lines += _small_verdict(results, dtype, [*filter(is_small, rows)])
             continue
         for peer, layouts, mean, worst in targets.CONVOLUTION[engine][dtype]:
             rows = rows_of(results, dtype, layouts)
@@ -176,7 +226,7 @@ def verdicts(results):
                 return faster(row, peer)
 
             lines.append(_verdict(label, rows, value_of, mean, worst, times))
-    return lines
+    return lines + _host_verdict(results)
 
 
 def summary(results):
@@ -186,7 +236,7 @@ def summary(results):
         rows = rows_of(results, dtype, [layout])
         parts = []
         if results["kind"] == "interpolation":
-            mean = geometric_mean([share(row) for row in rows])
+            mean = geometric_mean([share(row) for row in rows if not is_small(row)])
             parts.append(f"{percent(mean)} of the memory limit")
         for peer in PEERS:
             mean = geometric_mean([faster(row, peer) for row in rows])
@@ -222,7 +272,8 @@ def _legend(results):
     if results["kind"] == "interpolation":
         return (
             "Cells: gradnn's time, its share of the memory limit, times faster "
-            "than PyTorch (- where PyTorch has no such gradient)."
+            "than PyTorch (- where PyTorch has no such gradient). Shares of cases "
+            "that move less than 64 MB are not in the means."
         )
     return (
         "Cells: gradnn's time for dX, dW and dB together, times faster than "

@@ -5,8 +5,10 @@ INTERPOLATION = {
     "gpu": {"f64": (0.90, 0.75), "f32": (0.90, 0.75), "bf16": (0.85, 0.65)},
     "cpu": {"f64": (0.85, 0.60), "f32": (0.85, 0.60), "bf16": (0.70, 0.50)},
 }
-# Of problems that move so much.
+# Of problems that move so much. On the GPU smaller ones take at most so many
+# times an empty launch and their bytes at the copy rate.
 INTERPOLATION_BYTES = 64e6
+SMALL_LAUNCHES = 1.2
 
 # Times faster than PyTorch: (against, layouts, geometric mean, worst case); None
 # asks for nothing. "pytorch" is free in its choice, "pytorch_deterministic" not.

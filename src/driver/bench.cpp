@@ -9,7 +9,7 @@
 
 #include "atomic_file.hpp"
 #include "commands.hpp"
-#include "device_limit.hpp"
+#include "device_clock.hpp"
 #include "loaded_graph.hpp"
 #include "machine_json.hpp"
 #include "progress.hpp"
@@ -31,8 +31,12 @@ struct bench_options {
     double seconds = 1;
 };
 
+bool on_gpu(const loaded_graph &graph) {
+    return graph.device.get_kind() == engine::kind::gpu;
+}
+
 json result_of(const loaded_graph &graph, const graph_step &step,
-        const step_timing &timing) {
+        const step_timing &timing, double copy_gb_per_s) {
     const step_traffic traffic = traffic_of(graph, step);
     const int64_t bytes = traffic.read + traffic.written;
     const double flops = flops_of(graph, step);
@@ -40,7 +44,9 @@ json result_of(const loaded_graph &graph, const graph_step &step,
         return amount / std::max(milliseconds, 1e-6) / 1e6;
     };
     const double reached = rate(static_cast<double>(bytes), timing.median);
-    const double limit = rate(static_cast<double>(bytes), timing.limit_median);
+    const double limit = on_gpu(graph)
+            ? copy_gb_per_s
+            : rate(static_cast<double>(bytes), timing.stream_median);
     json ops = json::array();
     for (const size_t index : step.ops)
         ops.push_back(to_string(graph.file.ops[index].get_kind()));
@@ -54,17 +60,19 @@ json result_of(const loaded_graph &graph, const graph_step &step,
             {"limit_share", limit > 0 ? reached / limit : 0.0},
             {"flops", flops},
             {"tflop_per_s", rate(flops, timing.median) / 1e3}};
-    if (timing.warm_median > 0) result["time_ms_warm"] = timing.warm_median;
+    if (on_gpu(graph)) {
+        result["time_ms_warm"] = timing.warm_median;
+        result["host_ms"] = timing.host_median;
+    }
     return result;
 }
 
 void write_table(const json &results, std::ostream &out) {
-    const bool warm = std::any_of(results.begin(), results.end(),
-            [](const json &each) { return each.contains("time_ms_warm"); });
+    const bool gpu = results.front().contains("time_ms_warm");
     std::vector<std::string> titles {"graph", "ops", "kernel", "backend",
             "time ms", "min", "max", "runs", "GB/s", "limit", "share",
             "TFLOP/s"};
-    if (warm) titles.emplace_back("warm ms");
+    if (gpu) titles.insert(titles.end(), {"warm ms", "host ms"});
     table rows(titles);
     for (const json &each : results) {
         std::string ops;
@@ -84,10 +92,10 @@ void write_table(const json &results, std::ostream &out) {
                 format("%.0f%%", 100 * each["limit_share"].get<double>()),
                 each["flops"].get<double>() > 0 ? number("%.3f", "tflop_per_s")
                                                 : "-"};
-        if (warm)
-            cells.push_back(each.contains("time_ms_warm")
-                            ? number("%.3f", "time_ms_warm")
-                            : "-");
+        if (gpu)
+            cells.insert(cells.end(),
+                    {number("%.3f", "time_ms_warm"),
+                            number("%.4f", "host_ms")});
         rows.add(cells);
     }
     rows.write(out);
@@ -108,7 +116,11 @@ int bench(const bench_options &options) {
         progress line;
         line.show("gradnn bench: measuring the copy rate");
         report["machine"] = machine_json();
-        report["copy_gb_per_s"] = copy_gb_per_s(graphs.front().device);
+        const double copy = copy_gb_per_s(graphs.front().device);
+        report["copy_gb_per_s"] = copy;
+        if (on_gpu(graphs.front()))
+            report["empty_launch_ms"]
+                    = empty_launch_ms(graphs.front().device);
         report["results"] = json::array();
         for (const loaded_graph &graph : graphs)
             for (const graph_step &step : graph.steps) {
@@ -118,20 +130,24 @@ int bench(const bench_options &options) {
                             " of ", graph.steps.size(), ", ", what));
                 };
                 report["results"].push_back(result_of(graph, step,
-                        time_step(graph, step, options.seconds, show)));
+                        time_step(graph, step, options.seconds, show), copy));
             }
     }
     write_table(report["results"], std::cout);
-    const bool on_gpu = graphs.front().device.get_kind() == engine::kind::gpu;
+    const bool gpu = on_gpu(graphs.front());
     std::cout << "caches cold; time: median; GB/s: inputs read and outputs, "
                  "each once; limit: "
-              << (on_gpu ? "a copy within the GPU's\nmemory"
-                         : "a plain stream of\nall threads over the same bytes")
-              << ", timed in turns with the partition; "
-              << (on_gpu ? "large" : "streaming") << " copy: "
-              << format("%.1f", report["copy_gb_per_s"].get<double>())
-              << " GB/s"
-              << (on_gpu ? "; warm: the\nsame tensors every time" : "") << '\n';
+              << (gpu ? "a large copy\nwithin the GPU's memory"
+                      : "a plain stream of\nall threads over the same bytes, "
+                        "timed in turns with the partition; streaming copy")
+              << ": " << format("%.1f", report["copy_gb_per_s"].get<double>())
+              << " GB/s";
+    if (gpu)
+        std::cout << "; warm: the same tensors\nevery time; host: one call of "
+                     "execute; an empty kernel: "
+                  << format("%.4f", report["empty_launch_ms"].get<double>())
+                  << " ms";
+    std::cout << '\n';
     if (!options.json_file.empty()) {
         detail::atomic_file file(options.json_file);
         file.write(report.dump(2) + "\n");

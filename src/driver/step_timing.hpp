@@ -27,18 +27,22 @@ struct step_timing {
     double median = 0;
     double least = 0;
     double most = 0;
-    /// Of the memory limit over the same numbers of bytes (device_limit.hpp).
-    double limit_median = 0;
     size_t repeats = 0;
+    /// On the CPU: of a plain stream of all threads over the same numbers of
+    /// bytes (memory_limit.hpp), in turns with the executions; 0 on a GPU.
+    double stream_median = 0;
     /// On a GPU: of executions that all take the same tensors, so that the L2
     /// cache holds what fits; 0 on the CPU.
     double warm_median = 0;
+    /// On a GPU: of the host in one call of execute; 0 on the CPU.
+    double host_median = 0;
 };
 
-/// Executes a step again and again for about `seconds`, in turns with the
-/// memory limit. Every execution takes another copy of all tensors, and the copies
-/// together exceed the device's largest cache, so caches are cold. `report` is told
-/// from time to time how far it is.
+/// Executes a step again and again for about `seconds`. Every execution takes
+/// another copy of all tensors, and the copies together exceed the device's
+/// largest cache, so caches are cold. On a GPU short executions are timed several
+/// at a time, one right after the other as a training step has them. `report` is
+/// told from time to time how far it is.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
         double seconds, const std::function<void(const std::string &)> &report);
 

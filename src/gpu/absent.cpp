@@ -68,13 +68,17 @@ void copy_on(const stream &, void *, const void *, size_t) {
     refuse("memory of a GPU");
 }
 
+void launch_nothing_on(const stream &) {
+    refuse("a kernel");
+}
+
 struct stream_timer::events {};
 
 stream_timer::stream_timer(const stream &) {
     refuse("times on a GPU");
 }
 
-void stream_timer::begin() {
+void stream_timer::begin(size_t) {
     refuse("times on a GPU");
 }
 

@@ -61,6 +61,8 @@ void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
             "cudaMemcpyAsync");
 }
 
+namespace {
+
 /// Keeps the stream busy while the host submits what is timed, so that the
 /// begin's event and the work follow each other without a gap.
 __global__ void wait_kernel(long long cycles) {
@@ -69,8 +71,17 @@ __global__ void wait_kernel(long long cycles) {
     }
 }
 
-/// About 100 us: longer than the host takes to submit a partition.
-constexpr long long waited_cycles = 180'000;
+/// About 50 us: longer than the host takes to submit a partition.
+constexpr long long waited_cycles = 90'000;
+
+__global__ void nothing_kernel() {}
+
+} // namespace
+
+void launch_nothing_on(const stream &s) {
+    const device_guard current(static_cast<int>(s.get_engine().get_index()));
+    launch("nothing", nothing_kernel, 1, 1, 0, cuda_interop::get_native(s));
+}
 
 struct stream_timer::events {
     explicit events(const stream &timed)
@@ -101,11 +112,12 @@ struct stream_timer::events {
 stream_timer::stream_timer(const stream &s)
     : events_(std::make_shared<events>(s)) {}
 
-void stream_timer::begin() {
+void stream_timer::begin(size_t partitions) {
     {
         const device_guard current(events_->device);
         launch("the timer's wait", wait_kernel, 1, 1, 0,
-                cuda_interop::get_native(events_->queue), waited_cycles);
+                cuda_interop::get_native(events_->queue),
+                waited_cycles * static_cast<long long>(partitions + 1));
     }
     events_->record(0);
 }

@@ -37,13 +37,18 @@ private:
 /// Submits a copy within the memory of the stream's GPU.
 void copy_on(const stream &s, void *to, const void *from, size_t bytes);
 
+/// Submits a kernel that does nothing.
+void launch_nothing_on(const stream &s);
+
 /// Times what is submitted to a stream between begin and end, by the GPU's own
 /// clock.
 class stream_timer {
 public:
     explicit stream_timer(const stream &s);
 
-    void begin();
+    /// The GPU first waits for a time in which the host can submit so many
+    /// partitions, so that none of them waits for the host.
+    void begin(size_t partitions);
     /// Waits for the work; returns its milliseconds.
     double end();
 

@@ -1,0 +1,94 @@
+#include "device_clock.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <gradnn/cuda.hpp>
+
+#include "gpu/tools.hpp"
+#include "machine.hpp"
+#include "memory_limit.hpp"
+#include "tensor_memory.hpp"
+
+namespace gradnn::driver {
+
+namespace {
+
+bool on_gpu(const engine &e) {
+    return e.get_kind() == engine::kind::gpu;
+}
+
+/// The median of nine.
+double repeated(const std::function<double()> &measure) {
+    std::vector<double> values;
+    for (int repeat = 0; repeat < 9; ++repeat)
+        values.push_back(measure());
+    std::nth_element(values.begin(), values.begin() + 4, values.end());
+    return values[4];
+}
+
+} // namespace
+
+struct device_clock::state {
+    explicit state(const stream &s) : queue(s) {
+        if (on_gpu(s.get_engine())) timer.emplace(s);
+    }
+    stream queue;
+    std::optional<gpu::stream_timer> timer;
+};
+
+device_clock::device_clock(const stream &s)
+    : state_(std::make_shared<state>(s)) {}
+
+double device_clock::milliseconds_of(
+        size_t turns, const std::function<void(size_t)> &work) {
+    using clock = std::chrono::steady_clock;
+    const auto begin = clock::now();
+    if (state_->timer) state_->timer->begin(turns);
+    for (size_t turn = 0; turn < turns; ++turn)
+        work(turn);
+    if (state_->timer)
+        return state_->timer->end() / static_cast<double>(turns);
+    state_->queue.wait();
+    return std::chrono::duration<double, std::milli>(clock::now() - begin)
+                   .count()
+            / static_cast<double>(turns);
+}
+
+double copy_gb_per_s(const engine &e) {
+    const int64_t bytes = std::min(
+            (on_gpu(e) ? 32 : 8) * cache_bytes(e), available_memory(e) / 4);
+    if (!on_gpu(e)) return copy_gb_per_s(static_cast<size_t>(bytes));
+    const auto half = static_cast<size_t>(bytes / 2);
+    gpu::memory_block source(e, half);
+    gpu::memory_block target(e, half);
+    source.fill(1);
+    stream queue(e);
+    device_clock clock(queue);
+    const double milliseconds = repeated([&] {
+        return clock.milliseconds_of(2, [&](size_t) {
+            gpu::copy_on(queue, target.data(), source.data(), half);
+        });
+    });
+    return 2 * static_cast<double>(half) / milliseconds / 1e6;
+}
+
+double empty_launch_ms(const engine &e) {
+    if (!on_gpu(e)) return 0;
+    stream queue(e);
+    device_clock clock(queue);
+    return repeated([&] {
+        return clock.milliseconds_of(
+                16, [&](size_t) { gpu::launch_nothing_on(queue); });
+    });
+}
+
+int64_t cache_bytes(const engine &e) {
+    if (!on_gpu(e)) return last_level_cache_bytes();
+    return static_cast<int64_t>(
+            cuda_interop::get_device_info(e.get_index()).l2_bytes);
+}
+
+} // namespace gradnn::driver
