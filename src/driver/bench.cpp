@@ -35,6 +35,11 @@ bool on_gpu(const loaded_graph &graph) {
     return graph.device.get_kind() == engine::kind::gpu;
 }
 
+json launch_json(const engine &gpu) {
+    const empty_launch measured = measure_empty_launch(gpu);
+    return {{"device_ms", measured.device_ms}, {"host_ms", measured.host_ms}};
+}
+
 json result_of(const loaded_graph &graph, const graph_step &step,
         const step_timing &timing, double copy_gb_per_s) {
     const step_traffic traffic = traffic_of(graph, step);
@@ -119,8 +124,7 @@ int bench(const bench_options &options) {
         const double copy = copy_gb_per_s(graphs.front().device);
         report["copy_gb_per_s"] = copy;
         if (on_gpu(graphs.front()))
-            report["empty_launch_ms"]
-                    = empty_launch_ms(graphs.front().device);
+            report["empty_launch"] = launch_json(graphs.front().device);
         report["results"] = json::array();
         for (const loaded_graph &graph : graphs)
             for (const graph_step &step : graph.steps) {
@@ -145,8 +149,9 @@ int bench(const bench_options &options) {
     if (gpu)
         std::cout << "; warm: the same tensors\nevery time; host: one call of "
                      "execute; an empty kernel: "
-                  << format("%.4f", report["empty_launch_ms"].get<double>())
-                  << " ms";
+                  << report["empty_launch"]["device_ms"].get<double>()
+                  << " ms, of the host "
+                  << report["empty_launch"]["host_ms"].get<double>() << " ms";
     std::cout << '\n';
     if (!options.json_file.empty()) {
         detail::atomic_file file(options.json_file);

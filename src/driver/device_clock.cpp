@@ -20,13 +20,20 @@ bool on_gpu(const engine &e) {
     return e.get_kind() == engine::kind::gpu;
 }
 
-/// The median of nine.
+using clock = std::chrono::steady_clock;
+
+double milliseconds_since(clock::time_point begin) {
+    return std::chrono::duration<double, std::milli>(clock::now() - begin)
+            .count();
+}
+
+/// The median of 25.
 double repeated(const std::function<double()> &measure) {
     std::vector<double> values;
-    for (int repeat = 0; repeat < 9; ++repeat)
+    for (int repeat = 0; repeat < 25; ++repeat)
         values.push_back(measure());
-    std::nth_element(values.begin(), values.begin() + 4, values.end());
-    return values[4];
+    std::nth_element(values.begin(), values.begin() + 12, values.end());
+    return values[12];
 }
 
 } // namespace
@@ -44,7 +51,6 @@ device_clock::device_clock(const stream &s)
 
 double device_clock::milliseconds_of(
         size_t turns, const std::function<void(size_t)> &work) {
-    using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     if (state_->timer) state_->timer->begin(turns);
     for (size_t turn = 0; turn < turns; ++turn)
@@ -52,9 +58,7 @@ double device_clock::milliseconds_of(
     if (state_->timer)
         return state_->timer->end() / static_cast<double>(turns);
     state_->queue.wait();
-    return std::chrono::duration<double, std::milli>(clock::now() - begin)
-                   .count()
-            / static_cast<double>(turns);
+    return milliseconds_since(begin) / static_cast<double>(turns);
 }
 
 double copy_gb_per_s(const engine &e) {
@@ -66,23 +70,30 @@ double copy_gb_per_s(const engine &e) {
     gpu::memory_block target(e, half);
     source.fill(1);
     stream queue(e);
-    device_clock clock(queue);
+    device_clock stopwatch(queue);
     const double milliseconds = repeated([&] {
-        return clock.milliseconds_of(2, [&](size_t) {
+        return stopwatch.milliseconds_of(2, [&](size_t) {
             gpu::copy_on(queue, target.data(), source.data(), half);
         });
     });
     return 2 * static_cast<double>(half) / milliseconds / 1e6;
 }
 
-double empty_launch_ms(const engine &e) {
-    if (!on_gpu(e)) return 0;
-    stream queue(e);
-    device_clock clock(queue);
-    return repeated([&] {
-        return clock.milliseconds_of(
-                16, [&](size_t) { gpu::launch_nothing_on(queue); });
+empty_launch measure_empty_launch(const engine &gpu) {
+    stream queue(gpu);
+    device_clock stopwatch(queue);
+    const auto launch = [&](size_t) { gpu::launch_nothing_on(queue); };
+    empty_launch measured;
+    measured.device_ms
+            = repeated([&] { return stopwatch.milliseconds_of(16, launch); });
+    measured.host_ms = repeated([&] {
+        const auto begin = clock::now();
+        launch(0);
+        const double milliseconds = milliseconds_since(begin);
+        queue.wait();
+        return milliseconds;
     });
+    return measured;
 }
 
 int64_t cache_bytes(const engine &e) {

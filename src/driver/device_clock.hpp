@@ -29,9 +29,12 @@ private:
 /// several.
 double copy_gb_per_s(const engine &e);
 
-/// Milliseconds of a kernel that does nothing, on a GPU whose stream is full of
-/// them; 0 on the CPU.
-double empty_launch_ms(const engine &e);
+/// What a kernel that does nothing costs a GPU, in milliseconds.
+struct empty_launch {
+    double device_ms = 0; ///< on a stream that is full of them
+    double host_ms = 0; ///< in the call, on a stream that is empty
+};
+empty_launch measure_empty_launch(const engine &gpu);
 
 /// Bytes of the largest cache on the way to the device's memory.
 int64_t cache_bytes(const engine &e);

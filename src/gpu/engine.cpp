@@ -6,6 +6,7 @@
 #include "gpu/cuda_check.hpp"
 #include "gpu/cudnn_library.hpp"
 #include "gpu/device.hpp"
+#include "gpu/early_start.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -98,14 +99,16 @@ gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine)
                 "cudaStreamCreateWithFlags");
         return made;
     }())
-    , owned(true) {}
+    , owned(true)
+    , early_starts(can_start_early(device)) {}
 
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
         cudaStream_t callers)
     : stream_impl(std::move(aengine))
     , device(static_cast<int>(engine->index))
     , handle(callers)
-    , owned(false) {}
+    , owned(false)
+    , early_starts(can_start_early(device)) {}
 
 gpu_stream::~gpu_stream() {
     resources_.clear();

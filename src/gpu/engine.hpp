@@ -69,6 +69,7 @@ struct gpu_stream final : detail::stream_impl {
     const int device;
     const cudaStream_t handle;
     const bool owned;
+    const bool early_starts; ///< can_start_early of the device
 
     /// A CUDA graph may hold the address of the workspace from now on.
     bool captured = false;

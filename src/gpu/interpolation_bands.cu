@@ -24,6 +24,7 @@
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/residency.hpp"
 
 namespace gradnn::gpu {
 
@@ -379,13 +380,15 @@ public:
         shape_.row_total /= slots;
         with_float_type(type_, [&]<typename Type>() {
             with_kernel<Type>([&](auto *kernel) {
-                int resident = 0;
-                check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                              &resident, kernel, threads, 0),
-                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-                resident = std::clamp(resident, 1, most_resident);
+                // Measured: of use where columns alone are resampled is the L1
+                // cache, and else that the next kernel starts early.
+                const bool pads = walk.shape.src_rows > 1;
+                const residency held
+                        = hold_at_most(most_resident, pads, kernel, threads, 0);
+                shared_bytes_ = held.shared_bytes;
+                shape_.lets_start = held.full ? 1 : 0;
                 bands_.runs = cut_runs(shape_, bands_.tiles,
-                        int64_t {resident} * warps
+                        int64_t {held.blocks} * warps
                                 * properties_of(device).multiprocessors);
             });
         });
@@ -400,10 +403,10 @@ public:
         const launch_scope scope(stream);
         with_float_type(type_, [&]<typename Type>() {
             with_kernel<Type>([&](auto *kernel) {
-                launch("interpolation (bands)", kernel,
+                launch_early("interpolation (bands)", kernel,
                         static_cast<unsigned>(
                                 ceil_div(bands_.runs * bands_.tiles, warps)),
-                        threads, 0, scope.stream(),
+                        threads, shared_bytes_, scope,
                         static_cast<const Type *>(args[0]),
                         static_cast<Type *>(args[1]), shape_, tables_.tables(),
                         bands_, weights_.template as<Sum>());
@@ -448,6 +451,7 @@ private:
     int ratio_;
     int margin_;
     bands_shape bands_;
+    size_t shared_bytes_ = 0;
     walk_storage<Sum> tables_;
     device_buffer weights_;
     std::unique_ptr<detail::plan> misaligned_;

@@ -9,6 +9,7 @@
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/residency.hpp"
 
 namespace gradnn::gpu {
 
@@ -62,8 +63,8 @@ public:
             const tensor_end end {
                     past - beyond, static_cast<int>(beyond / sizeof(Type))};
             with_kernel<Type>([&](auto *kernel) {
-                launch("interpolation (intervals)", kernel, blocks_,
-                        intervals_threads(taps_), shared_bytes_, scope.stream(),
+                launch_early("interpolation (intervals)", kernel, blocks_,
+                        intervals_threads(taps_), shared_bytes_, scope,
                         diff_dst, static_cast<Type *>(args[1]), walk_,
                         tables_.tables(), cut_, first_.template as<int32_t>(),
                         weights_.template as<weight_pair<Sum>>(), end);
@@ -128,7 +129,11 @@ private:
                 best = cost;
                 cut_ = cut;
                 walk_ = cut_walk;
-                shared_bytes_ = static_cast<size_t>(bytes);
+                const residency of_tile = hold_at_most(static_cast<int>(held),
+                        true, kernel, intervals_threads(taps_),
+                        static_cast<size_t>(bytes));
+                shared_bytes_ = of_tile.shared_bytes;
+                walk_.lets_start = of_tile.full ? 1 : 0;
                 blocks_ = static_cast<unsigned>(runs * tiles);
             }
         };

@@ -141,8 +141,8 @@ public:
                 for_each_kernel<Family, Type>(
                         volume_, [&](int number, auto *kernel, ncx_limits) {
                             if (number != use.choice.kernel) return;
-                            launch("interpolation (NCX)", kernel, use.blocks,
-                                    32, use.shared_bytes, scope.stream(),
+                            launch_early("interpolation (NCX)", kernel, use.blocks,
+                                    32, use.shared_bytes, scope,
                                     static_cast<const Type *>(args[0]),
                                     static_cast<Type *>(args[1]), use.walk,
                                     tables_.tables(), use.shape);
@@ -179,6 +179,7 @@ private:
                                   &resident, kernel, 32, made.shared_bytes),
                             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
                     made.walk = walk.shape;
+                    made.walk.lets_start = 1; // no more blocks would fit
                     if (volume_) group_depths(made.walk, limits.depths);
                     const int64_t runs = cut_runs(made.walk, made.shape.tiles,
                             int64_t {std::max(resident, 1)}

@@ -21,6 +21,7 @@
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/residency.hpp"
 
 namespace gradnn::gpu {
 
@@ -302,9 +303,9 @@ public:
                 const bool wide = is_aligned(args[0], 16) && is_aligned(args[1], 16);
                 const arrangement &use = wide ? usual_ : narrow_;
                 with_kernel<Type>(use.vector, [&](auto *kernel, int) {
-                    launch("interpolation (pixels)", kernel, use.blocks,
+                    launch_early("interpolation (pixels)", kernel, use.blocks,
                             static_cast<unsigned>(use.threads),
-                            use.shared_bytes, scope.stream(),
+                            use.shared_bytes, scope,
                             static_cast<const Type *>(args[0]),
                             static_cast<Type *>(args[1]), use.walk,
                             tables_.tables(), use.pixels,
@@ -339,14 +340,14 @@ private:
                     cut_tiles(made, row_slots);
                     const pixels_shape &pixels = made.pixels;
                     made.spans = upload(device, spans_of(pixels));
-                    int resident = 0;
-                    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                                  &resident, kernel, made.threads,
-                                  made.shared_bytes),
-                            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-                    resident = std::clamp(resident, 1, most_resident);
+                    // Measured: the planes of volumes want the L1 cache more.
+                    const residency held = hold_at_most(most_resident,
+                            !walk_.volume, kernel, made.threads,
+                            made.shared_bytes);
+                    made.shared_bytes = held.shared_bytes;
+                    made.walk.lets_start = held.full ? 1 : 0;
                     const int64_t runs = cut_runs(made.walk, pixels.tiles,
-                            int64_t {resident} * multiprocessors_);
+                            int64_t {held.blocks} * multiprocessors_);
                     made.blocks = static_cast<unsigned>(runs * pixels.tiles);
                 });
             }

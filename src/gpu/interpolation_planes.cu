@@ -99,10 +99,10 @@ public:
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>)
                 with_planes_kernel<Type>(use_, [&](auto *kernel) {
-                    launch("interpolation (planes)", kernel, blocks_,
+                    launch_early("interpolation (planes)", kernel, blocks_,
                             static_cast<unsigned>(use_.threads),
                             static_cast<size_t>(use_.shared_bytes),
-                            scope.stream(), static_cast<const Type *>(args[0]),
+                            scope, static_cast<const Type *>(args[0]),
                             static_cast<Type *>(args[1]), use_.shape,
                             planes_tables<Sum> {
                                     row_weights_.template as<planes_row<Sum>>(),

@@ -42,6 +42,7 @@
 
 #include "gpu/async_copy.cuh"
 #include "gpu/dtype.cuh"
+#include "gpu/early_start.cuh"
 #include "gpu/interpolation_planes_tables.hpp"
 #include "gpu/interpolation_walk.cuh"
 
@@ -141,11 +142,6 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
         }
         from += from_step;
     };
-    load(chunk, 0);
-    commit_copies();
-    load(chunk + blocks, 1);
-    commit_copies();
-
     for (int i = thread; i < shape.line_sums; i += threads)
         line[i] = 0;
     for (int i = thread; i < shape.weights; i += threads)
@@ -328,6 +324,12 @@ __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
         }
     };
 
+    wait_for_earlier_work();
+    let_later_work_start();
+    load(chunk, 0);
+    commit_copies();
+    load(chunk + blocks, 1);
+    commit_copies();
     Type *to = diff_src + int64_t {chunk} * shape.chunk_planes * shape.outputs;
     const int64_t to_step
             = int64_t {blocks} * shape.chunk_planes * shape.outputs;

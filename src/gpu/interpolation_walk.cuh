@@ -20,6 +20,7 @@
 
 #include "gpu/async_copy.cuh"
 #include "gpu/dtype.cuh"
+#include "gpu/early_start.cuh"
 
 namespace gradnn::gpu {
 
@@ -68,6 +69,7 @@ struct walk_shape {
     int32_t depth_groups = 1; ///< of depths that are walked at once
     int32_t dst_rows = 1; ///< of a plane
     int32_t src_rows = 1;
+    int32_t lets_start = 0; ///< let_later_work_start
 };
 
 template <typename Sum>
@@ -106,7 +108,8 @@ __device__ __forceinline__ bool any_weight(const Sum (&weights)[depths]) {
     return any;
 }
 
-/// Walks one run, which must exist. `load(i, from, wanted)` submits copies
+/// Walks one run, which must exist; waits for the work ahead of the kernel on
+/// its stream first. `load(i, from, wanted)` submits copies
 /// (copy_async) of a row to slot i where it is wanted, which are there when `gather`, `add` or `shift_add` is
 /// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the two
 /// rows; `emit(to, 0)` writes the sums of the lower row; `shift()` makes the higher
@@ -220,10 +223,12 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
         --left;
     };
 
-    if (steps > 0) {
+    if (steps > 0)
         left = rows + tables.rows[row].finished
                 - (before + tables.rows[row].low);
-
+    wait_for_earlier_work();
+    if (shape.lets_start != 0) let_later_work_start();
+    if (steps > 0) {
         // What a row is weighted by comes with it, for the whole warp.
         __shared__ line_row<Sum> weights_of_block[most_walk_warps][ahead];
         line_row<Sum> *const weights_of = weights_of_block[threadIdx.x / 32];

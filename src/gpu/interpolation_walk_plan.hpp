@@ -124,9 +124,7 @@ inline void group_depths(walk_shape &shape, int64_t depths) {
 /// neighbour. Returns the number of runs.
 inline int64_t cut_runs(walk_shape &shape, int64_t tiles, int64_t resident) {
     const double again = shape.src_rows > 1 ? 1.0 : 0.0;
-    // A run of few rows is all start and end.
-    const int64_t fewest = std::min<int64_t>(shape.row_total, 4);
-    const int64_t most = std::min(ceil_div(shape.row_total, fewest),
+    const int64_t most = std::min(shape.row_total,
             std::max<int64_t>(1, ceil_div(6 * resident, tiles)));
     // Offsets of a run are below 2^31 elements.
     const int64_t plane = std::max({shape.dst_group_pitch,

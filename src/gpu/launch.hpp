@@ -18,13 +18,17 @@ namespace gradnn::gpu {
 class launch_scope {
 public:
     explicit launch_scope(detail::stream_impl &stream)
-        : current_(device_of(stream)), stream_(begin_launches(stream)) {}
+        : current_(device_of(stream))
+        , stream_(begin_launches(stream))
+        , early_starts_(as_gpu(stream).early_starts) {}
 
     cudaStream_t stream() const { return stream_; }
+    bool early_starts() const { return early_starts_; }
 
 private:
     device_guard current_;
     cudaStream_t stream_;
+    bool early_starts_;
 };
 
 /// Whether an address is a multiple of so many bytes.
@@ -45,6 +49,32 @@ void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
         void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
         check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid,
                       block, pointers, shared_bytes, stream),
+                name);
+    };
+    call(std::forward<Arguments>(arguments)...);
+}
+
+/// The same for a kernel that calls wait_for_earlier_work (early_start.cuh): it
+/// may start before what was submitted ahead of it is done.
+template <typename... Parameters, typename... Arguments>
+void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
+        dim3 block, size_t shared_bytes, const launch_scope &scope,
+        Arguments &&...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+    cudaLaunchAttribute early {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = scope.stream();
+    config.attrs = &early;
+    config.numAttrs = scope.early_starts() ? 1 : 0;
+    const auto call = [&](Parameters... parameters) {
+        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
+        check(cudaLaunchKernelExC(&config,
+                      reinterpret_cast<const void *>(kernel), pointers),
                 name);
     };
     call(std::forward<Arguments>(arguments)...);

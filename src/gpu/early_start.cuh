@@ -1,0 +1,24 @@
+// Kernels that start before the work ahead of them on their stream is done
+// (CUDA's programmatic dependent launch): launch_early launches such a kernel,
+// and its head, which may read nothing but the plan's own tables, runs beside
+// the end of that work. Every block must call wait_for_earlier_work before it
+// touches memory of the caller's.
+#pragma once
+
+namespace gradnn::gpu {
+
+/// Returns when all that was submitted to the stream before is done and seen.
+__device__ __forceinline__ void wait_for_earlier_work() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the kernel after this one start where blocks of this one have ended.
+__device__ __forceinline__ void let_later_work_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+} // namespace gradnn::gpu
