@@ -17,6 +17,7 @@
 #include <numeric>
 
 #include "gpu/dtype.cuh"
+#include "gpu/early_start.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
 
@@ -55,6 +56,8 @@ __global__ void __launch_bounds__(threads) columns_kernel(const Type *diff_dst,
         int64_t rows_per_part, bool whole) {
     using sum = sum_of<Type>;
     __shared__ sum lane_sums[threads * vector];
+    wait_for_earlier_work();
+    let_later_work_start();
     const auto thread = static_cast<int>(threadIdx.x);
     const int width = lanes == 1 ? threads : static_cast<int>(vectors);
     const int lane = thread / width;
@@ -137,6 +140,8 @@ __global__ void __launch_bounds__(threads) rows_kernel(const Type *diff_dst,
         int64_t channels, int64_t parts, bool whole) {
     using sum = sum_of<Type>;
     __shared__ sum warp_sums[threads / 32];
+    wait_for_earlier_work();
+    let_later_work_start();
     const auto thread = static_cast<int>(threadIdx.x);
     const int member = thread % group;
     const int64_t unit = blockIdx.x * int64_t(threads / group) + thread / group;
@@ -219,6 +224,8 @@ __global__ void __launch_bounds__(final_threads) final_kernel(
         const __grid_constant__ partial_shape shape, int lanes) {
     // One place between channels, for distinct banks.
     __shared__ Sum lane_sums[final_threads + final_threads / least_lanes];
+    wait_for_earlier_work();
+    let_later_work_start();
     const auto thread = static_cast<int>(threadIdx.x);
     const int width = final_threads / lanes; // channels of a block
     const bool neighbours = shape.channel_stride == 1;
@@ -350,7 +357,7 @@ private:
 
     template <typename Type>
     void run_columns(const Type *from, sum_of<Type> *partials,
-            cudaStream_t stream) const {
+            const launch_stream &stream) const {
         constexpr int widest = 16 / sizeof(Type);
         const bool whole
                 = is_aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
@@ -361,7 +368,7 @@ private:
             const dim3 grid(static_cast<unsigned>(parts_),
                     static_cast<unsigned>(
                             lanes > 1 ? 1 : ceil_div(vectors, threads)));
-            launch("bias (columns)", columns_kernel<Type, count>, grid, threads,
+            launch_early("bias (columns)", columns_kernel<Type, count>, grid, threads,
                     0, stream, from, partials, rows_, vectors, lanes,
                     rows_per_part_, whole);
         });
@@ -404,7 +411,7 @@ private:
 
     template <typename Type>
     void run_rows(const Type *from, sum_of<Type> *partials,
-            cudaStream_t stream) const {
+            const launch_stream &stream) const {
         constexpr int widest = 16 / sizeof(Type);
         const bool whole
                 = is_aligned(from, static_cast<size_t>(vector_) * sizeof(Type));
@@ -412,7 +419,7 @@ private:
         const auto blocks = static_cast<unsigned>(
                 ceil_div(units, threads / group_));
         with_vector<widest>(vector_, [&]<int count>() {
-            launch("bias (rows)",
+            launch_early("bias (rows)",
                     group_ == 32 ? rows_kernel<Type, count, 32>
                                  : rows_kernel<Type, count, threads>,
                     blocks, threads, 0, stream, from, partials, shape_,
@@ -432,12 +439,12 @@ private:
 
     template <typename Sum, typename Result>
     void finish(const Sum *partials, Result *diff_bias,
-            const partial_shape &shape, cudaStream_t stream) const {
+            const partial_shape &shape, const launch_stream &stream) const {
         // About 8 sums a thread.
         int lanes = least_lanes;
         while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
             lanes *= 2;
-        launch("bias (final)", final_kernel<Sum, Result>,
+        launch_early("bias (final)", final_kernel<Sum, Result>,
                 static_cast<unsigned>(
                         ceil_div(shape.channels, final_threads / lanes)),
                 final_threads, 0, stream, partials, diff_bias,

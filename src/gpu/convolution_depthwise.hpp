@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cuda_runtime.h>
-
+#include "gpu/launch.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu {
@@ -166,6 +165,6 @@ void launch_depthwise_weights_nxc(detail::data_type type,
 /// Adds the parts up; `written` is diff_weights, `dst` the gradient.
 void launch_depthwise_parts(detail::data_type type,
         detail::data_type weights_type, const depthwise_shape &, int64_t parts,
-        const depthwise_pointers &, const void *dst, cudaStream_t);
+        const depthwise_pointers &, const void *dst, const launch_stream &);
 
 } // namespace gradnn::gpu

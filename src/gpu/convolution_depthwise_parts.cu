@@ -5,6 +5,7 @@
 // zeros in place of what lies outside may have caused, the warp takes the sum
 // again from src and dst, over nothing but the formula's terms.
 #include "gpu/convolution_depthwise.cuh"
+#include "gpu/early_start.cuh"
 #include "gpu/launch.hpp"
 
 namespace gradnn::gpu {
@@ -23,6 +24,8 @@ __global__ void __launch_bounds__(depthwise_threads) depthwise_parts_kernel(
         const sum_of<Type> *partials, const Type *src, const Type *dst,
         Result *diff_weights, const __grid_constant__ depthwise_shape shape,
         int64_t parts, int64_t count) {
+    wait_for_earlier_work();
+    let_later_work_start();
     const int64_t weight
             = (blockIdx.x * int64_t {depthwise_threads} + threadIdx.x) / 32;
     const auto lane = static_cast<int>(threadIdx.x % 32);
@@ -88,10 +91,10 @@ __global__ void __launch_bounds__(depthwise_threads) depthwise_parts_kernel(
 template <typename Type, typename Result>
 void add_parts(const depthwise_shape &shape, int64_t parts,
         const depthwise_pointers &pointers, const void *dst,
-        cudaStream_t stream) {
+        const launch_stream &stream) {
     const int64_t count = shape.channels * shape.axes[0].kernel
             * shape.axes[1].kernel * shape.axes[2].kernel;
-    launch("convolution.gpu_depthwise (parts)",
+    launch_early("convolution.gpu_depthwise (parts)",
             depthwise_parts_kernel<Type, Result>,
             static_cast<unsigned>(ceil_div(count * 32, depthwise_threads)),
             depthwise_threads, 0, stream,
@@ -106,7 +109,7 @@ void add_parts(const depthwise_shape &shape, int64_t parts,
 void launch_depthwise_parts(detail::data_type type,
         detail::data_type weights_type, const depthwise_shape &shape,
         int64_t parts, const depthwise_pointers &pointers, const void *dst,
-        cudaStream_t stream) {
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if (type == weights_type)
             add_parts<Type, Type>(shape, parts, pointers, dst, stream);

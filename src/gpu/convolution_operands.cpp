@@ -67,7 +67,7 @@ std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
             next += round_up(operands_[index].bytes, spare_alignment);
         }
     }
-    const cudaStream_t native = as_gpu(stream).handle;
+    const launch_stream native(stream);
     for (size_t index = 0; index < 3; ++index) {
         if (index == output_ || data[index] == args[index]) continue;
         const convolution_operand &operand = operands_[index];
@@ -88,7 +88,7 @@ void convolution_operands::take_back(const std::array<void *, 3> &data,
         detail::stream_impl &stream) const {
     if (data[output_] == args[output_]) return;
     const convolution_operand &operand = operands_[output_];
-    const cudaStream_t native = as_gpu(stream).handle;
+    const launch_stream native(stream);
     if (operand.zero_first) {
         // Not by a memset: what lies in gaps of the caller's tensor is not its
         // own.

@@ -113,6 +113,6 @@ tile_choice choose_tile(const dense_problem &problem, int multiprocessors,
 /// output[i] = sum over slices of partials[slice * elements + i], in order, in
 /// f64. elements is a multiple of 4 (convolution_tf32x3_slices.cu).
 void add_slices(const float *partials, int slices, int64_t elements,
-        float *output, cudaStream_t stream);
+        float *output, const launch_stream &stream);
 
 } // namespace gradnn::gpu::tf32x3

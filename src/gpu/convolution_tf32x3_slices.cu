@@ -7,6 +7,7 @@
 // of them adds up their sums, in shared memory. The order follows from the
 // number of slices alone.
 #include "gpu/convolution_tf32x3.hpp"
+#include "gpu/early_start.cuh"
 #include "gpu/launch.hpp"
 
 namespace gradnn::gpu::tf32x3 {
@@ -20,6 +21,8 @@ constexpr int sharers = 8;
 template <int Sharers>
 __global__ void __launch_bounds__(block) add_up(
         const float4 *partials, int slices, int64_t vectors, float4 *output) {
+    wait_for_earlier_work();
+    let_later_work_start();
     constexpr int columns = block / Sharers;
     const int column = static_cast<int>(threadIdx.x) % columns;
     const int sharer = static_cast<int>(threadIdx.x) / columns;
@@ -53,14 +56,14 @@ __global__ void __launch_bounds__(block) add_up(
 } // namespace
 
 void add_slices(const float *partials, int slices, int64_t elements,
-        float *output, cudaStream_t stream) {
+        float *output, const launch_stream &stream) {
     const int64_t vectors = elements / 4;
     const bool shared = slices >= fewest_shared;
     const int columns = shared ? block / sharers : block;
     // Below 2^23: a tensor has less than 2^29 elements.
     const auto blocks
             = static_cast<unsigned>((vectors + columns - 1) / columns);
-    launch("convolution.gpu_tf32x3 slices",
+    launch_early("convolution.gpu_tf32x3 slices",
             shared ? add_up<sharers> : add_up<1>, dim3(blocks), dim3(block), 0,
             stream, reinterpret_cast<const float4 *>(partials), slices, vectors,
             reinterpret_cast<float4 *>(output));

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "gpu/dtype.cuh"
+#include "gpu/early_start.cuh"
 #include "gpu/launch.hpp"
 
 namespace gradnn::gpu {
@@ -86,6 +87,8 @@ struct conversion {
 template <typename Mover, typename Index>
 __global__ void __launch_bounds__(threads) rows_kernel(
         const void *src, void *dst, const __grid_constant__ shape of) {
+    wait_for_earlier_work();
+    let_later_work_start();
     const auto step = static_cast<int64_t>(gridDim.x) * threads;
     for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
             number < of.count; number += step) {
@@ -153,6 +156,8 @@ __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
         void *dst, const __grid_constant__ shape of,
         const __grid_constant__ tiling tiles) {
     __shared__ typename Mover::value staged[tile_rows][tile + 1];
+    wait_for_earlier_work();
+    let_later_work_start();
     const int x = static_cast<int>(threadIdx.x) % tile;
     const int y = static_cast<int>(threadIdx.x) / tile;
     for (int64_t number = blockIdx.x; number < tiles.count;
@@ -197,6 +202,8 @@ __global__ void __launch_bounds__(threads) pair_kernel(const uint16_t *src,
     constexpr int pairs = pair_tile / 2;
     constexpr int passes = pair_tile * pairs / threads;
     __shared__ uint32_t staged[pair_tile][pairs + 1];
+    wait_for_earlier_work();
+    let_later_work_start();
     const int x = static_cast<int>(threadIdx.x) % pairs;
     const int y = static_cast<int>(threadIdx.x) / pairs;
     for (int64_t number = blockIdx.x; number < tiles.count;
@@ -318,7 +325,7 @@ bool make_transposed(shape &of) {
 }
 
 template <typename Mover>
-void run(shape of, const void *src, void *dst, cudaStream_t stream) {
+void run(shape of, const void *src, void *dst, const launch_stream &stream) {
     constexpr int64_t most_blocks = 1 << 20;
     const bool small = of.count < std::numeric_limits<int32_t>::max();
     if (make_transposed(of)) {
@@ -330,20 +337,20 @@ void run(shape of, const void *src, void *dst, cudaStream_t stream) {
         const auto blocks
                 = static_cast<unsigned>(std::min(tiles.count, most_blocks));
         if (pairs)
-            launch("copy (transposed)",
+            launch_early("copy (transposed)",
                     small ? pair_kernel<uint32_t> : pair_kernel<uint64_t>,
                     blocks, threads, 0, stream,
                     static_cast<const uint16_t *>(src),
                     static_cast<uint16_t *>(dst), of, tiles);
         else
-            launch("copy (transposed)",
+            launch_early("copy (transposed)",
                     small ? tile_kernel<Mover, uint32_t>
                           : tile_kernel<Mover, uint64_t>,
                     blocks, threads, 0, stream, src, dst, of, tiles);
         return;
     }
     const int64_t blocks = ceil_div(of.count, threads);
-    launch("copy",
+    launch_early("copy",
             small ? rows_kernel<Mover, uint32_t> : rows_kernel<Mover, uint64_t>,
             static_cast<unsigned>(std::min(blocks, most_blocks)), threads, 0,
             stream, src, dst, of);
@@ -352,7 +359,7 @@ void run(shape of, const void *src, void *dst, cudaStream_t stream) {
 } // namespace
 
 void copy(const strided_copy &problem, const void *src, void *dst,
-        cudaStream_t stream) {
+        const launch_stream &stream) {
     const shape of = arrange(problem);
     const int64_t bytes = detail::size_of(problem.src_type);
     if (problem.src_type != problem.dst_type)

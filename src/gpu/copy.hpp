@@ -4,8 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include <cuda_runtime_api.h>
-
+#include "gpu/launch.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu {
@@ -28,6 +27,6 @@ struct strided_copy {
 /// contiguous axes differ (a transpose). Asynchronous; allocates nothing. The
 /// device must be the current one.
 void copy(const strided_copy &problem, const void *src, void *dst,
-        cudaStream_t stream);
+        const launch_stream &stream);
 
 } // namespace gradnn::gpu

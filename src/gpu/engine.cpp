@@ -157,10 +157,9 @@ void gpu_stream::refuse_in_capture(const char *what) const {
                         " now; execute once on it before the capture"));
 }
 
-cudaStream_t begin_launches(detail::stream_impl &stream) {
+void begin_launches(detail::stream_impl &stream) {
     gpu_stream &queue = as_gpu(stream);
     if (!queue.captured) queue.captured = queue.is_capturing();
-    return queue.handle;
 }
 
 size_t usable_devices() noexcept {

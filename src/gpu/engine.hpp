@@ -92,8 +92,8 @@ inline int device_of(detail::stream_impl &stream) {
     return as_gpu(stream).device;
 }
 
-/// The CUDA stream, for launches that follow; notes whether it is captured.
-/// The device must be current.
-cudaStream_t begin_launches(detail::stream_impl &stream);
+/// Notes, before launches, whether the stream is captured. The device must be
+/// current.
+void begin_launches(detail::stream_impl &stream);
 
 } // namespace gradnn::gpu

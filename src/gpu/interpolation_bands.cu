@@ -406,7 +406,7 @@ public:
                 launch_early("interpolation (bands)", kernel,
                         static_cast<unsigned>(
                                 ceil_div(bands_.runs * bands_.tiles, warps)),
-                        threads, shared_bytes_, scope,
+                        threads, shared_bytes_, scope.stream(),
                         static_cast<const Type *>(args[0]),
                         static_cast<Type *>(args[1]), shape_, tables_.tables(),
                         bands_, weights_.template as<Sum>());

@@ -64,7 +64,7 @@ public:
                     past - beyond, static_cast<int>(beyond / sizeof(Type))};
             with_kernel<Type>([&](auto *kernel) {
                 launch_early("interpolation (intervals)", kernel, blocks_,
-                        intervals_threads(taps_), shared_bytes_, scope,
+                        intervals_threads(taps_), shared_bytes_, scope.stream(),
                         diff_dst, static_cast<Type *>(args[1]), walk_,
                         tables_.tables(), cut_, first_.template as<int32_t>(),
                         weights_.template as<weight_pair<Sum>>(), end);

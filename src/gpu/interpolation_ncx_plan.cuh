@@ -142,7 +142,7 @@ public:
                         volume_, [&](int number, auto *kernel, ncx_limits) {
                             if (number != use.choice.kernel) return;
                             launch_early("interpolation (NCX)", kernel, use.blocks,
-                                    32, use.shared_bytes, scope,
+                                    32, use.shared_bytes, scope.stream(),
                                     static_cast<const Type *>(args[0]),
                                     static_cast<Type *>(args[1]), use.walk,
                                     tables_.tables(), use.shape);

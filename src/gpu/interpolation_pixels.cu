@@ -305,7 +305,7 @@ public:
                 with_kernel<Type>(use.vector, [&](auto *kernel, int) {
                     launch_early("interpolation (pixels)", kernel, use.blocks,
                             static_cast<unsigned>(use.threads),
-                            use.shared_bytes, scope,
+                            use.shared_bytes, scope.stream(),
                             static_cast<const Type *>(args[0]),
                             static_cast<Type *>(args[1]), use.walk,
                             tables_.tables(), use.pixels,

@@ -102,7 +102,7 @@ public:
                     launch_early("interpolation (planes)", kernel, blocks_,
                             static_cast<unsigned>(use_.threads),
                             static_cast<size_t>(use_.shared_bytes),
-                            scope, static_cast<const Type *>(args[0]),
+                            scope.stream(), static_cast<const Type *>(args[0]),
                             static_cast<Type *>(args[1]), use_.shape,
                             planes_tables<Sum> {
                                     row_weights_.template as<planes_row<Sum>>(),

@@ -13,22 +13,31 @@
 
 namespace gradnn::gpu {
 
+/// Where kernels are launched.
+struct launch_stream {
+    cudaStream_t native;
+    bool early_starts; ///< can_start_early of its device
+
+    explicit launch_stream(detail::stream_impl &stream)
+        : native(as_gpu(stream).handle)
+        , early_starts(as_gpu(stream).early_starts) {}
+    operator cudaStream_t() const { return native; }
+};
+
 /// Stands at the head of every plan's execute: makes the stream's device the
 /// current one until the end of the scope, and has the CUDA stream.
 class launch_scope {
 public:
     explicit launch_scope(detail::stream_impl &stream)
-        : current_(device_of(stream))
-        , stream_(begin_launches(stream))
-        , early_starts_(as_gpu(stream).early_starts) {}
+        : current_(device_of(stream)), stream_(stream) {
+        begin_launches(stream);
+    }
 
-    cudaStream_t stream() const { return stream_; }
-    bool early_starts() const { return early_starts_; }
+    const launch_stream &stream() const { return stream_; }
 
 private:
     device_guard current_;
-    cudaStream_t stream_;
-    bool early_starts_;
+    launch_stream stream_;
 };
 
 /// Whether an address is a multiple of so many bytes.
@@ -58,7 +67,7 @@ void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
 /// may start before what was submitted ahead of it is done.
 template <typename... Parameters, typename... Arguments>
 void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
-        dim3 block, size_t shared_bytes, const launch_scope &scope,
+        dim3 block, size_t shared_bytes, const launch_stream &stream,
         Arguments &&...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     cudaLaunchAttribute early {};
@@ -68,9 +77,9 @@ void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes;
-    config.stream = scope.stream();
+    config.stream = stream;
     config.attrs = &early;
-    config.numAttrs = scope.early_starts() ? 1 : 0;
+    config.numAttrs = stream.early_starts ? 1 : 0;
     const auto call = [&](Parameters... parameters) {
         void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
         check(cudaLaunchKernelExC(&config,
