@@ -62,7 +62,7 @@ constexpr int pixel_depths = 2;
 /// Slots for additions of which all but one are on their way.
 template <typename Type, int vector, int taps, bool volume>
 constexpr int slots_ahead = !copies_rows<Type, vector> ? 16 / taps
-        : volume || taps == 8                          ? 3
+        : volume || taps > 4                           ? 3
                                                        : 4;
 
 template <typename Type, int vector, int taps, bool volume>
@@ -425,15 +425,22 @@ private:
 
     template <typename Type, int vector, typename Body>
     void with_taps(const Body &body) const {
-        if (walk_.volume)
-            taps_ <= 4 ? call<Type, vector, 4, true>(body)
-                       : call<Type, vector, 8, true>(body);
-        else if (taps_ <= 2)
+        if (taps_ <= 2 && !walk_.volume)
             call<Type, vector, 2, false>(body);
         else if (taps_ <= 4)
-            call<Type, vector, 4, false>(body);
+            with_volume<Type, vector, 4>(body);
+        else if (taps_ <= 6)
+            with_volume<Type, vector, 6>(body);
         else
-            call<Type, vector, 8, false>(body);
+            with_volume<Type, vector, 8>(body);
+    }
+
+    template <typename Type, int vector, int taps, typename Body>
+    void with_volume(const Body &body) const {
+        if (walk_.volume)
+            call<Type, vector, taps, true>(body);
+        else
+            call<Type, vector, taps, false>(body);
     }
 
     template <typename Type, int vector, int taps, bool volume, typename Body>
