@@ -19,6 +19,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_depthwise", make_convolution_depthwise},
+        {"convolution.gpu_few_channels", make_convolution_few_channels},
         {"convolution.gpu_tf32x3", make_convolution_tf32x3},
         {"convolution.cudnn", make_convolution_cudnn},
         {"convolution.gpu_direct", make_convolution_direct},

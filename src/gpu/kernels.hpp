@@ -34,6 +34,9 @@ plan_or_refusal make_interpolation_strided(
 // convolution_depthwise.cpp
 plan_or_refusal make_convolution_depthwise(
         const convolution_problem &, const compile_options &);
+// convolution_few_channels.cu
+plan_or_refusal make_convolution_few_channels(
+        const convolution_problem &, const compile_options &);
 // convolution_tf32x3.cpp, or convolution_tf32x3_absent.cpp
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
