@@ -300,7 +300,7 @@ def machine_line(results):
 
 
 def markdown(results):
-    copy = results["copy_gb_per_s"]
+    copy = results.get("copy_gb_per_s")
     lines = [
         f"# {results['kind']}, {results['engine']}",
         machine_line(results) + ".",
