@@ -329,5 +329,7 @@ def write(results, folder):
         ("results.md", markdown(results)),
         ("results.svg", chart.svg(results)),
     ):
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        path = os.path.join(folder, name)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
             file.write(text)
+        os.replace(path + ".tmp", path)

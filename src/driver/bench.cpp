@@ -10,6 +10,7 @@
 #include "atomic_file.hpp"
 #include "commands.hpp"
 #include "device_clock.hpp"
+#include "input_error.hpp"
 #include "loaded_graph.hpp"
 #include "machine_json.hpp"
 #include "progress.hpp"
@@ -115,6 +116,12 @@ int bench(const bench_options &options) {
     std::vector<loaded_graph> graphs;
     for (const std::string &name : options.graphs)
         graphs.push_back(load_graph(name, options.engine));
+    for (const loaded_graph &graph : graphs)
+        if (graph.device_name() != graphs.front().device_name())
+            throw detail::input_error(graph.file.file, "engine_kind",
+                    text("runs on ", graph.device_name(), ", the first graph on ",
+                            graphs.front().device_name(),
+                            "; bench measures one engine at a time"));
 
     json report;
     {

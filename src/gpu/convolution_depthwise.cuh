@@ -151,7 +151,7 @@ __device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
         const Type *&from, int64_t stride, int column, int columns) {
     pack<Type, vector> packed {};
     if (static_cast<unsigned>(column) < static_cast<unsigned>(columns))
-        packed = pack<Type, vector>::load(from);
+        packed = pack<Type, vector>::load_constant(from);
     from += stride;
     packed.unpack(values);
 }

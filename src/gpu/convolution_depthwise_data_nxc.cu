@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(depthwise_threads)
 template <int count, typename Sum>
 __device__ __forceinline__ void load_sums(
         Sum (&values)[count], const Sum *from) {
-    pack<Sum, count>::load(from).unpack(values);
+    pack<Sum, count>::load_constant(from).unpack(values);
 }
 
 template <typename Type, int vector, int taps, int step, int up>

@@ -50,7 +50,7 @@ __device__ __forceinline__ void stage_vectors(const Type *const *table,
             const int column
                     = min(begin + (item - row * tile.vectors) * vector, last);
             to[i] = row * tile.pitch + column - origin;
-            loaded[i] = pack<Type, vector>::load(table[row]
+            loaded[i] = pack<Type, vector>::load_constant(table[row]
                     + (vector == 1 ? column * column_stride : column));
         }
 #pragma unroll

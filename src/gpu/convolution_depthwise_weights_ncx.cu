@@ -29,7 +29,7 @@ __device__ __forceinline__ void load_dst(sum_of<Type> (&values)[depthwise_run],
 #pragma unroll
     for (int i = 0; i < depthwise_run; i += vector) {
         pack<Type, vector> packed {};
-        if (i < left) packed = pack<Type, vector>::load(from + i * stride);
+        if (i < left) packed = pack<Type, vector>::load_constant(from + i * stride);
         sum_of<Type> unpacked[vector];
         packed.unpack(unpacked);
 #pragma unroll

@@ -22,8 +22,8 @@
 // Counted by hand, 7x7 with stride 2 and 3 channels: 192 products of a thread
 // for 9 loads from shared memory, so products are the bound.
 //
-// Each element is one thread's sum, over o, kd, kh and t ascending: the same
-// bits always.
+// Each element is one thread's sum: over four output channels after four, of
+// those over kd, o, kh and t ascending. The same bits always.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -370,6 +370,7 @@ public:
         }
         shape_.channels_last = shape_.outputs > 1 && shape_.dst_strides[1] == 1;
         const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
         with_kernel([&]<int steps, int stride, int channels>() {
             cut(steps, stride, taps_of(steps, stride, channels),
                     problem.src.dims[0]);

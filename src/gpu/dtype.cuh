@@ -84,6 +84,11 @@ struct pack {
     word_type bits;
 
     __device__ static pack load(const Type *from) {
+        return {*reinterpret_cast<const word_type *>(from)};
+    }
+    /// Of memory that nothing writes while the kernel is alive: not in kernels
+    /// that start early (early_start.cuh), but for a plan's own tables.
+    __device__ static pack load_constant(const Type *from) {
         return {__ldg(reinterpret_cast<const word_type *>(from))};
     }
     __device__ void store(Type *to) const {

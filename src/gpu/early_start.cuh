@@ -2,7 +2,9 @@
 // (CUDA's programmatic dependent launch): launch_early launches such a kernel,
 // and its head, which may read nothing but the plan's own tables, runs beside
 // the end of that work. Every block must call wait_for_earlier_work before it
-// touches memory of the caller's.
+// touches a tensor or the workspace, and must not read those by loads that
+// promise that nothing writes them while the kernel is alive (__ldg, and what
+// the compiler makes of const with __restrict__).
 #pragma once
 
 namespace gradnn::gpu {

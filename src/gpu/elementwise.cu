@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(threads) dense_kernel(const Type *a,
     for (int i = 0; i < 2; ++i) {
         const int64_t at = first + i * threads * vector;
         if (at + vector > count) continue;
-        a_words[i] = words::load(a + at);
-        b_words[i] = words::load(b + at);
+        a_words[i] = words::load_constant(a + at);
+        b_words[i] = words::load_constant(b + at);
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

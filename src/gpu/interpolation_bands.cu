@@ -75,7 +75,7 @@ struct band_words {
 
 template <typename Type, int ratio, int margin, bool volume>
 __global__ void __launch_bounds__(threads) bands_kernel(
-        const Type *__restrict__ diff_dst, Type *__restrict__ diff_src,
+        const Type *diff_dst, Type *diff_src,
         const __grid_constant__ walk_shape shape,
         const __grid_constant__ walk_tables<sum_of<Type>> tables,
         const __grid_constant__ bands_shape bands,
@@ -352,6 +352,7 @@ public:
         , margin_(margin)
         , misaligned_(std::move(misaligned)) {
         const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
         tables_ = walk_storage<Sum>(device, maps, walk, band_depths);
         if (volume_) group_depths(shape_, band_depths);
         weights_ = upload(device, weights);

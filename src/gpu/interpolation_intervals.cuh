@@ -77,8 +77,8 @@ constexpr int intervals_resident(int64_t taps, bool volume) {
 template <typename Type, int taps, bool volume>
 __global__ void __launch_bounds__(
         intervals_threads(taps), (intervals_resident(taps, volume)))
-        intervals_kernel(const Type *__restrict__ diff_dst,
-                Type *__restrict__ diff_src,
+        intervals_kernel(const Type *diff_dst,
+                Type *diff_src,
                 const __grid_constant__ walk_shape shape,
                 const __grid_constant__ walk_tables<sum_of<Type>> tables,
                 const __grid_constant__ intervals_shape cut,

@@ -150,8 +150,8 @@ __device__ inline Type *at(Type *pointer, uint32_t offset) {
 
 template <typename Type, typename Kind, bool volume>
 __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
-        ncx_kernel(const Type *__restrict__ diff_dst,
-                Type *__restrict__ diff_src,
+        ncx_kernel(const Type *diff_dst,
+                Type *diff_src,
                 const __grid_constant__ walk_shape shape,
                 const __grid_constant__ walk_tables<sum_of<Type>> tables,
                 const __grid_constant__ ncx_shape ncx) {

@@ -67,8 +67,8 @@ constexpr int slots_ahead = !copies_rows<Type, vector> ? 16 / taps
 
 template <typename Type, int vector, int taps, bool volume>
 __global__ void __launch_bounds__(threads_of(
-        sizeof(Type) * vector)) pixels_kernel(const Type *__restrict__ diff_dst,
-        Type *__restrict__ diff_src, const __grid_constant__ walk_shape shape,
+        sizeof(Type) * vector)) pixels_kernel(const Type *diff_dst,
+        Type *diff_src, const __grid_constant__ walk_shape shape,
         const __grid_constant__ walk_tables<sum_of<Type>> tables,
         const __grid_constant__ pixels_shape pixels, const line_column *columns,
         const line_reach *spans, const sum_of<Type> *weights) {
@@ -277,6 +277,7 @@ public:
           taps_(maps[2].max_count),
           multiprocessors_(properties_of(device).multiprocessors) {
         const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
         tables_ = walk_storage<Sum>(device, maps, walk, pixel_depths);
         if (walk_.volume) group_depths(walk_.shape, pixel_depths);
         column_taps_ = make_columns(maps[2]);

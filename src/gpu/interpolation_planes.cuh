@@ -78,7 +78,7 @@ struct planes_window {
 /// `pieces`: diff_dst lies at a multiple of 16 bytes.
 template <typename Type, int vector, typename Window>
 __global__ void __launch_bounds__(planes_most_threads, 5) planes_kernel(
-        const Type *__restrict__ diff_dst, Type *__restrict__ diff_src,
+        const Type *diff_dst, Type *diff_src,
         const __grid_constant__ planes_shape shape,
         const __grid_constant__ planes_tables<sum_of<Type>> tables,
         bool pieces) {

@@ -289,7 +289,7 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
 #pragma unroll
             for (int i = 0; i < count; i += each) {
                 Sum some[each];
-                pack<Sum, each>::load(weights + i).unpack(some);
+                pack<Sum, each>::load_constant(weights + i).unpack(some);
 #pragma unroll
                 for (int k = 0; k < each; ++k)
                     plane_weights[(i + k) / depths][(i + k) % depths] = some[k];
