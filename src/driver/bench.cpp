@@ -119,7 +119,8 @@ int bench(const bench_options &options) {
     for (const loaded_graph &graph : graphs)
         if (graph.device_name() != graphs.front().device_name())
             throw detail::input_error(graph.file.file, "engine_kind",
-                    text("runs on ", graph.device_name(), ", the first graph on ",
+                    text("runs on ", graph.device_name(),
+                            ", the first graph on ",
                             graphs.front().device_name(),
                             "; bench measures one engine at a time"));
 

@@ -40,9 +40,9 @@ struct step_timing {
 
 /// Executes a step again and again for about `seconds`. Every execution takes
 /// another copy of all tensors, and the copies together exceed the device's
-/// largest cache, so caches are cold. On a GPU short executions are timed several
-/// at a time, one right after the other as a training step has them. `report` is
-/// told from time to time how far it is.
+/// largest cache, so caches are cold. On a GPU short executions are timed
+/// several at a time, one right after the other as a training step has them.
+/// `report` is told from time to time how far it is.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
         double seconds, const std::function<void(const std::string &)> &report);
 
