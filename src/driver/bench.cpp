@@ -32,10 +32,6 @@ struct bench_options {
     double seconds = 1;
 };
 
-bool on_gpu(const loaded_graph &graph) {
-    return graph.device.get_kind() == engine::kind::gpu;
-}
-
 json launch_json(const engine &gpu) {
     const empty_launch measured = measure_empty_launch(gpu);
     return {{"device_ms", measured.device_ms}, {"host_ms", measured.host_ms}};
@@ -50,7 +46,7 @@ json result_of(const loaded_graph &graph, const graph_step &step,
         return amount / std::max(milliseconds, 1e-6) / 1e6;
     };
     const double reached = rate(static_cast<double>(bytes), timing.median);
-    const double limit = on_gpu(graph)
+    const double limit = on_gpu(graph.device)
             ? copy_gb_per_s
             : rate(static_cast<double>(bytes), timing.stream_median);
     json ops = json::array();
@@ -66,7 +62,7 @@ json result_of(const loaded_graph &graph, const graph_step &step,
             {"limit_share", limit > 0 ? reached / limit : 0.0},
             {"flops", flops},
             {"tflop_per_s", rate(flops, timing.median) / 1e3}};
-    if (on_gpu(graph)) {
+    if (on_gpu(graph.device)) {
         result["time_ms_warm"] = timing.warm_median;
         result["host_ms"] = timing.host_median;
     }
@@ -131,7 +127,7 @@ int bench(const bench_options &options) {
         report["machine"] = machine_json();
         const double copy = copy_gb_per_s(graphs.front().device);
         report["copy_gb_per_s"] = copy;
-        if (on_gpu(graphs.front()))
+        if (on_gpu(graphs.front().device))
             report["empty_launch"] = launch_json(graphs.front().device);
         report["results"] = json::array();
         for (const loaded_graph &graph : graphs)
@@ -146,7 +142,7 @@ int bench(const bench_options &options) {
             }
     }
     write_table(report["results"], std::cout);
-    const bool gpu = on_gpu(graphs.front());
+    const bool gpu = on_gpu(graphs.front().device);
     std::cout << "caches cold; time: median; GB/s: inputs read and outputs, "
                  "each once; limit: "
               << (gpu ? "a large copy\nwithin the GPU's memory"

@@ -16,27 +16,33 @@ namespace gradnn::driver {
 
 namespace {
 
-bool on_gpu(const engine &e) {
-    return e.get_kind() == engine::kind::gpu;
-}
-
 using clock = std::chrono::steady_clock;
-
-double milliseconds_since(clock::time_point begin) {
-    return std::chrono::duration<double, std::milli>(clock::now() - begin)
-            .count();
-}
 
 /// The median of 25.
 double repeated(const std::function<double()> &measure) {
     std::vector<double> values;
     for (int repeat = 0; repeat < 25; ++repeat)
         values.push_back(measure());
-    std::nth_element(values.begin(), values.begin() + 12, values.end());
-    return values[12];
+    return median(values);
 }
 
 } // namespace
+
+bool on_gpu(const engine &e) {
+    return e.get_kind() == engine::kind::gpu;
+}
+
+double milliseconds_since(clock::time_point begin) {
+    return std::chrono::duration<double, std::milli>(clock::now() - begin)
+            .count();
+}
+
+double median(std::vector<double> values) {
+    const auto middle
+            = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
 
 struct device_clock::state {
     explicit state(const stream &s) : queue(s) {

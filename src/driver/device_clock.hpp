@@ -2,14 +2,24 @@
 // compare it with.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include <gradnn/engine.hpp>
 
 namespace gradnn::driver {
+
+bool on_gpu(const engine &e);
+
+/// By the process's clock.
+double milliseconds_since(std::chrono::steady_clock::time_point begin);
+
+/// Of at least one value; the upper one of an even number.
+double median(std::vector<double> values);
 
 /// Runs work on a stream; returns milliseconds until it is done: by the
 /// process's clock on the CPU, by CUDA events on a GPU.

@@ -26,15 +26,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-double milliseconds_since(clock::time_point begin) {
-    return std::chrono::duration<double, std::milli>(clock::now() - begin)
-            .count();
-}
-
-bool on_gpu(const loaded_graph &graph) {
-    return graph.device.get_kind() == engine::kind::gpu;
-}
-
 int64_t dense_bytes(const logical_tensor &lt) {
     return detail::element_count(lt) * detail::size_of(lt.get_data_type());
 }
@@ -115,7 +106,7 @@ private:
 /// execution must not find what the one before it left), as memory allows.
 size_t copies_of(const loaded_graph &graph, const graph_step &step,
         const step_traffic &traffic) {
-    size_t bytes = on_gpu(graph)
+    size_t bytes = on_gpu(graph.device)
             ? 0
             : memory_stream::memory_need(static_cast<size_t>(traffic.read),
                     static_cast<size_t>(traffic.written), 1);
@@ -130,13 +121,6 @@ size_t copies_of(const loaded_graph &graph, const graph_step &step,
             = 4 * static_cast<size_t>(cache_bytes(graph.device)) / bytes + 2;
     constexpr size_t most = 1 << 16;
     return std::clamp<size_t>(std::min(wanted, available / 2 / bytes), 1, most);
-}
-
-double median(std::vector<double> values) {
-    const auto middle
-            = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 } // namespace
@@ -196,7 +180,7 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     const size_t copies = copies_of(graph, step, traffic);
     rotating_tensors tensors(graph, step, copies);
     std::optional<memory_stream> plain_stream;
-    if (!on_gpu(graph))
+    if (!on_gpu(graph.device))
         plain_stream.emplace(static_cast<size_t>(traffic.read),
                 static_cast<size_t>(traffic.written), copies);
     stream queue(graph.device);
@@ -230,7 +214,7 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     }
 
     // Short work of a GPU: as much at a time as drowns the clock's own latency.
-    const auto at_once = on_gpu(graph)
+    const auto at_once = on_gpu(graph.device)
             ? static_cast<size_t>(
                       std::clamp(0.5 / std::max(estimate, 1e-3), 1.0, 16.0))
             : size_t {1};
@@ -250,7 +234,7 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
     step_timing result {
             median(times), *least, *most, times.size(), median(stream_times)};
-    if (!on_gpu(graph)) return result;
+    if (!on_gpu(graph.device)) return result;
 
     report("caches warm");
     std::vector<double> warm_times;
