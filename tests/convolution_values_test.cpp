@@ -35,7 +35,8 @@ protected:
     static bool pads_with_zeros() {
         const std::string &kernel = std::get<1>(GetParam());
         return kernel == "convolution.onednn" || kernel == "convolution.cudnn"
-                || kernel == "convolution.gpu_tf32x3";
+                || kernel == "convolution.gpu_tf32x3"
+                || kernel == "convolution.gpu_f64";
     }
 
     /// Nothing where the kernel refuses.

@@ -1,4 +1,4 @@
-// What cuDNN and the kernels of convolution.gpu_tf32x3 are asked to compute is
+// What cuDNN and the kernels of the implicit GEMM are asked to compute is
 // the problem: every arrangement is carried out by plain loops, copies
 // included, and compared with the problem's formula. Needs no GPU.
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/convolution_tf32x3.hpp"
+#include "gpu/convolution_implicit_gemm.hpp"
 #include "gpu/cudnn_arrangement.hpp"
 #include "support/random.hpp"
 
@@ -25,6 +25,7 @@ using gradnn::gpu::cudnn_arrangement;
 using gradnn::gpu::cudnn_operand;
 using gradnn::gpu::cudnn_tensor;
 using gradnn::gpu::strided_copy;
+using gradnn::gpu::implicit_gemm::dense_mapping_of;
 using gradnn::test::random_source;
 
 using memory = std::vector<double>;
@@ -398,12 +399,13 @@ TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
 }
 
 /// What execute does with a mapping, with loops in CUTLASS's place.
-void by_mapping(const gradnn::gpu::tf32x3::dense_mapping &m,
+void by_mapping(const gradnn::gpu::implicit_gemm::dense_mapping &m,
         std::array<memory, 3> &data) {
-    using gradnn::gpu::tf32x3::operation;
+    using gradnn::gpu::implicit_gemm::operation;
     const auto &p = m.problem;
-    EXPECT_EQ(p.c % 4, 0);
-    EXPECT_EQ(p.k % 4, 0);
+    const int64_t element = gradnn::detail::size_of(p.type);
+    EXPECT_EQ(p.c * element % 16, 0);
+    EXPECT_EQ(p.k * element % 16, 0);
     const auto [first, second, output] = m.order;
     std::array<memory, 3> staged;
     std::array<double *, 3> seen {};
@@ -412,8 +414,8 @@ void by_mapping(const gradnn::gpu::tf32x3::dense_mapping &m,
         seen[i] = data[i].data();
         if (!operand.staged) continue;
         const bool fill = operand.zero_first;
-        staged[i].assign(
-                operand.bytes / sizeof(float), fill ? 0.0 : std::nan(""));
+        staged[i].assign(operand.bytes / static_cast<size_t>(element),
+                fill ? 0.0 : std::nan(""));
         seen[i] = staged[i].data();
         if (i != output) copy(operand.copy, data[i].data(), seen[i]);
     }
@@ -450,7 +452,10 @@ void by_mapping(const gradnn::gpu::tf32x3::dense_mapping &m,
     if (result.staged) copy(result.copy, seen[output], data[output].data());
 }
 
-TEST(Tf32x3Mapping, ComputesTheProblem) {
+TEST(DenseMapping, ComputesTheProblem) {
+    const auto wanted_type = [](int round) {
+        return round % 2 == 0 ? data_type::f32 : data_type::f64;
+    };
     const uint64_t seed = gradnn::test::test_seed(20261122);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -458,7 +463,7 @@ TEST(Tf32x3Mapping, ComputesTheProblem) {
     for (int round = 0; round < 4000; ++round) {
         const convolution_problem p = random_problem(random);
         std::string refusal;
-        const auto mapping = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+        const auto mapping = dense_mapping_of(p, wanted_type(round), refusal);
         EXPECT_EQ(mapping.has_value(), refusal.empty());
         if (!mapping) continue;
         const size_t output = mapping->order[2];
@@ -475,30 +480,48 @@ TEST(Tf32x3Mapping, ComputesTheProblem) {
     EXPECT_GT(tried, 300U);
 }
 
-TEST(Tf32x3Mapping, TakesChannelsLastAsItIs) {
+TEST(DenseMapping, TakesChannelsLastAsItIs) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     std::string refusal;
     for (const auto direction : {convolution_direction::forward,
                  convolution_direction::backward_weights}) {
         p.direction = direction;
-        const auto m = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+        const auto m = dense_mapping_of(p, data_type::f32, refusal);
         ASSERT_TRUE(m) << refusal;
         for (const auto &operand : m->operands)
             EXPECT_FALSE(operand.staged);
     }
     // A gradient of src reads the weights with their channels exchanged.
     p.direction = convolution_direction::backward_data;
-    const auto m = gradnn::gpu::tf32x3::dense_mapping_of(p, refusal);
+    const auto m = dense_mapping_of(p, data_type::f32, refusal);
     ASSERT_TRUE(m) << refusal;
     EXPECT_FALSE(m->operands[0].staged);
     EXPECT_TRUE(m->operands[1].staged);
     EXPECT_FALSE(m->operands[2].staged);
 }
 
-TEST(Tf32x3Mapping, RefusesWithReasons) {
+// Kernels read or write 16 bytes at once: four channels of f32, two of f64.
+TEST(DenseMapping, FillsChannelsToSixteenBytes) {
+    for (const data_type type : {data_type::f32, data_type::f64}) {
+        convolution_problem p = plain_problem(type, order::nxc, 1);
+        p.direction = convolution_direction::forward;
+        p.src.dims[1] = p.weights.dims[2] = 6;
+        p.src.strides = data_strides(p.src.dims, order::nxc);
+        p.weights.strides = weights_strides(p.weights.dims, 1);
+        std::string refusal;
+        const auto m = dense_mapping_of(p, type, refusal);
+        ASSERT_TRUE(m) << refusal;
+        EXPECT_EQ(m->problem.c, type == data_type::f32 ? 8 : 6);
+        for (const size_t input : {0U, 1U})
+            EXPECT_EQ(m->operands[input].staged, type == data_type::f32);
+        EXPECT_FALSE(m->operands[2].staged);
+    }
+}
+
+TEST(DenseMapping, RefusesWithReasons) {
     const auto reason = [](const convolution_problem &p) {
         std::string refusal;
-        EXPECT_FALSE(gradnn::gpu::tf32x3::dense_mapping_of(p, refusal));
+        EXPECT_FALSE(dense_mapping_of(p, data_type::f32, refusal));
         return refusal;
     };
     const auto plain = plain_problem(data_type::f32, order::nxc, 1);

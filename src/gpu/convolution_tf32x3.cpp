@@ -1,135 +1,68 @@
 // Convolution in strict f32 on tensor cores, forward and backward: each
-// product as three TF32 products, each sum in f32 (CUTLASS's implicit GEMM).
+// product as three TF32 products, each sum in f32.
 //
 // As exact as f32 products and sums: convolution_tf32x3_split.hpp says how a
 // number is split and what becomes of infinities, convolution_tf32x3_mma.cuh
-// where the sums are kept. Zeros are multiplied for what a window meets
-// outside src, as by cuDNN. Deterministic: every sum has one order, which
-// follows from the problem, the device and the workspace limit
-// (convolution_tf32x3_choice.cpp);
-// sums that are cut into slices are added up by a second launch.
-//
-// The tensors must be dense, channels last, channels in fours: others are
-// copied through the workspace (convolution_tf32x3_mapping.cpp).
-#include <array>
-#include <memory>
-#include <utility>
-
+// where the sums are kept; convolution_implicit_gemm.cpp has the plan.
 #include "gpu/convolution_tf32x3.hpp"
-#include "gpu/cudnn_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/launch.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 
+namespace tf32x3 {
+
 namespace {
 
-using detail::plan;
-using detail::stream_impl;
-using detail::text;
-using tf32x3::dense_mapping;
-using tf32x3::tile_choice;
-using tf32x3::tile_kernel;
-
-class tf32x3_convolution final : public plan {
-public:
-    tf32x3_convolution(const dense_mapping &mapping, const tile_choice &choice,
-            std::unique_ptr<tile_kernel> kernel)
-        : mapping_(mapping),
-          operands_(mapping.operands[0], mapping.operands[1],
-                  mapping.operands[2], mapping.order[2]),
-          choice_(choice),
-          kernel_(std::move(kernel)) {}
-
-    void execute(std::span<void *const> args, std::byte *workspace,
-            stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        const std::array<void *, 3> data
-                = operands_.bring(args, workspace, stream);
-        const auto [first, second, output] = mapping_.order;
-        auto *const sums = static_cast<float *>(data[output]);
-        float *const partials = choice_.slices > 1
-                ? reinterpret_cast<float *>(workspace + mapping_.staged_bytes)
-                : sums;
-        kernel_->run(static_cast<const float *>(data[first]),
-                static_cast<const float *>(data[second]), partials,
-                scope.stream());
-        if (choice_.slices > 1)
-            tf32x3::add_slices(partials, choice_.slices,
-                    mapping_.problem.output_elements(), sums, scope.stream());
-        operands_.take_back(data, args, nullptr, stream);
-    }
-
-    size_t workspace_bytes() const override {
-        if (choice_.slices == 1) return mapping_.staged_bytes;
-        const convolution_operand &output
-                = mapping_.operands[mapping_.order[2]];
-        return mapping_.staged_bytes
-                + static_cast<size_t>(choice_.slices) * output.bytes;
-    }
-
-    std::string backend() const override {
-        const std::string copies = copies_of(mapping_.operands);
-        return text("CUTLASS (", choice_.tile->name,
-                choice_.slices > 1 ? text(", ", choice_.slices, " slices")
-                                   : std::string(),
-                copies.empty() ? "" : "; ", copies, ")");
-    }
-
-private:
-    const dense_mapping mapping_;
-    const convolution_operands operands_;
-    const tile_choice choice_;
-    const std::unique_ptr<tile_kernel> kernel_;
+// The blocks that a multiprocessor holds follow from their registers, the
+// shares of the rate from measurements on an H200 (convolutions of
+// bench/cases.json). Tiles that gained next to nothing there are left out:
+// strided_data_128x128, and weights_64x128, which spills registers.
+constexpr implicit_gemm::tile tiles[] = {
+        {"forward_128x128", operation::forward, 2, 128, 128, 1, 1.0,
+                make_forward_128x128},
+        {"forward_128x64", operation::forward, 2, 128, 64, 2, 0.93,
+                make_forward_128x64},
+        {"forward_64x64", operation::forward, 2, 64, 64, 3, 0.91,
+                make_forward_64x64},
+        {"forward_128x32", operation::forward, 2, 128, 32, 3, 0.82,
+                make_forward_128x32},
+        {"strided_data_128x64", operation::strided_data, 2, 128, 64, 2, 0.86,
+                make_strided_data_128x64},
+        {"weights_128x128", operation::weights, 2, 128, 128, 1, 0.86,
+                make_weights_128x128},
+        {"weights_64x64", operation::weights, 2, 64, 64, 2, 0.72,
+                make_weights_64x64},
+        {"weights_32x128", operation::weights, 2, 32, 128, 2, 0.6,
+                make_weights_32x128},
+        {"forward_3d_128x64", operation::forward, 3, 128, 64, 2, 0.88,
+                make_forward_3d_128x64},
+        {"forward_3d_128x32", operation::forward, 3, 128, 32, 3, 0.7,
+                make_forward_3d_128x32},
+        {"weights_3d_64x128", operation::weights, 3, 64, 128, 2, 0.59,
+                make_weights_3d_64x128},
+        {"weights_3d_32x128", operation::weights, 3, 32, 128, 2, 0.43,
+                make_weights_3d_32x128},
 };
 
-/// Channels far fewer than a tile's columns leave most of it idle: cuDNN has
-/// kernels for those. Small problems are no matter.
-bool wasteful(const tile_choice &choice) {
-    constexpr double least_useful = 0.2;
-    constexpr double small_problem = 5e8;
-    return choice.useful < least_useful && choice.products > small_problem;
-}
+/// 256 k tiles in one chain are off by 4e-7, 4096 by 1.6e-6: the error grows
+/// with the root of their number.
+constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_tf32x3",
+        .type = detail::data_type::f32,
+        .tiles = tiles,
+        .rate = 466.0 / 3.0, // of TF32 products
+        .longest_chain = 256,
+        .longest_possible_chain = 4096};
 
 } // namespace
+
+} // namespace tf32x3
 
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &problem, const compile_options &options) {
     if (options.fpmath != fpmath_mode::strict)
         return plan_or_refusal::refuse(
                 "serves fpmath_mode strict; others allow faster kernels");
-    std::string refusal;
-    const auto mapping = tf32x3::dense_mapping_of(problem, refusal);
-    if (!mapping) return plan_or_refusal::refuse(refusal);
-    const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
-    if (properties.major < 8)
-        return plan_or_refusal::refuse(
-                text("wants compute capability 8.0 or later, given ",
-                        properties.major, ".", properties.minor));
-    const size_t limit = convolution_workspace_limit(device);
-    const size_t staged = mapping->staged_bytes;
-    if (staged > limit)
-        return plan_or_refusal::refuse(text("copies in another layout want ",
-                staged, " bytes of workspace; ", limit, " are allowed"));
-    const tile_choice choice = tf32x3::choose_tile(
-            mapping->problem, properties.multiprocessors, limit - staged);
-    if (choice.tile == nullptr)
-        return plan_or_refusal::refuse(
-                "sums so long must be cut, for which there is no workspace");
-    if (wasteful(choice))
-        return plan_or_refusal::refuse(text("of ", choice.tile->name,
-                ", the best tile for these channels, ",
-                static_cast<int>(100.0 * choice.useful), " % would be used"));
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
-    auto kernel = choice.tile->make(mapping->problem, choice.slices);
-    if (!kernel)
-        return plan_or_refusal::refuse(
-                text("CUTLASS's ", choice.tile->name, " refuses this shape"));
-    return std::make_unique<tf32x3_convolution>(
-            *mapping, choice, std::move(kernel));
+    return implicit_gemm::make_plan(tf32x3::set, problem, options);
 }
 
 } // namespace gradnn::gpu

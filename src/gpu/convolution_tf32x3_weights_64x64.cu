@@ -1,5 +1,5 @@
+#include "gpu/convolution_tf32x3.hpp"
 #include "gpu/convolution_tf32x3_kernel.cuh"
-#include "gpu/convolution_tf32x3_tiles.hpp"
 
 namespace gradnn::gpu::tf32x3 {
 

@@ -37,8 +37,11 @@ plan_or_refusal make_convolution_depthwise(
 // convolution_few_channels.cu
 plan_or_refusal make_convolution_few_channels(
         const convolution_problem &, const compile_options &);
-// convolution_tf32x3.cpp, or convolution_tf32x3_absent.cpp
+// convolution_tf32x3.cpp and convolution_f64.cpp, or
+// convolution_implicit_gemm_absent.cpp
 plan_or_refusal make_convolution_tf32x3(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_convolution_f64(
         const convolution_problem &, const compile_options &);
 // convolution_cudnn.cpp
 plan_or_refusal make_convolution_cudnn(

@@ -3,10 +3,11 @@
 #include <cstdlib>
 #include <utility>
 
-#include "gpu/convolution_tf32x3.hpp"
+#include "gpu/convolution_implicit_gemm.hpp"
+#include "gpu/rounding.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu::tf32x3 {
+namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
@@ -17,15 +18,15 @@ using detail::text;
 
 /// Sizes, and sums of sizes, that CUTLASS computes with in 32 bits.
 constexpr int64_t largest_size = int64_t {1} << 30;
-/// CUTLASS's limit of a tensor, 2^31 bytes.
-constexpr int64_t most_elements = (int64_t {1} << 29) - 1;
+/// CUTLASS's limit of a tensor.
+constexpr int64_t most_bytes = int64_t {1} << 31;
 /// Of what lies in the workspace, whose start callers align to 64 alone.
 constexpr size_t staged_alignment = 64;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
-constexpr int64_t filled(int64_t channels) {
-    return (channels + 3) / 4 * 4;
+constexpr int64_t filled(int64_t channels, data_type type) {
+    return round_up(channels, vector_of(type));
 }
 
 /// An axis of a caller's tensor, and its size in the dense one.
@@ -37,7 +38,7 @@ struct axis {
 
 /// The axes from the outermost to the innermost.
 convolution_operand operand_of(
-        const std::array<axis, 5> &axes, bool is_output) {
+        data_type type, const std::array<axis, 5> &axes, bool is_output) {
     convolution_operand made;
     bool padded = false;
     std::array<int64_t, 5> dense {};
@@ -49,11 +50,11 @@ convolution_operand operand_of(
         made.staged = made.staged
                 || (axes[i].size != 1 && axes[i].stride != dense[i]);
     }
-    made.bytes = static_cast<size_t>(next) * sizeof(float);
+    made.bytes = static_cast<size_t>(next * detail::size_of(type));
     made.staged = made.staged || padded;
     made.zero_first = padded && !is_output;
     strided_copy &copy = made.copy;
-    copy.src_type = copy.dst_type = data_type::f32;
+    copy.src_type = copy.dst_type = type;
     copy.rank = 5;
     copy.dims.fill(1);
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -69,9 +70,10 @@ convolution_operand data_operand(
     const auto plain = [&](size_t i) {
         return axis {view.dims[i], view.strides[i], view.dims[i]};
     };
-    return operand_of(
+    return operand_of(view.type,
             {plain(0), plain(2), plain(3), plain(4),
-                    {view.dims[1], view.strides[1], filled(view.dims[1])}},
+                    {view.dims[1], view.strides[1],
+                            filled(view.dims[1], view.type)}},
             is_output);
 }
 
@@ -82,15 +84,18 @@ convolution_operand weights_operand(
         return axis {view.dims[i], view.strides[i], view.dims[i]};
     };
     const auto channels = [&](size_t i) {
-        return axis {view.dims[i], view.strides[i], filled(view.dims[i])};
+        return axis {
+                view.dims[i], view.strides[i], filled(view.dims[i], view.type)};
     };
-    return operand_of({channels(turned ? 2 : 1), plain(3), plain(4), plain(5),
-                              channels(turned ? 1 : 2)},
+    return operand_of(view.type,
+            {channels(turned ? 2 : 1), plain(3), plain(4), plain(5),
+                    channels(turned ? 1 : 2)},
             is_output);
 }
 
 /// Why the kernels cannot do what is asked; empty where they can.
 std::string reason_against(const dense_problem &p) {
+    const int64_t most_elements = most_bytes / detail::size_of(p.type) - 1;
     for (const int64_t elements :
             {p.src_elements(), p.weights_elements(), p.dst_elements()})
         if (elements > most_elements)
@@ -107,7 +112,7 @@ std::string reason_against(const dense_problem &p) {
         for (size_t inner = i + 1; inner < 3; ++inner)
             pitch *= p.src[inner];
         if (std::abs(p.pads[i]) > most_elements / pitch)
-            return "pads beyond 2^31 elements of src";
+            return "pads beyond 2^31 bytes of src";
         if (p.operation != operation::weights && p.window[i] > longest_window)
             return text("windows of up to ", longest_window,
                     " elements are allowed along an axis, given ", p.window[i]);
@@ -142,11 +147,12 @@ int64_t dense_problem::output_elements() const {
 }
 
 std::optional<dense_mapping> dense_mapping_of(
-        const convolution_problem &problem, std::string &refusal) {
-    for (const data_type type :
+        const convolution_problem &problem, data_type type,
+        std::string &refusal) {
+    for (const data_type given :
             {problem.src.type, problem.weights.type, problem.dst.type})
-        if (type != data_type::f32) {
-            refusal = "takes f32 alone";
+        if (given != type) {
+            refusal = text("takes ", to_string(type), " alone");
             return std::nullopt;
         }
     if (problem.weights.dims[0] != 1) {
@@ -157,8 +163,9 @@ std::optional<dense_mapping> dense_mapping_of(
     dense_mapping made;
     dense_problem &p = made.problem;
     p.n = problem.src.dims[0];
-    p.c = filled(problem.src.dims[1]);
-    p.k = filled(problem.dst.dims[1]);
+    p.type = type;
+    p.c = filled(problem.src.dims[1], type);
+    p.k = filled(problem.dst.dims[1], type);
     bool strided = false;
     for (size_t i = 0; i < 3; ++i) {
         p.src[i] = problem.src.dims[2 + i];
@@ -210,4 +217,4 @@ std::optional<dense_mapping> dense_mapping_of(
     return made;
 }
 
-} // namespace gradnn::gpu::tf32x3
+} // namespace gradnn::gpu::implicit_gemm

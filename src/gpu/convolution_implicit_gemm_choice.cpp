@@ -4,25 +4,22 @@
 //     + writing its tile) + adding up the slices
 //
 // in cycles of a multiprocessor. The constants are those of an H200 at 1.7 GHz,
-// by measurements of every tile over the convolutions of bench/cases.json: the
-// estimates are within 15 % of the times, but for launches (2 us) and for many
-// slices, whose cost (add_slice) is not measured. The choice, and so the bits,
-// follow from the problem, the number of multiprocessors and the workspace
-// limit. Plain host arithmetic.
+// by measurements of every f32 tile over the convolutions of bench/cases.json:
+// the estimates are within 15 % of the times, but for launches (2 us) and for
+// many slices, whose cost (add_slice) is not measured. The choice, and so the
+// bits, follow from the problem, the number of multiprocessors and the
+// workspace limit. Plain host arithmetic.
 #include <algorithm>
 #include <cmath>
 
-#include "gpu/convolution_tf32x3.hpp"
+#include "gpu/convolution_implicit_gemm.hpp"
 
-namespace gradnn::gpu::tf32x3 {
+namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
 /// Terms of a k tile.
 constexpr int64_t terms = 16;
-/// TF32 products a cycle of a multiprocessor that the best tile reaches (three
-/// make one of f32).
-constexpr double tf32_rate = 466.0;
 /// Starting a round of blocks, filling their pipelines and leaving them.
 constexpr double round_start = 4500.0;
 /// Bytes a cycle that one multiprocessor writes when all do.
@@ -32,12 +29,6 @@ constexpr double store_rate = 32.0;
 constexpr double add_start = 6000.0;
 constexpr double add_slice = 50.0;
 constexpr double add_rate = 3000.0;
-/// k tiles in one chain of f32 sums: 256 of them are off by 4e-7, and the
-/// error grows with the root of their number. Sums of more are cut in slices
-/// for a gradient of weights, where a slice costs little.
-constexpr int64_t longest_chain = 256;
-/// In all other cases; 1.6e-6.
-constexpr int64_t longest_possible_chain = 4096;
 constexpr int most_slices = 1024;
 
 constexpr int64_t up(int64_t a, int64_t b) {
@@ -49,7 +40,7 @@ struct matrices {
     int64_t rows, columns;
     int64_t channels; ///< terms that slices cut, each met `windows` times
     int64_t windows;
-    double products; ///< f32 ones that are wanted
+    double products; ///< that are wanted
 };
 
 matrices matrices_of(const dense_problem &p) {
@@ -75,8 +66,8 @@ struct estimate {
     int64_t chain = 0; ///< k tiles of the longest block
 };
 
-estimate estimate_of(const dense_problem &p, const matrices &g, const tile &t,
-        int slices, int multiprocessors) {
+estimate estimate_of(const tile_set &set, const dense_problem &p,
+        const matrices &g, const tile &t, int slices, int multiprocessors) {
     int64_t row_tiles = up(g.rows, t.m);
     const int64_t channel_tiles = up(up(g.channels, slices), terms);
     auto chain = static_cast<double>(g.windows * channel_tiles);
@@ -100,9 +91,10 @@ estimate estimate_of(const dense_problem &p, const matrices &g, const tile &t,
             * static_cast<double>(up(g.columns, t.n)) * slices;
     const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
     made.computed = blocks * chain * area * static_cast<double>(terms);
-    const double work = chain * area * static_cast<double>(terms) * 3.0
-            / (tf32_rate * t.efficiency);
-    const double rest = round_start + area * sizeof(float) / store_rate;
+    const double work = chain * area * static_cast<double>(terms)
+            / (set.rate * t.efficiency);
+    const auto element = static_cast<double>(detail::size_of(p.type));
+    const double rest = round_start + area * element / store_rate;
     const double each = std::ceil(blocks / multiprocessors);
     const double full = std::floor(each / t.resident);
     const double left = each - full * t.resident;
@@ -116,28 +108,28 @@ estimate estimate_of(const dense_problem &p, const matrices &g, const tile &t,
             + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
     if (slices > 1)
         made.cycles += add_start + slices * add_slice
-                + static_cast<double>(p.output_elements()) * sizeof(float)
-                        * (slices + 1.0) / add_rate;
+                + static_cast<double>(p.output_bytes()) * (slices + 1.0)
+                        / add_rate;
     return made;
 }
 
 } // namespace
 
-tile_choice choose_tile(const dense_problem &problem, int multiprocessors,
-        size_t partial_bytes_limit) {
+tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
+        int multiprocessors, size_t partial_bytes_limit) {
     const matrices g = matrices_of(problem);
-    const auto output_bytes
-            = static_cast<size_t>(problem.output_elements()) * sizeof(float);
+    const size_t output_bytes = problem.output_bytes();
     const int64_t all_tiles = up(g.channels, terms);
     const int64_t can = problem.operation == operation::strided_data
             ? 1
             : std::min<int64_t>(most_slices, all_tiles);
     tile_choice best;
     // A gradient of weights has short chains unless the slices do not fit.
-    for (const int64_t chain : {longest_chain, longest_possible_chain}) {
-        if (chain == longest_chain && problem.operation != operation::weights)
-            continue;
-        for (const tile &each : tiles()) {
+    const int64_t wanted_chain = problem.operation == operation::weights
+            ? set.longest_chain
+            : set.longest_possible_chain;
+    for (const int64_t chain : {wanted_chain, set.longest_possible_chain}) {
+        for (const tile &each : set.tiles) {
             if (each.operation != problem.operation
                     || each.space != problem.space)
                 continue;
@@ -147,7 +139,7 @@ tile_choice choose_tile(const dense_problem &problem, int multiprocessors,
                                 > partial_bytes_limit)
                     break;
                 const estimate found = estimate_of(
-                        problem, g, each, slices, multiprocessors);
+                        set, problem, g, each, slices, multiprocessors);
                 if (found.chain > chain) continue;
                 if (best.tile != nullptr && found.cycles >= best.cycles)
                     continue;
@@ -163,4 +155,4 @@ tile_choice choose_tile(const dense_problem &problem, int multiprocessors,
     return best;
 }
 
-} // namespace gradnn::gpu::tf32x3
+} // namespace gradnn::gpu::implicit_gemm

@@ -1,0 +1,12 @@
+#include "gpu/convolution_f64.hpp"
+#include "gpu/convolution_f64_kernel.cuh"
+
+namespace gradnn::gpu::f64 {
+
+std::unique_ptr<tile_kernel> make_forward_3d_128x64(
+        const dense_problem &problem, int slices) {
+    return cutlass_kernel<operation::forward, 3, shape<128, 64, 16>,
+            shape<32, 32, 16>>::make(problem, slices);
+}
+
+} // namespace gradnn::gpu::f64
