@@ -1,7 +1,7 @@
 // The tensor cores' f64 instruction for CUTLASS: 16 rows, 8 columns, 4 terms.
 //
-// Compute capability 8.0 has one of 8 rows alone, of which two make it: a
-// thread's numbers of the second one are those that follow the first one's.
+// Before compute capability 9.0 there is one of 8 rows alone, of which two make
+// it: a thread's numbers of the second one follow those of the first.
 #pragma once
 
 #include <cutlass/arch/mma.h>
