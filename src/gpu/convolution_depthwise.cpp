@@ -3,10 +3,14 @@
 // src and dst both have contiguous columns (NCX) or both contiguous channels
 // (NXC); other strides are free, and those of the weights all are. The kernels:
 //
-//     forward, backward_data   convolution_depthwise_data_{ncx,nxc}.cu
-//     backward_weights         convolution_depthwise_weights_{ncx,nxc}.cu,
+//     forward, backward_data   convolution_depthwise_walk_data.cu, or
+//                              convolution_depthwise_data_{ncx,nxc}.cu
+//     backward_weights         convolution_depthwise_walk_weights.cu, or
+//                              convolution_depthwise_weights_{ncx,nxc}.cu,
 //                              then convolution_depthwise_parts.cu
 //
+// Those that walk along H take windows of 3x3, 5x5 and 7x7 with strides and
+// dilations of 1 (walk_takes), in all types but f64. The others take all:
 // The axes D and H are walked tap by tap, whatever strides and dilations are.
 // W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
 // or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
@@ -57,6 +61,11 @@ bool divides(int64_t count, const tensor_view &tensor, size_t axis) {
                 && tensor.strides[other] % count != 0)
             return false;
     return true;
+}
+
+/// Contiguous along an axis, or of one position there.
+bool contiguous(const tensor_view &tensor, size_t axis) {
+    return tensor.dims[axis] == 1 || tensor.strides[axis] == 1;
 }
 
 depthwise_shape shape_of(const convolution_problem &problem) {
@@ -115,6 +124,7 @@ int reach_of(const depthwise_axis &axis, bool to_src, int count, int kernel) {
 struct depthwise_variant {
     depthwise_tile tile;
     depthwise_block block;
+    depthwise_walk walk;
     depthwise_parts parts;
 };
 
@@ -139,8 +149,8 @@ public:
         int64_t sums = 0;
         if (of_weights())
             sums = rows * shape_.axes[2].kernel
-                    * std::max(aligned_.parts.parts, unaligned_.parts.parts);
-        else if (channels_last_)
+                    * std::max(parts_of(aligned_), parts_of(unaligned_));
+        else if (channels_last_ && !walks())
             sums = rows * shape_.chunks * shape_.taps;
         return static_cast<size_t>(sums * shape_.channels) * sum_bytes_;
     }
@@ -157,7 +167,10 @@ public:
         pointers.written = args[shape_.to_src ? 0 : 2];
         pointers.workspace = workspace;
         if (!of_weights()) {
-            if (channels_last_)
+            if (walks())
+                launch_depthwise_walk_data(
+                        type, shape_, chosen.walk, pointers, scope.stream());
+            else if (channels_last_)
                 launch_depthwise_data_nxc(
                         type, shape_, chosen.block, pointers, scope.stream());
             else
@@ -165,7 +178,10 @@ public:
                         type, shape_, chosen.tile, pointers, scope.stream());
             return;
         }
-        if (channels_last_)
+        if (walks())
+            launch_depthwise_walk_weights(
+                    type, shape_, chosen.walk, pointers, scope.stream());
+        else if (channels_last_)
             launch_depthwise_weights_nxc(type, shape_, chosen.block,
                     chosen.parts, pointers, scope.stream());
         else
@@ -173,7 +189,7 @@ public:
                     chosen.parts, pointers, scope.stream());
         pointers.written = args[1];
         launch_depthwise_parts(type, problem_.weights.type, shape_,
-                chosen.parts.parts, pointers, args[2], scope.stream());
+                parts_of(chosen), pointers, args[2], scope.stream());
     }
 
     std::string backend() const override { return "CUDA"; }
@@ -182,9 +198,17 @@ private:
     bool of_weights() const {
         return problem_.direction == convolution_direction::backward_weights;
     }
+    bool walks() const {
+        return sum_bytes_ == 4 && walk_takes(shape_);
+    }
+    /// Partial sums of a weight.
+    int64_t parts_of(const depthwise_variant &variant) const {
+        return walks() ? int64_t {variant.walk.parts} : variant.parts.parts;
+    }
     int64_t element_bytes() const { return size_of(problem_.src.type); }
 
     bool make(depthwise_variant &variant, bool whole) {
+        if (walks()) return make_walk(variant.walk, whole);
         if (!channels_last_)
             return make_tile(variant.tile, whole)
                     && (!of_weights() || cut_tiles(variant));
@@ -204,6 +228,29 @@ private:
     }
 
     static bool fits(int64_t count) { return count < INT32_MAX; }
+
+    bool make_walk(depthwise_walk &walk, bool whole) const {
+        const auto both = [&](int64_t count, size_t axis) {
+            return divides(count, problem_.src, axis)
+                    && divides(count, problem_.dst, axis);
+        };
+        int widest = 1;
+        walk.channels_last = channels_last_;
+        if (channels_last_)
+            widest = both(depthwise_walk_vector(shape_.taps), 1)
+                    ? depthwise_walk_vector(shape_.taps)
+                    : 1;
+        else
+            walk.dense = whole && shape_.base == -(shape_.taps / 2)
+                    && contiguous(problem_.src, 4)
+                    && contiguous(problem_.dst, 4)
+                    && both(16 / element_bytes(), 4);
+        walk.vector = whole ? widest : 1;
+        const int64_t multiprocessors = blocks_ / 8;
+        return of_weights() ? cut_walk_units(walk, shape_, widest,
+                       multiprocessors, longest_chain)
+                            : cut_walk(walk, shape_, multiprocessors);
+    }
 
     // The tile's sizes once its written positions are chosen.
     void size_tile(depthwise_tile &tile) const {
@@ -403,11 +450,6 @@ private:
     depthwise_variant unaligned_;
     bool ok_ = false;
 };
-
-/// Contiguous along an axis, or of one position there.
-bool contiguous(const tensor_view &tensor, size_t axis) {
-    return tensor.dims[axis] == 1 || tensor.strides[axis] == 1;
-}
 
 } // namespace
 

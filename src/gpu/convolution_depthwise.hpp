@@ -123,6 +123,55 @@ struct depthwise_parts {
     int64_t parts = 1;
 };
 
+/// Windows of 3x3, 5x5 and 7x7 with strides and dilations of 1: threads that
+/// walk along H, each of some channels, columns and rows of written.
+struct depthwise_walk {
+    bool channels_last = false;
+    /// NCX: rows are whole vectors, and the window's middle column is the
+    /// written one.
+    bool dense = false;
+    int vector = 1; ///< channels; 1 in NCX
+    uint32_t groups = 1; ///< of neighbouring columns
+    uint32_t strips = 1; ///< of neighbouring rows
+    int strip_rows = 1;
+    uint32_t items = 1; ///< threads of the data kernel
+    // The weights gradient: a thread takes every so manyeth unit, a strip of a
+    // group.
+    uint32_t units = 1;
+    uint32_t parts = 1; ///< blocks with the same channels
+    uint32_t channel_tiles = 1;
+    int lanes = 1; ///< threads of a block along the channels; 1 in NCX
+    int slots = 1; ///< threads of a block with the same channels
+};
+
+/// Threads of a block.
+constexpr int walk_threads = 128;
+/// A thread of the data kernel has a bit for each row of its strip.
+constexpr int depthwise_longest_strip = 64;
+
+/// Channels of a thread at most, and its columns: what its registers hold.
+constexpr int depthwise_walk_vector(int size) {
+    return size == 7 ? 1 : 2;
+}
+constexpr int depthwise_walk_run(int size, int vector) {
+    return size == 5 && vector == 2 ? 4 : 8;
+}
+/// The same for all vectors, and so the order of the sums.
+constexpr int depthwise_walk_weights_run(int size) {
+    return size == 3 ? 8 : 4;
+}
+
+// In convolution_depthwise_walk.cpp.
+/// Whether the kernels that walk along H take the window.
+bool walk_takes(const depthwise_shape &);
+/// Cuts the work of the data kernel; vector, dense and channels_last are set.
+/// False where the tensors are too large.
+bool cut_walk(depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);
+/// Of the weights gradient, whose sums are in the order of vectors of `widest`
+/// channels whatever `vector` is, and in chains of at most so many terms.
+bool cut_walk_units(depthwise_walk &, const depthwise_shape &, int widest,
+        int64_t multiprocessors, int64_t longest_chain);
+
 struct depthwise_pointers {
     const void *read = nullptr;
     const void *weights = nullptr;
@@ -155,13 +204,21 @@ void launch_depthwise_data_ncx(detail::data_type type, const depthwise_shape &,
         const depthwise_tile &, const depthwise_pointers &, cudaStream_t);
 void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
         const depthwise_block &, const depthwise_pointers &, cudaStream_t);
-/// Both leave sums[weight][part] in the workspace, weights counted C, D, H, W.
+/// Not for f64.
+void launch_depthwise_walk_data(detail::data_type type,
+        const depthwise_shape &, const depthwise_walk &,
+        const depthwise_pointers &, const launch_stream &);
+/// All three leave sums[weight][part] in the workspace, weights counted C, D, H, W.
 void launch_depthwise_weights_ncx(detail::data_type type,
         const depthwise_shape &, const depthwise_tile &,
         const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
 void launch_depthwise_weights_nxc(detail::data_type type,
         const depthwise_shape &, const depthwise_block &,
         const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+/// Not for f64.
+void launch_depthwise_walk_weights(detail::data_type type,
+        const depthwise_shape &, const depthwise_walk &,
+        const depthwise_pointers &, const launch_stream &);
 /// Adds the parts up; `written` is diff_weights, `dst` the gradient.
 void launch_depthwise_parts(detail::data_type type,
         detail::data_type weights_type, const depthwise_shape &, int64_t parts,

@@ -1,0 +1,123 @@
+// Depthwise, along H: which windows, and how the work is cut. Plain host
+// arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution_depthwise.hpp"
+#include "gpu/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Blocks of a multiprocessor: what registers leave.
+constexpr int64_t resident_blocks(int taps) {
+    return taps == 3 ? 4 : 3;
+}
+
+bool fits(int64_t count) {
+    return count < INT32_MAX;
+}
+
+/// Calls body(rows, strips) for strips of even height, the highest first. Each
+/// strip reads `taps - 1` rows more than it has.
+template <typename Body>
+void for_each_strip(const depthwise_shape &shape, const Body &body) {
+    const int rows = shape.axes[1].written;
+    for (int size = std::min(rows, depthwise_longest_strip); size > 0; --size) {
+        const int strips = ceil_div(rows, size);
+        body(ceil_div(rows, strips), strips);
+    }
+}
+
+/// Groups of so many columns, and how many there are of them in one strip of
+/// all planes.
+int64_t cut_groups(
+        depthwise_walk &walk, const depthwise_shape &shape, int columns) {
+    walk.groups
+            = static_cast<uint32_t>(ceil_div(shape.axes[2].written, columns));
+    return int64_t {walk.groups} * shape.axes[0].written * shape.images;
+}
+
+} // namespace
+
+bool walk_takes(const depthwise_shape &shape) {
+    const depthwise_axis &deep = shape.axes[0];
+    if (deep.kernel != 1 || deep.stride != 1 || deep.pad != 0
+            || deep.read != deep.written)
+        return false;
+    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]})
+        if (axis->stride != 1 || axis->dilation != 1
+                || axis->kernel != shape.taps)
+            return false;
+    // The columns of a thread are 32-bit offsets apart.
+    constexpr int64_t longest = INT32_MAX / 8;
+    return shape.taps <= 7 && shape.read_strides[4] < longest
+            && shape.written_strides[4] < longest;
+}
+
+bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
+        int64_t multiprocessors) {
+    const int columns = depthwise_walk_run(shape.taps, walk.vector);
+    const int64_t of_strip = cut_groups(walk, shape, columns)
+            * (shape.channels / walk.vector);
+    const int64_t resident
+            = multiprocessors * resident_blocks(shape.taps) * walk_threads;
+    int64_t least = 0;
+    for_each_strip(shape, [&](int rows, int strips) {
+        const int64_t cost = ceil_div(of_strip * strips, resident)
+                * (rows + shape.taps - 1);
+        if (least != 0 && cost >= least) return;
+        least = cost;
+        walk.strip_rows = rows;
+        walk.strips = static_cast<uint32_t>(strips);
+    });
+    if (!fits(of_strip * walk.strips)) return false;
+    walk.items = static_cast<uint32_t>(of_strip * walk.strips);
+    return true;
+}
+
+bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
+        int widest, int64_t multiprocessors, int64_t longest_chain) {
+    const auto vectors
+            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
+    constexpr int most_lanes = 32;
+    walk.lanes = walk.channels_last
+            ? ceil_div(vectors, ceil_div(vectors, most_lanes))
+            : 1;
+    walk.slots = walk_threads / walk.lanes;
+    const int columns = depthwise_walk_weights_run(shape.taps);
+    const int64_t of_strip = cut_groups(walk, shape, columns);
+    const int64_t tiles = ceil_div(vectors, walk.lanes);
+    const int64_t resident = multiprocessors * resident_blocks(shape.taps);
+    int64_t least = 0;
+    int64_t parts = 1;
+    for_each_strip(shape, [&](int rows, int strips) {
+        const int64_t units = of_strip * strips;
+        const int64_t most = std::clamp<int64_t>(
+                longest_chain / (int64_t {rows} * columns), 1,
+                ceil_div(units, int64_t {walk.slots}));
+        for (int64_t each = most; each > 0; --each) {
+            const int64_t blocks = ceil_div(units, each * walk.slots);
+            // And what it takes to add up a block, about eight rows.
+            const int64_t cost = ceil_div(blocks * tiles, resident)
+                    * (each * (rows + shape.taps - 1) + 8);
+            if (least != 0 && cost >= least) continue;
+            least = cost;
+            parts = blocks;
+            walk.strip_rows = rows;
+            walk.strips = static_cast<uint32_t>(strips);
+        }
+    });
+    const int64_t units = of_strip * walk.strips;
+    walk.channel_tiles = static_cast<uint32_t>(
+            ceil_div(shape.channels, int64_t {walk.vector} * walk.lanes));
+    if (!fits(units + parts * walk.slots)
+            || !fits(parts * walk.channel_tiles))
+        return false;
+    walk.units = static_cast<uint32_t>(units);
+    walk.parts = static_cast<uint32_t>(parts);
+    return true;
+}
+
+} // namespace gradnn::gpu
