@@ -7,6 +7,8 @@ import pathlib
 KINDS = ("interpolation", "convolution")
 LAYOUTS = ("NCX", "NXC")
 DTYPE_BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
+# Of a convolution; "all" are the three in one op.
+GRADIENTS = ("all", "src", "weights", "bias")
 CASES_FILE = pathlib.Path(__file__).resolve().parent / "cases.json"
 
 _DEFAULTS = {
@@ -74,14 +76,20 @@ def shapes(case):
     )
 
 
-def moved_bytes(case, dtype):
-    """Bytes that a case reads and writes, each once."""
-    src, dst, weights = shapes(case)
-    count = math.prod(src) + math.prod(dst)
-    if weights:
-        # diff_dst, src, weights in; diff_src, diff_weights, diff_bias out.
-        count += math.prod(src) + 2 * math.prod(weights) + case["out"]
-    return count * DTYPE_BYTES[dtype]
+def wanted(gradient):
+    """Which of diff_src, diff_weights and diff_bias a gradient of GRADIENTS is."""
+    return [gradient in ("all", each) for each in GRADIENTS[1:]]
+
+
+def moved_bytes(case, dtype, gradient="all"):
+    """Bytes that a case reads and writes, each tensor once."""
+    src, dst, weights = map(math.prod, (each or [0] for each in shapes(case)))
+    if not weights:
+        return (src + dst) * DTYPE_BYTES[dtype]
+    to_src, to_weights, to_bias = wanted(gradient)
+    data = dst + (to_src + to_weights) * src
+    others = (to_src + to_weights) * weights + to_bias * case["out"]
+    return (data + others) * DTYPE_BYTES[dtype]
 
 
 def dense_strides(dims, layout, dims_layout):
@@ -133,13 +141,13 @@ def _attributes(**values):
     return result
 
 
-def _graph(engine, name, kind, attributes, inputs, outputs):
+def _graph(engine, name, kind, attributes, inputs, outputs, fpmath="strict"):
     return {
         "version": "0.1.0",
         "engine_kind": engine,
-        "fpmath_mode": "strict",
+        "fpmath_mode": fpmath,
         "input_ports": [each["id"] for each in inputs],
-        "output_ports": [each["id"] for each in outputs],
+        "output_ports": [each["id"] for each in outputs if each],
         "graph": [
             {
                 "id": 0,
@@ -175,8 +183,10 @@ def interpolation_graph(case, layout, dtype, engine):
     )
 
 
-def convolution_graph(case, layout, dtype, engine, weights="peer"):
-    """dX, dW and dB in one op.
+def convolution_graph(
+    case, layout, dtype, engine, weights="peer", gradient="all", fpmath="strict"
+):
+    """dX, dW and dB in one op, or one of them.
 
     Weights "peer" lie as PyTorch holds them: OIX, channels-last in memory with
     channels-last data; "OIX" is dense in that order, "XIO" in that one (of
@@ -201,6 +211,11 @@ def convolution_graph(case, layout, dtype, engine, weights="peer"):
     }
     if transposed:
         values["output_padding"] = [case["output_padding"]] * rank
+    outputs = [
+        _data(3, dtype, src, layout),
+        _weights(4, dtype, kernel, weights_layout, weights_format),
+        _tensor(5, dtype, [case["out"]], [1]),
+    ]
     return _graph(
         engine,
         case["name"],
@@ -211,18 +226,16 @@ def convolution_graph(case, layout, dtype, engine, weights="peer"):
             _data(1, dtype, src, layout),
             _weights(2, dtype, kernel, weights_layout, weights_format),
         ],
-        [
-            _data(3, dtype, src, layout),
-            _weights(4, dtype, kernel, weights_layout, weights_format),
-            _tensor(5, dtype, [case["out"]], [1]),
-        ],
+        [port if asked else None for port, asked in zip(outputs, wanted(gradient))],
+        fpmath,
     )
 
 
-def write_graph(file, case, layout, dtype, engine, weights="peer"):
+def write_graph(file, case, layout, dtype, engine, **choices):
+    """`choices` are convolution_graph's."""
     if case["kind"] == "interpolation":
         graph = interpolation_graph(case, layout, dtype, engine)
     else:
-        graph = convolution_graph(case, layout, dtype, engine, weights)
+        graph = convolution_graph(case, layout, dtype, engine, **choices)
     with open(file, "w", encoding="utf-8") as text:
         json.dump(graph, text)

@@ -31,10 +31,10 @@ def gradnn_info(program):
     return json.loads(done.stdout)
 
 
-def time_graphs(program, engine, seconds, files, report):
+def time_graphs(program, options, seconds, files, report):
     """Times graph files; returns (what gradnn reports, {file: reason}).
 
-    The report's results hold one entry per graph file that ran.
+    `options` are further ones of gradnn bench. The report's results hold one entry per graph file that ran.
     """
     whole = {"results": []}
     failed = {}
@@ -43,7 +43,7 @@ def time_graphs(program, engine, seconds, files, report):
         group = waiting.pop(0)
         if not group:
             continue
-        status, errors = _run(program, engine, seconds, group, report)
+        status, errors = _run(program, options, seconds, group, report)
         if status == 0:
             with open(report, encoding="utf-8") as text:
                 part = json.load(text)
@@ -64,8 +64,8 @@ def time_graphs(program, engine, seconds, files, report):
     return whole, failed
 
 
-def _run(program, engine, seconds, files, report):
-    command = [program, "bench", "--engine", engine, "--seconds", str(seconds)]
+def _run(program, options, seconds, files, report):
+    command = [program, "bench", *options, "--seconds", str(seconds)]
     command += ["--json", report, *files]
     limit = 120 + len(files) * (60 + 10 * seconds)
     try:

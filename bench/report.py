@@ -76,19 +76,20 @@ def milliseconds(value):
     return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
 
 
-def _figures(row, kind):
+def _figures(row, kind, gradient):
     """What a cell says beside the time."""
     if kind == "interpolation":
         return [percent(share(row)), times(faster(row))]
-    return [times(faster(row, peer)) for peer in PEERS if peer in row]
+    rate = [] if gradient == "all" else [percent(share(row))]
+    return rate + [times(faster(row, peer)) for peer in PEERS if peer in row]
 
 
-def _cell(row, kind):
+def _cell(row, kind, gradient):
     if row is None:
         return ""
     if "failed" in row["gradnn"]:
         return "failed"
-    parts = [milliseconds(row["gradnn"]["time_ms"]), *_figures(row, kind)]
+    parts = [milliseconds(row["gradnn"]["time_ms"]), *_figures(row, kind, gradient)]
     return ", ".join(parts)
 
 
@@ -118,7 +119,10 @@ def table(results):
     head = ["case", *(f"{dtype} {layout}" for dtype, layout in columns)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for case in dict.fromkeys(row["case"] for row in results["rows"]):
-        cells = [_cell(found.get((case, *column)), kind) for column in columns]
+        cells = [
+            _cell(found.get((case, *column)), kind, results.get("gradient", "all"))
+            for column in columns
+        ]
         lines.append("| " + " | ".join([case, *cells]) + " |")
     for title, combine in (("geometric mean", geometric_mean), ("worst", _worst)):
         cells = [
@@ -179,7 +183,7 @@ def _small_verdict(results, dtype, rows):
 
 
 def _host_verdict(results):
-    """Host time of execute on a GPU."""
+    """Host time of execute on a GPU, and of the peer's call."""
     spent = sorted(
         (row["gradnn"]["host_ms"], f"{row['case']} {row['dtype']} {row['layout']}")
         for row in results["rows"]
@@ -188,10 +192,16 @@ def _host_verdict(results):
     if not spent:
         return []
     middle, (worst, name) = spent[len(spent) // 2][0], spent[-1]
+    peer = sorted(
+        row["pytorch"]["host_ms"]
+        for row in results["rows"]
+        if "host_ms" in row.get("pytorch", {})
+    )
+    of_peer = f", of PyTorch's call {1e3 * peer[len(peer) // 2]:.1f} us" if peer else ""
     return [
         f"- host time of one execute: median {1e3 * middle:.1f} us, worst "
         f"{1e3 * worst:.1f} us ({name}) of {len(spent)} cases; of an empty "
-        f"launch {1e3 * results['empty_launch']['host_ms']:.1f} us"
+        f"launch {1e3 * results['empty_launch']['host_ms']:.1f} us" + of_peer
     ]
 
 
@@ -277,9 +287,14 @@ def _legend(results):
             "than PyTorch (- where PyTorch has no such gradient). Shares of cases "
             "that move less than 64 MB are not in the means."
         )
+    against = "times faster than PyTorch; in f32 also than PyTorch with its "
+    against += "deterministic flag."
+    gradient = results.get("gradient", "all")
+    if gradient == "all":
+        return f"Cells: gradnn's time for dX, dW and dB together, {against}"
     return (
-        "Cells: gradnn's time for dX, dW and dB together, times faster than "
-        "PyTorch; in f32 also than PyTorch with its deterministic flag."
+        f"Cells: gradnn's time for the gradient of {gradient} alone, its share of "
+        f"the memory limit (each tensor once), {against}"
     )
 
 

@@ -201,6 +201,15 @@ void find_inplace(executable &program, const op &the_op,
     }
 }
 
+/// Two gradients of one op may both copy a tensor that they read.
+void share_copies(executable_step &earlier, executable_step &step) {
+    const size_t count
+            = std::min(earlier.arguments.size(), step.arguments.size());
+    for (size_t index = 0; index < count; ++index)
+        if (earlier.arguments[index] == step.arguments[index])
+            step.plan->share_copy(*earlier.plan, index);
+}
+
 std::shared_ptr<const executable> build(const std::vector<op> &ops,
         const std::vector<logical_tensor> &ports, size_t input_count,
         const engine &e, const compile_options &options,
@@ -245,6 +254,8 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
                 step.arguments.push_back(index);
             }
             step.op = static_cast<size_t>(&the_op - ops.data());
+            if (!program->steps.empty())
+                share_copies(program->steps.back(), step);
             // Steps run one after the other: they share the workspace.
             program->workspace_bytes = std::max(
                     program->workspace_bytes, step.plan->workspace_bytes());

@@ -25,7 +25,8 @@ struct compile_options {
 };
 
 /// A kernel bound to a problem: everything that can be decided before the data
-/// is there. Immutable; execute may be called from many threads at once.
+/// is there. Immutable once compiled; execute may be called from many threads at
+/// once.
 class plan {
 public:
     plan() = default;
@@ -39,6 +40,11 @@ public:
     /// allocates nor synchronises after the first call on a stream.
     virtual void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const = 0;
+
+    /// Told by the compiler of the step ahead of this one, which runs on the
+    /// same workspace and has the same tensor as its argument of that index: a
+    /// copy of it there may serve both. Keeps workspace_bytes() of both.
+    virtual void share_copy(plan & /*earlier*/, size_t /*argument*/) {}
 
     virtual size_t workspace_bytes() const { return 0; }
     /// The library or instruction set that does the work, for get_info.

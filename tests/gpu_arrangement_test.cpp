@@ -1,6 +1,7 @@
 // What cuDNN and the kernels of the implicit GEMM are asked to compute is
-// the problem: every arrangement is carried out by plain loops, copies
-// included, and compared with the problem's formula. Needs no GPU.
+// the problem: every arrangement, and every set of parts, is carried out by
+// plain loops, copies included, and compared with the problem's formula. Needs
+// no GPU.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/convolution_implicit_gemm.hpp"
+#include "gpu/convolution_parts.hpp"
 #include "gpu/cudnn_arrangement.hpp"
 #include "support/random.hpp"
 
@@ -160,7 +162,6 @@ void by_arrangement(const convolution_problem &p, const cudnn_arrangement &a,
         const cudnn_operand &operand = a.operands[i];
         seen[i] = data[i].data();
         if (!operand.staged) continue;
-        EXPECT_EQ(operand.offset % 256, 0U);
         const auto size = static_cast<int64_t>(
                 gradnn::detail::size_of(operand.seen.type));
         EXPECT_EQ(operand.bytes,
@@ -478,6 +479,52 @@ TEST(DenseMapping, ComputesTheProblem) {
         ++tried;
     }
     EXPECT_GT(tried, 300U);
+}
+
+TEST(ConvolutionParts, ComputeTheProblem) {
+    const uint64_t seed = gradnn::test::test_seed(20261123);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 4000; ++round) {
+        const convolution_problem p = random_problem(random);
+        const bool without_strides = random.integer(0, 1) == 1;
+        std::string refusal;
+        const auto parts = gradnn::gpu::convolution_parts(
+                p, without_strides, 32, refusal);
+        EXPECT_NE(parts.empty(), refusal.empty());
+        if (parts.size() < 2) continue;
+        const bool to_src = p.direction == convolution_direction::backward_data;
+        const bool to_dst = p.direction == convolution_direction::forward;
+        const size_t output = to_src ? 0 : to_dst ? 2 : 1;
+        const auto start = random_data(p, output, random);
+        auto expected = start;
+        by_formula(p, output, expected);
+        auto found = start;
+        const std::array<data_type, 3> types {
+                p.src.type, p.weights.type, p.dst.type};
+        for (const auto &part : parts) {
+            EXPECT_EQ(part.problem.weights.dims[0], 1);
+            if (to_src && without_strides) {
+                EXPECT_EQ(part.problem.strides,
+                        (std::array<int64_t, 3> {1, 1, 1}));
+            }
+            std::array<memory, 3> slices;
+            std::array<int64_t, 3> begin {};
+            for (size_t i = 0; i < 3; ++i) {
+                begin[i] = part.offsets[i] / gradnn::detail::size_of(types[i]);
+                slices[i].assign(found[i].begin() + begin[i], found[i].end());
+            }
+            by_formula(part.problem, output, slices);
+            std::copy(slices[output].begin(), slices[output].end(),
+                    found[output].begin() + begin[output]);
+        }
+        for (size_t i = 0; i < found[output].size(); ++i)
+            ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
+                    << "round " << round << ", element " << i;
+        ++tried;
+    }
+    EXPECT_GT(tried, 1000U);
 }
 
 TEST(DenseMapping, TakesChannelsLastAsItIs) {

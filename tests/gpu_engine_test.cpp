@@ -349,6 +349,36 @@ TEST_F(gpu_engine, gives_the_same_bits_in_20_runs) {
         }
 }
 
+// The gradients of src and of weights copy diff_dst to another layout once, and
+// give the bits that each of them gives alone.
+TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
+    const convolution_case c {"", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1},
+            {1, 1}, {1, 1}, {1, 1}};
+    const layout &ncx = layouts()[0];
+    for (const op::kind kind :
+            {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
+        for (const data_type type : float_types()) {
+            SCOPED_TRACE(std::string(to_string(type)) + " " + to_string(kind));
+            const op both = convolution_op(kind, c, ncx, type);
+            const values_list inputs = random_inputs(both, 12);
+            op_run run(both, gpu(), inputs);
+            run.execute();
+            run.expect_right();
+            const auto steps = run.compiled().get_info().steps;
+            ASSERT_EQ(steps.size(), 3U);
+            const std::string shared = kind == op::kind::ConvBackward
+                    ? "(dst by the step before)"
+                    : "(src by the step before)";
+            EXPECT_NE(steps[1].backend.find(shared), std::string::npos)
+                    << steps[1].backend;
+            op_run alone(convolution_op(kind, c, ncx, type,
+                                 {false, true, false}),
+                    gpu(), inputs);
+            alone.execute();
+            EXPECT_EQ(alone.output_bytes(1), run.output_bytes(1));
+        }
+}
+
 TEST_F(gpu_engine, leaves_the_current_device_alone) {
     int count = 0;
     require(cudaGetDeviceCount(&count));

@@ -2,9 +2,9 @@
 """Times PyTorch's own gradients, caches cold: the peer of bench/compare.
 
 Worker of bench/compare: reads jobs from standard input, one JSON object a line
-({"case", "layout", "dtype", "seconds", "deterministic"}), and answers each with
-one line: {"ms", "ms_min", "ms_max", "repeats"}, or {"refused": why} where
-PyTorch has no such gradient or fails. The first line says what PyTorch this is,
+({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath"}),
+and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"} and on a
+GPU "host_ms", or {"refused": why} where PyTorch has no such gradient or fails. The first line says what PyTorch this is,
 or {"absent": why}.
 """
 
@@ -58,13 +58,12 @@ def about(device):
     }
 
 
-def strict_precision():
-    """f32 products as f32: no TF32 in cuDNN, nor in what else may convolve."""
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
+def set_precision(fpmath):
+    """f32 products as f32, in cuDNN and in what else may convolve, or as TF32."""
+    torch.backends.cudnn.allow_tf32 = fpmath == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = fpmath == "tf32"
     conv = getattr(torch.backends.cudnn, "conv", None)
-    if getattr(conv, "fp32_precision", "ieee") == "tf32":
+    if fpmath != "tf32" and getattr(conv, "fp32_precision", "ieee") == "tf32":
         conv.fp32_precision = "ieee"
 
 
@@ -82,8 +81,9 @@ def random_tensor(shape, layout, dtype, device):
     return made.movedim(-1, 1) if layout == "NXC" else made
 
 
-def interpolation(case, layout, dtype, device):
+def interpolation(job, device):
     """One input buffer's gradient as a function without arguments."""
+    case, layout, dtype = job["case"], job["layout"], job["dtype"]
     mode = case["mode"]
     coordinates = case["coordinate_transformation_mode"]
     if mode == "linear" and coordinates == "asymmetric":
@@ -106,7 +106,8 @@ def interpolation(case, layout, dtype, device):
     return lambda: function(diff_dst, dst[2:], src, align, *scales)
 
 
-def convolution(case, layout, dtype, device):
+def convolution(job, device):
+    case, layout, dtype = job["case"], job["layout"], job["dtype"]
     src_dims, dst_dims, weights_dims = graphs.shapes(case)
     diff_dst = random_tensor(dst_dims, layout, dtype, device)
     src = random_tensor(src_dims, layout, dtype, device)
@@ -120,7 +121,7 @@ def convolution(case, layout, dtype, device):
         case["transposed"],
         [case["output_padding"]] * rank,
         case["groups"],
-        [True, True, True],
+        graphs.wanted(job["gradient"]),
     )
     function = torch.ops.aten.convolution_backward
     return lambda: function(diff_dst, src, weights, *arguments)
@@ -147,7 +148,7 @@ def cache_and_memory(device):
 
 
 def cuda_times(run, seconds):
-    """Milliseconds of runs by events of the GPU.
+    """Milliseconds of runs by events of the GPU, and of the host in one run.
 
     The GPU sleeps a little before, so that the launches wait for it and the
     time is its own. Short runs are timed several at a time, as gradnn's are.
@@ -172,7 +173,14 @@ def cuda_times(run, seconds):
     estimate = max(min(timed(2, 3, 1)), 1e-3)
     at_once = int(min(max(0.5 / estimate, 1), 16))
     count = int(min(max(1e3 * seconds / estimate / at_once, 5), 500))
-    return timed(5, count, at_once)
+    times = timed(5, count, at_once)
+    host = []
+    for turn in range(20):
+        begin = time.perf_counter()
+        run(turn)
+        host.append(1e3 * (time.perf_counter() - begin))
+        torch.cuda.synchronize()
+    return times, {"host_ms": statistics.median(host)}
 
 
 def cpu_times(run, seconds):
@@ -186,27 +194,29 @@ def cpu_times(run, seconds):
         times.append(1e3 * (time.perf_counter() - begin))
         if len(times) >= 5000:
             break
-    return times
+    return times, {}
 
 
 def time_job(job, device):
-    case = job["case"]
-    layout, dtype = job["layout"], job["dtype"]
+    case, dtype = job["case"], job["dtype"]
+    set_precision(job["fpmath"])
     torch.backends.cudnn.deterministic = bool(job.get("deterministic"))
     make = {"interpolation": interpolation, "convolution": convolution}[case["kind"]]
     # Copies of all tensors, used in turns, so that caches hold none of them;
     # results are kept as long, so that they are written to cold memory too.
-    moved = graphs.moved_bytes(case, dtype)
+    moved = graphs.moved_bytes(case, dtype, job["gradient"])
     cache, free = cache_and_memory(device)
     copies = int(max(1, min(4 * cache // moved + 2, free // 2 // moved, 256)))
-    gradients = [make(case, layout, dtype, device) for _ in range(copies)]
+    gradients = [make(job, device) for _ in range(copies)]
     results = [None] * copies
 
     def run(turn):
         results[turn % copies] = gradients[turn % copies]()
 
-    times = (cuda_times if device == "cuda" else cpu_times)(run, job["seconds"])
-    return {
+    times, others = (cuda_times if device == "cuda" else cpu_times)(
+        run, job["seconds"]
+    )
+    return others | {
         "ms": statistics.median(times),
         "ms_min": min(times),
         "ms_max": max(times),
@@ -243,7 +253,7 @@ def main():
     write(said)
     if "absent" in said:
         return 0
-    strict_precision()
+    torch.backends.cudnn.benchmark = True
     for line in sys.stdin:
         done, sound = answer(json.loads(line), device)
         write(done)

@@ -111,7 +111,8 @@ logical_tensor dense(const logical_tensor &lt) {
 /// Everything that is done op by op before partitions are compiled.
 class loader {
 public:
-    loader(const std::string &file, const engine_options &options) {
+    loader(const std::string &file, const engine_options &options)
+        : deterministic_(!options.nondeterministic) {
         graph_.file = detail::read_json_graph(file);
         try {
             graph_.device
@@ -141,6 +142,7 @@ private:
     std::vector<partition> get_partitions() {
         const auto &ops = graph_.file.ops;
         graph built(graph_.device.get_kind(), graph_.file.fpmath);
+        built.set_deterministic(deterministic_);
         for (size_t index = 0; index < ops.size(); ++index) {
             at_op(file(), index, [&] { built.add_op(ops[index]); });
             op_index_[ops[index].get_id()] = index;
@@ -243,6 +245,7 @@ private:
         }
     }
 
+    const bool deterministic_;
     loaded_graph graph_;
     std::map<size_t, size_t> op_index_;
 };
@@ -272,6 +275,8 @@ void add_engine_options(CLI::App &command, engine_options &options) {
                    "threads of the CPU engine (default: all)")
             ->type_name("N")
             ->check(CLI::Range(1, 4096));
+    command.add_flag("--nondeterministic", options.nondeterministic,
+            "allow kernels whose bits differ from run to run");
 }
 
 std::string graph_step::kernels() const {

@@ -21,6 +21,7 @@ namespace gradnn::driver {
 struct engine_options {
     std::string engine; ///< "", "cpu", "gpu" or "gpu:N"
     int threads = 0; ///< 0: as OpenMP has it
+    bool nondeterministic = false;
 };
 void add_engine_options(CLI::App &command, engine_options &options);
 

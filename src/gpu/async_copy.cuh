@@ -58,6 +58,15 @@ __device__ __forceinline__ void copy_async_past_l1_if(
             : "memory");
 }
 
+/// 4 bytes, or zeros where they are not `wanted`.
+__device__ __forceinline__ void copy_async_or_zero(
+        bool wanted, void *shared, const void *global) {
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
+                 "l"(global), "r"(wanted ? 4 : 0)
+                 : "memory");
+}
+
 /// What was submitted since the last call is one group.
 __device__ __forceinline__ void commit_copies() {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -26,7 +26,7 @@ namespace gradnn::gpu {
 namespace {
 
 constexpr int threads = 256;
-constexpr int unroll = 4; ///< loads in flight
+constexpr int unroll = 4; ///< vectors that a thread has in flight
 
 /// A pack from an address that need not be a multiple of its size. Where the
 /// caller's memory lies must not decide which thread sums what, or the bits
@@ -95,10 +95,19 @@ __global__ void __launch_bounds__(threads) columns_kernel(const Type *diff_dst,
     }
     sum *to = partials + blockIdx.x * vectors * vector;
     if (lanes == 1) {
+        // A row of partial sums begins at a multiple of 16 bytes where a vector
+        // of them is so long.
+        constexpr int most = 16 / static_cast<int>(sizeof(sum));
+        constexpr int together = vector < most ? 1 : most;
         if (column < vectors)
 #pragma unroll
-            for (int e = 0; e < vector; ++e)
-                to[column * vector + e] = sums[e];
+            for (int e = 0; e < vector; e += together) {
+                sum some[together];
+#pragma unroll
+                for (int i = 0; i < together; ++i)
+                    some[i] = sums[e + i];
+                pack<sum, together>::of(some).store(to + column * vector + e);
+            }
         return;
     }
 #pragma unroll
@@ -150,28 +159,44 @@ __global__ void __launch_bounds__(threads) rows_kernel(const Type *diff_dst,
     const int64_t part = unit % parts;
     const int64_t begin = part * shape.pieces / parts;
     const int64_t end = (part + 1) * shape.pieces / parts;
+    // Where the next piece is: divided once, then counted.
+    int64_t rest = begin / shape.pieces_per_row;
+    int64_t at = begin % shape.pieces_per_row * shape.piece;
+    int64_t index[3] = {}; // along axes 1, 2, 3
     const Type *base = diff_dst + channel * shape.channel_stride;
-    sum sums[vector] = {};
-    for (int64_t number = begin; number < end; ++number) {
-        int64_t rest = number / shape.pieces_per_row;
-        const int64_t at = number % shape.pieces_per_row * shape.piece;
-        const int64_t length = min(shape.piece, shape.dims[0] - at);
-        const Type *row = base + at * shape.strides[0];
+#pragma unroll
+    for (int axis = 1; axis < 4; ++axis) {
+        index[axis - 1] = rest % shape.dims[axis];
+        base += index[axis - 1] * shape.strides[axis];
+        rest /= shape.dims[axis];
+    }
+    const auto next_piece = [&] {
+        at += shape.piece;
+        if (at < shape.dims[0]) return;
+        at = 0;
 #pragma unroll
         for (int axis = 1; axis < 4; ++axis) {
-            row += rest % shape.dims[axis] * shape.strides[axis];
-            rest /= shape.dims[axis];
+            base += shape.strides[axis];
+            if (++index[axis - 1] < shape.dims[axis]) return;
+            base -= shape.dims[axis] * shape.strides[axis];
+            index[axis - 1] = 0;
         }
+    };
+    constexpr int in_flight = vector == 1 ? 8 : unroll;
+    sum sums[vector] = {};
+    for (int64_t number = begin; number < end; ++number, next_piece()) {
+        const int64_t length = min(shape.piece, shape.dims[0] - at);
+        const Type *row = base + at * shape.strides[0];
         int64_t e = member * vector;
         constexpr int64_t step = group * vector;
-        for (; e + (unroll - 1) * step < length; e += unroll * step) {
-            pack<Type, vector> words[unroll];
+        for (; e + (in_flight - 1) * step < length; e += in_flight * step) {
+            pack<Type, vector> words[in_flight];
 #pragma unroll
-            for (int i = 0; i < unroll; ++i)
+            for (int i = 0; i < in_flight; ++i)
                 words[i] = load_from<Type, vector>(
                         row + (e + i * step) * shape.strides[0], whole);
 #pragma unroll
-            for (int i = 0; i < unroll; ++i) {
+            for (int i = 0; i < in_flight; ++i) {
                 sum values[vector];
                 words[i].unpack(values);
 #pragma unroll
@@ -344,9 +369,11 @@ private:
         const int64_t lanes = std::max<int64_t>(1, threads / vectors);
         const int64_t column_blocks = ceil_div(vectors, threads);
         if (column_blocks > 65535) return false; // a grid's second axis
-        // Two turns of loads a thread, since its sums are written and read.
+        // Two turns of loads a thread, since its sums are written and read;
+        // four of 16 bits, whose sums are twice as long as they.
+        const int64_t turns = bytes == 2 ? 4 : 2;
         const int64_t wanted = std::clamp<int64_t>(
-                ceil_div(rows_, lanes * unroll * 2), 1,
+                ceil_div(rows_, lanes * unroll * turns), 1,
                 std::max<int64_t>(1, blocks / column_blocks));
         rows_per_part_ = ceil_div(rows_, wanted);
         parts_ = ceil_div(rows_, rows_per_part_);
@@ -368,8 +395,8 @@ private:
             const dim3 grid(static_cast<unsigned>(parts_),
                     static_cast<unsigned>(
                             lanes > 1 ? 1 : ceil_div(vectors, threads)));
-            launch_early("bias (columns)", columns_kernel<Type, count>, grid, threads,
-                    0, stream, from, partials, rows_, vectors, lanes,
+            launch_early("bias (columns)", columns_kernel<Type, count>, grid,
+                    threads, 0, stream, from, partials, rows_, vectors, lanes,
                     rows_per_part_, whole);
         });
     }
@@ -379,7 +406,8 @@ private:
         const auto &strides = problem_.diff_dst.strides;
         shape_.channel_stride = strides[1];
         int last = -1;
-        for (const size_t axis : {size_t {4}, size_t {3}, size_t {2}, size_t {0}}) {
+        for (const size_t axis :
+                {size_t {4}, size_t {3}, size_t {2}, size_t {0}}) {
             if (dims[axis] == 1) continue;
             if (last >= 0
                     && strides[axis]

@@ -29,10 +29,6 @@ using detail::plan;
 using detail::stream_impl;
 using detail::text;
 
-/// Of the workspace; callers align it to 64 alone.
-constexpr uintptr_t workspace_alignment = 256;
-constexpr size_t workspace_slack = workspace_alignment - 64;
-
 /// cuDNN 9.14 sums the weights gradient of a depthwise convolution in f32 in
 /// one long chain: 5e-5 off over 10^4 terms, where 2e-6 is promised.
 bool sums_too_long(
@@ -44,52 +40,48 @@ bool sums_too_long(
             && (problem.weights.dims[1] == 1 || problem.weights.dims[2] == 1);
 }
 
-class cudnn_convolution final : public plan {
+class cudnn_convolution final : public staged_convolution {
 public:
     cudnn_convolution(const cudnn_arrangement &arrangement, cudnn_plan chosen)
-        : operands_(arrangement.operands[0], arrangement.operands[1],
-                arrangement.operands[2], arrangement.output()),
-          staged_bytes_(arrangement.staged_bytes),
+        : staged_convolution({arrangement.operands[0], arrangement.operands[1],
+                arrangement.operands[2], arrangement.output()}),
           copies_(arrangement.copies()),
           chosen_(std::move(chosen)) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const override {
         const launch_scope scope(stream);
-        const auto address = reinterpret_cast<uintptr_t>(workspace);
-        std::byte *const base = workspace
-                + (workspace_alignment - address % workspace_alignment)
-                        % workspace_alignment;
-        const std::array<void *, 3> data = operands_.bring(args, base, stream);
+        std::byte *const start = convolution_operands::start_of(workspace);
+        const std::array<void *, 3> data
+                = operands().bring(args, start, stream);
         // Its own part, or null where cuDNN wants none.
-        void *const own = chosen_.workspace_bytes() != 0 ? base + staged_bytes_
-                                                         : nullptr;
+        void *const own = chosen_.workspace_bytes() != 0
+                ? start + operands().staged_bytes()
+                : nullptr;
         chosen_.execute(cudnn_handle_of(stream), data, own);
-        operands_.take_back(data, args, base + zeros_offset(), stream);
+        operands().take_back(data, args, start + zeros_offset(), stream);
     }
 
     size_t workspace_bytes() const override {
         const size_t own = zeros_offset()
-                + (operands_.wants_zeros() ? convolution_operands::zeros_bytes
-                                           : 0);
-        return own != 0 ? own + workspace_slack : 0;
+                + (operands().wants_zeros() ? convolution_operands::zeros_bytes
+                                            : 0);
+        return own != 0 ? own + staged_slack : 0;
     }
 
     std::string backend() const override {
         return text("cuDNN ", cudnn_version_text(), " (", chosen_.tag(),
-                copies_.empty() ? "" : "; ", copies_, ")");
+                copies_.empty() ? "" : "; ", copies_, shared_copies(), ")");
     }
 
     bool deterministic() const override { return chosen_.deterministic(); }
 
 private:
     size_t zeros_offset() const {
-        return staged_bytes_
-                + round_up(chosen_.workspace_bytes(), workspace_alignment);
+        return operands().staged_bytes()
+                + round_up(chosen_.workspace_bytes(), staged_alignment);
     }
 
-    const convolution_operands operands_;
-    const size_t staged_bytes_;
     const std::string copies_;
     const cudnn_plan chosen_;
 };

@@ -7,7 +7,7 @@
 // On tensor cores 3 channels fill a fifth of the narrowest tile; plain products
 // are faster. Along each axis u = x + pad = v * stride + phase meets the
 // positions y = v - t of diff_dst with the taps k = t * stride + phase. A
-// thread owns 16 neighbouring columns of diff_src in all channels, `cells`
+// thread owns neighbouring columns of diff_src in all channels, `cells`
 // neighbouring v along W with all phases, and keeps their sums in registers. A
 // block owns some rows; it goes through the output channels, four at a time,
 // and of each brings the rows of diff_dst that its rows meet, and the weights,
@@ -44,7 +44,6 @@ namespace {
 using detail::text;
 
 constexpr int most_threads = 256;
-constexpr int columns_of_thread = 16;
 constexpr int outputs_at_once = 4;
 /// Of a sum; longer chains of f32 lose digits.
 constexpr int64_t longest_chain = 4096;
@@ -84,17 +83,14 @@ __host__ __device__ constexpr int place_of(int i) {
     return i + i / 32 * 4;
 }
 
+/// Neighbouring v of a thread, whole 16 bytes: 16 columns where they can be.
+__host__ __device__ constexpr int cells_of(int stride) {
+    return stride < 4 ? 16 / stride : 4;
+}
+
 /// Weights of a window row, whole 16 bytes.
 __host__ __device__ constexpr int taps_of(int steps, int stride, int channels) {
     return (steps * stride * channels + 3) / 4 * 4;
-}
-
-__device__ __forceinline__ void copy_or_zero(
-        void *shared, const void *global, bool wanted) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
-                 "l"(global), "r"(wanted ? 4 : 0)
-                 : "memory");
 }
 
 /// gathered[o][kd][kh][t][phase][i]; `count` floats.
@@ -160,7 +156,7 @@ template <int steps, int stride, int channels>
 __global__ void __launch_bounds__(most_threads, 2) few_channels_kernel(
         const float *diff_dst, const float *gathered, const float *weights,
         float *diff_src, const __grid_constant__ few_shape shape) {
-    constexpr int cells = columns_of_thread / stride;
+    constexpr int cells = cells_of(stride);
     constexpr int taps = taps_of(steps, stride, channels);
     constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
     extern __shared__ float4 shared[];
@@ -231,9 +227,10 @@ __global__ void __launch_bounds__(most_threads, 2) few_channels_kernel(
             if (inside)
                 place += output * shape.dst_strides[1]
                         + y * shape.dst_strides[3] + x * shape.dst_strides[4];
-            copy_or_zero(to + (o * shape.staged_rows + r) * shape.pitch
+            copy_async_or_zero(inside,
+                    to + (o * shape.staged_rows + r) * shape.pitch
                             + place_of(c),
-                    place, inside);
+                    place);
         };
         const int lane = thread % 32;
         if (shape.channels_last) {
@@ -343,6 +340,18 @@ __global__ void __launch_bounds__(most_threads, 2) few_channels_kernel(
     }
 }
 
+/// Along the last axis, for which there are kernels; 0 where there are none.
+int64_t longest_window(int64_t stride, int64_t channels) {
+    switch (stride) {
+        case 1: return 7;
+        case 2: return 8;
+        case 4: return 12;
+        case 5: return channels <= 3 ? 10 : 0;
+        case 8: return channels == 1 ? 16 : 0;
+        default: return 0;
+    }
+}
+
 /// a / b, rounded down; b is positive.
 int floor_div(int a, int b) {
     return a >= 0 ? a / b : -ceil_div(-a, b);
@@ -416,14 +425,24 @@ private:
     void with_kernel(const Body &body) const {
         const few_axis &along = shape_.axes[2];
         const int steps = ceil_div(along.kernel, along.stride);
-        if (along.stride == 2)
-            steps <= 2           ? with_channels<2, 2>(body)
-                    : steps == 3 ? with_channels<3, 2>(body)
-                                 : with_channels<4, 2>(body);
-        else
-            steps <= 3           ? with_channels<3, 1>(body)
-                    : steps <= 5 ? with_channels<5, 1>(body)
-                                 : with_channels<7, 1>(body);
+        switch (along.stride) {
+            case 8: return body.template operator()<2, 8, 1>();
+            case 5:
+                return shape_.channels == 1
+                        ? body.template operator()<2, 5, 1>()
+                        : body.template operator()<2, 5, 3>();
+            case 4:
+                return steps <= 2 ? with_channels<2, 4>(body)
+                                  : with_channels<3, 4>(body);
+            case 2:
+                return steps <= 2      ? with_channels<2, 2>(body)
+                        : steps == 3 ? with_channels<3, 2>(body)
+                                     : with_channels<4, 2>(body);
+            default: break;
+        }
+        steps <= 3           ? with_channels<3, 1>(body)
+                : steps <= 5 ? with_channels<5, 1>(body)
+                             : with_channels<7, 1>(body);
     }
 
     template <int steps, int stride, typename Body>
@@ -441,19 +460,20 @@ private:
     void cut(int steps, int stride, int taps, int64_t images) {
         const few_axis &down = shape_.axes[1];
         const few_axis &along = shape_.axes[2];
-        const int cells = columns_of_thread / stride;
-        const auto cells_of = [](const few_axis &axis) {
+        const int cells = cells_of(stride);
+        const auto all_cells_of = [](const few_axis &axis) {
             return floor_div(axis.src - 1 + axis.pad, axis.stride) - axis.first
                     + 1;
         };
-        const int all_segments = ceil_div(cells_of(along), cells);
-        const int most_segments = std::min(16, most_threads / down.stride);
+        const int all_segments = ceil_div(all_cells_of(along), cells);
+        const int all_rows = all_cells_of(down);
+        const int most_segments = std::min(
+                all_rows > 1 ? 16 : 64, most_threads / down.stride);
         if (most_segments == 0) return;
         shape_.column_tiles = ceil_div(all_segments, most_segments);
         shape_.segments = ceil_div(all_segments, shape_.column_tiles);
         shape_.staged_columns = shape_.segments * cells + steps - 1;
         const int down_steps = ceil_div(down.kernel, down.stride);
-        const int all_rows = cells_of(down);
         const int threads_of_row = shape_.segments * down.stride;
         int rows = std::min(all_rows, most_threads / threads_of_row);
         for (; rows > 0; --rows) {
@@ -501,10 +521,11 @@ plan_or_refusal make_convolution_few_channels(
     for (const int64_t dilation : problem.dilations)
         if (dilation != 1) return plan_or_refusal::refuse("wants no dilation");
     const int64_t stride = problem.strides[2];
-    if (stride > 2 || ceil_div(kernel[5], stride) > (stride == 1 ? 7 : 4))
+    if (kernel[5] > longest_window(stride, problem.src.dims[1]))
         return plan_or_refusal::refuse(
                 "wants along the last axis a stride of 1 and a window of at "
-                "most 7, or 2 and 8");
+                "most 7, or 2 and 8, 4 and 12, of 3 channels 5 and 10, or of "
+                "one 8 and 16");
     const int64_t chain = problem.dst.dims[1]
             * ceil_div(kernel[3], problem.strides[0])
             * ceil_div(kernel[4], problem.strides[1])

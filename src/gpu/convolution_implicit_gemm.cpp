@@ -9,11 +9,16 @@
 //
 // The tensors must be dense, channels last, channels in whole 16 bytes: others
 // are copied through the workspace (convolution_implicit_gemm_mapping.cpp).
+// Groups, and gradients of src with strides in three dimensions, are computed in
+// parts, one after the other (convolution_parts.cpp).
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "gpu/convolution_implicit_gemm.hpp"
+#include "gpu/convolution_parts.hpp"
 #include "gpu/launch.hpp"
 #include "text.hpp"
 
@@ -25,38 +30,40 @@ using detail::plan_or_refusal;
 using detail::stream_impl;
 using detail::text;
 
-class implicit_gemm_plan final : public detail::plan {
+class implicit_gemm_plan final : public staged_convolution {
 public:
     implicit_gemm_plan(const char *name, const dense_mapping &mapping,
             const tile_choice &choice, std::unique_ptr<tile_kernel> kernel)
-        : name_(name),
+        : staged_convolution({mapping.operands[0], mapping.operands[1],
+                mapping.operands[2], mapping.order[2]}),
+          name_(name),
           mapping_(mapping),
-          operands_(mapping.operands[0], mapping.operands[1],
-                  mapping.operands[2], mapping.order[2]),
           choice_(choice),
           kernel_(std::move(kernel)) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,
             stream_impl &stream) const override {
         const launch_scope scope(stream);
+        std::byte *const start = convolution_operands::start_of(workspace);
         const std::array<void *, 3> data
-                = operands_.bring(args, workspace, stream);
+                = operands().bring(args, start, stream);
         const auto [first, second, output] = mapping_.order;
         void *const partials = choice_.slices > 1
-                ? workspace + mapping_.staged_bytes
+                ? start + operands().staged_bytes()
                 : data[output];
         kernel_->run(data[first], data[second], partials, scope.stream());
         if (choice_.slices > 1)
             add_slices(name_, mapping_.problem, partials, choice_.slices,
                     data[output], scope.stream());
-        operands_.take_back(data, args, nullptr, stream);
+        operands().take_back(data, args, nullptr, stream);
     }
 
     size_t workspace_bytes() const override {
-        if (choice_.slices == 1) return mapping_.staged_bytes;
-        return mapping_.staged_bytes
-                + static_cast<size_t>(choice_.slices)
-                * mapping_.problem.output_bytes();
+        size_t bytes = operands().staged_bytes();
+        if (choice_.slices > 1)
+            bytes += static_cast<size_t>(choice_.slices)
+                    * mapping_.problem.output_bytes();
+        return bytes != 0 ? bytes + staged_slack : 0;
     }
 
     std::string backend() const override {
@@ -64,29 +71,70 @@ public:
         return text("CUTLASS (", choice_.tile->name,
                 choice_.slices > 1 ? text(", ", choice_.slices, " slices")
                                    : std::string(),
-                copies.empty() ? "" : "; ", copies, ")");
+                copies.empty() ? "" : "; ", copies, shared_copies(), ")");
     }
 
 private:
     const char *const name_;
     const dense_mapping mapping_;
-    const convolution_operands operands_;
     const tile_choice choice_;
     const std::unique_ptr<tile_kernel> kernel_;
 };
 
+/// Plans of the parts of a convolution, on one workspace.
+class plan_of_parts final : public detail::plan {
+public:
+    struct part {
+        std::unique_ptr<detail::plan> plan;
+        std::array<int64_t, 3> offsets;
+    };
+
+    explicit plan_of_parts(std::vector<part> parts) : parts_(std::move(parts)) {
+        for (size_t i = 1; i < parts_.size(); ++i)
+            for (size_t argument = 0; argument < 3; ++argument)
+                if (parts_[i].offsets[argument]
+                        == parts_[i - 1].offsets[argument])
+                    parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
+    }
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            stream_impl &stream) const override {
+        for (const part &each : parts_) {
+            std::array<void *, 3> own {};
+            for (size_t i = 0; i < own.size(); ++i)
+                own[i] = static_cast<std::byte *>(args[i]) + each.offsets[i];
+            each.plan->execute(own, workspace, stream);
+        }
+    }
+
+    size_t workspace_bytes() const override {
+        size_t most = 0;
+        for (const part &each : parts_)
+            most = std::max(most, each.plan->workspace_bytes());
+        return most;
+    }
+
+    std::string backend() const override {
+        return text(parts_.front().plan->backend(), " and ", parts_.size() - 1,
+                " like it");
+    }
+
+private:
+    const std::vector<part> parts_;
+};
+
 /// Channels far fewer than a tile's columns leave most of it idle: cuDNN has
 /// kernels for those. Small problems are no matter.
-bool wasteful(const tile_choice &choice) {
+bool wasteful(const tile_choice &choice, size_t parts) {
     constexpr double least_useful = 0.2;
     constexpr double small_problem = 5e8;
-    return choice.useful < least_useful && choice.products > small_problem;
+    return choice.useful < least_useful
+            && choice.products * static_cast<double>(parts) > small_problem;
 }
 
-} // namespace
-
-plan_or_refusal make_plan(const tile_set &set,
-        const detail::convolution_problem &problem,
+/// Of a convolution of one group, one of so many parts.
+plan_or_refusal make_part(const tile_set &set,
+        const detail::convolution_problem &problem, size_t parts,
         const detail::compile_options &options) {
     std::string refusal;
     const auto mapping = dense_mapping_of(problem, set.type, refusal);
@@ -98,7 +146,7 @@ plan_or_refusal make_plan(const tile_set &set,
                 text("wants compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
     const size_t limit = convolution_workspace_limit(device);
-    const size_t staged = mapping->staged_bytes;
+    const size_t staged = staged_bytes_of(mapping->operands);
     if (staged > limit)
         return plan_or_refusal::refuse(text("copies in another layout want ",
                 staged, " bytes of workspace; ", limit, " are allowed"));
@@ -107,7 +155,7 @@ plan_or_refusal make_plan(const tile_set &set,
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
                 "sums so long must be cut, for which there is no workspace");
-    if (wasteful(choice))
+    if (wasteful(choice, parts))
         return plan_or_refusal::refuse(text("of ", choice.tile->name,
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));
@@ -119,6 +167,32 @@ plan_or_refusal make_plan(const tile_set &set,
                 text("CUTLASS's ", choice.tile->name, " refuses this shape"));
     return std::make_unique<implicit_gemm_plan>(
             set.kernel, *mapping, choice, std::move(kernel));
+}
+
+bool has_depth(const detail::convolution_problem &problem) {
+    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
+            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
+}
+
+} // namespace
+
+plan_or_refusal make_plan(const tile_set &set,
+        const detail::convolution_problem &problem,
+        const detail::compile_options &options) {
+    constexpr size_t most_parts = 32;
+    std::string refusal;
+    const auto parts = convolution_parts(
+            problem, has_depth(problem), most_parts, refusal);
+    if (parts.empty()) return plan_or_refusal::refuse(refusal);
+    if (parts.size() == 1) return make_part(set, problem, 1, options);
+    std::vector<plan_of_parts::part> plans;
+    for (const convolution_part &part : parts) {
+        plan_or_refusal made
+                = make_part(set, part.problem, parts.size(), options);
+        if (!made.plan) return made;
+        plans.push_back({std::move(made.plan), part.offsets});
+    }
+    return std::make_unique<plan_of_parts>(std::move(plans));
 }
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -67,7 +67,6 @@ struct dense_mapping {
     /// where it lies goes through the workspace, in the wanted order of axes
     /// and with channels filled up by zeros to a multiple of vector_of.
     std::array<convolution_operand, 3> operands;
-    size_t staged_bytes = 0; ///< of all operands
     /// Which of them are the kernel's two inputs and its output.
     std::array<size_t, 3> order {0, 1, 2};
 };

@@ -20,8 +20,6 @@ using detail::text;
 constexpr int64_t largest_size = int64_t {1} << 30;
 /// CUTLASS's limit of a tensor.
 constexpr int64_t most_bytes = int64_t {1} << 31;
-/// Of what lies in the workspace, whose start callers align to 64 alone.
-constexpr size_t staged_alignment = 64;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
@@ -208,12 +206,6 @@ std::optional<dense_mapping> dense_mapping_of(
     made.operands = {data_operand(problem.src, output == 0),
             weights_operand(problem.weights, turned, output == 1),
             data_operand(problem.dst, output == 2)};
-    for (convolution_operand &operand : made.operands) {
-        if (!operand.staged) continue;
-        operand.offset = made.staged_bytes;
-        made.staged_bytes += (operand.bytes + staged_alignment - 1)
-                / staged_alignment * staged_alignment;
-    }
     return made;
 }
 

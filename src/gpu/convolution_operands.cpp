@@ -9,7 +9,6 @@
 #include "gpu/cuda_check.hpp"
 #include "gpu/device.hpp"
 #include "gpu/engine.hpp"
-#include "gpu/rounding.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -18,8 +17,6 @@ namespace {
 
 /// What kernels are promised of every pointer, in bytes.
 constexpr uintptr_t data_alignment = 16;
-/// Of the tensors in memory of the stream.
-constexpr size_t spare_alignment = 256;
 
 bool misplaced(const convolution_operand &operand, const void *data) {
     return !operand.staged
@@ -47,29 +44,58 @@ size_t convolution_workspace_limit(int device) {
 convolution_operands::convolution_operands(const convolution_operand &src,
         const convolution_operand &weights, const convolution_operand &dst,
         size_t output)
-    : operands_ {src, weights, dst}, output_(output) {}
+    : operands_ {src, weights, dst}, output_(output) {
+    place_first(0);
+}
+
+void convolution_operands::place_first(size_t index) {
+    size_t end = 0;
+    for (const size_t each : {index, (index + 1) % 3, (index + 2) % 3}) {
+        if (!operands_[each].staged) continue;
+        offsets_[each] = end;
+        end += round_up(operands_[each].bytes, staged_alignment);
+    }
+}
+
+std::byte *convolution_operands::start_of(std::byte *workspace) {
+    const auto address = reinterpret_cast<uintptr_t>(workspace);
+    return workspace + (round_up(address, staged_alignment) - address);
+}
+
+bool convolution_operands::share(convolution_operands &earlier, size_t index) {
+    if (index == output_ || index == earlier.output_ || !operands_[index].staged
+            || operands_[index] != earlier.operands_[index])
+        return false;
+    for (size_t other = 0; other < 3; ++other)
+        if (other != index && earlier.brought_[other]) return false;
+    earlier.place_first(index);
+    place_first(index);
+    brought_[index] = true;
+    return true;
+}
 
 std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
-        std::byte *workspace, detail::stream_impl &stream) const {
+        std::byte *start, detail::stream_impl &stream) const {
     std::array<void *, 3> data {args[0], args[1], args[2]};
     size_t spare_bytes = 0;
     for (size_t index = 0; index < 3; ++index) {
         const convolution_operand &operand = operands_[index];
-        if (operand.staged) data[index] = workspace + operand.offset;
+        if (operand.staged) data[index] = start + offsets_[index];
         if (misplaced(operand, args[index]))
-            spare_bytes += round_up(operand.bytes, spare_alignment);
+            spare_bytes += round_up(operand.bytes, staged_alignment);
     }
     if (spare_bytes != 0) [[unlikely]] {
         std::byte *next = as_gpu(stream).spare(spare_bytes);
         for (size_t index = 0; index < 3; ++index) {
             if (!misplaced(operands_[index], args[index])) continue;
             data[index] = next;
-            next += round_up(operands_[index].bytes, spare_alignment);
+            next += round_up(operands_[index].bytes, staged_alignment);
         }
     }
     const launch_stream native(stream);
     for (size_t index = 0; index < 3; ++index) {
-        if (index == output_ || data[index] == args[index]) continue;
+        if (index == output_ || brought_[index] || data[index] == args[index])
+            continue;
         const convolution_operand &operand = operands_[index];
         if (operand.zero_first)
             check(cudaMemsetAsync(data[index], 0, operand.bytes, native),
@@ -101,6 +127,19 @@ void convolution_operands::take_back(const std::array<void *, 3> &data,
                     + operand.staged_start,
             static_cast<std::byte *>(args[output_]) + operand.callers_start,
             native);
+}
+
+void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
+    if (auto *other = dynamic_cast<staged_convolution *>(&earlier))
+        operands_.share(other->operands_, argument);
+}
+
+std::string staged_convolution::shared_copies() const {
+    for (size_t index = 0; index < operand_names.size(); ++index)
+        if (operands_.is_shared(index))
+            return detail::text(
+                    " (", operand_names[index], " by the step before)");
+    return {};
 }
 
 } // namespace gradnn::gpu

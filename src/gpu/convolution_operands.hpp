@@ -9,10 +9,8 @@
 #include <string>
 
 #include "gpu/copy.hpp"
-
-namespace gradnn::detail {
-struct stream_impl;
-} // namespace gradnn::detail
+#include "gpu/rounding.hpp"
+#include "kernel.hpp"
 
 namespace gradnn::gpu {
 
@@ -20,7 +18,6 @@ namespace gradnn::gpu {
 struct convolution_operand {
     /// The kernel's lies in the workspace; else it is the caller's.
     bool staged = false;
-    size_t offset = 0; ///< bytes from the workspace's start
     size_t bytes = 0; ///< of the kernel's tensor
     /// Brings an input to the kernel's tensor before, or the output back after.
     /// Where nothing is staged: from a layout to the same.
@@ -34,17 +31,35 @@ struct convolution_operand {
     /// one element of its type.
     bool zero_first = false;
     strided_copy fill;
+
+    bool operator==(const convolution_operand &) const = default;
 };
+
+/// Of what lies in the workspace.
+constexpr size_t staged_alignment = 256;
+/// Callers align a workspace to 64 alone.
+constexpr size_t staged_slack = staged_alignment - 64;
+
+/// Bytes of what is staged of an array of src, weights and dst.
+template <typename Operand>
+size_t staged_bytes_of(const std::array<Operand, 3> &operands) {
+    size_t bytes = 0;
+    for (const Operand &operand : operands)
+        if (operand.staged) bytes += round_up(operand.bytes, staged_alignment);
+    return bytes;
+}
+
+constexpr std::array<const char *, 3> operand_names {"src", "weights", "dst"};
 
 /// "src, weights copied"; empty where nothing is. Of an array of src, weights
 /// and dst.
 template <typename Operand>
 std::string copies_of(const std::array<Operand, 3> &operands) {
-    constexpr std::array<const char *, 3> names {"src", "weights", "dst"};
     std::string text;
     for (size_t index = 0; index < 3; ++index)
         if (operands[index].staged)
-            text += (text.empty() ? "" : ", ") + std::string(names[index]);
+            text += (text.empty() ? "" : ", ")
+                    + std::string(operand_names[index]);
     return text.empty() ? text : text + " copied";
 }
 
@@ -56,7 +71,7 @@ constexpr const char *convolution_workspace_variable
 /// variable is no number.
 size_t convolution_workspace_limit(int device);
 
-/// All three, at execution.
+/// All three, at execution. What is staged lies at the start of the workspace.
 class convolution_operands {
 public:
     /// Of the zeros that take_back may need.
@@ -66,12 +81,23 @@ public:
             const convolution_operand &weights, const convolution_operand &dst,
             size_t output);
 
-    /// The kernel's tensors, the inputs copied: in the workspace, the caller's
-    /// own, or memory of the stream for what lies at no multiple of 16 bytes
-    /// (another kernel for these would give other bits). The device must be
-    /// current.
-    std::array<void *, 3> bring(std::span<void *const> args,
-            std::byte *workspace, detail::stream_impl &stream) const;
+    /// The start for all of these, of a workspace with room for staged_slack.
+    static std::byte *start_of(std::byte *workspace);
+    size_t staged_bytes() const { return staged_bytes_of(operands_); }
+
+    /// Where `earlier`, which is executed just ahead of these on the same
+    /// workspace, copies the same input to the same layout, the two use one
+    /// copy. The input's index is that of src, weights or dst. Whether they do;
+    /// not where `earlier` uses another copy itself.
+    bool share(convolution_operands &earlier, size_t index);
+    bool is_shared(size_t index) const { return brought_[index]; }
+
+    /// The kernel's tensors, the inputs copied: in the workspace from `start`
+    /// on, the caller's own, or memory of the stream for what lies at no
+    /// multiple of 16 bytes (another kernel for these would give other bits).
+    /// The device must be current.
+    std::array<void *, 3> bring(std::span<void *const> args, std::byte *start,
+            detail::stream_impl &stream) const;
 
     /// Copies the kernel's output to the caller's. `zeros` is scratch of
     /// zeros_bytes where wants_zeros().
@@ -81,8 +107,31 @@ public:
     bool wants_zeros() const { return operands_[output_].zero_first; }
 
 private:
+    /// That one at the start, the others behind it.
+    void place_first(size_t index);
+
     std::array<convolution_operand, 3> operands_;
     size_t output_;
+    std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
+    /// The inputs that others have brought.
+    std::array<bool, 3> brought_ {};
+};
+
+/// A plan of such tensors: gradients of one op share what both of them copy.
+class staged_convolution : public detail::plan {
+public:
+    void share_copy(detail::plan &earlier, size_t argument) final;
+
+protected:
+    explicit staged_convolution(const convolution_operands &operands)
+        : operands_(operands) {}
+
+    const convolution_operands &operands() const { return operands_; }
+    /// For get_info: " (dst by the step before)", or empty.
+    std::string shared_copies() const;
+
+private:
+    convolution_operands operands_;
 };
 
 } // namespace gradnn::gpu

@@ -21,6 +21,8 @@ struct strided_copy {
     std::array<int64_t, 6> dims {};
     std::array<int64_t, 6> src_strides {};
     std::array<int64_t, 6> dst_strides {};
+
+    bool operator==(const strided_copy &) const = default;
 };
 
 /// Launches the copy (copy.cu): tiled through shared memory where the two

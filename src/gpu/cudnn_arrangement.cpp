@@ -4,7 +4,6 @@
 #include <limits>
 #include <optional>
 
-#include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -203,7 +202,6 @@ std::optional<cudnn_arrangement> arrange(
     const std::array<grouped_tensor, 3> callers {
             grouped(p.src), grouped(p.weights), grouped(p.dst)};
     made.f32_output = callers[made.output()].type == data_type::f32;
-    size_t offset = 0;
     for (size_t index = 0; index < 3; ++index) {
         const grouped_tensor &tensor = callers[index];
         cudnn_operand &operand = made.operands[index];
@@ -242,10 +240,8 @@ std::optional<cudnn_arrangement> arrange(
         if (!set_copy(
                     operand, tensor, strides, windows, index == made.output()))
             return std::nullopt;
-        operand.offset = offset;
-        offset += round_up(operand.bytes, 256);
     }
-    made.staged_bytes = offset;
+    made.staged_bytes = staged_bytes_of(made.operands);
     return made;
 }
 

@@ -25,7 +25,6 @@ struct cudnn_tensor {
     int64_t extent() const;
 };
 
-/// Staged at multiples of 256 bytes.
 struct cudnn_operand : convolution_operand {
     cudnn_tensor seen;
 };

@@ -11,6 +11,7 @@
 
 #include "gpu/cuda_check.hpp"
 #include "gpu/device.hpp"
+#include "gpu/pause.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -252,16 +253,20 @@ public:
 
     cudaStream_t stream() const { return stream_; }
 
+    /// Of one run of several, which do not wait for the host.
     template <typename Work>
     float milliseconds(const Work &work) {
+        constexpr int runs = 4;
+        pause(stream_, runs);
         check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
-        work();
+        for (int number = 0; number < runs; ++number)
+            work();
         check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
         check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
         float time = 0.0F;
         check(cudaEventElapsedTime(&time, events_[0], events_[1]),
                 "cudaEventElapsedTime");
-        return time;
+        return time / runs;
     }
 
 private:
@@ -307,7 +312,7 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
             float time = std::numeric_limits<float>::max();
             try {
                 run();
-                for (int repeat = 0; repeat < 5; ++repeat)
+                for (int repeat = 0; repeat < 3; ++repeat)
                     time = std::min(time, watch.milliseconds(run));
             } catch (const error &) {
                 continue; // a kernel that fails is not the fastest

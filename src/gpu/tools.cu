@@ -7,6 +7,7 @@
 #include "gpu/cuda_check.hpp"
 #include "gpu/device.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/pause.hpp"
 
 namespace gradnn::gpu {
 
@@ -63,17 +64,6 @@ void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
 
 namespace {
 
-/// Keeps the stream busy while the host submits what is timed, so that the
-/// begin's event and the work follow each other without a gap.
-__global__ void wait_kernel(long long cycles) {
-    const long long start = clock64();
-    while (clock64() - start < cycles) {
-    }
-}
-
-/// About 50 us: longer than the host takes to submit a partition.
-constexpr long long waited_cycles = 90'000;
-
 __global__ void nothing_kernel() {}
 
 } // namespace
@@ -115,9 +105,7 @@ stream_timer::stream_timer(const stream &s)
 void stream_timer::begin(size_t partitions) {
     {
         const device_guard current(events_->device);
-        launch("the timer's wait", wait_kernel, 1, 1, 0,
-                cuda_interop::get_native(events_->queue),
-                waited_cycles * static_cast<long long>(partitions + 1));
+        pause(cuda_interop::get_native(events_->queue), partitions);
     }
     events_->record(0);
 }
