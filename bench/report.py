@@ -225,6 +225,9 @@ def verdicts(results):
             lines.append(_verdict(label, large, share, *wanted, percent))
             lines += _small_verdict(results, dtype, [*filter(is_small, rows)])
             continue
+        if results.get("gradient", "all") != "all":
+            lines += _alone_verdict(results, dtype)
+            continue
         for peer, layouts, mean, worst in targets.CONVOLUTION[engine][dtype]:
             rows = rows_of(results, dtype, layouts)
             if not any(peer in row for row in rows):
@@ -239,6 +242,25 @@ def verdicts(results):
 
             lines.append(_verdict(label, rows, value_of, mean, worst, times))
     return lines + _host_verdict(results)
+
+
+def _alone_verdict(results, dtype):
+    """Targets of one gradient alone."""
+    gradient, engine = results["gradient"], results["engine"]
+    rows = [
+        row
+        for row in rows_of(results, dtype, ("NCX", "NXC"))
+        if row["bytes"] >= targets.ALONE_BYTES
+    ]
+    if gradient == "bias":
+        wanted = targets.BIAS_SHARE.get(engine)
+    else:
+        rows = [row for row in rows if row["case"].startswith("depthwise")]
+        wanted = targets.DEPTHWISE_SHARE.get(engine)
+    if not rows or not wanted:
+        return []
+    label = f"gradient of {gradient} {dtype}, share of the memory limit"
+    return [_verdict(label, rows, share, None, wanted, percent)]
 
 
 def summary(results):

@@ -28,5 +28,10 @@ CONVOLUTION = {
         for dtype in ("f64", "f32", "bf16", "f16")
     },
 }
+# Of one gradient alone, share of the memory limit in cases that move 64 MB or
+# more: the bias gradient, and the others of depthwise convolutions.
+ALONE_BYTES = 64e6
+BIAS_SHARE = {"gpu": 0.90, "cpu": 0.85}
+DEPTHWISE_SHARE = {"gpu": 0.60}
 for _table in (INTERPOLATION["gpu"], INTERPOLATION["cpu"], CONVOLUTION["gpu"]):
     _table["f16"] = _table["bf16"]
