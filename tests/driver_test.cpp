@@ -340,6 +340,12 @@ TEST_F(driver, the_same_seed_gives_the_same_bits) {
     EXPECT_NE(checksums(gradnn(run + "--seed 6").out), first);
 }
 
+TEST_F(driver, nondeterministic_results_pass_the_check) {
+    const outcome result
+            = gradnn("check " + graphs + "conv_backward.json --nondeterministic");
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+}
+
 TEST_F(driver, shape_inputs_are_filled_by_themselves) {
     const std::string graph = write("sizes.json",
             graph_of("InterpolateBackward",

@@ -67,7 +67,8 @@ bool convolution_operands::share(convolution_operands &earlier, size_t index) {
             || operands_[index] != earlier.operands_[index])
         return false;
     for (size_t other = 0; other < 3; ++other)
-        if (other != index && earlier.brought_[other]) return false;
+        if (other != index && (brought_[other] || earlier.brought_[other]))
+            return false;
     earlier.place_first(index);
     place_first(index);
     brought_[index] = true;

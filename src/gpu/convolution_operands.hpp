@@ -88,7 +88,7 @@ public:
     /// Where `earlier`, which is executed just ahead of these on the same
     /// workspace, copies the same input to the same layout, the two use one
     /// copy. The input's index is that of src, weights or dst. Whether they do;
-    /// not where `earlier` uses another copy itself.
+    /// not where either of them shares another input already.
     bool share(convolution_operands &earlier, size_t index);
     bool is_shared(size_t index) const { return brought_[index]; }
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <optional>
 
-
 namespace gradnn::gpu {
 
 namespace {
