@@ -34,7 +34,8 @@ def gradnn_info(program):
 def time_graphs(program, options, seconds, files, report):
     """Times graph files; returns (what gradnn reports, {file: reason}).
 
-    `options` are further ones of gradnn bench. The report's results hold one entry per graph file that ran.
+    `options` are further ones of gradnn bench. The report's results hold one
+    entry per graph file that ran.
     """
     whole = {"results": []}
     failed = {}
