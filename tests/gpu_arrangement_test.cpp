@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/convolution_implicit_gemm.hpp"
+#include "gpu/convolution_operands.hpp"
 #include "gpu/convolution_parts.hpp"
 #include "gpu/cudnn_arrangement.hpp"
 #include "support/random.hpp"
@@ -23,6 +24,8 @@ namespace {
 using gradnn::detail::convolution_direction;
 using gradnn::detail::convolution_problem;
 using gradnn::detail::data_type;
+using gradnn::gpu::convolution_operand;
+using gradnn::gpu::convolution_operands;
 using gradnn::gpu::cudnn_arrangement;
 using gradnn::gpu::cudnn_operand;
 using gradnn::gpu::cudnn_tensor;
@@ -219,6 +222,20 @@ void by_arrangement(const convolution_problem &p, const cudnn_arrangement &a,
                             / gradnn::detail::size_of(result.copy.dst_type));
 }
 
+/// Whether all elements are those of the formula; not, with the first that
+/// differs.
+testing::AssertionResult same(const memory &found, const memory &expected) {
+    if (found.size() != expected.size())
+        return testing::AssertionFailure()
+                << found.size() << " elements, not " << expected.size();
+    for (size_t i = 0; i < found.size(); ++i)
+        if (!(std::abs(found[i] - expected[i]) <= 1e-12))
+            return testing::AssertionFailure()
+                    << "element " << i << " is " << found[i] << ", not "
+                    << expected[i];
+    return testing::AssertionSuccess();
+}
+
 enum class order { ncx, nxc, sliced };
 
 template <size_t Rank>
@@ -312,11 +329,8 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
         for (const cudnn_arrangement &a : arrangements) {
             auto found = start;
             by_arrangement(p, a, found);
-            ASSERT_EQ(found[output].size(), expected[output].size());
-            for (size_t i = 0; i < found[output].size(); ++i)
-                ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
-                        << "round " << round << ", element " << i << ", "
-                        << a.copies();
+            ASSERT_TRUE(same(found[output], expected[output]))
+                    << "round " << round << ", " << a.copies();
             ++tried;
         }
     }
@@ -473,12 +487,135 @@ TEST(DenseMapping, ComputesTheProblem) {
         by_formula(p, output, expected);
         auto found = start;
         by_mapping(*mapping, found);
-        for (size_t i = 0; i < found[output].size(); ++i)
-            ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
-                    << "round " << round << ", element " << i;
+        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
         ++tried;
     }
     EXPECT_GT(tried, 300U);
+}
+
+/// Windows side by side that tile src, or all but its end.
+convolution_problem random_patches(random_source &random, data_type type) {
+    convolution_problem p = random_problem(random);
+    p.src.type = p.weights.type = p.dst.type = type;
+    p.weights.dims[0] = 1;
+    p.src.dims[1] = p.weights.dims[2] = random.integer(1, 5);
+    p.dst.dims[1] = p.weights.dims[1];
+    const bool exact = p.direction == convolution_direction::backward_data
+            || random.integer(0, 1) == 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const int64_t window = axis == 0 ? 1 : random.integer(1, 4);
+        const int64_t count = axis == 0 ? 1 : random.integer(1, 4);
+        p.weights.dims[3 + axis] = window;
+        p.dst.dims[2 + axis] = count;
+        p.src.dims[2 + axis] = count * window
+                + (exact || axis == 0 ? 0 : random.integer(0, window));
+        p.strides[axis] = count == 1 ? random.integer(1, 5) : window;
+        p.dilations[axis] = window == 1 ? random.integer(1, 3) : 1;
+        p.pads_begin[axis] = 0;
+    }
+    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
+    p.src.strides = data_strides(p.src.dims, random.pick(orders));
+    p.dst.strides = data_strides(p.dst.dims, random.pick(orders));
+    p.weights.strides = weights_strides(
+            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    return p;
+}
+
+// As a product of matrices: without a window.
+TEST(DenseMapping, ComputesPatches) {
+    const uint64_t seed = gradnn::test::test_seed(20261124);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const data_type type = round % 2 == 0 ? data_type::f32 : data_type::f64;
+        const convolution_problem p = random_patches(random, type);
+        std::string refusal;
+        const auto mapping = dense_mapping_of(p, type, refusal);
+        ASSERT_TRUE(mapping) << refusal;
+        EXPECT_EQ(mapping->problem.window, (std::array<int64_t, 3> {1, 1, 1}));
+        EXPECT_EQ(mapping->problem.strides, (std::array<int64_t, 3> {1, 1, 1}));
+        const size_t output = mapping->order[2];
+        const auto start = random_data(p, output, random);
+        auto expected = start;
+        by_formula(p, output, expected);
+        auto found = start;
+        by_mapping(*mapping, found);
+        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
+        ++tried;
+    }
+    EXPECT_EQ(tried, 2000U);
+}
+
+// What no window meets has a gradient of zero, which no product writes.
+TEST(DenseMapping, LeavesPatchesWithRestsToWindows) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.weights.dims = {1, 16, 8, 1, 3, 3};
+    p.strides = {1, 3, 3};
+    p.pads_begin = {0, 0, 0};
+    p.dst.dims = {2, 16, 1, 4, 3};
+    p.dst.strides = data_strides(p.dst.dims, order::nxc);
+    std::string refusal;
+    const auto m = dense_mapping_of(p, data_type::f32, refusal);
+    ASSERT_TRUE(m) << refusal;
+    EXPECT_EQ(m->problem.window[1], 3);
+    p.direction = convolution_direction::backward_weights;
+    const auto weights = dense_mapping_of(p, data_type::f32, refusal);
+    ASSERT_TRUE(weights) << refusal;
+    EXPECT_EQ(weights->problem.window[1], 1);
+}
+
+/// Operands of one op's gradients of src and of weights, with copies of all.
+std::array<convolution_operands, 2> gradients_with_copies() {
+    const auto copied = [](size_t bytes) {
+        convolution_operand made;
+        made.staged = true;
+        made.bytes = bytes;
+        return made;
+    };
+    return {convolution_operands {copied(100), copied(200), copied(300), 0},
+            convolution_operands {copied(100), copied(200), copied(300), 1}};
+}
+
+// Each shared copy lies at the start of the workspace: there is room for one.
+TEST(ConvolutionOperands, ShareOneInput) {
+    auto [data, weights] = gradients_with_copies();
+    EXPECT_FALSE(weights.share(data, 0)); // an output of one
+    EXPECT_FALSE(weights.share(data, 1));
+    EXPECT_TRUE(weights.share(data, 2));
+    EXPECT_TRUE(weights.is_shared(2));
+    EXPECT_FALSE(data.is_shared(2));
+    // Two forward ones, whose inputs are src and weights.
+    const auto forward = [] {
+        convolution_operand staged;
+        staged.staged = true;
+        staged.bytes = 100;
+        return convolution_operands {staged, staged, staged, 2};
+    };
+    convolution_operands first = forward();
+    convolution_operands second = forward();
+    convolution_operands third = forward();
+    EXPECT_TRUE(second.share(first, 0));
+    EXPECT_FALSE(second.share(first, 1));
+    EXPECT_FALSE(third.share(second, 1));
+    EXPECT_TRUE(third.share(second, 0));
+    // What differs is two copies.
+    auto [other_data, other_weights] = gradients_with_copies();
+    convolution_operand wider;
+    wider.staged = true;
+    wider.bytes = 400;
+    convolution_operands differs {wider, wider, wider, 0};
+    EXPECT_FALSE(other_weights.share(differs, 2));
+}
+
+TEST(ConvolutionParts, LeavesOnePositionWhole) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.strides = {1, 2, 3};
+    p.dst.dims = {2, 16, 1, 1, 1};
+    std::string refusal;
+    EXPECT_EQ(gradnn::gpu::convolution_parts(p, true, 32, refusal).size(), 1U);
+    p.dst.dims[3] = 4;
+    EXPECT_EQ(gradnn::gpu::convolution_parts(p, true, 32, refusal).size(), 2U);
 }
 
 TEST(ConvolutionParts, ComputeTheProblem) {
@@ -506,8 +643,10 @@ TEST(ConvolutionParts, ComputeTheProblem) {
         for (const auto &part : parts) {
             EXPECT_EQ(part.problem.weights.dims[0], 1);
             if (to_src && without_strides) {
-                EXPECT_EQ(part.problem.strides,
-                        (std::array<int64_t, 3> {1, 1, 1}));
+                for (size_t a = 0; a < 3; ++a) {
+                    EXPECT_TRUE(part.problem.strides[a] == 1
+                            || p.dst.dims[2 + a] == 1);
+                }
             }
             std::array<memory, 3> slices;
             std::array<int64_t, 3> begin {};
@@ -519,9 +658,7 @@ TEST(ConvolutionParts, ComputeTheProblem) {
             std::copy(slices[output].begin(), slices[output].end(),
                     found[output].begin() + begin[output]);
         }
-        for (size_t i = 0; i < found[output].size(); ++i)
-            ASSERT_NEAR(found[output][i], expected[output][i], 1e-12)
-                    << "round " << round << ", element " << i;
+        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
         ++tried;
     }
     EXPECT_GT(tried, 1000U);

@@ -35,9 +35,10 @@ public:
     implicit_gemm_plan(const char *name, const dense_mapping &mapping,
             const tile_choice &choice, std::unique_ptr<tile_kernel> kernel)
         : staged_convolution({mapping.operands[0], mapping.operands[1],
-                mapping.operands[2], mapping.order[2]}),
+                  mapping.operands[2], mapping.order[2]}),
           name_(name),
-          mapping_(mapping),
+          problem_(mapping.problem),
+          order_(mapping.order),
           choice_(choice),
           kernel_(std::move(kernel)) {}
 
@@ -47,14 +48,14 @@ public:
         std::byte *const start = convolution_operands::start_of(workspace);
         const std::array<void *, 3> data
                 = operands().bring(args, start, stream);
-        const auto [first, second, output] = mapping_.order;
+        const auto [first, second, output] = order_;
         void *const partials = choice_.slices > 1
                 ? start + operands().staged_bytes()
                 : data[output];
         kernel_->run(data[first], data[second], partials, scope.stream());
         if (choice_.slices > 1)
-            add_slices(name_, mapping_.problem, partials, choice_.slices,
-                    data[output], scope.stream());
+            add_slices(name_, problem_, partials, choice_.slices, data[output],
+                    scope.stream());
         operands().take_back(data, args, nullptr, stream);
     }
 
@@ -62,12 +63,12 @@ public:
         size_t bytes = operands().staged_bytes();
         if (choice_.slices > 1)
             bytes += static_cast<size_t>(choice_.slices)
-                    * mapping_.problem.output_bytes();
+                    * problem_.output_bytes();
         return bytes != 0 ? bytes + staged_slack : 0;
     }
 
     std::string backend() const override {
-        const std::string copies = copies_of(mapping_.operands);
+        const std::string copies = operands().copies();
         return text("CUTLASS (", choice_.tile->name,
                 choice_.slices > 1 ? text(", ", choice_.slices, " slices")
                                    : std::string(),
@@ -76,7 +77,8 @@ public:
 
 private:
     const char *const name_;
-    const dense_mapping mapping_;
+    const dense_problem problem_;
+    const std::array<size_t, 3> order_;
     const tile_choice choice_;
     const std::unique_ptr<tile_kernel> kernel_;
 };
@@ -124,12 +126,12 @@ private:
 };
 
 /// Channels far fewer than a tile's columns leave most of it idle: cuDNN has
-/// kernels for those. Small problems are no matter.
+/// kernels for those. Small problems are no matter, unless they are many.
 bool wasteful(const tile_choice &choice, size_t parts) {
     constexpr double least_useful = 0.2;
     constexpr double small_problem = 5e8;
     return choice.useful < least_useful
-            && choice.products * static_cast<double>(parts) > small_problem;
+            && (parts > 1 || choice.products > small_problem);
 }
 
 /// Of a convolution of one group, one of so many parts.
@@ -145,13 +147,11 @@ plan_or_refusal make_part(const tile_set &set,
         return plan_or_refusal::refuse(
                 text("wants compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
-    const size_t limit = convolution_workspace_limit(device);
-    const size_t staged = staged_bytes_of(mapping->operands);
-    if (staged > limit)
-        return plan_or_refusal::refuse(text("copies in another layout want ",
-                staged, " bytes of workspace; ", limit, " are allowed"));
+    const auto left = convolution_workspace_left(
+            device, staged_bytes_of(mapping->operands), refusal);
+    if (!left) return plan_or_refusal::refuse(refusal);
     const tile_choice choice = choose_tile(
-            set, mapping->problem, properties.multiprocessors, limit - staged);
+            set, mapping->problem, properties.multiprocessors, *left);
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
                 "sums so long must be cut, for which there is no workspace");
@@ -167,11 +167,6 @@ plan_or_refusal make_part(const tile_set &set,
                 text("CUTLASS's ", choice.tile->name, " refuses this shape"));
     return std::make_unique<implicit_gemm_plan>(
             set.kernel, *mapping, choice, std::move(kernel));
-}
-
-bool has_depth(const detail::convolution_problem &problem) {
-    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
-            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // and how. Plain host arithmetic, without CUDA.
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "gpu/convolution_implicit_gemm.hpp"
 #include "gpu/rounding.hpp"
@@ -27,67 +28,152 @@ constexpr int64_t filled(int64_t channels, data_type type) {
     return round_up(channels, vector_of(type));
 }
 
-/// An axis of a caller's tensor, and its size in the dense one.
+/// An axis of a caller's tensor.
 struct axis {
     int64_t size;
     int64_t stride;
-    int64_t dense_size;
 };
 
-/// The axes from the outermost to the innermost.
+/// An axis of a dense tensor: one of the caller's, or several as one, from the
+/// outermost to the innermost; and its size, filled up where it is larger.
+struct dense_axis {
+    std::vector<axis> parts;
+    int64_t size;
+};
+
+dense_axis plain(int64_t size, int64_t stride) {
+    return {{{size, stride}}, size};
+}
+
+dense_axis filled_axis(std::vector<axis> parts, data_type type) {
+    int64_t size = 1;
+    for (const axis &part : parts)
+        size *= part.size;
+    return {std::move(parts), filled(size, type)};
+}
+
+/// The axes from the outermost to the innermost; at most six of the caller's
+/// are larger than 1.
 convolution_operand operand_of(
-        data_type type, const std::array<axis, 5> &axes, bool is_output) {
+        data_type type, const std::array<dense_axis, 5> &axes, bool is_output) {
     convolution_operand made;
     bool padded = false;
-    std::array<int64_t, 5> dense {};
+    strided_copy &copy = made.copy;
+    copy.src_type = copy.dst_type = type;
+    copy.dims.fill(1);
+    auto rank = copy.dims.size();
     int64_t next = 1;
     for (size_t i = axes.size(); i-- > 0;) {
-        dense[i] = next;
-        next *= axes[i].dense_size;
-        padded = padded || axes[i].size != axes[i].dense_size;
-        made.staged = made.staged
-                || (axes[i].size != 1 && axes[i].stride != dense[i]);
+        const int64_t pitch = next;
+        for (size_t j = axes[i].parts.size(); j-- > 0;) {
+            const axis &part = axes[i].parts[j];
+            if (part.size == 1) continue;
+            made.staged = made.staged || part.stride != next;
+            --rank;
+            copy.dims[rank] = part.size;
+            copy.src_strides[rank] = is_output ? next : part.stride;
+            copy.dst_strides[rank] = is_output ? part.stride : next;
+            next *= part.size;
+        }
+        padded = padded || next != pitch * axes[i].size;
+        next = pitch * axes[i].size;
     }
+    copy.rank = static_cast<int>(copy.dims.size());
     made.bytes = static_cast<size_t>(next * detail::size_of(type));
     made.staged = made.staged || padded;
     made.zero_first = padded && !is_output;
-    strided_copy &copy = made.copy;
-    copy.src_type = copy.dst_type = type;
-    copy.rank = 5;
-    copy.dims.fill(1);
-    for (size_t i = 0; i < axes.size(); ++i) {
-        copy.dims[i] = axes[i].size;
-        copy.src_strides[i] = is_output ? dense[i] : axes[i].stride;
-        copy.dst_strides[i] = is_output ? axes[i].stride : dense[i];
-    }
     return made;
 }
 
-convolution_operand data_operand(
-        const detail::tensor_view &view, bool is_output) {
-    const auto plain = [&](size_t i) {
-        return axis {view.dims[i], view.strides[i], view.dims[i]};
-    };
-    return operand_of(view.type,
-            {plain(0), plain(2), plain(3), plain(4),
-                    {view.dims[1], view.strides[1],
-                            filled(view.dims[1], view.type)}},
+/// Windows of few channels that tile src, as a vision transformer's patches:
+/// the positions of a window are channels like any other, and the convolution
+/// is a product of matrices. In one and two dimensions.
+bool is_of_patches(const convolution_problem &problem) {
+    // Those of the narrowest tile: more fill it by themselves.
+    constexpr int64_t many_channels = 32;
+    if (problem.src.dims[1] >= many_channels || problem.src.dims[2] != 1
+            || problem.weights.dims[3] != 1)
+        return false;
+    bool wide = false;
+    for (size_t i = 0; i < 3; ++i) {
+        const int64_t window = problem.weights.dims[3 + i];
+        const int64_t count = problem.dst.dims[2 + i];
+        const int64_t covered = count * window;
+        const int64_t size = problem.src.dims[2 + i];
+        if (problem.pads_begin[i] != 0 || covered > size) return false;
+        if (count != 1 && problem.strides[i] != window) return false;
+        if (window != 1 && problem.dilations[i] != 1) return false;
+        // What no window meets would have to be filled with zeros.
+        if (problem.direction == convolution_direction::backward_data
+                && covered != size)
+            return false;
+        wide = wide || window != 1;
+    }
+    return wide;
+}
+
+/// Channels and, with patches, the positions of a window: in the order that
+/// the caller's src has them in.
+std::vector<axis> window_axes(const convolution_problem &problem,
+        const axis &channels, const axis &rows, const axis &columns) {
+    if (problem.src.strides[1] == 1) return {rows, columns, channels};
+    return {channels, rows, columns};
+}
+
+convolution_operand src_operand(
+        const convolution_problem &problem, bool patches, bool is_output) {
+    const detail::tensor_view &src = problem.src;
+    const axis channels {src.dims[1], src.strides[1]};
+    if (!patches)
+        return operand_of(src.type,
+                {plain(src.dims[0], src.strides[0]),
+                        plain(src.dims[2], src.strides[2]),
+                        plain(src.dims[3], src.strides[3]),
+                        plain(src.dims[4], src.strides[4]),
+                        filled_axis({channels}, src.type)},
+                is_output);
+    const int64_t height = problem.weights.dims[4];
+    const int64_t width = problem.weights.dims[5];
+    return operand_of(src.type,
+            {plain(src.dims[0], src.strides[0]), plain(1, 0),
+                    plain(problem.dst.dims[3], height * src.strides[3]),
+                    plain(problem.dst.dims[4], width * src.strides[4]),
+                    filled_axis(window_axes(problem, channels,
+                                        {height, src.strides[3]},
+                                        {width, src.strides[4]}),
+                            src.type)},
+            is_output);
+}
+
+convolution_operand dst_operand(
+        const detail::tensor_view &dst, bool is_output) {
+    return operand_of(dst.type,
+            {plain(dst.dims[0], dst.strides[0]),
+                    plain(dst.dims[2], dst.strides[2]),
+                    plain(dst.dims[3], dst.strides[3]),
+                    plain(dst.dims[4], dst.strides[4]),
+                    filled_axis({{dst.dims[1], dst.strides[1]}}, dst.type)},
             is_output);
 }
 
 /// O, space, I, or with `turned` I, space, O.
-convolution_operand weights_operand(
-        const detail::weights_view &view, bool turned, bool is_output) {
-    const auto plain = [&](size_t i) {
-        return axis {view.dims[i], view.strides[i], view.dims[i]};
+convolution_operand weights_operand(const convolution_problem &problem,
+        bool patches, bool turned, bool is_output) {
+    const detail::weights_view &weights = problem.weights;
+    const auto of = [&](size_t i) {
+        return axis {weights.dims[i], weights.strides[i]};
     };
-    const auto channels = [&](size_t i) {
-        return axis {
-                view.dims[i], view.strides[i], filled(view.dims[i], view.type)};
+    const auto space = [&](size_t i) {
+        return patches ? plain(1, 0) : plain(of(i).size, of(i).stride);
     };
-    return operand_of(view.type,
-            {channels(turned ? 2 : 1), plain(3), plain(4), plain(5),
-                    channels(turned ? 1 : 2)},
+    const dense_axis outputs = filled_axis({of(1)}, weights.type);
+    const dense_axis inputs
+            = filled_axis(patches ? window_axes(problem, of(2), of(4), of(5))
+                                  : std::vector {of(2)},
+                    weights.type);
+    return operand_of(weights.type,
+            {turned ? inputs : outputs, space(3), space(4), space(5),
+                    turned ? outputs : inputs},
             is_output);
 }
 
@@ -135,6 +221,11 @@ std::string reason_against(const dense_problem &p) {
 
 } // namespace
 
+bool has_depth(const convolution_problem &problem) {
+    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
+            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
+}
+
 int64_t dense_problem::output_elements() const {
     switch (operation) {
         case operation::strided_data: return src_elements();
@@ -164,21 +255,27 @@ std::optional<dense_mapping> dense_mapping_of(
     p.type = type;
     p.c = filled(problem.src.dims[1], type);
     p.k = filled(problem.dst.dims[1], type);
+    const bool patches = is_of_patches(problem);
     bool strided = false;
     for (size_t i = 0; i < 3; ++i) {
+        p.dst[i] = problem.dst.dims[2 + i];
+        if (patches) {
+            p.src[i] = p.dst[i];
+            continue;
+        }
         p.src[i] = problem.src.dims[2 + i];
         p.window[i] = problem.weights.dims[3 + i];
-        p.dst[i] = problem.dst.dims[2 + i];
         p.pads[i] = problem.pads_begin[i];
         // What no second element follows may have any distance to it.
         p.strides[i] = p.dst[i] == 1 ? 1 : problem.strides[i];
         p.dilations[i] = p.window[i] == 1 ? 1 : problem.dilations[i];
         strided = strided || p.strides[i] != 1;
     }
-    p.space = p.src[0] == 1 && p.window[0] == 1 && p.dst[0] == 1
-                    && p.pads[0] == 0
-            ? 2
-            : 3;
+    if (patches)
+        p.c = filled(problem.src.dims[1] * problem.weights.dims[4]
+                        * problem.weights.dims[5],
+                type);
+    p.space = has_depth(problem) ? 3 : 2;
     bool turned = false;
     size_t output = 2;
     if (problem.direction == convolution_direction::backward_weights) {
@@ -203,9 +300,9 @@ std::optional<dense_mapping> dense_mapping_of(
     }
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
-    made.operands = {data_operand(problem.src, output == 0),
-            weights_operand(problem.weights, turned, output == 1),
-            data_operand(problem.dst, output == 2)};
+    made.operands = {src_operand(problem, patches, output == 0),
+            weights_operand(problem, patches, turned, output == 1),
+            dst_operand(problem.dst, output == 2)};
     return made;
 }
 

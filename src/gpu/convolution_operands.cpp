@@ -41,6 +41,19 @@ size_t convolution_workspace_limit(int device) {
     return bytes;
 }
 
+std::optional<size_t> convolution_workspace_left(
+        int device, size_t staged_bytes, std::string &refusal) {
+    const size_t limit = convolution_workspace_limit(device);
+    constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
+    const size_t wanted = staged_bytes + beside;
+    if (wanted <= limit)
+        return (limit - wanted) / staged_alignment * staged_alignment;
+    if (staged_bytes == 0) return 0;
+    refusal = detail::text("copies in another layout want ", wanted,
+            " bytes of workspace; ", limit, " are allowed");
+    return std::nullopt;
+}
+
 convolution_operands::convolution_operands(const convolution_operand &src,
         const convolution_operand &weights, const convolution_operand &dst,
         size_t output)

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -71,6 +72,12 @@ constexpr const char *convolution_workspace_variable
 /// variable is no number.
 size_t convolution_workspace_limit(int device);
 
+/// What that limit leaves a kernel for scratch of its own, a multiple of
+/// staged_alignment, beside so many staged bytes and what goes with them.
+/// Nothing, and the reason, where these alone exceed it.
+std::optional<size_t> convolution_workspace_left(
+        int device, size_t staged_bytes, std::string &refusal);
+
 /// All three, at execution. What is staged lies at the start of the workspace.
 class convolution_operands {
 public:
@@ -84,6 +91,7 @@ public:
     /// The start for all of these, of a workspace with room for staged_slack.
     static std::byte *start_of(std::byte *workspace);
     size_t staged_bytes() const { return staged_bytes_of(operands_); }
+    std::string copies() const { return copies_of(operands_); }
 
     /// Where `earlier`, which is executed just ahead of these on the same
     /// workspace, copies the same input to the same layout, the two use one

@@ -86,7 +86,8 @@ std::vector<convolution_part> convolution_parts(
         return parts;
     for (size_t axis = 0; axis < 3; ++axis) {
         const int64_t stride = problem.strides[axis];
-        if (stride == 1) continue;
+        // What no second position follows may have any stride.
+        if (stride == 1 || problem.dst.dims[2 + axis] == 1) continue;
         if (problem.dilations[axis] != 1) {
             refusal = "a gradient of src with strides and dilations";
             return {};

@@ -22,8 +22,9 @@ struct convolution_part {
 /// The groups one by one; or of a gradient of src the positions that a stride
 /// meets with the same taps, where `without_strides`: with u = x + pad =
 /// v * stride + phase, those of one phase, which are a gradient without strides
-/// of the taps phase, phase + stride, ... Just the whole where there is nothing
-/// to take apart. Empty, and the reason, where there would be more than `most`
+/// of the taps phase, phase + stride, ...; not along an axis of one position of
+/// dst, where a stride says nothing. Just the whole where there is nothing to
+/// take apart. Empty, and the reason, where there would be more than `most`
 /// parts, or a part without taps.
 std::vector<convolution_part> convolution_parts(
         const detail::convolution_problem &problem, bool without_strides,

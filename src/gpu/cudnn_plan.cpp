@@ -77,16 +77,12 @@ cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
     const auto device = static_cast<int>(options.device);
     const size_t limit = convolution_workspace_limit(device);
-    if (arrangement.staged_bytes > limit) {
-        reason = text("copies in another layout want ",
-                arrangement.staged_bytes, " bytes of workspace; ", limit,
-                " are allowed");
-        return {};
-    }
+    const auto left = convolution_workspace_left(
+            device, arrangement.staged_bytes, reason);
+    if (!left) return {};
     const cudnn_compile_handle handle(device);
     try {
-        cudnn_planner planner(arrangement, options, handle.get(),
-                limit - arrangement.staged_bytes);
+        cudnn_planner planner(arrangement, options, handle.get(), *left);
         if (planner.count() == 0) {
             reason = "cuDNN has no kernel for these types, layouts and pads";
             return {};
