@@ -184,9 +184,17 @@ def interpolation_graph(case, layout, dtype, engine):
 
 
 def convolution_graph(
-    case, layout, dtype, engine, weights="peer", gradient="all", fpmath="strict"
+    case,
+    layout,
+    dtype,
+    engine,
+    weights="peer",
+    gradient="all",
+    fpmath="strict",
+    f32_gradients=False,
 ):
-    """dX, dW and dB in one op, or one of them.
+    """dX, dW and dB in one op, or one of them; dW and dB of their own type with
+    `f32_gradients`.
 
     Weights "peer" lie as PyTorch holds them: OIX, channels-last in memory with
     channels-last data; "OIX" is dense in that order, "XIO" in that one (of
@@ -211,10 +219,11 @@ def convolution_graph(
     }
     if transposed:
         values["output_padding"] = [case["output_padding"]] * rank
+    summed = "f32" if f32_gradients else dtype
     outputs = [
         _data(3, dtype, src, layout),
-        _weights(4, dtype, kernel, weights_layout, weights_format),
-        _tensor(5, dtype, [case["out"]], [1]),
+        _weights(4, summed, kernel, weights_layout, weights_format),
+        _tensor(5, summed, [case["out"]], [1]),
     ]
     return _graph(
         engine,

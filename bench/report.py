@@ -2,7 +2,7 @@
 
 A row is {"case", "layout", "dtype", "bytes", "gradnn": {...} or {"failed"},
 "pytorch": {...}, "pytorch_deterministic": {...}}; times are in "time_ms" (gradnn)
-and "ms" (PyTorch).
+and "ms" (PyTorch), latencies in "latency_us" and "replay_us" of both.
 """
 
 import json
@@ -201,8 +201,70 @@ def _host_verdict(results):
     return [
         f"- host time of one execute: median {1e3 * middle:.1f} us, worst "
         f"{1e3 * worst:.1f} us ({name}) of {len(spent)} cases; of an empty "
-        f"launch {1e3 * results['empty_launch']['host_ms']:.1f} us" + of_peer
+        f"launch {1e3 * results['empty_launch']['host_ms']:.1f} us" + of_peer,
+        *_launches_verdict(results),
     ]
+
+
+def _launches_verdict(results):
+    """Host time of execute beside so many empty launches as it has launches."""
+    empty = results["empty_launch"]["host_ms"]
+    spent = sorted(
+        (
+            row["gradnn"]["host_ms"] - row["gradnn"]["launches"] * empty,
+            row["gradnn"]["host_ms"],
+            row["gradnn"]["launches"],
+            f"{row['case']} {row['dtype']} {row['layout']}",
+        )
+        for row in results["rows"]
+        if "launches" in row["gradnn"]
+    )
+
+    def shown(beyond, host, count, name):
+        return (
+            f"{1e3 * beyond:.1f} us ({name}: {1e3 * host:.1f} us beside {count} "
+            f"launches, {1e3 * count * empty:.1f} us)"
+        )
+
+    if not spent:
+        return []
+    return [
+        "- host time of one execute beyond as many empty launches: median "
+        f"{shown(*spent[len(spent) // 2])}, worst {shown(*spent[-1])} of "
+        f"{len(spent)} cases"
+    ]
+
+
+def _compile_line(results):
+    """Compile times; a kernel's first in a process loads libraries too."""
+    first, others = [], []
+    for row in results["rows"]:
+        if "compile_ms" in row["gradnn"]:
+            place = f"{row['case']} {row['dtype']} {row['layout']}"
+            to = first if row["gradnn"]["compile_first"] else others
+            to.append((row["gradnn"]["compile_ms"], place))
+    parts = []
+    if others:
+        middle = sorted(others)[len(others) // 2][0]
+        worst, place = max(others)
+        parts.append(
+            f"median {middle:.2f} ms, worst {worst:.2f} ms ({place}) of "
+            f"{len(others)} cases"
+        )
+    if first:
+        worst, place = max(first)
+        parts.append(
+            f"of {len(first)} that were a kernel's first in a process, which loads "
+            f"libraries too, up to {worst:.2f} ms ({place})"
+        )
+    if not parts:
+        return []
+    measured = ""
+    if results["engine"] == "gpu" and results["kind"] == "convolution":
+        measured = ", cuDNN's kernels " + (
+            "measured" if results["cudnn_measured"] else "not measured"
+        )
+    return [f"- compile time of an op{measured}: " + "; ".join(parts)]
 
 
 def _listed(what, names, most=8):
@@ -286,7 +348,43 @@ def summary(results):
     absent = results["pytorch"].get("absent")
     if absent:
         lines.append(f"- no peer: {absent}")
-    return "\n".join(lines + verdicts(results))
+    return "\n".join(lines + verdicts(results) + _compile_line(results))
+
+
+def latency_table(results):
+    """Markdown: one call at a time, where that was measured; else nothing."""
+    rows = [row for row in results["rows"] if "latency_us" in row["gradnn"]]
+    if not rows:
+        return ""
+    keys = {"latency_us": "a call"}
+    if results["engine"] == "gpu":
+        keys["replay_us"] = "by replay"
+    head = ["case"]
+    for what in keys.values():
+        head += [f"{what}, us", "PyTorch's", "times faster"]
+    if "replay_us" in keys:
+        head.append("launches")
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in rows:
+        cells = [f"{row['case']} {row['dtype']} {row['layout']}"]
+        for key in keys:
+            ours = row["gradnn"][key]
+            theirs = row.get("pytorch", {}).get(key)
+            cells.append(f"{ours:.1f}")
+            cells.append(f"{theirs:.1f}" if theirs else "-")
+            cells.append(times(theirs / ours if theirs else None))
+        if "replay_us" in keys:
+            cells.append(str(row["gradnn"]["launches"]))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(
+        [
+            "One call at a time, its tensors warm: time of the host until the work "
+            "is done"
+            + (", and of a CUDA graph of it." if "replay_us" in keys else "."),
+            "",
+            *lines,
+        ]
+    )
 
 
 def _without_figures(results):
@@ -357,6 +455,9 @@ def markdown(results):
         "",
         summary(results),
     ]
+    latency = latency_table(results)
+    if latency:
+        lines += ["", latency]
     without = _without_figures(results)
     if without:
         lines += ["", "Without figures:", *without]

@@ -386,13 +386,15 @@ TEST_F(driver, outputs_may_leave_shape_and_layout_open) {
 TEST_F(driver, bench_writes_its_report) {
     const outcome result = gradnn("bench " + graphs
             + "interpolate_backward_3d.json " + graphs + "onednn_style.json "
-            + "--seconds 0.05 --json " + path("report.json"));
+            + graphs + "onednn_style.json --seconds 0.05 --json "
+            + path("report.json"));
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_NE(result.out.find("InterpolateBackward"), std::string::npos);
+    EXPECT_EQ(result.out.find("latency"), std::string::npos);
     const auto report = nlohmann::json::parse(contents(path("report.json")));
     EXPECT_TRUE(report.at("machine").is_object());
     EXPECT_GT(report.at("copy_gb_per_s").get<double>(), 0);
-    ASSERT_EQ(report.at("results").size(), 2U);
+    ASSERT_EQ(report.at("results").size(), 3U);
     for (const auto &each : report.at("results")) {
         EXPECT_TRUE(each.at("graph").is_string());
         EXPECT_TRUE(each.at("partition").is_number());
@@ -410,12 +412,32 @@ TEST_F(driver, bench_writes_its_report) {
         const double share = rate / each.at("limit_gb_per_s").get<double>();
         EXPECT_NEAR(each.at("limit_share").get<double>(), share, 1e-6 * share);
         EXPECT_GE(each.at("tflop_per_s").get<double>(), 0);
+        EXPECT_GT(each.at("compile_ms").get<double>(), 0);
+        EXPECT_FALSE(each.contains("latency_us"));
     }
+    EXPECT_EQ(report["results"][0]["compile_first"], true);
+    EXPECT_EQ(report["results"][1]["compile_first"], true);
+    EXPECT_EQ(report["results"][2]["compile_first"], false);
     // diff_dst and diff_src; src is not read.
     EXPECT_EQ(report["results"][0]["bytes"],
             2 * 32 * (11 * 19 * 20 + 6 * 10 * 10));
     EXPECT_EQ(report["results"][0]["flops"], 0);
     EXPECT_EQ(report["results"][1]["flops"], 2.0 * 14 * 14 * 128 * 32);
+}
+
+TEST_F(driver, bench_times_one_call_at_a_time) {
+    const outcome result = gradnn("bench " + graphs
+            + "interpolate_backward_3d.json --engine cpu --seconds 0.01 "
+              "--latency --json "
+            + path("report.json"));
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find("latency us"), std::string::npos);
+    const auto report = nlohmann::json::parse(contents(path("report.json")));
+    const auto &only = report.at("results").at(0);
+    EXPECT_GT(only.at("latency_us").get<double>(), 0);
+    // A GPU's alone.
+    EXPECT_FALSE(only.contains("replay_us"));
+    EXPECT_FALSE(only.contains("launches"));
 }
 
 TEST_F(driver, info_and_support_are_json_too) {
@@ -468,6 +490,11 @@ TEST_F(driver, bad_usage) {
     }
     expect_refusal("run " + graph + " extra", {"extra"});
     expect_refusal("run " + graph + " --seed x", {"--seed", "x"});
+    expect_refusal("run " + graph + " --latency", {"--latency"});
+    expect_refusal("check " + graph + " --latency", {"--latency"});
+    expect_refusal("bench " + graph + " --latency=x", {"latency", "x"});
+    expect_refusal("bench --latency", {"GRAPH.json"});
+    expect_refusal("bench " + graph + " --seconds x", {"--seconds", "x"});
     expect_refusal("info --yaml", {"--yaml"});
     expect_refusal("support now", {"now"});
 }

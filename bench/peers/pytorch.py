@@ -2,10 +2,11 @@
 """Times PyTorch's own gradients, caches cold: the peer of bench/compare.
 
 Worker of bench/compare: reads jobs from standard input, one JSON object a line
-({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath"}),
-and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"} and on a
-GPU "host_ms", or {"refused": why} where PyTorch has no such gradient or fails.
-The first line says what PyTorch this is, or {"absent": why}.
+({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath",
+"latency"}), and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"},
+on a GPU "host_ms", with latency "latency_us" and on a GPU "replay_us", or
+{"refused": why} where PyTorch has no such gradient or fails. The first line says
+what PyTorch this is, or {"absent": why}.
 """
 
 import json
@@ -201,6 +202,34 @@ def cpu_times(run, seconds):
     return times, {}
 
 
+def latencies(run, seconds, device):
+    """Microseconds of the host from one call until its work is done, the tensors
+    being the same every time, and on a GPU those of a CUDA graph of it.
+    """
+
+    def median(submit):
+        times = []
+        start = time.perf_counter()
+        while len(times) < 3 or (
+            len(times) < 1000 and time.perf_counter() - start < seconds
+        ):
+            begin = time.perf_counter()
+            submit()
+            if device == "cuda":
+                stream.synchronize()
+            times.append(1e6 * (time.perf_counter() - begin))
+        return statistics.median(times)
+
+    if device != "cuda":
+        return {"latency_us": median(lambda: run(0))}
+    stream = torch.cuda.current_stream()
+    called = median(lambda: run(0))
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        run(0)
+    return {"latency_us": called, "replay_us": median(recorded.replay)}
+
+
 def time_job(job, device):
     case, dtype = job["case"], job["dtype"]
     set_precision(job["fpmath"])
@@ -220,6 +249,8 @@ def time_job(job, device):
     times, others = (cuda_times if device == "cuda" else cpu_times)(
         run, job["seconds"]
     )
+    if job.get("latency"):
+        others |= latencies(run, job["seconds"], device)
     return others | {
         "ms": statistics.median(times),
         "ms_min": min(times),

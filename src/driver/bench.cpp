@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,7 @@ struct bench_options {
     engine_options engine;
     std::string json_file;
     double seconds = 1;
+    bool latency = false;
 };
 
 json launch_json(const engine &gpu) {
@@ -60,11 +62,17 @@ json result_of(const loaded_graph &graph, const graph_step &step,
             {"repeats", timing.repeats}, {"bytes", bytes},
             {"gb_per_s", reached}, {"limit_gb_per_s", limit},
             {"limit_share", limit > 0 ? reached / limit : 0.0},
-            {"flops", flops},
-            {"tflop_per_s", rate(flops, timing.median) / 1e3}};
+            {"flops", flops}, {"tflop_per_s", rate(flops, timing.median) / 1e3},
+            {"compile_ms", step.compile_ms}};
     if (on_gpu(graph.device)) {
         result["time_ms_warm"] = timing.warm_median;
         result["host_ms"] = timing.host_median;
+    }
+    const bool latency = timing.latency_us > 0;
+    if (latency) result["latency_us"] = timing.latency_us;
+    if (latency && on_gpu(graph.device)) {
+        result["replay_us"] = timing.replay_us;
+        result["launches"] = timing.launches;
     }
     return result;
 }
@@ -75,6 +83,9 @@ void write_table(const json &results, std::ostream &out) {
             "time ms", "min", "max", "runs", "GB/s", "limit", "share",
             "TFLOP/s"};
     if (gpu) titles.insert(titles.end(), {"warm ms", "host ms"});
+    const bool latency = results.front().contains("latency_us");
+    if (latency) titles.emplace_back("latency us");
+    if (latency && gpu) titles.insert(titles.end(), {"replay us", "launches"});
     table rows(titles);
     for (const json &each : results) {
         std::string ops;
@@ -98,6 +109,11 @@ void write_table(const json &results, std::ostream &out) {
             cells.insert(cells.end(),
                     {number("%.3f", "time_ms_warm"),
                             number("%.4f", "host_ms")});
+        if (latency) cells.push_back(number("%.1f", "latency_us"));
+        if (latency && gpu)
+            cells.insert(cells.end(),
+                    {number("%.1f", "replay_us"),
+                            text(each["launches"].get<size_t>())});
         rows.add(cells);
     }
     rows.write(out);
@@ -109,6 +125,8 @@ int bench(const bench_options &options) {
     // report can be written, and the graphs.
     if (!options.json_file.empty())
         detail::atomic_file probe(options.json_file);
+    // So that every compile time is that of compiling.
+    set_compiled_partition_cache_capacity(0);
     std::vector<loaded_graph> graphs;
     for (const std::string &name : options.graphs)
         graphs.push_back(load_graph(name, options.engine));
@@ -121,6 +139,7 @@ int bench(const bench_options &options) {
                             "; bench measures one engine at a time"));
 
     json report;
+    std::set<std::string> kernels; // of the partitions so far
     {
         progress line;
         line.show("gradnn bench: measuring the copy rate");
@@ -137,8 +156,16 @@ int bench(const bench_options &options) {
                             ": partition ", &step - graph.steps.data() + 1,
                             " of ", graph.steps.size(), ", ", what));
                 };
-                report["results"].push_back(result_of(graph, step,
-                        time_step(graph, step, options.seconds, show), copy));
+                json result = result_of(graph, step,
+                        time_step(graph, step, options.seconds, options.latency,
+                                show),
+                        copy);
+                // Compiling a kernel for the first time loads libraries too.
+                bool first = false;
+                for (const step_info &info : step.compiled.get_info().steps)
+                    first |= kernels.insert(info.kernel).second;
+                result["compile_first"] = first;
+                report["results"].push_back(std::move(result));
             }
     }
     write_table(report["results"], std::cout);
@@ -156,6 +183,12 @@ int bench(const bench_options &options) {
                   << report["empty_launch"]["device_ms"].get<double>()
                   << " ms, of the host "
                   << report["empty_launch"]["host_ms"].get<double>() << " ms";
+    if (options.latency)
+        std::cout << ";\nlatency: of the host, from one call of execute until "
+                     "its work is done, tensors warm"
+                  << (gpu ? "; replay: the\nsame of a CUDA graph; launches: "
+                            "its nodes"
+                          : "");
     std::cout << '\n';
     if (!options.json_file.empty()) {
         detail::atomic_file file(options.json_file);
@@ -181,6 +214,9 @@ action add_bench(CLI::App &program) {
                    "about how long each partition is timed (default: 1)")
             ->type_name("S")
             ->check(CLI::Range(0.0, 3600.0));
+    command->add_flag("--latency", options->latency,
+            "time one call at a time too, until its work is done; on a GPU "
+            "also by replay of a CUDA graph");
     return [options] { return bench(*options); };
 }
 

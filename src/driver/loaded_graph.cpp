@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include <CLI/CLI.hpp>
 #ifdef _OPENMP
@@ -9,6 +10,7 @@
 #endif
 
 #include "commands.hpp"
+#include "device_clock.hpp"
 #include "input_error.hpp"
 #include "logical_tensor_tools.hpp"
 #include "machine.hpp"
@@ -212,8 +214,10 @@ private:
             step.outputs.push_back(lt.get_id());
             outputs.push_back(compilable(graph_.tensors.at(lt.get_id()).lt));
         }
+        const auto begin = std::chrono::steady_clock::now();
         step.compiled = at_op(file(), first,
                 [&] { return each.compile(inputs, outputs, graph_.device); });
+        step.compile_ms = milliseconds_since(begin);
         for (const size_t id : step.outputs)
             graph_.tensors.at(id).lt = step.compiled.query_logical_tensor(id);
         graph_.steps.push_back(std::move(step));

@@ -40,6 +40,7 @@ struct graph_tensor {
 struct graph_step {
     gradnn::partition partition;
     compiled_partition compiled;
+    double compile_ms = 0; ///< of the host
     std::vector<size_t> ops; ///< indices in the file's "graph"
     std::vector<size_t> inputs; ///< tensor ids
     std::vector<size_t> outputs;

@@ -123,6 +123,29 @@ size_t copies_of(const loaded_graph &graph, const graph_step &step,
     return std::clamp<size_t>(std::min(wanted, available / 2 / bytes), 1, most);
 }
 
+/// Fills in the latencies, each measured for about `seconds`.
+void time_latency(step_timing &result, stream &queue, double seconds,
+        const std::function<void()> &execute) {
+    const auto latency_us = [&](const std::function<void()> &submit) {
+        std::vector<double> times;
+        const auto start = clock::now();
+        while (times.size() < 3
+                || (times.size() < 1000
+                        && milliseconds_since(start) < 1e3 * seconds)) {
+            const auto begin = clock::now();
+            submit();
+            queue.wait();
+            times.push_back(1e3 * milliseconds_since(begin));
+        }
+        return median(times);
+    };
+    result.latency_us = latency_us(execute);
+    if (!on_gpu(queue.get_engine())) return;
+    const gpu::recorded_work recorded(queue, execute);
+    result.launches = recorded.launches();
+    result.replay_us = latency_us([&] { recorded.submit(); });
+}
+
 } // namespace
 
 step_traffic traffic_of(const loaded_graph &graph, const graph_step &step) {
@@ -173,7 +196,7 @@ double flops_of(const loaded_graph &graph, const graph_step &step) {
 }
 
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
-        double seconds,
+        double seconds, bool latency,
         const std::function<void(const std::string &)> &report) {
     const step_traffic traffic = traffic_of(graph, step);
     report("preparing");
@@ -185,13 +208,18 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
                 static_cast<size_t>(traffic.written), copies);
     stream queue(graph.device);
     device_clock stopwatch(queue);
-    const auto execute = [&] {
+    const auto at_step = [&](const auto &body) {
         try {
-            step.compiled.execute(queue, tensors.inputs, tensors.outputs);
+            body();
         } catch (const error &failure) {
             throw detail::input_error(graph.file.file,
                     text("graph[", step.ops.front(), "]"), failure.what());
         }
+    };
+    const auto execute = [&] {
+        at_step([&] {
+            step.compiled.execute(queue, tensors.inputs, tensors.outputs);
+        });
     };
     size_t copy = 0;
     const auto time_cold = [&](size_t turns) {
@@ -234,6 +262,10 @@ step_timing time_step(const loaded_graph &graph, const graph_step &step,
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
     step_timing result {
             median(times), *least, *most, times.size(), median(stream_times)};
+    if (latency) {
+        report("latency");
+        at_step([&] { time_latency(result, queue, seconds, execute); });
+    }
     if (!on_gpu(graph.device)) return result;
 
     report("caches warm");

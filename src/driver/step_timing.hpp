@@ -36,14 +36,23 @@ struct step_timing {
     double warm_median = 0;
     /// On a GPU: of the host in one call of execute; 0 on the CPU.
     double host_median = 0;
+    /// Where asked for, in microseconds by the host's clock: from one call of
+    /// execute until its work is done, the tensors being the same every time.
+    double latency_us = 0;
+    /// On a GPU: the same of a CUDA graph that one execution was recorded in,
+    /// and the number of its nodes (kernels, copies, fills).
+    double replay_us = 0;
+    size_t launches = 0;
 };
 
 /// Executes a step again and again for about `seconds`. Every execution takes
 /// another copy of all tensors, and the copies together exceed the device's
 /// largest cache, so caches are cold. On a GPU short executions are timed
 /// several at a time, one right after the other as a training step has them.
-/// `report` is told from time to time how far it is.
+/// `latency` asks for the latencies too. `report` is told from time to time how
+/// far it is.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
-        double seconds, const std::function<void(const std::string &)> &report);
+        double seconds, bool latency,
+        const std::function<void(const std::string &)> &report);
 
 } // namespace gradnn::driver

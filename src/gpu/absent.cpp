@@ -86,6 +86,20 @@ double stream_timer::end() {
     refuse("times on a GPU");
 }
 
+struct recorded_work::state {};
+
+recorded_work::recorded_work(const stream &, const std::function<void()> &) {
+    refuse("a CUDA graph");
+}
+
+size_t recorded_work::launches() const {
+    refuse("a CUDA graph");
+}
+
+void recorded_work::submit() const {
+    refuse("a CUDA graph");
+}
+
 } // namespace gpu
 
 namespace cuda_interop {

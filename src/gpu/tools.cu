@@ -121,4 +121,55 @@ double stream_timer::end() {
     return static_cast<double>(milliseconds);
 }
 
+struct recorded_work::state {
+    explicit state(const stream &s)
+        : queue(s),
+          native(cuda_interop::get_native(s)),
+          device(static_cast<int>(s.get_engine().get_index())) {}
+    state(const state &) = delete;
+    state &operator=(const state &) = delete;
+    ~state() {
+        if (executable != nullptr) ignore(cudaGraphExecDestroy(executable));
+        if (graph != nullptr) ignore(cudaGraphDestroy(graph));
+    }
+
+    void record(const std::function<void()> &work) {
+        const device_guard current(device);
+        check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture");
+        try {
+            work();
+        } catch (...) {
+            ignore(cudaStreamEndCapture(native, &graph));
+            throw;
+        }
+        check(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
+        check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
+        check(cudaGraphInstantiate(&executable, graph, 0),
+                "cudaGraphInstantiate");
+    }
+
+    const stream queue;
+    const cudaStream_t native;
+    const int device;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    size_t nodes = 0;
+};
+
+recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
+    : state_(std::make_shared<state>(s)) {
+    state_->record(work);
+}
+
+size_t recorded_work::launches() const {
+    return state_->nodes;
+}
+
+void recorded_work::submit() const {
+    const device_guard current(state_->device);
+    check(cudaGraphLaunch(state_->executable, state_->native),
+            "cudaGraphLaunch");
+}
+
 } // namespace gradnn::gpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include <gradnn/engine.hpp>
@@ -55,6 +56,22 @@ public:
 private:
     struct events;
     std::shared_ptr<events> events_;
+};
+
+/// What is submitted to a GPU's stream, recorded in a CUDA graph.
+class recorded_work {
+public:
+    /// `work` must have run on the stream before, so that nothing is allocated
+    /// while it is recorded.
+    recorded_work(const stream &s, const std::function<void()> &work);
+    /// The graph's nodes: kernels, copies and fills.
+    size_t launches() const;
+    /// Submits all of it to the stream again, in one call.
+    void submit() const;
+
+private:
+    struct state;
+    std::shared_ptr<state> state_;
 };
 
 } // namespace gradnn::gpu
