@@ -10,11 +10,37 @@
 namespace gradnn::test {
 namespace {
 
+// Beside the shapes of the suite: what the GPU's kernels split differently.
+const std::vector<plane_case> &bias_cases() {
+    static const std::vector<plane_case> cases = [] {
+        std::vector<plane_case> all = plane_cases();
+        const std::vector<plane_case> more {
+                // Rows of whole vectors, shorter than a warp's loads at once.
+                {"short_rows", {9, 6, 24, 24}},
+                // Rows that begin within a vector, each elsewhere.
+                {"odd_rows", {5, 3, 33, 31}},
+                {"odd_long_rows", {2, 2, 9001}},
+                // Many rows of one channel, and one row.
+                {"many_rows", {70, 2, 520}},
+                {"one_row", {1, 3, 64, 40}},
+                // Enough channels for a block each.
+                {"filling_channels", {2, 530, 5, 8}},
+                // Whole vectors but for the end of the tensor.
+                {"loose_end", {3, 67, 7, 9}},
+                // Rows of NXC that are wider than a block.
+                {"wide_channels", {3, 2100, 2, 3}},
+        };
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }();
+    return cases;
+}
+
 std::vector<conformance_param> conformance() {
     std::vector<conformance_param> params;
     for (const engine::kind kind : engine_kinds())
         for (const std::string &kernel : kernel_names(kind, "bias"))
-            for (const plane_case &c : plane_cases())
+            for (const plane_case &c : bias_cases())
                 for (const data_type type : float_types())
                     for (const bool f32_gradients : {false, true})
                         for (const layout &l : layouts()) {

@@ -161,7 +161,8 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
         for (const char *name : {"plain_2d", "sixteen_channels", "strided_2d",
                      "depthwise_2d", "depthwise_wide", "grouped_2d",
-                     "asymmetric_pads", "plain_1d", "plain_3d"})
+                     "narrow_groups", "asymmetric_pads", "plain_1d",
+                     "plain_3d"})
             for (const data_type type : float_types())
                 for (const size_t which : {0U, 1U})
                     for (const size_t input : {0U, 1U, 2U})
@@ -188,8 +189,11 @@ TEST_P(convolution_values, long_sums_stay_exact) {
     convolution_case depthwise = dense;
     depthwise.name = "long_depthwise";
     depthwise.groups = depthwise.large_channels = depthwise.small_channels = 24;
+    convolution_case narrow = dense;
+    narrow.name = "long_narrow_groups";
+    narrow.groups = 4;
     const engine e = shared_engine(std::get<0>(GetParam()));
-    for (const convolution_case &shape : {dense, depthwise})
+    for (const convolution_case &shape : {dense, depthwise, narrow})
         for (size_t which : {0U, 1U})
             for (const data_type type :
                     {data_type::f32, data_type::bf16, data_type::f16}) {

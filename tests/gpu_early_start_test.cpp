@@ -58,7 +58,8 @@ std::vector<consumer> consumers(const layout &l, data_type type) {
                     0, plane},
             backward_data("dense", 1, 24, 40, 3, l, type),
             backward_data("first_layer", 1, 3, 32, 7, l, type),
-            backward_data("depthwise", 34, 34, 34, 3, l, type)};
+            backward_data("depthwise", 34, 34, 34, 3, l, type),
+            backward_data("narrow_groups", 8, 32, 64, 3, l, type)};
 }
 
 struct early_start_param {

@@ -11,11 +11,50 @@
 namespace gradnn::test {
 namespace {
 
-std::vector<conformance_param> conformance() {
+/// Rows as long as the kernels of gpu_ncx are wide (at most 3 taps, 4 with few
+/// outputs, a volume's odd rows), and whole ratios whose asymmetric taps lie to
+/// the left (gpu_bands): short rows side by side, tiles, volumes.
+const std::vector<interpolation_case> &wide_row_cases() {
+    static const std::vector<interpolation_case> cases {
+            {"rows_of_272", 1, 2, {5, 160}, {9, 272}},
+            {"rows_of_342", 1, 8, {3, 149}, {7, 342}},
+            {"rows_of_500", 1, 2, {4, 300}, {7, 500}},
+            {"rows_of_2400", 1, 8, {2205}, {2400}},
+            {"volume_rows_of_133", 2, 4, {3, 4, 60}, {6, 7, 133}},
+            {"volume_rows_of_133_once", 1, 8, {5, 3, 60}, {6, 5, 133}},
+            {"left_taps_2x", 3, 2, {5, 16}, {10, 32}},
+            {"left_taps_2x_tiles", 1, 2, {3, 520}, {7, 1040}},
+            {"left_taps_4x", 1, 2, {3, 70}, {12, 280}},
+            {"left_taps_2x_volume", 1, 2, {3, 4, 24}, {6, 7, 48}},
+            {"left_taps_4x_volume", 2, 1, {2, 3, 16}, {5, 12, 64}}};
+    return cases;
+}
+
+/// Columns enlarged 2 and 4 times with channels in no vectors: strips that
+/// overlap at the end of a row, tiles of several strips, runs of several rows,
+/// rows and tensors that end within 16 bytes.
+const std::vector<interpolation_case> &strip_cases() {
+    static const std::vector<interpolation_case> cases {
+            {"strips_of_whole_pixels_2x", 2, 3, {5, 12}, {10, 24}},
+            {"strips_of_whole_pixels_4x", 2, 3, {4, 20}, {16, 80}},
+            {"strips_of_whole_pixels_tiles", 1, 3, {3, 1100}, {6, 2200}},
+            {"strips_rows_kept", 1, 33, {6, 9}, {6, 18}},
+            {"strips_ragged_rows", 3, 17, {5, 5}, {11, 10}},
+            {"strips_fewer_rows", 1, 23, {9, 7}, {4, 14}},
+            {"strips_many_rows", 2, 19, {160, 8}, {320, 16}},
+            {"strips_tiles", 1, 51, {3, 66}, {6, 132}},
+            {"strips_of_a_line", 2, 129, {70}, {140}},
+            {"strips_many_channels", 1, 1001, {2, 6}, {4, 12}},
+    };
+    return cases;
+}
+
+std::vector<conformance_param> conformance(
+        const std::vector<interpolation_case> &cases) {
     std::vector<conformance_param> params;
     for (const engine::kind kind : engine_kinds())
         for (const std::string &kernel : kernel_names(kind, "interpolation"))
-            for (const interpolation_case &c : interpolation_cases())
+            for (const interpolation_case &c : cases)
                 for (const char *mode : {"nearest", "linear"})
                     for (const char *coordinates :
                             {"half_pixel", "align_corners", "asymmetric"})
@@ -52,7 +91,13 @@ TEST_P(interpolation, agrees_with_reference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(conformance, interpolation,
-        testing::ValuesIn(conformance()),
+        testing::ValuesIn(conformance(interpolation_cases())),
+        [](const auto &each) { return conformance_name(each.param); });
+INSTANTIATE_TEST_SUITE_P(wide_rows, interpolation,
+        testing::ValuesIn(conformance(wide_row_cases())),
+        [](const auto &each) { return conformance_name(each.param); });
+INSTANTIATE_TEST_SUITE_P(strips, interpolation,
+        testing::ValuesIn(conformance(strip_cases())),
         [](const auto &each) { return conformance_name(each.param); });
 
 // Under a sanitizer and elsewhere: no kernel may come through the suite by

@@ -1,16 +1,18 @@
 // InterpolateBackward, NCX, columns enlarged 2, 4 or 8 times.
 //
-// diff_src[i,j] = sum over t of ww[j,t] * line_i[ratio*j - margin + t],
+// diff_src[i,j] = sum over t of ww[j,t] * line_i[ratio*j - left + t],
 // line_i[q] = sum over p of wh[p] * diff_dst[p,q],
 //
-// 0 <= t < ratio + 2*margin, margin = ratio/2 (linear, half_pixel) or 0
-// (nearest): where columns are enlarged by a whole number, the taps of every
-// source column lie at the same place relative to it.
+// 0 <= t < ratio + left + right: where columns are enlarged by a whole number,
+// the taps of every source column lie at the same place relative to it. The
+// margins are left = right = ratio/2 (linear: half_pixel, and align_corners
+// where it fits), left = ratio - 1 and right = 0 (linear, asymmetric) or 0
+// (nearest).
 //
 // A lane owns 16 bytes (f64: 32) of the columns of diff_dst and so the source
 // columns over them; a warp walks down the rows (interpolation_walk.cuh) with
 // the column sums of two source rows in registers. When a source row is
-// complete, a lane gets the `margin` sums on either side from its neighbours by
+// complete, a lane gets the sums of its margins from its neighbours by
 // shuffles and writes its source columns in one store. Rows longer than a warp
 // are cut into tiles, whose outermost lanes load their outer margin themselves;
 // of short rows a warp has several, of different planes.
@@ -21,6 +23,7 @@
 #include <memory>
 
 #include "gpu/interpolation_identity.hpp"
+#include "gpu/interpolation_ncx_try.hpp"
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -41,6 +44,12 @@ constexpr int band_depths = 2;
 
 template <typename Type>
 constexpr int band_elements = sizeof(Type) == 2 ? 8 : 4;
+
+/// Whether there are kernels with a left margin alone: wider ones would take
+/// more shared memory than a volume's block has.
+constexpr bool has_left_bands(int64_t ratio, int64_t bytes) {
+    return ratio * bytes <= 8;
+}
 
 struct bands_shape {
     int64_t slot_dst_pitch = 0; ///< between planes side by side
@@ -73,7 +82,7 @@ struct band_words {
     }
 };
 
-template <typename Type, int ratio, int margin, bool volume>
+template <typename Type, int ratio, int left, int right, bool volume>
 __global__ void __launch_bounds__(threads) bands_kernel(
         const Type *diff_dst, Type *diff_src,
         const __grid_constant__ walk_shape shape,
@@ -83,7 +92,8 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     using sum = sum_of<Type>;
     constexpr int own = band_elements<Type>;
     constexpr int outputs = own / ratio;
-    constexpr int taps = ratio + 2 * margin;
+    constexpr int taps = ratio + left + right;
+    constexpr bool linear = left > 0;
     constexpr int ahead = volume ? 3 : sizeof(Type) == 8 ? 4 : 6;
     constexpr int planes = !volume ? 1
             : sizeof(Type) == 8    ? 2
@@ -91,7 +101,9 @@ __global__ void __launch_bounds__(threads) bands_kernel(
                                    : 4;
     constexpr int depths = volume ? band_depths : 1;
     constexpr int row_slots = ahead * planes;
-    constexpr int held = margin > 0 ? margin : 1;
+    // The outer sums that a lane holds; of a left margin the last ones count.
+    constexpr int held = left <= 1 ? 1 : left <= 2 ? 2 : left <= 4 ? 4 : 8;
+    static_assert(right <= left && left <= held && held <= own);
     using margin_words = pack<Type, held>;
     constexpr int least = 4 / static_cast<int>(sizeof(Type));
     constexpr int edge_elements = held > least ? held : least;
@@ -114,7 +126,7 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     // A tile's outer margins, where the row goes on.
     const bool before = first && column > 0;
     const bool after = last && column + own < bands.columns;
-    const bool outer = margin > 0 && (before || after);
+    const bool outer = (left > 0 && before) || (right > 0 && after);
     sum by[outputs][taps];
     const int source_column = column / ratio;
 #pragma unroll
@@ -144,7 +156,7 @@ __global__ void __launch_bounds__(threads) bands_kernel(
         for (int p = 0; p < parts; ++p)
             copy_async_if<sizeof(part)>(wanted, &rows_of[i][p][threadIdx.x],
                     from + p * words::each);
-        if constexpr (margin > 0)
+        if constexpr (linear)
             copy_async_if<sizeof(edge_words)>(wanted && outer,
                     &edges_of[i][threadIdx.x], from + edge_at);
     };
@@ -154,7 +166,7 @@ __global__ void __launch_bounds__(threads) bands_kernel(
         for (int p = 0; p < parts; ++p)
             row.parts[p] = rows_of[i][p][threadIdx.x];
         row.unpack(values);
-        if constexpr (margin > 0)
+        if constexpr (linear)
             reinterpret_cast<const margin_words *>(
                     edge + i * (threads * edge_elements))
                     ->unpack(outer_values);
@@ -223,13 +235,13 @@ __global__ void __launch_bounds__(threads) bands_kernel(
 #pragma unroll
             for (int e = 0; e < own; ++e)
                 low[d][e] = add_product(low[d][e], low_weight, values[e]);
-            if constexpr (margin > 0)
+            if constexpr (linear)
 #pragma unroll
                 for (int e = 0; e < held; ++e)
                     outer_low[d][e] = add_product(
                             outer_low[d][e], low_weight, outer_values[e]);
-            // Nearest (margin 0) has no second row.
-            if (margin > 0 && high_weight != 0) {
+            // Nearest has no second row.
+            if (linear && high_weight != 0) {
 #pragma unroll
                 for (int e = 0; e < own; ++e)
                     high[d][e]
@@ -265,7 +277,7 @@ __global__ void __launch_bounds__(threads) bands_kernel(
 #pragma unroll
             for (int e = 0; e < own; ++e)
                 low[d][e] = add_product(high[d][e], low_weight, values[e]);
-            if constexpr (margin > 0) {
+            if constexpr (linear) {
 #pragma unroll
                 for (int e = 0; e < held; ++e)
                     outer_low[d][e] = add_product(
@@ -287,18 +299,21 @@ __global__ void __launch_bounds__(threads) bands_kernel(
     const auto emit = [&](Type *to, int d) {
         sum window[taps + own - ratio];
 #pragma unroll
-        for (int e = 0; e < margin; ++e) {
-            const sum left
-                    = __shfl_up_sync(0xffffffffU, low[d][own - margin + e], 1);
-            const sum right = __shfl_down_sync(0xffffffffU, low[d][e], 1);
+        for (int e = 0; e < left; ++e) {
+            const sum from
+                    = __shfl_up_sync(0xffffffffU, low[d][own - left + e], 1);
             // outer_low is 0 where the row ends, and no lane is at both ends of
             // a tile that it goes on beyond.
-            window[e] = first ? outer_low[d][e] : left;
-            window[margin + own + e] = last ? outer_low[d][e] : right;
+            window[e] = first ? outer_low[d][held - left + e] : from;
+        }
+#pragma unroll
+        for (int e = 0; e < right; ++e) {
+            const sum from = __shfl_down_sync(0xffffffffU, low[d][e], 1);
+            window[left + own + e] = last ? outer_low[d][e] : from;
         }
 #pragma unroll
         for (int e = 0; e < own; ++e)
-            window[margin + e] = low[d][e];
+            window[left + e] = low[d][e];
         sum totals[outputs];
 #pragma unroll
         for (int k = 0; k < outputs; ++k) {
@@ -316,16 +331,22 @@ __global__ void __launch_bounds__(threads) bands_kernel(
             gather, add, emit, shift, shift_add);
 }
 
+/// How far the taps of a source column reach beyond the columns over it.
+struct band_margins {
+    int left = 0;
+    int right = 0;
+};
+
 /// Weights of every source column at its `taps` places; nothing where a tap
 /// lies elsewhere or a place within the row is none.
 template <typename Sum>
 std::optional<std::vector<Sum>> band_weights(
-        const detail::axis_map &map, int64_t ratio, int64_t margin) {
-    const int64_t taps = ratio + 2 * margin;
+        const detail::axis_map &map, int64_t ratio, band_margins margins) {
+    const int64_t taps = ratio + margins.left + margins.right;
     std::vector<Sum> weights(static_cast<size_t>(map.src * taps), Sum(0));
     for (int64_t j = 0; j < map.src; ++j) {
         const auto column = static_cast<size_t>(j);
-        const int64_t begin = ratio * j - margin;
+        const int64_t begin = ratio * j - margins.left;
         const int64_t from = std::max<int64_t>(begin, 0);
         const int64_t to = std::min(begin + taps, map.dst);
         if (map.first[column] != from || map.count[column] != to - from)
@@ -342,14 +363,14 @@ template <typename Sum>
 class bands_plan final : public detail::plan {
 public:
     bands_plan(const interpolation_problem &problem, const axis_maps &maps,
-            const walk_description &walk, int ratio, int margin,
+            const walk_description &walk, int ratio, band_margins margins,
             const std::vector<Sum> &weights,
             std::unique_ptr<detail::plan> misaligned, int device)
         : type_(problem.diff_src.type)
         , shape_(walk.shape)
         , volume_(walk.volume)
         , ratio_(ratio)
-        , margin_(margin)
+        , margins_(margins)
         , misaligned_(std::move(misaligned)) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
@@ -432,25 +453,27 @@ private:
 
     template <typename Type, int ratio, typename Body>
     void with_margin(const Body &body) const {
-        if (margin_ == 0)
-            with_volume<Type, ratio, 0>(body);
-        else
-            with_volume<Type, ratio, ratio / 2>(body);
+        if (margins_.left == 0)
+            with_volume<Type, ratio, 0, 0>(body);
+        else if (margins_.right > 0)
+            with_volume<Type, ratio, ratio / 2, ratio / 2>(body);
+        else if constexpr (has_left_bands(ratio, sizeof(Type)))
+            with_volume<Type, ratio, ratio - 1, 0>(body);
     }
 
-    template <typename Type, int ratio, int margin, typename Body>
+    template <typename Type, int ratio, int left, int right, typename Body>
     void with_volume(const Body &body) const {
         if (volume_)
-            body(bands_kernel<Type, ratio, margin, true>);
+            body(bands_kernel<Type, ratio, left, right, true>);
         else
-            body(bands_kernel<Type, ratio, margin, false>);
+            body(bands_kernel<Type, ratio, left, right, false>);
     }
 
     detail::data_type type_;
     walk_shape shape_;
     bool volume_;
     int ratio_;
-    int margin_;
+    band_margins margins_;
     bands_shape bands_;
     size_t shared_bytes_ = 0;
     walk_storage<Sum> tables_;
@@ -464,27 +487,33 @@ plan_or_refusal make(const interpolation_problem &problem,
         const walk_description &walk) {
     const detail::axis_map &map = maps[2];
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
-    for (const int64_t ratio : {2, 4, 8}) {
+    for (const int ratio : {2, 4, 8}) {
         if (map.dst != ratio * map.src || ratio > own) continue;
-        for (const int64_t margin : {ratio / 2, int64_t {0}}) {
-            // Margin 0 says that rows have one tap too.
-            if (margin == 0
+        for (const band_margins margins :
+                {band_margins {ratio / 2, ratio / 2},
+                        band_margins {ratio - 1, 0}, band_margins {}}) {
+            // No margins say that rows have one tap too.
+            if (margins.left == 0
                     && problem.mode != detail::interpolation_mode::nearest)
                 continue;
-            const auto weights = band_weights<Sum>(map, ratio, margin);
+            if (margins.left > margins.right
+                    && (ncx_try() == 0
+                            || !has_left_bands(ratio,
+                                    detail::size_of(problem.diff_src.type))))
+                continue;
+            const auto weights = band_weights<Sum>(map, ratio, margins);
             if (!weights) continue;
             // For pointers that are not at multiples of 16 bytes.
             auto misaligned = make_interpolation_ncx(problem, options);
             if (!misaligned.plan) return misaligned;
             return std::make_unique<bands_plan<Sum>>(problem, maps, walk,
-                    static_cast<int>(ratio), static_cast<int>(margin), *weights,
-                    std::move(misaligned.plan),
+                    ratio, margins, *weights, std::move(misaligned.plan),
                     static_cast<int>(options.device));
         }
     }
     return plan_or_refusal::refuse(
-            "wants columns enlarged 2, 4 or (16-bit types) 8 times, half_pixel "
-            "or nearest");
+            "wants columns enlarged 2, 4 or (16-bit types) 8 times, taps at the "
+            "same places of each");
 }
 
 } // namespace

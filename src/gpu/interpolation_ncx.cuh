@@ -57,9 +57,7 @@ struct ncx_shape {
     int32_t items = 0; ///< outputs (pairs of them) of a tile, over its slots
     int32_t quads = 0; ///< fours of sums that a window takes
     int32_t line_sums = 0; ///< places of the line
-    // Of a dense kind:
-    const int32_t *row_bytes = nullptr; ///< [tile]
-    int32_t slot_bytes = 0; ///< of a row in shared memory
+    const int32_t *row_bytes = nullptr; ///< [tile], of a dense kind
 };
 
 /// Bytes that hold a row of so many, copied in pieces of 16 at multiples of 16.
@@ -69,19 +67,23 @@ constexpr int64_t row_slot_bytes(int64_t row_bytes) {
 
 /// What a kernel holds in its registers.
 ///
-/// `taps` are those of a column, at most: 1, 2 and 4 in windows of the line
-/// that begin anywhere, 8 in two fours, and 0: any number, in fours, with the
-/// weights in memory. `side` neighbouring outputs of a lane are stored at once.
+/// `taps` are those of a column, at most: 1 to 4 in windows of the line that
+/// begin anywhere, 8 in two fours, and 0: any number, in fours, with the weights
+/// in memory. `side` neighbouring outputs of a lane are stored at once.
 /// A dense kind has one slot, and its words and outputs are at even distances.
 template <typename Type, int vector_, int taps_, int words_, int outputs_,
-        int side_ = 1, bool dense_ = false, int sure_ = taps_ == 4 ? 2 : 0,
-        bool split_ = false>
+        int side_ = 1, bool dense_ = false,
+        int sure_ = taps_ == 3 || taps_ == 4 ? 2 : 0, bool split_ = false,
+        int trial_ = 0>
 struct ncx_kind {
     static constexpr int bytes = sizeof(Type);
     static constexpr int vector = vector_;
     static constexpr int taps = taps_;
     static constexpr int words = words_;
     static constexpr int outputs = outputs_;
+    /// Of a row in shared memory.
+    static constexpr int slot_bytes = static_cast<int>(
+            row_slot_bytes(int64_t {32} * words_ * vector_ * bytes));
     static constexpr int side = side_;
     static constexpr bool dense = dense_;
     /// The elements of a word lie anywhere in the line.
@@ -95,9 +97,10 @@ struct ncx_kind {
     static constexpr bool fours = taps == 0 || taps == 8;
     /// Outputs whose sums are read from the line before any is used.
     static constexpr int group = fours ? 2
-            : taps == 4 && outputs > 6 ? outputs / 2
-            : taps == 4                ? 3
-                                       : 4;
+            : taps < 3                 ? 4
+            : outputs > 6              ? outputs / 2
+            : outputs == 5             ? 5
+                                       : 3;
     /// Rows in flight wait in shared memory (async_copy.cuh), not in
     /// registers.
     static constexpr bool copies = dense || sizeof(Type) * vector >= 4;
@@ -115,11 +118,16 @@ struct ncx_kind {
     /// Planes of diff_src that a run has at once.
     template <bool volume>
     static constexpr int depths = volume && sizeof(Type) < 8 ? 2 : 1;
+    /// GRADNN_NCX_TRY: 1 what is tried, -1 what that takes the place of.
+    static constexpr int trial = trial_;
+    /// Of a volume: planes whose rows are read from shared memory together.
+    static constexpr int batch = dense && trial >= 0 ? 2 : 1;
 };
 
 /// Warps of a multiprocessor: as many as leave no register in memory.
 template <typename Type, typename Kind, bool volume>
-constexpr int ncx_resident = volume && sizeof(Type) < 8 ? 12
+constexpr int ncx_resident = volume && sizeof(Type) < 8
+        ? (Kind::batch > 1 ? 16 : 12)
         : sizeof(Type) < 8
                 && (Kind::reduces
                         || (Kind::words * Kind::vector < 12
@@ -253,10 +261,20 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     // shared memory.
     uint32_t shifts[volume ? 1 : rows] = {};
     __shared__ uint32_t shifts_of_block[volume && dense ? rows : 1];
-    const auto shift_of = [&](int slot) {
-        if constexpr (volume) return shifts_of_block[slot];
+    // Halved, three bits for each row loaded, the last one's the lowest: rows
+    // are loaded and added in one order, so that no place need be looked up.
+    constexpr bool queues = volume && dense && Kind::trial >= 0;
+    uint64_t shift_queue = 0;
+    static_assert(!queues || 3 * rows <= 64);
+    const auto shift_of = [&](int slot, int plane) {
+        if constexpr (queues)
+            return static_cast<uint32_t>(
+                           shift_queue >> (3 * (rows - 1 - plane)))
+                    % 8 * 2;
+        else if constexpr (volume) return shifts_of_block[slot];
         else return shifts[slot];
     };
+    constexpr int slot_bytes = Kind::slot_bytes;
     const uint32_t tile_offset = ncx.words[tile * words * 32].offset;
     const int32_t row_bytes = dense ? ncx.row_bytes[tile] : 0;
     const auto load = [&](int slot, const Type *from,
@@ -264,22 +282,23 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         if constexpr (dense) {
             const auto row = reinterpret_cast<uintptr_t>(at(from, tile_offset));
             const uint32_t shift = static_cast<uint32_t>(row) % 16;
-            if constexpr (!volume)
+            if constexpr (queues)
+                shift_queue = shift_queue << 3 | shift / 2;
+            else if constexpr (!volume)
                 shifts[slot] = shift;
             else if (lane == 0)
                 shifts_of_block[slot] = shift;
             const auto *const place = reinterpret_cast<const unsigned char *>(
                                               row - shift)
                     + lane * 16;
-            unsigned char *const to = copied + slot * ncx.slot_bytes + lane * 16;
-            const int bytes = wanted
-                    ? static_cast<int>(shift) + row_bytes - lane * 16
-                    : 0;
+            unsigned char *const to = copied + slot * slot_bytes + lane * 16;
+            const int32_t bytes
+                    = static_cast<int32_t>(shift) + row_bytes - lane * 16;
             constexpr int pieces = words * vector * Kind::bytes / 16 + 1;
 #pragma unroll
             for (int i = 0; i < pieces; ++i)
-                copy_async_past_l1_if(
-                        i * 512 < bytes, to + i * 512, place + i * 512);
+                copy_async_past_l1_if(wanted && i * 512 < bytes,
+                        to + i * 512, place + i * 512);
         } else {
 #pragma unroll
             for (int i = 0; i < words; ++i) {
@@ -294,10 +313,12 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             }
         }
     };
-    const auto loaded = [&](int slot, int i) {
+    // Word i of a slot, which is that of a plane of the step.
+    const auto loaded = [&](int slot, int i, int plane = 0) {
         if constexpr (dense)
             return reinterpret_cast<const word *>(copied
-                    + slot * ncx.slot_bytes + shift_of(slot))[i * 32 + lane];
+                    + slot * slot_bytes
+                    + shift_of(slot, plane))[i * 32 + lane];
         else if constexpr (copies)
             return reinterpret_cast<const word *>(
                     copied)[(slot * words + i) * 32 + lane];
@@ -318,24 +339,37 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
 #pragma unroll
                         for (int e = 0; e < vector; ++e)
                             row_sums[d][i][e] = 0;
+            constexpr int batch = Kind::batch;
+            static_assert(planes % batch == 0);
 #pragma unroll
-            for (int k = 0; k < planes; ++k) {
-                if (!any_weight(plane_weights[k])) continue;
-                sum values[words][vector];
+            for (int first = 0; first < planes; first += batch) {
+                bool any = false;
 #pragma unroll
-                for (int i = 0; i < words; ++i)
-                    loaded(slot + k, i).unpack(values[i]);
+                for (int k = first; k < first + batch; ++k)
+                    any = any || any_weight(plane_weights[k]);
+                if (!any) continue;
+                // A plane without weight may be read: nothing is done with it.
+                sum values[batch][words][vector];
 #pragma unroll
-                for (int d = 0; d < depths; ++d) {
-                    const sum weight = plane_weights[k][d];
-                    if (weight == 0) continue;
+                for (int k = 0; k < batch; ++k)
 #pragma unroll
                     for (int i = 0; i < words; ++i)
+                        loaded(slot + first + k, i, first + k)
+                                .unpack(values[k][i]);
 #pragma unroll
-                        for (int e = 0; e < vector; ++e)
-                            row_sums[d][i][e] = add_product(
-                                    row_sums[d][i][e], weight, values[i][e]);
-                }
+                for (int k = 0; k < batch; ++k)
+#pragma unroll
+                    for (int d = 0; d < depths; ++d) {
+                        const sum weight = plane_weights[first + k][d];
+                        if (weight == 0) continue;
+#pragma unroll
+                        for (int i = 0; i < words; ++i)
+#pragma unroll
+                            for (int e = 0; e < vector; ++e)
+                                row_sums[d][i][e]
+                                        = add_product(row_sums[d][i][e], weight,
+                                                values[k][i][e]);
+                    }
             }
         }
     };

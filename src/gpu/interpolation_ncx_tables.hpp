@@ -29,6 +29,7 @@ struct ncx_limits {
     int64_t slots = 0; ///< rows in flight in shared memory
     int64_t slot_bytes = 0;
     int64_t depths = 1; ///< planes of diff_src that a run has at once
+    int trial = 0;
 };
 
 template <typename Kind, bool volume>
@@ -38,9 +39,7 @@ constexpr ncx_limits limits_of() {
             Kind::copies ? Kind::template ahead<volume>
                             * Kind::template planes<volume>
                          : 0,
-            row_slot_bytes(
-                    int64_t {Kind::words} * Kind::vector * Kind::bytes * 32),
-            Kind::template depths<volume>};
+            Kind::slot_bytes, Kind::template depths<volume>, Kind::trial};
 }
 
 /// The tables of ncx_shape, on the host.
@@ -206,7 +205,6 @@ ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
         most_units = std::max(most_units, ceil_div(tile.outputs, limits.side));
     }
     shape.items = static_cast<int32_t>(slots.slots * most_units);
-    shape.slot_bytes = static_cast<int32_t>(limits.slot_bytes);
     // Words at even distances must be there in every tile.
     if (limits.dense && !limits.reduces)
         for (const ncx_tile &tile : tiles)

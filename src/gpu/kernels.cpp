@@ -20,6 +20,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_depthwise", make_convolution_depthwise},
         {"convolution.gpu_few_channels", make_convolution_few_channels},
+        {"convolution.gpu_narrow_groups", make_convolution_narrow_groups},
         {"convolution.gpu_tf32x3", make_convolution_tf32x3},
         {"convolution.gpu_f64", make_convolution_f64},
         {"convolution.cudnn", make_convolution_cudnn},

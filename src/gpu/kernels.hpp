@@ -34,8 +34,11 @@ plan_or_refusal make_interpolation_strided(
 // convolution_depthwise.cpp
 plan_or_refusal make_convolution_depthwise(
         const convolution_problem &, const compile_options &);
-// convolution_few_channels.cu
+// convolution_few_channels.cpp
 plan_or_refusal make_convolution_few_channels(
+        const convolution_problem &, const compile_options &);
+// convolution_narrow_groups.cpp
+plan_or_refusal make_convolution_narrow_groups(
         const convolution_problem &, const compile_options &);
 // convolution_tf32x3.cpp and convolution_f64.cpp, or
 // convolution_implicit_gemm_absent.cpp
