@@ -46,7 +46,9 @@ std::vector<named_op> ops_of(data_type type) {
                     "volume", 2, 8, {7, 9, 8}, {14, 18, 16}};
             const interpolation_case deep {"deep", 1, 8, {5, 6, 8}, {31, 24, 32}};
             const interpolation_case small {"small", 4, 19, {7, 5}, {14, 11}};
-            for (const interpolation_case &c : {up, down, volume, deep, small})
+            const interpolation_case pixels {"pixels", 4, 3, {23, 32}, {46, 64}};
+            for (const interpolation_case &c :
+                    {up, down, volume, deep, small, pixels})
                 ops.push_back({c.name + "_" + mode + "_" + l.name,
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});

@@ -1,6 +1,7 @@
 // The GPU engine beside the conformance suite: CUDA's streams and graphs,
 // threads, devices, allocators, and what is refused.
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -351,6 +352,40 @@ TEST_F(gpu_engine, gives_the_same_bits_in_20_runs) {
 
 // The gradients of src and of weights copy diff_dst to another layout once, and
 // give the bits that each of them gives alone.
+// convolution.gpu_direct, which takes everything, alone may need more.
+TEST_F(gpu_engine, keeps_the_workspace_limit) {
+    constexpr const char *variable = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
+    size_t bounded = 0;
+    const auto try_limit = [&](const op &the_op, size_t limit) {
+        setenv(variable, std::to_string(limit).c_str(), 1);
+        const compiled_partition compiled = compile(the_op, gpu());
+        unsetenv(variable);
+        const auto info = compiled.get_info();
+        if (info.steps[0].kernel == "convolution.gpu_direct") return;
+        ++bounded;
+        // A partition's workspace is whole 64 bytes.
+        EXPECT_LE(compiled.get_workspace_size(), (limit + 63) / 64 * 64)
+                << info.steps[0].kernel;
+    };
+    for (const char *name : {"sixteen_channels", "grouped_wide", "patches",
+                 "narrow_groups", "depthwise_wide", "first_layer", "plain_3d"})
+        for (const op::kind kind : {op::kind::ConvolutionBackwardData,
+                     op::kind::ConvolutionBackwardWeights})
+            for (const layout &l : {layouts()[0], layouts()[1]})
+                for (const data_type type : float_types()) {
+                    SCOPED_TRACE(std::string(name) + " " + to_string(kind) + " "
+                            + l.name + " " + to_string(type));
+                    const op the_op = convolution_op(
+                            kind, convolution_named(name), l, type);
+                    const size_t wanted
+                            = compile(the_op, gpu()).get_workspace_size();
+                    for (const size_t limit :
+                            {size_t {0}, size_t {500}, wanted / 2, wanted})
+                        try_limit(the_op, limit);
+                }
+    EXPECT_GT(bounded, 100U);
+}
+
 TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
     const convolution_case c {"", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1},
             {1, 1}, {1, 1}, {1, 1}};

@@ -124,6 +124,8 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
             {"down", 1, 2, {9, 8}, {3, 4}},
             {"wide", 1, 9, {6, 40}, {12, 80}},
             {"deep", 1, 2, {3, 2, 3}, {6, 5, 3}},
+            {"strips", 1, 17, {3, 10}, {6, 20}},
+            {"pixels", 1, 3, {3, 8}, {6, 16}},
     };
     random_source numbers(42);
     int accepted = 0;

@@ -9,14 +9,11 @@
 //   of its part, so that every element of the vector belongs to one channel
 //   however odd C is.
 // - rows_kernel, for all else (NCX, any strides): a warp sums runs of elements
-//   along the innermost axes of one channel. Where the blocks of a cluster are
-//   enough for a channel and all channels for the device, they add up their
-//   sums themselves and there is no second launch.
+//   along the innermost axes of one channel.
 // diff_dst is read once, in contiguous pieces. Which elements a thread adds,
 // and in which order, follows from the shape and the device alone; sums of
 // threads and parts are added in order of their number. No atomics.
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 #include "gpu/bias_kernels.cuh"
@@ -31,41 +28,13 @@ namespace {
 
 using namespace bias;
 
-/// launch_early of blocks that form clusters of so many.
-template <typename... Parameters, typename... Arguments>
-void launch_clusters(const char *name, void (*kernel)(Parameters...),
-        unsigned blocks, unsigned cluster, const launch_stream &stream,
-        Arguments &&...arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-    cudaLaunchAttribute attributes[2] {};
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim.x = cluster;
-    attributes[0].val.clusterDim.y = 1;
-    attributes[0].val.clusterDim.z = 1;
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config {};
-    config.gridDim = blocks;
-    config.blockDim = threads;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = stream.early_starts ? 2 : 1;
-    const auto call = [&](Parameters... parameters) {
-        void *pointers[] = {static_cast<void *>(&parameters)...};
-        check(cudaLaunchKernelExC(&config,
-                      reinterpret_cast<const void *>(kernel), pointers),
-                name);
-    };
-    call(std::forward<Arguments>(arguments)...);
-}
-
 /// Into how many parts, at most `most`, work goes that has `each` blocks (or
 /// warps) a part, so that it fills what the device holds at a time, `wave`, a
 /// whole number of times but for a tenth: the rest would run alone at the end.
-int64_t parts_of(int64_t each, int64_t wave, int64_t most, int64_t waves = 1) {
+int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     int64_t best = 1;
     double best_share = 0;
-    for (const int64_t stop = waves + 8; waves < stop; ++waves) {
+    for (int64_t waves = 1; waves <= 8; ++waves) {
         const int64_t parts = std::min(waves * wave / each, most);
         if (parts == 0) continue;
         const double share = static_cast<double>(parts * each)
@@ -82,22 +51,12 @@ int64_t parts_of(int64_t each, int64_t wave, int64_t most, int64_t waves = 1) {
 class bias_plan final : public detail::plan {
 public:
     bias_plan(const bias_problem &problem, int device) : problem_(problem) {
-        // To be measured (and then one of them to stay). a: one wave that
-        // leaves room for the final kernel; b: three such waves; c: clusters
-        // without a final kernel in rows, one wave that fills the device in
-        // columns.
-        const char *choice = std::getenv("GRADNN_BIAS_TRY");
-        const char how = choice == nullptr ? 'a' : *choice;
-        const int64_t multiprocessors = properties_of(device).multiprocessors;
-        const int64_t wave = multiprocessors * (resident - 1);
-        const int64_t waves = how == 'b' ? 3 : 1;
-        if (plan_columns(how == 'c' ? multiprocessors * resident : wave, waves))
-            return;
-        plan_rows();
-        if (how == 'c' && can_start_early(device)
-                && plan_clusters(multiprocessors * resident))
-            return;
-        plan_warps(wave * warps, waves);
+        // One wave, which leaves the final kernel room to start early. Three
+        // waves took up to 14 % longer on an H200, clusters that add up their
+        // sums without a final kernel up to 20 % (and 3 % less at best).
+        const int64_t wave = int64_t {properties_of(device).multiprocessors}
+                * (resident - 1);
+        if (!plan_columns(wave)) plan_rows(wave * warps);
     }
 
     size_t workspace_bytes() const override {
@@ -114,10 +73,6 @@ public:
             const auto *from = static_cast<const Type *>(args[0]);
             partial_shape final_shape;
             final_shape.channels = problem_.diff_dst.dims[1];
-            if (cluster_ > 0) {
-                run_clusters(from, args[1], scope.stream());
-                return;
-            }
             if (columns_) {
                 run_columns(from, partials, scope.stream());
                 final_shape.channel_stride = run_;
@@ -148,19 +103,20 @@ private:
 
     // Dense memory, channels repeating: NXC (period C, runs of 1), or NCX with
     // planes too small for a warp (period C * plane, runs of a plane).
-    bool plan_columns(int64_t wave, int64_t waves) {
+    bool plan_columns(int64_t wave) {
         const auto &dims = problem_.diff_dst.dims;
         const auto &strides = problem_.diff_dst.strides;
         const int64_t channels = dims[1];
         const int64_t space = dims[2] * dims[3] * dims[4];
-        const auto dense_from = [&](int64_t stride,
-                                        std::initializer_list<size_t> axes) {
-            for (const size_t axis : axes) {
-                if (dims[axis] != 1 && strides[axis] != stride) return false;
-                stride *= dims[axis];
-            }
-            return true;
-        };
+        const auto dense_from
+                = [&](int64_t stride, std::initializer_list<size_t> axes) {
+                      for (const size_t axis : axes) {
+                          if (dims[axis] != 1 && strides[axis] != stride)
+                              return false;
+                          stride *= dims[axis];
+                      }
+                      return true;
+                  };
         if (channels > 1 && strides[1] == 1
                 && dense_from(channels, {4, 3, 2, 0})) {
             period_ = channels;
@@ -184,8 +140,7 @@ private:
         // A batch of loads a thread, since its sums are written and read; two
         // of 16 bits, whose sums are twice as long as they.
         const int64_t least = in_flight * (bytes == 2 ? 2 : 1);
-        parts_ = parts_of(
-                column_blocks, wave, ceil_div(rows_, lanes_ * least), waves);
+        parts_ = parts_of(column_blocks, wave, ceil_div(rows_, lanes_ * least));
         partials_ = parts_ * row_elements_;
         columns_ = partials_ < int64_t {1} << 31;
         return columns_;
@@ -202,7 +157,7 @@ private:
                 is_aligned(from, 16));
     }
 
-    void plan_rows() {
+    void plan_rows(int64_t wave) {
         const auto &dims = problem_.diff_dst.dims;
         const auto &strides = problem_.diff_dst.strides;
         shape_.channel_stride = strides[1];
@@ -232,52 +187,19 @@ private:
         shape_.singles = length - shape_.packs * vector;
         // A batch of loads each.
         const int64_t items = shape_.packs > 0 ? shape_.packs : shape_.singles;
-        most_warps_ = ceil_div(items * shape_.rows, 32 * in_flight);
-    }
-
-    void plan_warps(int64_t wave, int64_t waves) {
-        const int64_t channels = problem_.diff_dst.dims[1];
-        parts_ = parts_of(channels, wave, most_warps_, waves);
+        const int64_t most = ceil_div(items * shape_.rows, 32 * in_flight);
+        const int64_t channels = dims[1];
+        parts_ = parts_of(channels, wave, most);
         partials_ = parts_ * channels;
-    }
-
-    /// Clusters of as many blocks as fill the device best.
-    bool plan_clusters(int64_t wave) {
-        const int64_t channels = problem_.diff_dst.dims[1];
-        double best_share = 0.45; // less is too little in flight
-        for (const int cluster : {1, 2, 4, 8}) {
-            const int64_t blocks = channels * cluster;
-            if (blocks >= int64_t {1} << 31) break;
-            if (cluster > 1 && cluster * warps > most_warps_) break;
-            const double share = static_cast<double>(blocks)
-                    / static_cast<double>(round_up(blocks, wave));
-            if (share <= best_share) continue;
-            best_share = share;
-            cluster_ = cluster;
-            if (share >= 0.9) break;
-        }
-        parts_ = int64_t {cluster_} * warps;
-        return cluster_ > 0;
     }
 
     template <typename Type>
     void run_rows(const Type *from, sum_of<Type> *partials,
             const launch_stream &stream) const {
-        launch_early("bias (rows)", rows_kernel<Type, false>,
+        launch_early("bias (rows)", rows_kernel<Type>,
                 static_cast<unsigned>(ceil_div(partials_, warps)), threads, 0,
                 stream, from, partials, shape_, problem_.diff_dst.dims[1],
-                parts_, int64_t {0}, false, is_aligned(from, 16));
-    }
-
-    template <typename Type>
-    void run_clusters(const Type *from, void *diff_bias,
-            const launch_stream &stream) const {
-        const int64_t channels = problem_.diff_dst.dims[1];
-        launch_clusters("bias (clusters)", rows_kernel<Type, true>,
-                static_cast<unsigned>(channels * cluster_),
-                static_cast<unsigned>(cluster_), stream, from, diff_bias,
-                shape_, channels, parts_, problem_.diff_bias_stride, wide(),
-                is_aligned(from, 16));
+                parts_, is_aligned(from, 16));
     }
 
     template <typename Sum, typename Result>
@@ -307,8 +229,6 @@ private:
     int lanes_ = 1;
     // rows
     channel_shape shape_;
-    int64_t most_warps_ = 1; ///< of a channel
-    int cluster_ = 0; ///< blocks; 0: final_kernel adds up
 };
 
 } // namespace

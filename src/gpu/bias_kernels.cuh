@@ -17,9 +17,9 @@ constexpr int threads = 256;
 constexpr int warps = threads / 32;
 constexpr int in_flight = 8; ///< loads of a thread
 constexpr int chain = 32; ///< batches that are added one after the other
-/// Blocks that a multiprocessor can hold. Where a final kernel follows it gets
-/// one less: 96 KB in flight, and room for a block of the final kernel, which
-/// so waits there instead of coming when all is done.
+/// Blocks that a multiprocessor can hold. It gets one less: 96 KB in flight, and
+/// room for a block of the final kernel, which so waits there instead of coming
+/// when all is done.
 constexpr int resident = 4;
 
 template <typename Type>
@@ -288,65 +288,20 @@ __device__ sum_of<Type> sum_items(const Type *diff_dst,
     return total;
 }
 
-// The barrier of a cluster, in two halves: what was written before an arrival
-// is seen after the wait, unless it is relaxed.
-__device__ __forceinline__ void arrive_in_cluster() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void arrive_relaxed_in_cluster() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void wait_for_cluster() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-
-/// Writes to the shared memory of the cluster's block `rank`; `to` names the
-/// place in this block's.
+/// A warp sums one part of one channel: partials[channel][part].
 template <typename Type>
-__device__ void store_in_cluster(Type *to, unsigned rank, Type value) {
-#if __CUDA_ARCH__ >= 900
-    const auto own = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    unsigned theirs = 0;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-            : "=r"(theirs)
-            : "r"(own), "r"(rank));
-    if constexpr (sizeof(Type) == 8)
-        asm volatile(
-                "st.shared::cluster.f64 [%0], %1;" ::"r"(theirs), "d"(value)
-                : "memory");
-    else
-        asm volatile(
-                "st.shared::cluster.f32 [%0], %1;" ::"r"(theirs), "f"(value)
-                : "memory");
-#else
-    to[0] = value;
-#endif
-}
-
-/// A warp sums one part of one channel. Either partials[channel][part], or,
-/// where a cluster of blocks has all parts of a channel, `alone`: the cluster
-/// adds them up and writes diff_bias, of float where `wide`.
-template <typename Type, bool alone>
-__global__ void __launch_bounds__(threads, resident) rows_kernel(
-        const Type *diff_dst, void *result,
-        const __grid_constant__ channel_shape shape, int64_t channels,
-        int64_t parts, int64_t diff_bias_stride, bool wide, bool whole) {
+__global__ void __launch_bounds__(threads, resident)
+        rows_kernel(const Type *diff_dst, sum_of<Type> *partials,
+                const __grid_constant__ channel_shape shape, int64_t channels,
+                int64_t parts, bool whole) {
     using sum = sum_of<Type>;
     constexpr int vector = vector_of<Type>;
     const auto thread = static_cast<int>(threadIdx.x);
     const int64_t unit = blockIdx.x * int64_t {warps} + thread / 32;
-    // Whole warps; never of a cluster, all of whose blocks are full.
-    if (unit >= channels * parts) return;
+    if (unit >= channels * parts) return; // whole warps
     const int64_t channel = unit / parts;
     const int64_t part = unit % parts;
     item_walk packs(shape, shape.packs, channel, part, parts, thread % 32);
-    if constexpr (alone) arrive_relaxed_in_cluster();
     wait_for_earlier_work();
     let_later_work_start();
     const auto before = [](int64_t offset) { // singles before the first pack
@@ -375,36 +330,7 @@ __global__ void __launch_bounds__(threads, resident) rows_kernel(
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
         total += __shfl_down_sync(0xffffffffU, total, distance);
-    if constexpr (!alone) {
-        if (thread % 32 == 0) static_cast<sum *>(result)[unit] = total;
-    } else {
-        __shared__ sum warp_sums[warps];
-        __shared__ sum block_sums[8]; // of the cluster, in its first block
-        if (thread % 32 == 0) warp_sums[thread / 32] = total;
-        __syncthreads();
-        if (thread == 0) {
-            total = 0;
-#pragma unroll
-            for (const sum of_warp : warp_sums)
-                total += of_warp;
-        }
-        const auto cluster_blocks = static_cast<int>(parts / warps);
-        const auto rank = static_cast<int>(blockIdx.x % cluster_blocks);
-        wait_for_cluster(); // all have begun: their memory is there
-        if (thread == 0) store_in_cluster(block_sums + rank, 0, total);
-        arrive_in_cluster();
-        wait_for_cluster();
-        if (thread == 0 && rank == 0) {
-            total = 0;
-            for (int other = 0; other < cluster_blocks; ++other)
-                total += block_sums[other];
-            const int64_t to = channel * diff_bias_stride;
-            if (wide)
-                static_cast<float *>(result)[to] = narrow<float>(total);
-            else
-                static_cast<Type *>(result)[to] = narrow<Type>(total);
-        }
-    }
+    if (thread % 32 == 0) partials[unit] = total;
 }
 
 /// Where the partial sums of a channel are.

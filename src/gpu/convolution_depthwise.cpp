@@ -28,6 +28,7 @@
 #include <string>
 
 #include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/rounding.hpp"
@@ -502,6 +503,13 @@ plan_or_refusal make_convolution_depthwise(
         return plan_or_refusal::refuse(
                 "the window does not fit into shared memory, or the tensors "
                 "make 2^31 tiles");
+    const size_t limit
+            = convolution_workspace_limit(static_cast<int>(options.device));
+    if (plan->workspace_bytes() > limit)
+        return plan_or_refusal::refuse("its sums want "
+                + std::to_string(plan->workspace_bytes())
+                + " bytes of workspace; " + std::to_string(limit)
+                + " are allowed");
     return plan;
 }
 

@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
             const int o = i / row_weights;
             copy_async<16>(to + weights_at + i,
                     gathered + (chunk * few_tile_outputs + o) * all_row_weights
-                            + kd * row_weights + (i - o * row_weights));
+                            + int64_t {kd} * row_weights + (i - o * row_weights));
         }
     };
 

@@ -252,9 +252,12 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
         const int x = place.along + p * shape.run_step;
         if (x >= along.written) return;
 #pragma unroll 1
-        for (int o = 0; o < narrow_channels; ++o)
-            first_to[p * to_stride + o * to_apart] = narrow<Type>(
+        for (int o = 0; o < narrow_channels; ++o) {
+            Type &element = first_to[p * to_stride + o * to_apart];
+            if (is_finite(widen(element))) continue;
+            element = narrow<Type>(
                     sum_again(read, weights, shape, place, x, unit, o));
+        }
     }
 }
 

@@ -44,6 +44,7 @@ size_t convolution_workspace_limit(int device) {
 std::optional<size_t> convolution_workspace_left(
         int device, size_t staged_bytes, std::string &refusal) {
     const size_t limit = convolution_workspace_limit(device);
+    // Zeros too, though few plans want them.
     constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
     const size_t wanted = staged_bytes + beside;
     if (wanted <= limit)

@@ -23,7 +23,6 @@
 #include <memory>
 
 #include "gpu/interpolation_identity.hpp"
-#include "gpu/interpolation_ncx_try.hpp"
 #include "gpu/interpolation_walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -46,7 +45,7 @@ template <typename Type>
 constexpr int band_elements = sizeof(Type) == 2 ? 8 : 4;
 
 /// Whether there are kernels with a left margin alone: wider ones would take
-/// more shared memory than a volume's block has.
+/// more shared memory than a volume's block has, or (f64) spill registers.
 constexpr bool has_left_bands(int64_t ratio, int64_t bytes) {
     return ratio * bytes <= 8;
 }
@@ -497,9 +496,8 @@ plan_or_refusal make(const interpolation_problem &problem,
                     && problem.mode != detail::interpolation_mode::nearest)
                 continue;
             if (margins.left > margins.right
-                    && (ncx_try() == 0
-                            || !has_left_bands(ratio,
-                                    detail::size_of(problem.diff_src.type))))
+                    && !has_left_bands(
+                            ratio, detail::size_of(problem.diff_src.type)))
                 continue;
             const auto weights = band_weights<Sum>(map, ratio, margins);
             if (!weights) continue;

@@ -21,8 +21,7 @@ struct ncx_family {
                     ncx_kind<t, 1, 0, 4, 4, 1, true>>();
         else if constexpr (sizeof(t) == 4 && volume)
             return kind_list<ncx_kind<t, 1, 4, 8, 6>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true, 0, false, 1>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true, 0, false, -1>,
+                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
                     ncx_kind<t, 1, 0, 8, 4>>();
         else if constexpr (sizeof(t) == 4)
             return kind_list<ncx_kind<t, 1, 1, 4, 8>,
@@ -30,9 +29,9 @@ struct ncx_family {
                     ncx_kind<t, 1, 2, 4, 8, 1, true>,
                     ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
                     ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
-                    ncx_kind<t, 1, 3, 8, 5, 1, true, 2, false, 1>,
-                    ncx_kind<t, 1, 3, 12, 10, 1, true, 2, false, 1>,
-                    ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
+                    ncx_kind<t, 1, 3, 8, 5, 1, true>,
+                    ncx_kind<t, 1, 3, 12, 10, 1, true>, ncx_kind<t, 1, 4, 8, 6>,
+                    ncx_kind<t, 1, 4, 8, 6, 1, true>,
                     ncx_kind<t, 1, 4, 6, 4, 1, true>,
                     ncx_kind<t, 1, 4, 10, 6, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
                     ncx_kind<t, 1, 8, 8, 4, 1, true>,
@@ -42,8 +41,7 @@ struct ncx_family {
                     ncx_kind<t, 1, 0, 6, 4, 1, true>>();
         else if constexpr (volume)
             return kind_list<ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 0, 4, 4>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true, 0, false, 1>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true, 0, false, -1>,
+                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
                     ncx_kind<t, 1, 0, 8, 4>>();
         else
             return kind_list<ncx_kind<t, 2, 1, 2, 8, 2>,
@@ -52,11 +50,11 @@ struct ncx_family {
                     ncx_kind<t, 2, 2, 2, 8, 2, true>,
                     ncx_kind<t, 2, 2, 4, 6, 1, false, 1>,
                     ncx_kind<t, 2, 2, 8, 10, 1, true, 1>,
-                    ncx_kind<t, 2, 3, 6, 5, 1, true, 2, false, 1>,
-                    ncx_kind<t, 2, 3, 6, 10, 1, true, 2, false, 1>,
-                    ncx_kind<t, 2, 3, 8, 10, 1, true, 2, false, 1>,
-                    ncx_kind<t, 2, 4, 5, 5, 1, true, 2, false, 1>,
-                    ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 4, 4, 6, 1, true>,
+                    ncx_kind<t, 2, 3, 6, 5, 1, true>,
+                    ncx_kind<t, 2, 3, 6, 10, 1, true>,
+                    ncx_kind<t, 2, 3, 8, 10, 1, true>,
+                    ncx_kind<t, 2, 4, 5, 5, 1, true>, ncx_kind<t, 2, 4, 4, 6>,
+                    ncx_kind<t, 2, 4, 4, 6, 1, true>,
                     ncx_kind<t, 2, 4, 6, 8, 1, true>,
                     ncx_kind<t, 2, 4, 8, 10, 1, true>, ncx_kind<t, 2, 8, 4, 4>,
                     ncx_kind<t, 2, 8, 8, 4, 1, true>,

@@ -73,8 +73,7 @@ constexpr int64_t row_slot_bytes(int64_t row_bytes) {
 /// A dense kind has one slot, and its words and outputs are at even distances.
 template <typename Type, int vector_, int taps_, int words_, int outputs_,
         int side_ = 1, bool dense_ = false,
-        int sure_ = taps_ == 3 || taps_ == 4 ? 2 : 0, bool split_ = false,
-        int trial_ = 0>
+        int sure_ = taps_ == 3 || taps_ == 4 ? 2 : 0, bool split_ = false>
 struct ncx_kind {
     static constexpr int bytes = sizeof(Type);
     static constexpr int vector = vector_;
@@ -118,10 +117,8 @@ struct ncx_kind {
     /// Planes of diff_src that a run has at once.
     template <bool volume>
     static constexpr int depths = volume && sizeof(Type) < 8 ? 2 : 1;
-    /// GRADNN_NCX_TRY: 1 what is tried, -1 what that takes the place of.
-    static constexpr int trial = trial_;
     /// Of a volume: planes whose rows are read from shared memory together.
-    static constexpr int batch = dense && trial >= 0 ? 2 : 1;
+    static constexpr int batch = dense ? 2 : 1;
 };
 
 /// Warps of a multiprocessor: as many as leave no register in memory.
@@ -257,13 +254,11 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     constexpr bool copies = Kind::copies;
     unsigned char *const copied = shared + ncx.line_sums * sizeof(sum);
     word ahead[copies ? 1 : rows][words];
-    // Bytes of a slot before the row; where the walk's loop is not unrolled, in
-    // shared memory.
-    uint32_t shifts[volume ? 1 : rows] = {};
-    __shared__ uint32_t shifts_of_block[volume && dense ? rows : 1];
-    // Halved, three bits for each row loaded, the last one's the lowest: rows
+    // Bytes of a slot before the row. Where the walk's loop is not unrolled,
+    // halved, three bits for each row loaded, the last one's the lowest: rows
     // are loaded and added in one order, so that no place need be looked up.
-    constexpr bool queues = volume && dense && Kind::trial >= 0;
+    uint32_t shifts[volume ? 1 : rows] = {};
+    constexpr bool queues = volume && dense;
     uint64_t shift_queue = 0;
     static_assert(!queues || 3 * rows <= 64);
     const auto shift_of = [&](int slot, int plane) {
@@ -271,8 +266,8 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             return static_cast<uint32_t>(
                            shift_queue >> (3 * (rows - 1 - plane)))
                     % 8 * 2;
-        else if constexpr (volume) return shifts_of_block[slot];
-        else return shifts[slot];
+        else
+            return shifts[slot];
     };
     constexpr int slot_bytes = Kind::slot_bytes;
     const uint32_t tile_offset = ncx.words[tile * words * 32].offset;
@@ -284,10 +279,8 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             const uint32_t shift = static_cast<uint32_t>(row) % 16;
             if constexpr (queues)
                 shift_queue = shift_queue << 3 | shift / 2;
-            else if constexpr (!volume)
+            else
                 shifts[slot] = shift;
-            else if (lane == 0)
-                shifts_of_block[slot] = shift;
             const auto *const place = reinterpret_cast<const unsigned char *>(
                                               row - shift)
                     + lane * 16;

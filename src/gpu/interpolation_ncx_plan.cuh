@@ -11,7 +11,6 @@
 
 #include "gpu/interpolation_identity.hpp"
 #include "gpu/interpolation_ncx_tables.hpp"
-#include "gpu/interpolation_ncx_try.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
 
@@ -58,8 +57,7 @@ ncx_choice choose_kernel(const detail::axis_map &map,
                 if ((limits.vector > 1 && !access.load_pairs)
                         || (limits.side > 1 && !access.store_pairs)
                         || (limits.dense && !access.load_pieces)
-                        || !holds_taps(limits, map)
-                        || limits.trial == (ncx_try() == 0 ? 1 : -1))
+                        || !holds_taps(limits, map))
                     return;
                 // All channels, or blocks of a power of two.
                 for (int64_t block = channels; block == channels || block >= 8;

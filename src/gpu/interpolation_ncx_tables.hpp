@@ -29,7 +29,6 @@ struct ncx_limits {
     int64_t slots = 0; ///< rows in flight in shared memory
     int64_t slot_bytes = 0;
     int64_t depths = 1; ///< planes of diff_src that a run has at once
-    int trial = 0;
 };
 
 template <typename Kind, bool volume>
@@ -39,7 +38,7 @@ constexpr ncx_limits limits_of() {
             Kind::copies ? Kind::template ahead<volume>
                             * Kind::template planes<volume>
                          : 0,
-            Kind::slot_bytes, Kind::template depths<volume>, Kind::trial};
+            Kind::slot_bytes, Kind::template depths<volume>};
 }
 
 /// The tables of ncx_shape, on the host.

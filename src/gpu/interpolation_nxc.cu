@@ -1,9 +1,7 @@
 // InterpolateBackward, NXC: a row is (column, channel), its elements side by
 // side, and the columns kernel of NCX takes it (interpolation_ncx.cuh): in the
-// line, the channels lie one after the other, as rows of planes do there. Columns
-// enlarged 2 or 4 times have a kernel of their own (interpolation_strips.cuh).
+// line, the channels lie one after the other, as rows of planes do there.
 #include "gpu/interpolation_ncx_plan.cuh"
-#include "gpu/interpolation_strips_plan.cuh"
 
 namespace gradnn::gpu {
 
@@ -53,9 +51,6 @@ plan_or_refusal make_interpolation_nxc(
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);
-    if (auto strips = make_strips_plan(
-                problem, maps, *walk, static_cast<int>(options.device)))
-        return plan_or_refusal(std::move(strips));
     return make_ncx_plan<nxc_family>(problem, std::move(maps), *walk, channels,
             static_cast<int>(options.device));
 }

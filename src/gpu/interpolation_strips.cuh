@@ -68,6 +68,7 @@ struct strips_kind {
     static constexpr int ratio = ratio_;
     static constexpr int columns = columns_;
     static constexpr int items = items_;
+    static_assert(items <= most_strip_items);
     static constexpr int chunk = chunk_;
     static constexpr int margin = ratio / 2;
     static constexpr int taps = 2 * ratio;
@@ -97,14 +98,14 @@ __device__ __forceinline__ sum_of<Type> load_shared(uint32_t address) {
     pack<Type, 1> one {};
     if constexpr (sizeof(Type) == 2)
         asm volatile("ld.shared.u16 %0, [%1];"
-                     : "=h"(one.bits)
-                     : "r"(address)
-                     : "memory");
+                : "=h"(one.bits)
+                : "r"(address)
+                : "memory");
     else
         asm volatile("ld.shared.u32 %0, [%1];"
-                     : "=r"(one.bits)
-                     : "r"(address)
-                     : "memory");
+                : "=r"(one.bits)
+                : "r"(address)
+                : "memory");
     sum_of<Type> value[1];
     one.unpack(value);
     return value[0];
@@ -112,8 +113,7 @@ __device__ __forceinline__ sum_of<Type> load_shared(uint32_t address) {
 
 /// The first source column of a tile.
 template <typename Kind>
-__host__ __device__ inline int strips_tile_column(
-        const strips_shape &cut, int tile) {
+__device__ inline int strips_tile_column(const strips_shape &cut, int tile) {
     const int width = cut.tile_strips * Kind::columns;
     const int last = cut.src_columns - width;
     const int at = tile * width;
@@ -122,13 +122,12 @@ __host__ __device__ inline int strips_tile_column(
 
 template <typename Type, typename Kind>
 __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
-        strips_kernel(const Type *diff_dst,
-                Type *diff_src,
+        strips_kernel(const Type *diff_dst, Type *diff_src,
                 const __grid_constant__ walk_shape shape,
                 const __grid_constant__ walk_tables<sum_of<Type>> tables,
                 const __grid_constant__ strips_shape cut,
-                const __grid_constant__
-                strip_weights<sum_of<Type>, Kind::ratio> weights,
+                const __grid_constant__ strip_weights<sum_of<Type>, Kind::ratio>
+                        weights,
                 const byte_range readable) {
     using sum = sum_of<Type>;
     constexpr int columns = Kind::columns;
@@ -148,8 +147,8 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
     const int channels = chunk ? items : cut.channels;
     const int units = chunk ? 1 : cut.units;
     const int tile_column = strips_tile_column<Kind>(cut, tile);
-    const int tile_end = min(
-            tile_column + cut.tile_strips * columns, cut.src_columns);
+    const int tile_end
+            = min(tile_column + cut.tile_strips * columns, cut.src_columns);
 
     // Threads beyond the strips do as the last one does, and write the same.
     const int strip = min(thread / units, cut.tile_strips - 1);
@@ -159,8 +158,7 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
     const bool left = column == 0;
     const bool right = column + columns == cut.src_columns;
     // Channels of an item: unit + item * units, and of the last one:
-    const int last_item
-            = min(unit + (items - 1) * units, channels - 1) - unit;
+    const int last_item = min(unit + (items - 1) * units, channels - 1) - unit;
 
     sum by_first[taps];
     sum by_last[taps];
@@ -188,16 +186,15 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
         into = Kind::lead - before;
     } else {
         const int pixel = max(ratio * tile_column - margin, 0);
-        const int end = min(
-                ratio * tile_end + margin, ratio * cut.src_columns);
+        const int end = min(ratio * tile_end + margin, ratio * cut.src_columns);
         first = pixel * channels;
         bytes = (end - pixel) * channels * element;
     }
     // Where the strip's window begins: for the first strip of a row before it.
-    const int place = chunk ? Kind::lead - Kind::aside * element
+    const int place = chunk
+            ? Kind::lead - Kind::aside * element
                     + ratio * (column - tile_column) * channels * element
-                            : ((ratio * column - margin) * channels + unit - first)
-                    * element;
+            : ((ratio * column - margin) * channels + unit - first) * element;
 
     extern __shared__ __align__(16) unsigned char slots[];
     const int lane = thread % 32;
@@ -248,13 +245,15 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
 
     // A row of the strip: the sums of its taps.
     const auto row_of = [&](int slot, const auto &take) {
-        const unsigned char *const row = slots + slot * cut.slot_bytes + place;
-        const auto sum_taps = [&](const sum(&values)[window], sum(&rows)[columns]) {
+        // Before the slot, for the first strip of a row.
+        const int row_at = slot * cut.slot_bytes + place;
+        const auto sum_taps = [&](const sum(&values)[window],
+                                      sum(&rows)[columns]) {
 #pragma unroll
             for (int s = 0; s < columns; ++s)
 #pragma unroll
                 for (int k = 0; k < taps; ++k) {
-                    const sum by = s == 0  ? by_first[k]
+                    const sum by = s == 0      ? by_first[k]
                             : s == columns - 1 ? by_last[k]
                                                : weights.inner[k];
                     const sum value = values[s * ratio + k];
@@ -266,6 +265,7 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
             return (i < margin && left) || (i >= window - margin && right);
         };
         if constexpr (chunk) {
+            const unsigned char *const row = slots + row_at;
             // Vectors of 16 bytes but for margins of 8.
             constexpr int aside = Kind::aside;
             constexpr int inner = ratio * columns * items;
@@ -307,13 +307,14 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
             }
         } else {
             const auto begin
-                    = static_cast<uint32_t>(__cvta_generic_to_shared(row))
+                    = static_cast<uint32_t>(__cvta_generic_to_shared(slots))
+                    + static_cast<uint32_t>(row_at)
                     + (shifts >> 4 * (slots_ahead - 1) & 15U);
             uint32_t pixels_at[window];
 #pragma unroll
             for (int i = 0; i < window; ++i) {
-                pixels_at[i] = begin
-                        + static_cast<uint32_t>(i * channels * element);
+                pixels_at[i]
+                        = begin + static_cast<uint32_t>(i * channels * element);
                 // Else every address of an item is computed from the start.
                 asm volatile("mov.u32 %0, %0;" : "+r"(pixels_at[i]));
             }

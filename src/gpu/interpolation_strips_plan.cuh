@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "gpu/interpolation_strips.cuh"
 #include "gpu/interpolation_walk_plan.hpp"
@@ -21,8 +21,8 @@ namespace gradnn::gpu {
 /// Weights of 8 taps at most: of the first column, the inner ones, the last.
 using strip_weights_of_map = std::array<std::array<float, 8>, 3>;
 
-/// Nothing where taps lie elsewhere, one has weight 0 within the row, or inner
-/// columns differ.
+/// Nothing where taps lie elsewhere, one has weight 0 within the row, inner
+/// columns differ, or there are less than four.
 inline std::optional<strip_weights_of_map> weigh_strips(
         const detail::axis_map &map, int64_t ratio) {
     strip_weights_of_map made {};
@@ -48,15 +48,14 @@ inline std::optional<strip_weights_of_map> weigh_strips(
 
 /// What the plan needs to know of a kind.
 struct strips_limits {
-    int64_t items, columns, ratio, window, taps, slots, pieces, lead, aside;
+    int64_t items, columns, ratio, window, taps, slots, pieces, lead;
     bool chunk;
 };
 
 template <typename Kind>
 constexpr strips_limits strips_limits_of() {
     return {Kind::items, Kind::columns, Kind::ratio, Kind::window, Kind::taps,
-            Kind::slots, Kind::pieces, Kind::lead, Kind::aside,
-            Kind::chunk > 0};
+            Kind::slots, Kind::pieces, Kind::lead, Kind::chunk > 0};
 }
 
 /// A tile of `strips` strips; threads is 0 where it does not go.
@@ -105,8 +104,8 @@ inline strips_tile measure_strips(const strips_limits &kind, int64_t columns,
 
 /// Turns that shared memory takes for a read of one element by a warp, on
 /// average.
-inline double strips_conflicts(const strips_limits &kind,
-        const strips_tile &tile, int64_t element) {
+inline double strips_conflicts(
+        const strips_limits &kind, const strips_tile &tile, int64_t element) {
     if (kind.chunk) return 1.0;
     const strips_shape &cut = tile.cut;
     int64_t turns = 0;
@@ -119,9 +118,8 @@ inline double strips_conflicts(const strips_limits &kind,
                     thread / cut.units, cut.tile_strips - 1);
             const int64_t unit = std::min<int64_t>(
                     thread - strip * cut.units, cut.units - 1);
-            const int64_t word = (strip * kind.ratio * kind.columns
-                                                 * cut.channels
-                                         + unit)
+            const int64_t word
+                    = (strip * kind.ratio * kind.columns * cut.channels + unit)
                     * element / 4;
             auto &bank = banks[static_cast<size_t>(word % 32)];
             if (std::find(bank.begin(), bank.end(), word) == bank.end())
@@ -130,8 +128,7 @@ inline double strips_conflicts(const strips_limits &kind,
         }
         turns += most;
     }
-    return static_cast<double>(turns)
-            / static_cast<double>(tile.threads / 32);
+    return static_cast<double>(turns) / static_cast<double>(tile.threads / 32);
 }
 
 class strips_plan final : public detail::plan {
@@ -140,11 +137,11 @@ public:
     strips_plan(const interpolation_problem &problem, const axis_maps &maps,
             const walk_description &walk, int64_t ratio,
             const strip_weights_of_map &weights, int device)
-        : type_(problem.diff_src.type)
-        , ratio_(ratio)
-        , weights_(weights)
-        , channels_(problem.diff_src.dims[1])
-        , columns_(problem.diff_src.dims[4]) {
+        : type_(problem.diff_src.type),
+          ratio_(ratio),
+          weights_(weights),
+          channels_(problem.diff_src.dims[1]),
+          columns_(problem.diff_src.dims[4]) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
         const auto &dst = problem.diff_dst;
@@ -167,7 +164,8 @@ public:
                 && all_multiples(4, shape.src_row_pitch, shape.src_group_pitch);
         choose(any_, false, shape, device);
         if (pieces && any_.blocks > 0) choose(chunk_, true, shape, device);
-        if (any_.blocks > 0) tables_ = walk_storage<float>(device, maps, walk, 1);
+        if (any_.blocks > 0)
+            tables_ = walk_storage<float>(device, maps, walk, 1);
     }
 
     /// Whether pixels have room in shared memory, and their threads in a block.
@@ -220,16 +218,19 @@ private:
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, float>) {
                 if (ratio_ == 2) {
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 4>>(0);
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 6>>(1);
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 7>>(2);
+                    body.template operator()<Type, strips_kind<Type, 2, 4, 4>>(
+                            0);
+                    body.template operator()<Type, strips_kind<Type, 2, 4, 6>>(
+                            1);
+                    body.template operator()<Type, strips_kind<Type, 2, 4, 7>>(
+                            2);
                     body.template
                     operator()<Type, strips_kind<Type, 2, 4, 3, 3>>(3);
                 } else {
-                    body.template operator()<Type, strips_kind<Type, 4, 4, 2>>(4);
-                    body.template operator()<Type, strips_kind<Type, 4, 4, 3>>(5);
+                    body.template operator()<Type, strips_kind<Type, 4, 4, 3>>(
+                            4);
                     body.template
-                    operator()<Type, strips_kind<Type, 4, 2, 3, 3>>(6);
+                    operator()<Type, strips_kind<Type, 4, 2, 3, 3>>(5);
                 }
             }
         });
@@ -249,7 +250,8 @@ private:
             check(cudaFuncGetAttributes(&attributes, kernel),
                     "cudaFuncGetAttributes");
             const int64_t most_bytes = std::min<int64_t>(100 * 1024,
-                    static_cast<int64_t>(properties_of(device).block_shared_bytes)
+                    static_cast<int64_t>(
+                            properties_of(device).block_shared_bytes)
                             - static_cast<int64_t>(attributes.sharedSizeBytes));
             // The same for all plans: they share the kernel.
             check(cudaFuncSetAttribute(kernel,
@@ -283,22 +285,22 @@ private:
                     const int64_t blocks = runs * tile.cut.tiles;
                     if (blocks > std::numeric_limits<int32_t>::max()) continue;
                     // Few warps do not keep a multiprocessor busy: 16 do.
-                    const double warps = static_cast<double>(
-                            held * (tile.threads / 32));
-                    const double rows = static_cast<double>(
-                                                cut_walk.rows_per_run)
+                    const double warps
+                            = static_cast<double>(held * (tile.threads / 32));
+                    const double rows
+                            = static_cast<double>(cut_walk.rows_per_run)
                             + (cut_walk.src_rows > 1 ? 1.0 : 0.0)
                             + 2.0 / row_ratio_;
                     const auto waves = static_cast<double>(
                             ceil_div(blocks, held * multiprocessors));
-                    const double cost = waves * static_cast<double>(held)
-                            * rows * row * std::max(1.0, 16.0 / warps);
+                    const double cost = waves * static_cast<double>(held) * rows
+                            * row * std::max(1.0, 16.0 / warps);
                     if (best != 0 && cost >= best) continue;
                     best = cost;
-                    const residency of_tile = hold_at_most(
-                            static_cast<int>(held), true, kernel,
-                            static_cast<int>(tile.threads),
-                            static_cast<size_t>(tile.shared_bytes));
+                    const residency of_tile
+                            = hold_at_most(static_cast<int>(held), true, kernel,
+                                    static_cast<int>(tile.threads),
+                                    static_cast<size_t>(tile.shared_bytes));
                     made.kind = number;
                     made.cut = tile.cut;
                     made.walk = cut_walk;
@@ -331,10 +333,9 @@ private:
                                 / row_ratio_)
                 / 2.5;
         const double turns = strips_conflicts(kind, tile, element);
-        const double memory_turns = warps
-                        * (kind.chunk ? reads / vectors : reads * turns)
-                + number(tile.row_bytes) / 128.0
-                + warps * outputs / row_ratio_;
+        const double memory_turns
+                = warps * (kind.chunk ? reads / vectors : reads * turns)
+                + number(tile.row_bytes) / 128.0 + warps * outputs / row_ratio_;
         const double memory = number(tile.row_bytes + 32) / 18.0;
         const double most = std::max({work, 1.2 * memory_turns, memory});
         return most + 0.1 * (work + memory_turns + memory - most);
@@ -351,30 +352,5 @@ private:
     arrangement chunk_; ///< for pointers at multiples of 16 bytes
     walk_storage<float> tables_;
 };
-
-/// Nothing where the problem has another form.
-inline std::unique_ptr<detail::plan> make_strips_plan(
-        const interpolation_problem &problem, const axis_maps &maps,
-        const walk_description &walk, int device) {
-    // For a measurement.
-    const char *const wanted = std::getenv("GRADNN_NXC_TRY");
-    if (wanted != nullptr && *wanted == '0') return nullptr;
-    if (problem.diff_src.type == detail::data_type::f64 || walk.volume)
-        return nullptr;
-    const int64_t channels = problem.diff_src.dims[1];
-    for (const int64_t ratio : {2, 4}) {
-        const auto weights = weigh_strips(maps[2], ratio);
-        if (!weights) continue;
-        auto made = std::make_unique<strips_plan>(
-                problem, maps, walk, ratio, *weights, device);
-        if (!made->fits()) continue;
-        // Threads of few channels read from few banks of shared memory. Of many
-        // channels 4 times, gpu_nxc has few instructions too.
-        const bool many = channels >= 16
-                && (ratio == 2 || (wanted != nullptr && *wanted == '2'));
-        if (many || made->has_chunks()) return made;
-    }
-    return nullptr;
-}
 
 } // namespace gradnn::gpu

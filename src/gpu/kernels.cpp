@@ -12,6 +12,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_bands", make_interpolation_bands},
         {"interpolation.gpu_ncx", make_interpolation_ncx},
         {"interpolation.gpu_pixels", make_interpolation_pixels},
+        {"interpolation.gpu_strips", make_interpolation_strips},
         {"interpolation.gpu_intervals", make_interpolation_intervals},
         {"interpolation.gpu_nxc", make_interpolation_nxc},
         {"interpolation.gpu_strided", make_interpolation_strided},

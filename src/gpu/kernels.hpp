@@ -14,13 +14,15 @@ using detail::interpolation_problem;
 using detail::plan_or_refusal;
 
 // interpolation_planes.cu, interpolation_bands.cu, interpolation_pixels.cu,
-// interpolation_intervals.cu, interpolation_ncx.cu, interpolation_nxc.cu,
-// interpolation_strided.cu; the last takes everything.
+// interpolation_strips.cu, interpolation_intervals.cu, interpolation_ncx.cu,
+// interpolation_nxc.cu, interpolation_strided.cu; the last takes everything.
 plan_or_refusal make_interpolation_planes(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_bands(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_pixels(
+        const interpolation_problem &, const compile_options &);
+plan_or_refusal make_interpolation_strips(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_intervals(
         const interpolation_problem &, const compile_options &);
