@@ -50,9 +50,7 @@ constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_f64",
         // Three quarters of what the tensor cores of an H200 can do.
         .rate = 100.0,
         .longest_chain = any_chain,
-        .longest_possible_chain = any_chain,
-        // cuDNN's kernels of f64 do without tensor cores.
-        .least_useful = 0.04};
+        .longest_possible_chain = any_chain};
 
 } // namespace
 

@@ -122,9 +122,6 @@ struct tile_set {
     /// of `longest_possible_chain` in all cases.
     int64_t longest_chain;
     int64_t longest_possible_chain;
-    /// Of the products that a tile computes, the share that must be wanted:
-    /// with less cuDNN is faster.
-    double least_useful;
 };
 
 /// The tile and the number of slices of the sums that should take the least

@@ -51,8 +51,7 @@ constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_tf32x3",
         .tiles = tiles,
         .rate = 466.0 / 3.0, // of TF32 products
         .longest_chain = 256,
-        .longest_possible_chain = 4096,
-        .least_useful = 0.2};
+        .longest_possible_chain = 4096};
 
 } // namespace
 
