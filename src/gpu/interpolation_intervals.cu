@@ -248,9 +248,9 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
 
 } // namespace
 
-// Taken for what gpu_pixels and gpu_strips, which are tried before, refuse: most
-// pixels that are no multiple of 16 bytes, and more than 8 taps a column. Of 16-bit types gpu_nxc,
-// tried after, is faster for few taps (measured on an H200).
+// Taken for what gpu_pixels and gpu_strips, tried before, refuse: most pixels
+// that are no multiple of 16 bytes, and more than 8 taps a column. Of 16-bit
+// types gpu_nxc, tried after, is faster for few taps (measured on an H200).
 plan_or_refusal make_interpolation_intervals(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
