@@ -9,7 +9,7 @@
 // nothing. Deterministic: blocks follow from the problem alone.
 //
 // Blocks come in two kinds. Where channels are contiguous, rows of columns are
-// added element by element, eight rows at a time. Otherwise planes are summed
+// added element by element, one after the other. Otherwise planes are summed
 // one after the other, each along its contiguous (or any other) innermost axis.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/bias.cpp"
@@ -106,38 +106,18 @@ void sum_planes(const bias_work &work, const T *from, double *partials,
             }
 }
 
-/// partial[x] += sum of rows[r][x], `height` of them.
-template <int height, typename T>
-HWY_INLINE void add_rows(const T *const *rows, double *partial, int64_t count) {
+/// sums[x] += row[x].
+template <typename T>
+HWY_INLINE void add_row(const T *row, accumulator_of<T> *sums, int64_t count) {
     using acc = accumulator_of<T>;
-    const hn::ScalableTag<double> wide;
-    const hn::Rebind<acc, decltype(wide)> d;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(wide));
-    const auto widened = [&](auto v) HWY_ATTR {
-        if constexpr (std::is_same_v<acc, double>)
-            return v;
-        else
-            return hn::PromoteTo(wide, v);
-    };
+    const hn::ScalableTag<acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     int64_t x = 0;
-    for (; x + lanes <= count; x += lanes) {
-        auto sum = load(d, rows[0] + x);
-        if constexpr (height == 8) {
-            const auto a = hn::Add(sum, load(d, rows[1] + x));
-            const auto b
-                    = hn::Add(load(d, rows[2] + x), load(d, rows[3] + x));
-            const auto c
-                    = hn::Add(load(d, rows[4] + x), load(d, rows[5] + x));
-            const auto e
-                    = hn::Add(load(d, rows[6] + x), load(d, rows[7] + x));
-            sum = hn::Add(hn::Add(a, b), hn::Add(c, e));
-        }
-        hn::StoreU(hn::Add(hn::LoadU(wide, partial + x), widened(sum)), wide,
-                partial + x);
-    }
+    for (; x + lanes <= count; x += lanes)
+        hn::StoreU(hn::Add(hn::LoadU(d, sums + x), load(d, row + x)), d,
+                sums + x);
     for (; x < count; ++x)
-        for (int r = 0; r < height; ++r)
-            partial[x] += convert_scalar<double>(rows[r][x]);
+        sums[x] += convert_scalar<acc>(row[x]);
 }
 
 /// A block of rows of columns: partial[x] for its columns, over its rows.
@@ -151,16 +131,17 @@ void sum_rows(const bias_work &work, const T *from, double *partials,
             = std::min(work.rows(), (row_block + 1) * work.row_block);
     double *partial = partials + row_block * work.columns + begin;
     std::fill(partial, partial + count, 0.0);
-    const T *rows[8];
+    // Whole rows one after the other, as memory likes to be read; the sums of a
+    // few in the tensors' accumulator.
+    constexpr int64_t few = 16;
+    accumulator_of<T> sums[bias_work::most_columns];
     int64_t row = row_block * work.row_block;
-    for (; row + 8 <= row_end; row += 8) {
-        for (int64_t r = 0; r < 8; ++r)
-            rows[r] = from + work.offset_of(row + r) + begin;
-        add_rows<8>(rows, partial, count);
-    }
-    for (; row < row_end; ++row) {
-        rows[0] = from + work.offset_of(row) + begin;
-        add_rows<1>(rows, partial, count);
+    while (row < row_end) {
+        std::fill(sums, sums + count, accumulator_of<T>(0));
+        for (const int64_t end = std::min(row + few, row_end); row < end; ++row)
+            add_row(from + work.offset_of(row) + begin, sums, count);
+        for (int64_t x = 0; x < count; ++x)
+            partial[x] += static_cast<double>(sums[x]);
     }
     // What is left of the last row where several make one row of columns.
     if (work.rest > begin && row == work.rows()) {

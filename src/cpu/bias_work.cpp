@@ -15,7 +15,6 @@ constexpr int64_t block_elements = 64 << 10;
 constexpr int64_t piece_elements = 16 << 10;
 // Rows of pixels are joined until they have this many elements.
 constexpr int64_t joined_elements = 64;
-constexpr int64_t column_block_elements = 4096;
 
 constexpr int64_t blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -58,7 +57,7 @@ bias_work cut_pixels(const detail::tensor_view &view) {
         work.columns *= join;
     }
     put_outer(work, pixels);
-    work.column_block = std::min(work.columns, column_block_elements);
+    work.column_block = std::min(work.columns, bias_work::most_columns);
     work.column_blocks = blocks_of(work.columns, work.column_block);
     // 64 rows and more, so that partials are few against what they sum.
     const int64_t rows = std::max<int64_t>(1, work.rows());

@@ -30,6 +30,8 @@ struct bias_work {
     /// Planes of a channel (1 with channels within).
     axis n;
 
+    /// Columns of a block, where channels are within.
+    static constexpr int64_t most_columns = 2048;
     int64_t column_block = 1;
     int64_t column_blocks = 1;
     int64_t row_block = 1;
