@@ -25,6 +25,10 @@ const std::vector<interpolation_case> &wide_row_cases() {
             {"left_taps_2x", 3, 2, {5, 16}, {10, 32}},
             {"left_taps_2x_tiles", 1, 2, {3, 520}, {7, 1040}},
             {"left_taps_4x", 1, 2, {3, 70}, {12, 280}},
+            // On the CPU, rows of which groups have several are not cut.
+            {"rows_in_groups", 2, 2, {5, 70}, {5, 280}},
+            {"rows_in_groups_1d", 1, 3, {150}, {1200}},
+            {"rows_in_groups_odd", 1, 1, {4, 101}, {6, 300}},
             {"left_taps_2x_volume", 1, 2, {3, 4, 24}, {6, 7, 48}},
             {"left_taps_4x_volume", 2, 1, {2, 3, 16}, {5, 12, 64}}};
     return cases;

@@ -94,6 +94,12 @@ plane_view make_plane_view(const tensor_view &view, const row_layout &layout) {
             view.strides[2 + layout.axes[1]]};
 }
 
+/// Whether rows may be cut: the taps of elements are those of whole rows where a
+/// group has several.
+bool takes_strips(const separable_job &job) {
+    return job.lanes != tap_lanes::elements || job.lines == 1;
+}
+
 /// Strips of elements in lanes are vectors, except the last.
 int64_t whole_vectors(const separable_job &job, int64_t columns) {
     return job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases
@@ -105,6 +111,7 @@ int64_t whole_vectors(const separable_job &job, int64_t columns) {
 /// cache, but so many that what neighbouring strips both read stays small.
 int64_t choose_strip(const separable_job &job, int64_t element_bytes,
         int64_t accumulator_bytes) {
+    if (!takes_strips(job)) return job.w.src;
     const int64_t columns = std::max(job.w.dst, job.w.src);
     int64_t most = 0;
     if (job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases) {
@@ -153,7 +160,7 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
         else if (job.h_block > 4
                 && (job.strips() == 1 || job.lanes != tap_lanes::lines))
             halve(job.h_block);
-        else if (job.strip_src > 64
+        else if (job.strip_src > 64 && takes_strips(job)
                 && job.strip_src * job.w.dst > 8 * job.w.max_count * job.w.src)
             job.strip_src = whole_vectors(job, (job.strip_src + 1) / 2);
         else
