@@ -376,11 +376,11 @@ std::optional<double> gemm_cost(
             + step_cost;
 }
 
-/// Whether convolution.gemm takes half the time or less of what oneDNN does, in
-/// f32 (measured on two cores of an EPYC): windows over a single position;
-/// gradients of weights by products of matrices of which one side is short, and
-/// those of windows side by side in NXC (0.3 to 1.1 times oneDNN's time over ten
-/// shapes; in NCX it depends on the shape).
+/// Whether convolution.gemm is faster than oneDNN in f32, as measured on two
+/// cores of an EPYC: windows over a single position and gradients of weights by
+/// products of matrices of which one side is short (about half the time), and
+/// gradients of weights of windows side by side in NXC (0.3 to 1.1 times
+/// oneDNN's over ten shapes; in NCX it depends on the shape).
 bool is_for_gemm(const geometry &problem, const implementation &best) {
     constexpr int64_t short_side = 32;
     if (problem.grouped || problem.src.type != detail::data_type::f32
