@@ -28,7 +28,8 @@ std::vector<conformance_param> conformance() {
                                     std::string(to_string(op_kind)) + "_"
                                             + c.name + "_" + to_string(type)
                                             + "_" + l.name,
-                                    convolution_op(op_kind, c, l, type)});
+                                    convolution_op(op_kind, c, l, type,
+                                            outputs_of(kernel))});
                         }
     return params;
 }
@@ -83,8 +84,8 @@ TEST(convolution_kernels, each_accepts_many) {
         for (const convolution_case &c : convolution_cases())
             for (const size_t which : {0U, 1U}) {
                 const auto accepts_kind = [&](op::kind op_kind) {
-                    return accepts(
-                            convolution_op(op_kind, c, layouts()[which], type),
+                    return accepts(convolution_op(op_kind, c, layouts()[which],
+                                           type, outputs_of(kernel)),
                             shared_engine(kind), kernel);
                 };
                 if (accepts_kind(op::kind::ConvBackward)
@@ -95,10 +96,11 @@ TEST(convolution_kernels, each_accepts_many) {
     };
     for (const engine::kind kind : engine_kinds())
         for (const std::string &kernel : kernel_names(kind, "convolution")) {
-            // Some take f64 alone.
-            size_t accepted = accepted_of(kind, kernel, data_type::f32);
-            if (accepted == 0)
-                accepted = accepted_of(kind, kernel, data_type::f64);
+            // Some take f64 alone, or 16 bits.
+            size_t accepted = 0;
+            for (const data_type type :
+                    {data_type::f32, data_type::f64, data_type::bf16})
+                if (accepted == 0) accepted = accepted_of(kind, kernel, type);
             // A build without oneDNN keeps the kernel's name and no kernel.
             if (accepted == 0 && kernel == "convolution.onednn") continue;
             EXPECT_GE(accepted,

@@ -30,7 +30,9 @@ using gradnn::gpu::cudnn_arrangement;
 using gradnn::gpu::cudnn_operand;
 using gradnn::gpu::cudnn_tensor;
 using gradnn::gpu::strided_copy;
+using gradnn::gpu::implicit_gemm::all_of;
 using gradnn::gpu::implicit_gemm::dense_mapping_of;
+using gradnn::gpu::implicit_gemm::element_types;
 using gradnn::test::random_source;
 
 using memory = std::vector<double>;
@@ -418,9 +420,9 @@ void by_mapping(const gradnn::gpu::implicit_gemm::dense_mapping &m,
         std::array<memory, 3> &data) {
     using gradnn::gpu::implicit_gemm::operation;
     const auto &p = m.problem;
-    const int64_t element = gradnn::detail::size_of(p.type);
-    EXPECT_EQ(p.c * element % 16, 0);
-    EXPECT_EQ(p.k * element % 16, 0);
+    const int64_t input_size = gradnn::detail::size_of(p.types.input);
+    EXPECT_EQ(p.c * input_size % 16, 0);
+    EXPECT_EQ(p.k * input_size % 16, 0);
     const auto [first, second, output] = m.order;
     std::array<memory, 3> staged;
     std::array<double *, 3> seen {};
@@ -429,6 +431,10 @@ void by_mapping(const gradnn::gpu::implicit_gemm::dense_mapping &m,
         seen[i] = data[i].data();
         if (!operand.staged) continue;
         const bool fill = operand.zero_first;
+        const data_type type = i == output ? p.types.output : p.types.input;
+        EXPECT_EQ(operand.copy.src_type, type);
+        EXPECT_EQ(operand.copy.dst_type, type);
+        const int64_t element = gradnn::detail::size_of(type);
         staged[i].assign(operand.bytes / static_cast<size_t>(element),
                 fill ? 0.0 : std::nan(""));
         seen[i] = staged[i].data();
@@ -468,17 +474,16 @@ void by_mapping(const gradnn::gpu::implicit_gemm::dense_mapping &m,
 }
 
 TEST(DenseMapping, ComputesTheProblem) {
-    const auto wanted_type = [](int round) {
-        return round % 2 == 0 ? data_type::f32 : data_type::f64;
-    };
+    const element_types wanted[] {all_of(data_type::f32),
+            all_of(data_type::f64), {data_type::bf16, data_type::f32}};
     const uint64_t seed = gradnn::test::test_seed(20261122);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     size_t tried = 0;
-    for (int round = 0; round < 4000; ++round) {
+    for (int round = 0; round < 6000; ++round) {
         const convolution_problem p = random_problem(random);
         std::string refusal;
-        const auto mapping = dense_mapping_of(p, wanted_type(round), refusal);
+        const auto mapping = dense_mapping_of(p, wanted[round % 3], refusal);
         EXPECT_EQ(mapping.has_value(), refusal.empty());
         if (!mapping) continue;
         const size_t output = mapping->order[2];
@@ -531,7 +536,7 @@ TEST(DenseMapping, ComputesPatches) {
         const data_type type = round % 2 == 0 ? data_type::f32 : data_type::f64;
         const convolution_problem p = random_patches(random, type);
         std::string refusal;
-        const auto mapping = dense_mapping_of(p, type, refusal);
+        const auto mapping = dense_mapping_of(p, all_of(type), refusal);
         ASSERT_TRUE(mapping) << refusal;
         EXPECT_EQ(mapping->problem.window, (std::array<int64_t, 3> {1, 1, 1}));
         EXPECT_EQ(mapping->problem.strides, (std::array<int64_t, 3> {1, 1, 1}));
@@ -556,11 +561,11 @@ TEST(DenseMapping, LeavesPatchesWithRestsToWindows) {
     p.dst.dims = {2, 16, 1, 4, 3};
     p.dst.strides = data_strides(p.dst.dims, order::nxc);
     std::string refusal;
-    const auto m = dense_mapping_of(p, data_type::f32, refusal);
+    const auto m = dense_mapping_of(p, all_of(data_type::f32), refusal);
     ASSERT_TRUE(m) << refusal;
     EXPECT_EQ(m->problem.window[1], 3);
     p.direction = convolution_direction::backward_weights;
-    const auto weights = dense_mapping_of(p, data_type::f32, refusal);
+    const auto weights = dense_mapping_of(p, all_of(data_type::f32), refusal);
     ASSERT_TRUE(weights) << refusal;
     EXPECT_EQ(weights->problem.window[1], 1);
 }
@@ -670,14 +675,14 @@ TEST(DenseMapping, TakesChannelsLastAsItIs) {
     for (const auto direction : {convolution_direction::forward,
                  convolution_direction::backward_weights}) {
         p.direction = direction;
-        const auto m = dense_mapping_of(p, data_type::f32, refusal);
+        const auto m = dense_mapping_of(p, all_of(data_type::f32), refusal);
         ASSERT_TRUE(m) << refusal;
         for (const auto &operand : m->operands)
             EXPECT_FALSE(operand.staged);
     }
     // A gradient of src reads the weights with their channels exchanged.
     p.direction = convolution_direction::backward_data;
-    const auto m = dense_mapping_of(p, data_type::f32, refusal);
+    const auto m = dense_mapping_of(p, all_of(data_type::f32), refusal);
     ASSERT_TRUE(m) << refusal;
     EXPECT_FALSE(m->operands[0].staged);
     EXPECT_TRUE(m->operands[1].staged);
@@ -693,7 +698,7 @@ TEST(DenseMapping, FillsChannelsToSixteenBytes) {
         p.src.strides = data_strides(p.src.dims, order::nxc);
         p.weights.strides = weights_strides(p.weights.dims, 1);
         std::string refusal;
-        const auto m = dense_mapping_of(p, type, refusal);
+        const auto m = dense_mapping_of(p, all_of(type), refusal);
         ASSERT_TRUE(m) << refusal;
         EXPECT_EQ(m->problem.c, type == data_type::f32 ? 8 : 6);
         for (const size_t input : {0U, 1U})
@@ -702,15 +707,44 @@ TEST(DenseMapping, FillsChannelsToSixteenBytes) {
     }
 }
 
+// Eight channels of data, which kernels read 16 bytes at a time, and as many
+// of the f32 weights that they write.
+TEST(DenseMapping, WritesWeightsInF32OfSixteenBits) {
+    for (const data_type type : {data_type::bf16, data_type::f16}) {
+        const element_types wide {type, data_type::f32};
+        convolution_problem p = plain_problem(type, order::nxc, 1);
+        p.direction = convolution_direction::backward_weights;
+        std::string refusal;
+        EXPECT_FALSE(dense_mapping_of(p, wide, refusal));
+        p.weights.type = data_type::f32;
+        const auto m = dense_mapping_of(p, wide, refusal);
+        ASSERT_TRUE(m) << refusal;
+        for (const auto &operand : m->operands)
+            EXPECT_FALSE(operand.staged);
+        EXPECT_EQ(m->problem.output_bytes(), size_t {4} * 16 * 9 * 8);
+        p.src.dims[1] = p.weights.dims[2] = 12;
+        p.src.strides = data_strides(p.src.dims, order::nxc);
+        p.weights.strides = weights_strides(p.weights.dims, 1);
+        const auto odd = dense_mapping_of(p, wide, refusal);
+        ASSERT_TRUE(odd) << refusal;
+        EXPECT_EQ(odd->problem.c, 16);
+        EXPECT_EQ(odd->problem.k, 16);
+        for (const size_t filled : {0U, 1U})
+            EXPECT_TRUE(odd->operands[filled].staged);
+        EXPECT_FALSE(odd->operands[2].staged);
+        EXPECT_EQ(odd->operands[1].bytes, size_t {4} * 16 * 9 * 16);
+    }
+}
+
 TEST(DenseMapping, RefusesWithReasons) {
     const auto reason = [](const convolution_problem &p) {
         std::string refusal;
-        EXPECT_FALSE(dense_mapping_of(p, data_type::f32, refusal));
+        EXPECT_FALSE(dense_mapping_of(p, all_of(data_type::f32), refusal));
         return refusal;
     };
     const auto plain = plain_problem(data_type::f32, order::nxc, 1);
     EXPECT_EQ(reason(plain_problem(data_type::f64, order::nxc, 1)),
-            "takes f32 alone");
+            "takes inputs of f32 and an output of f32");
     auto p = plain;
     p.weights.dims = {2, 8, 4, 1, 3, 3};
     EXPECT_EQ(reason(p), "takes convolutions of one group, given 2");

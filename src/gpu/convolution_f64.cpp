@@ -45,10 +45,12 @@ constexpr implicit_gemm::tile tiles[] = {
 constexpr int64_t any_chain = std::numeric_limits<int64_t>::max();
 
 constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_f64",
-        .type = detail::data_type::f64,
+        .types = implicit_gemm::all_of(detail::data_type::f64),
         .tiles = tiles,
+        .terms = 16,
         // Three quarters of what the tensor cores of an H200 can do.
         .rate = 100.0,
+        .least_useful = 0.2, // 3 channels on an H200
         .longest_chain = any_chain,
         .longest_possible_chain = any_chain};
 

@@ -10,6 +10,7 @@ using implicit_gemm::shape;
 
 struct arithmetic {
     using element = double;
+    using sums = double;
     using instruction = shape<16, 8, 4>;
     using products = paired_products;
     static constexpr int stages = 3;

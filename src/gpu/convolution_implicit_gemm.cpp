@@ -1,6 +1,7 @@
 // Convolution on tensor cores, forward and backward, by CUTLASS's implicit
-// GEMM: the plan of convolution.gpu_tf32x3 and convolution.gpu_f64, which
-// differ in their tiles and in the arithmetic of these.
+// GEMM: the plan of convolution.gpu_tf32x3, convolution.gpu_f64 and
+// convolution.gpu_wide_weights, which differ in their tiles and in the
+// arithmetic of these.
 //
 // Zeros are multiplied for what a window meets outside src, as by cuDNN.
 // Deterministic: every sum has one order, which follows from the problem, the
@@ -125,13 +126,11 @@ private:
     const std::vector<part> parts_;
 };
 
-/// Channels far fewer than a tile's columns leave most of it idle: cuDNN is
-/// faster, in f64 too (3 channels on an H200). Small problems are no matter,
-/// unless they are many.
-bool wasteful(const tile_choice &choice, size_t parts) {
-    constexpr double least_useful = 0.2;
+/// Channels far fewer than a tile's columns leave most of it idle. Small
+/// problems are no matter, unless they are many.
+bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts) {
     constexpr double small_problem = 5e8;
-    return choice.useful < least_useful
+    return choice.useful < set.least_useful
             && (parts > 1 || choice.products > small_problem);
 }
 
@@ -140,7 +139,7 @@ plan_or_refusal make_part(const tile_set &set,
         const detail::convolution_problem &problem, size_t parts,
         const detail::compile_options &options) {
     std::string refusal;
-    const auto mapping = dense_mapping_of(problem, set.type, refusal);
+    const auto mapping = dense_mapping_of(problem, set.types, refusal);
     if (!mapping) return plan_or_refusal::refuse(refusal);
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
@@ -156,7 +155,7 @@ plan_or_refusal make_part(const tile_set &set,
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
                 "sums so long must be cut, for which there is no workspace");
-    if (wasteful(choice, parts))
+    if (wasteful(set, choice, parts))
         return plan_or_refusal::refuse(text("of ", choice.tile->name,
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));

@@ -1,7 +1,7 @@
 // The parts of the convolutions by CUTLASS's implicit GEMM, which are
-// convolution.gpu_tf32x3 and convolution.gpu_f64: the problem that the kernels
-// solve, the kernels of each tile, and which is taken. Without CUTLASS, which
-// the kernels' own files alone include.
+// convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights:
+// the problem that the kernels solve, the kernels of each tile, and which is
+// taken. Without CUTLASS, which the kernels' own files alone include.
 #pragma once
 
 #include <array>
@@ -28,12 +28,23 @@ constexpr int64_t vector_of(detail::data_type type) {
     return 16 / detail::size_of(type);
 }
 
+/// Of a kernel's two inputs and of its output, which has the type of the sums
+/// or that of all three.
+struct element_types {
+    detail::data_type input = detail::data_type::f32;
+    detail::data_type output = detail::data_type::f32;
+};
+
+constexpr element_types all_of(detail::data_type type) {
+    return {type, type};
+}
+
 /// A convolution of dense channels-last tensors: src [n, src..., c], weights
-/// [k, window..., c], dst [n, dst..., k]; c and k are multiples of vector_of.
-/// Pads are those before the first element and may be negative (forward,
-/// weights).
+/// [k, window..., c], dst [n, dst..., k]; c and k are multiples of vector_of
+/// the inputs' type. Pads are those before the first element and may be
+/// negative (forward, weights).
 struct dense_problem {
-    detail::data_type type = detail::data_type::f32; ///< of all three; or f64
+    element_types types;
     implicit_gemm::operation operation = operation::forward;
     int space = 2; ///< spatial axes that the kernel has, 2 or 3
     int64_t n = 1, c = 1, k = 1;
@@ -52,7 +63,8 @@ struct dense_problem {
     int64_t dst_elements() const { return n * product(dst) * k; }
     int64_t output_elements() const;
     size_t output_bytes() const {
-        return static_cast<size_t>(output_elements() * detail::size_of(type));
+        return static_cast<size_t>(
+                output_elements() * detail::size_of(types.output));
     }
 
     static int64_t product(const std::array<int64_t, 3> &dims) {
@@ -65,7 +77,8 @@ struct dense_mapping {
     dense_problem problem;
     /// src, weights, dst of the caller. What a kernel cannot read or write
     /// where it lies goes through the workspace, in the wanted order of axes
-    /// and with channels filled up by zeros to a multiple of vector_of.
+    /// and with channels filled up by zeros to a multiple of vector_of the
+    /// inputs' type.
     std::array<convolution_operand, 3> operands;
     /// Which of them are the kernel's two inputs and its output.
     std::array<size_t, 3> order {0, 1, 2};
@@ -74,9 +87,9 @@ struct dense_mapping {
 /// Whether a kernel needs three spatial axes for it.
 bool has_depth(const detail::convolution_problem &problem);
 
-/// Nothing, and the reason, where kernels of that type cannot do it.
+/// Nothing, and the reason, where kernels of those types cannot do it.
 std::optional<dense_mapping> dense_mapping_of(
-        const detail::convolution_problem &problem, detail::data_type type,
+        const detail::convolution_problem &problem, const element_types &types,
         std::string &refusal);
 
 /// A tile's kernel, bound to a problem.
@@ -99,7 +112,7 @@ struct tile {
     const char *name;
     implicit_gemm::operation operation;
     int space;
-    int m, n; ///< rows and columns; 16 terms deep
+    int m, n; ///< rows and columns
     /// Blocks that a multiprocessor holds, and their rate together as a share
     /// of the best tile's.
     int resident;
@@ -112,11 +125,15 @@ using tile_maker = std::unique_ptr<tile_kernel>(const dense_problem &, int);
 /// The tiles of a kind of arithmetic, and what bounds them.
 struct tile_set {
     const char *kernel; ///< "convolution.gpu_..."
-    detail::data_type type;
+    element_types types;
     std::span<const implicit_gemm::tile> tiles;
-    /// Products of that type a cycle of a multiprocessor that the best tile
-    /// reaches.
+    int64_t terms; ///< of a k tile
+    /// Products of the inputs' type a cycle of a multiprocessor that the best
+    /// tile reaches.
     double rate;
+    /// The share of a tile's products that must be wanted in a problem that is
+    /// not small: below it cuDNN is faster.
+    double least_useful;
     /// k tiles in one chain of sums that keep their digits: more are cut into
     /// slices for a gradient of weights, where a slice costs little, and those
     /// of `longest_possible_chain` in all cases.

@@ -1,5 +1,5 @@
-// convolution.gpu_tf32x3 and convolution.gpu_f64 in a build without CUTLASS's
-// headers.
+// convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights
+// in a build without CUTLASS's headers.
 #include "gpu/kernels.hpp"
 
 namespace gradnn::gpu {
@@ -19,6 +19,11 @@ plan_or_refusal make_convolution_tf32x3(
 }
 
 plan_or_refusal make_convolution_f64(
+        const convolution_problem &, const compile_options &) {
+    return no_cutlass();
+}
+
+plan_or_refusal make_convolution_wide_weights(
         const convolution_problem &, const compile_options &) {
     return no_cutlass();
 }

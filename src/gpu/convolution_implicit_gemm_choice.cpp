@@ -18,8 +18,6 @@ namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
-/// Terms of a k tile.
-constexpr int64_t terms = 16;
 /// Starting a round of blocks, filling their pipelines and leaving them.
 constexpr double round_start = 4500.0;
 /// Bytes a cycle that one multiprocessor writes when all do.
@@ -69,7 +67,7 @@ struct estimate {
 estimate estimate_of(const tile_set &set, const dense_problem &p,
         const matrices &g, const tile &t, int slices, int multiprocessors) {
     int64_t row_tiles = up(g.rows, t.m);
-    const int64_t channel_tiles = up(up(g.channels, slices), terms);
+    const int64_t channel_tiles = up(up(g.channels, slices), set.terms);
     auto chain = static_cast<double>(g.windows * channel_tiles);
     estimate made;
     made.chain = g.windows * channel_tiles;
@@ -90,10 +88,10 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     const auto blocks = static_cast<double>(row_tiles)
             * static_cast<double>(up(g.columns, t.n)) * slices;
     const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
-    made.computed = blocks * chain * area * static_cast<double>(terms);
-    const double work = chain * area * static_cast<double>(terms)
-            / (set.rate * t.efficiency);
-    const auto element = static_cast<double>(detail::size_of(p.type));
+    const auto terms = static_cast<double>(set.terms);
+    made.computed = blocks * chain * area * terms;
+    const double work = chain * area * terms / (set.rate * t.efficiency);
+    const auto element = static_cast<double>(detail::size_of(p.types.output));
     const double rest = round_start + area * element / store_rate;
     const double each = std::ceil(blocks / multiprocessors);
     const double full = std::floor(each / t.resident);
@@ -119,7 +117,7 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit) {
     const matrices g = matrices_of(problem);
     const size_t output_bytes = problem.output_bytes();
-    const int64_t all_tiles = up(g.channels, terms);
+    const int64_t all_tiles = up(g.channels, set.terms);
     const int64_t can = problem.operation == operation::strided_data
             ? 1
             : std::min<int64_t>(most_slices, all_tiles);

@@ -9,8 +9,8 @@
 //     strided_data  rows n,x      columns i     terms k,o that meet x
 //     weights       rows o        columns k,i   terms n,y
 //
-// A block computes a tile of rows by columns; its k tiles of 16 terms come to
-// shared memory by asynchronous copies, a few in flight. With slices > 1 each
+// A block computes a tile of rows by columns; its k tiles, of 16 terms or more,
+// come to shared memory by asynchronous copies, a few in flight. With slices > 1 each
 // block adds up every so manyeth k tile and writes its sums to its own slice.
 // The order of every sum follows from the problem, the tile and the slices;
 // nothing is atomic.
@@ -58,7 +58,8 @@ constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
 /// CUTLASS's kernel of an operation, a number of spatial axes and a tile. The
 /// arithmetic A says
 ///
-///     element         float or double
+///     element         of the inputs
+///     sums            float or double: of the sums and of the output
 ///     instruction     the shape of the tensor cores' instruction
 ///     products        CUTLASS's name of the way to multiply
 ///     stages          k tiles in shared memory
@@ -72,36 +73,40 @@ struct kernel_of;
 template <typename A, typename Tile, typename Warp>
 struct kernel_of<A, operation::forward, 2, Tile, Warp> {
     using element = typename A::element;
+    using sums = typename A::sums;
     using type = typename cutlass::conv::kernel::DefaultConv2dFprop<element,
-            nhwc, element, nhwc, element, nhwc, element, tensor_cores, ampere,
-            Tile, Warp, typename A::instruction, store<element>, swizzle,
+            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+            Tile, Warp, typename A::instruction, store<sums>, swizzle,
             A::stages, typename A::products, optimized, strided,
             A::read_at_once, A::read_at_once>::Kernel;
 };
 template <typename A, typename Tile, typename Warp>
 struct kernel_of<A, operation::weights, 2, Tile, Warp> {
     using element = typename A::element;
+    using sums = typename A::sums;
     using type = typename cutlass::conv::kernel::DefaultConv2dWgrad<element,
-            nhwc, element, nhwc, element, nhwc, element, tensor_cores, ampere,
-            Tile, Warp, typename A::instruction, store<element>, swizzle,
+            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+            Tile, Warp, typename A::instruction, store<sums>, swizzle,
             A::stages, typename A::products, optimized, strided,
             A::read_at_once, A::read_at_once>::Kernel;
 };
 template <typename A, typename Tile, typename Warp>
 struct kernel_of<A, operation::strided_data, 2, Tile, Warp> {
     using element = typename A::element;
+    using sums = typename A::sums;
     using type = typename cutlass::conv::kernel::DefaultConv2dDgrad<element,
-            nhwc, element, nhwc, element, nhwc, element, tensor_cores, ampere,
-            Tile, Warp, typename A::instruction, store<element>,
+            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+            Tile, Warp, typename A::instruction, store<sums>,
             strided_swizzle, A::stages, typename A::products, optimized,
             strided, A::read_at_once, A::read_at_once>::Kernel;
 };
 template <typename A, typename Tile, typename Warp>
 struct kernel_of<A, operation::forward, 3, Tile, Warp> {
     using element = typename A::element;
+    using sums = typename A::sums;
     using parts = cutlass::conv::kernel::DefaultConv3dFprop<element, ndhwc,
-            element, ndhwc, element, ndhwc, element, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<element>, swizzle, A::stages,
+            element, ndhwc, sums, ndhwc, sums, tensor_cores, ampere, Tile, Warp,
+            typename A::instruction, store<sums>, swizzle, A::stages,
             typename A::products, optimized, strided>;
     // CUTLASS's own copies the weights past the first cache, as can be done
     // with 16 bytes at once alone.
@@ -120,9 +125,10 @@ struct kernel_of<A, operation::forward, 3, Tile, Warp> {
 template <typename A, typename Tile, typename Warp>
 struct kernel_of<A, operation::weights, 3, Tile, Warp> {
     using element = typename A::element;
+    using sums = typename A::sums;
     using type = typename cutlass::conv::kernel::DefaultConv3dWgrad<element,
-            ndhwc, element, ndhwc, element, ndhwc, element, tensor_cores,
-            ampere, Tile, Warp, typename A::instruction, store<element>,
+            ndhwc, element, ndhwc, sums, ndhwc, sums, tensor_cores, ampere,
+            Tile, Warp, typename A::instruction, store<sums>,
             swizzle, A::stages, typename A::products, optimized,
             strided>::Kernel;
 };
@@ -152,6 +158,7 @@ template <typename A, operation Operation, int Space, typename Tile,
         typename Warp>
 class cutlass_kernel final : public tile_kernel {
     using element = typename A::element;
+    using sums = typename A::sums;
     using kernel = typename kernel_of<A, Operation, Space, Tile, Warp>::type;
     using size = typename kernel::ConvProblemSize;
 
@@ -197,7 +204,7 @@ class cutlass_kernel final : public tile_kernel {
         return typename kernel::Params(
                 typename kernel::Arguments(size_of(p, slices), {nullptr, first},
                         {nullptr, second}, {nullptr, output}, {nullptr, output},
-                        typename store<element>::Params(),
+                        typename store<sums>::Params(),
                         cutlass::conv::SplitKMode::kParallel));
     }
 
@@ -231,8 +238,8 @@ public:
         typename kernel::Params params = params_;
         params.ptr_A = static_cast<const element *>(first);
         params.ptr_B = static_cast<const element *>(second);
-        params.ptr_C = static_cast<element *>(output);
-        params.ptr_D = static_cast<element *>(output);
+        params.ptr_C = static_cast<sums *>(output);
+        params.ptr_D = static_cast<sums *>(output);
         launch(A::name, run_tile<kernel>, grid_, dim3(kernel::kThreadCount),
                 shared_bytes, stream, params);
     }

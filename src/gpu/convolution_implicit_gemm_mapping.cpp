@@ -24,8 +24,8 @@ constexpr int64_t most_bytes = int64_t {1} << 31;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
-constexpr int64_t filled(int64_t channels, data_type type) {
-    return round_up(channels, vector_of(type));
+constexpr int64_t filled(int64_t channels, data_type input) {
+    return round_up(channels, vector_of(input));
 }
 
 /// An axis of a caller's tensor.
@@ -45,11 +45,12 @@ dense_axis plain(int64_t size, int64_t stride) {
     return {{{size, stride}}, size};
 }
 
-dense_axis filled_axis(std::vector<axis> parts, data_type type) {
+/// `input` is the type of the kernel's inputs.
+dense_axis filled_axis(std::vector<axis> parts, data_type input) {
     int64_t size = 1;
     for (const axis &part : parts)
         size *= part.size;
-    return {std::move(parts), filled(size, type)};
+    return {std::move(parts), filled(size, input)};
 }
 
 /// The axes from the outermost to the innermost; at most six of the caller's
@@ -120,8 +121,8 @@ std::vector<axis> window_axes(const convolution_problem &problem,
     return {channels, rows, columns};
 }
 
-convolution_operand src_operand(
-        const convolution_problem &problem, bool patches, bool is_output) {
+convolution_operand src_operand(const convolution_problem &problem,
+        data_type input, bool patches, bool is_output) {
     const detail::tensor_view &src = problem.src;
     const axis channels {src.dims[1], src.strides[1]};
     if (!patches)
@@ -130,7 +131,7 @@ convolution_operand src_operand(
                         plain(src.dims[2], src.strides[2]),
                         plain(src.dims[3], src.strides[3]),
                         plain(src.dims[4], src.strides[4]),
-                        filled_axis({channels}, src.type)},
+                        filled_axis({channels}, input)},
                 is_output);
     const int64_t height = problem.weights.dims[4];
     const int64_t width = problem.weights.dims[5];
@@ -141,24 +142,24 @@ convolution_operand src_operand(
                     filled_axis(window_axes(problem, channels,
                                         {height, src.strides[3]},
                                         {width, src.strides[4]}),
-                            src.type)},
+                            input)},
             is_output);
 }
 
 convolution_operand dst_operand(
-        const detail::tensor_view &dst, bool is_output) {
+        const detail::tensor_view &dst, data_type input, bool is_output) {
     return operand_of(dst.type,
             {plain(dst.dims[0], dst.strides[0]),
                     plain(dst.dims[2], dst.strides[2]),
                     plain(dst.dims[3], dst.strides[3]),
                     plain(dst.dims[4], dst.strides[4]),
-                    filled_axis({{dst.dims[1], dst.strides[1]}}, dst.type)},
+                    filled_axis({{dst.dims[1], dst.strides[1]}}, input)},
             is_output);
 }
 
 /// O, space, I, or with `turned` I, space, O.
 convolution_operand weights_operand(const convolution_problem &problem,
-        bool patches, bool turned, bool is_output) {
+        data_type input, bool patches, bool turned, bool is_output) {
     const detail::weights_view &weights = problem.weights;
     const auto of = [&](size_t i) {
         return axis {weights.dims[i], weights.strides[i]};
@@ -166,25 +167,41 @@ convolution_operand weights_operand(const convolution_problem &problem,
     const auto space = [&](size_t i) {
         return patches ? plain(1, 0) : plain(of(i).size, of(i).stride);
     };
-    const dense_axis outputs = filled_axis({of(1)}, weights.type);
+    const dense_axis outputs = filled_axis({of(1)}, input);
     const dense_axis inputs
             = filled_axis(patches ? window_axes(problem, of(2), of(4), of(5))
                                   : std::vector {of(2)},
-                    weights.type);
+                    input);
     return operand_of(weights.type,
             {turned ? inputs : outputs, space(3), space(4), space(5),
                     turned ? outputs : inputs},
             is_output);
 }
 
+/// Of src, weights and dst.
+size_t output_of(convolution_direction direction) {
+    switch (direction) {
+        case convolution_direction::backward_data: return 0;
+        case convolution_direction::backward_weights: return 1;
+        case convolution_direction::forward: break;
+    }
+    return 2;
+}
+
 /// Why the kernels cannot do what is asked; empty where they can.
 std::string reason_against(const dense_problem &p) {
-    const int64_t most_elements = most_bytes / detail::size_of(p.type) - 1;
+    const auto most_of = [](data_type type) {
+        return most_bytes / detail::size_of(type) - 1;
+    };
+    const int64_t most_inputs = most_of(p.types.input);
     for (const int64_t elements :
             {p.src_elements(), p.weights_elements(), p.dst_elements()})
-        if (elements > most_elements)
-            return text("tensors of up to ", most_elements,
+        if (elements > most_inputs)
+            return text("tensors of up to ", most_inputs,
                     " elements are allowed, given ", elements);
+    if (p.output_elements() > most_of(p.types.output))
+        return text("an output of up to ", most_of(p.types.output),
+                " elements is allowed, given ", p.output_elements());
     for (size_t i = 0; i < 3; ++i) {
         const int64_t span = (p.dst[i] - 1) * p.strides[i]
                 + p.window[i] * p.dilations[i] + std::abs(p.pads[i]);
@@ -195,7 +212,7 @@ std::string reason_against(const dense_problem &p) {
         int64_t pitch = p.c;
         for (size_t inner = i + 1; inner < 3; ++inner)
             pitch *= p.src[inner];
-        if (std::abs(p.pads[i]) > most_elements / pitch)
+        if (std::abs(p.pads[i]) > most_inputs / pitch)
             return "pads beyond 2^31 bytes of src";
         if (p.operation != operation::weights && p.window[i] > longest_window)
             return text("windows of up to ", longest_window,
@@ -236,12 +253,16 @@ int64_t dense_problem::output_elements() const {
 }
 
 std::optional<dense_mapping> dense_mapping_of(
-        const convolution_problem &problem, data_type type,
+        const convolution_problem &problem, const element_types &types,
         std::string &refusal) {
-    for (const data_type given :
-            {problem.src.type, problem.weights.type, problem.dst.type})
-        if (given != type) {
-            refusal = text("takes ", to_string(type), " alone");
+    const size_t output = output_of(problem.direction);
+    const data_type input = types.input;
+    const std::array<data_type, 3> given {
+            problem.src.type, problem.weights.type, problem.dst.type};
+    for (size_t i = 0; i < given.size(); ++i)
+        if (given[i] != (i == output ? types.output : input)) {
+            refusal = text("takes inputs of ", to_string(input),
+                    " and an output of ", to_string(types.output));
             return std::nullopt;
         }
     if (problem.weights.dims[0] != 1) {
@@ -252,9 +273,9 @@ std::optional<dense_mapping> dense_mapping_of(
     dense_mapping made;
     dense_problem &p = made.problem;
     p.n = problem.src.dims[0];
-    p.type = type;
-    p.c = filled(problem.src.dims[1], type);
-    p.k = filled(problem.dst.dims[1], type);
+    p.types = types;
+    p.c = filled(problem.src.dims[1], input);
+    p.k = filled(problem.dst.dims[1], input);
     const bool patches = is_of_patches(problem);
     bool strided = false;
     for (size_t i = 0; i < 3; ++i) {
@@ -274,16 +295,13 @@ std::optional<dense_mapping> dense_mapping_of(
     if (patches)
         p.c = filled(problem.src.dims[1] * problem.weights.dims[4]
                         * problem.weights.dims[5],
-                type);
+                input);
     p.space = has_depth(problem) ? 3 : 2;
     bool turned = false;
-    size_t output = 2;
     if (problem.direction == convolution_direction::backward_weights) {
         p.operation = operation::weights;
         made.order = {2, 0, 1};
-        output = 1;
     } else if (problem.direction == convolution_direction::backward_data) {
-        output = 0;
         made.order = {2, 1, 0};
         if (strided)
             p.operation = operation::strided_data;
@@ -300,9 +318,9 @@ std::optional<dense_mapping> dense_mapping_of(
     }
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
-    made.operands = {src_operand(problem, patches, output == 0),
-            weights_operand(problem, patches, turned, output == 1),
-            dst_operand(problem.dst, output == 2)};
+    made.operands = {src_operand(problem, input, patches, output == 0),
+            weights_operand(problem, input, patches, turned, output == 1),
+            dst_operand(problem.dst, input, output == 2)};
     return made;
 }
 

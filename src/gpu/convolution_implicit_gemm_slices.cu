@@ -81,7 +81,7 @@ void add_up_on(const launch_stream &stream, const char *kernel,
 void add_slices(const char *kernel, const dense_problem &problem,
         const void *partials, int slices, void *output,
         const launch_stream &stream) {
-    if (problem.type == detail::data_type::f64)
+    if (problem.types.output == detail::data_type::f64)
         add_up_on<double>(stream, kernel, partials, slices,
                 problem.output_elements(), output);
     else

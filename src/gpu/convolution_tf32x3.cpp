@@ -47,9 +47,11 @@ constexpr implicit_gemm::tile tiles[] = {
 /// 256 k tiles in one chain are off by 4e-7, 4096 by 1.6e-6: the error grows
 /// with the root of their number.
 constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_tf32x3",
-        .type = detail::data_type::f32,
+        .types = implicit_gemm::all_of(detail::data_type::f32),
         .tiles = tiles,
+        .terms = 16,
         .rate = 466.0 / 3.0, // of TF32 products
+        .least_useful = 0.2,
         .longest_chain = 256,
         .longest_possible_chain = 4096};
 

@@ -10,6 +10,7 @@ using implicit_gemm::shape;
 
 struct arithmetic {
     using element = float;
+    using sums = float;
     using instruction = shape<16, 8, 8>;
     using products = exact_products;
     static constexpr int stages = 4;

@@ -24,6 +24,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_narrow_groups", make_convolution_narrow_groups},
         {"convolution.gpu_tf32x3", make_convolution_tf32x3},
         {"convolution.gpu_f64", make_convolution_f64},
+        {"convolution.gpu_wide_weights", make_convolution_wide_weights},
         {"convolution.cudnn", make_convolution_cudnn},
         {"convolution.gpu_direct", make_convolution_direct},
 };

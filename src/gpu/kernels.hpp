@@ -42,11 +42,13 @@ plan_or_refusal make_convolution_few_channels(
 // convolution_narrow_groups.cpp
 plan_or_refusal make_convolution_narrow_groups(
         const convolution_problem &, const compile_options &);
-// convolution_tf32x3.cpp and convolution_f64.cpp, or
-// convolution_implicit_gemm_absent.cpp
+// convolution_tf32x3.cpp, convolution_f64.cpp and convolution_wide_weights.cpp,
+// or convolution_implicit_gemm_absent.cpp
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_f64(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_convolution_wide_weights(
         const convolution_problem &, const compile_options &);
 // convolution_cudnn.cpp
 plan_or_refusal make_convolution_cudnn(

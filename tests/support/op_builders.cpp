@@ -144,6 +144,15 @@ op interpolation_op(const interpolation_case &c,
     return result;
 }
 
+wanted_outputs outputs_of(const std::string &kernel) {
+    wanted_outputs wanted;
+    if (kernel == "convolution.gpu_wide_weights") {
+        wanted.diff_src = false;
+        wanted.f32_gradients = true;
+    }
+    return wanted;
+}
+
 op convolution_op(op::kind kind, const convolution_case &c, const layout &l,
         data_type type, const wanted_outputs &wanted) {
     const bool transposed = kind == op::kind::ConvTransposeBackward

@@ -62,6 +62,10 @@ struct wanted_outputs {
     bool f32_gradients = false;
 };
 
+/// What a test asks of a kernel that it names: all outputs, but of
+/// convolution.gpu_wide_weights what that can compute.
+wanted_outputs outputs_of(const std::string &kernel);
+
 /// Any of the six convolution kinds.
 op convolution_op(op::kind kind, const convolution_case &c, const layout &l,
         data_type type, const wanted_outputs &wanted = {});

@@ -1,0 +1,74 @@
+// Gradients of weights in f32 of bf16 or f16 data, on tensor cores.
+//
+// Each product is exact in f32, each sum is f32's own:
+// convolution_wide_weights_mma.cuh says where the sums are kept,
+// convolution_implicit_gemm.cpp has the plan. In every fpmath_mode: none would
+// allow anything faster.
+#include "gpu/convolution_wide_weights.hpp"
+#include "gpu/kernels.hpp"
+
+namespace gradnn::gpu {
+
+namespace wide_weights {
+
+namespace {
+
+using detail::data_type;
+using implicit_gemm::operation;
+
+// The blocks that a multiprocessor holds follow from their registers and their
+// shared memory. The shares of the rate are guesses by the bytes that a tile
+// reads for a product.
+constexpr implicit_gemm::tile tiles[] = {
+        {"weights_128x128", operation::weights, 2, 128, 128, 1, 1.0,
+                make_128x128},
+        {"weights_64x128", operation::weights, 2, 64, 128, 2, 0.85,
+                make_64x128},
+        {"weights_128x64", operation::weights, 2, 128, 64, 2, 0.85,
+                make_128x64},
+        {"weights_64x64", operation::weights, 2, 64, 64, 3, 0.65, make_64x64},
+        {"weights_3d_128x128", operation::weights, 3, 128, 128, 1, 0.85,
+                make_3d_128x128},
+        {"weights_3d_64x128", operation::weights, 3, 64, 128, 2, 0.7,
+                make_3d_64x128},
+        {"weights_3d_64x64", operation::weights, 3, 64, 64, 3, 0.55,
+                make_3d_64x64},
+};
+
+/// A chain adds up its k tiles as that of convolution.gpu_tf32x3 does, by f32
+/// additions that round, so that the error follows from their number alone: 256
+/// are off by 4e-7, 4096 by 1.6e-6.
+constexpr implicit_gemm::tile_set set_of(data_type input) {
+    return {.kernel = "convolution.gpu_wide_weights",
+            .types = {input, data_type::f32},
+            .tiles = tiles,
+            .terms = 64,
+            // An assumption, not measured: of the 2048 that the tensor cores
+            // of an H200 can do, less than half.
+            .rate = 900.0,
+            // What cuDNN would run is a tenth as fast: its strict f32 kernels,
+            // on widened copies.
+            .least_useful = 0.05,
+            .longest_chain = 256,
+            .longest_possible_chain = 4096};
+}
+
+} // namespace
+
+} // namespace wide_weights
+
+plan_or_refusal make_convolution_wide_weights(
+        const convolution_problem &problem, const compile_options &options) {
+    using detail::data_type;
+    const data_type input = problem.src.type;
+    if (problem.direction != detail::convolution_direction::backward_weights
+            || problem.weights.type != data_type::f32
+            || problem.dst.type != input
+            || (input != data_type::bf16 && input != data_type::f16))
+        return plan_or_refusal::refuse(
+                "takes gradients of weights in f32 of bf16 or f16 data");
+    return implicit_gemm::make_plan(
+            wide_weights::set_of(input), problem, options);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,37 @@
+// A CUTLASS warp-level operator for exact f32 sums of 16-bit products:
+// CUTLASS's own (mma.sync, bf16 or f16 to f32), but for where its sums are kept.
+//
+// A product of two 16-bit numbers is exact in f32. But tensor cores truncate
+// when they add, 16 products at a time, so that a long sum in one of their
+// accumulators is off by 1e-9 times its terms. CUTLASS's main loop therefore
+// gives this operator a second set of accumulators, which it adds to the first,
+// by f32 additions that round, and clears once every k tile. That is its staged
+// accumulation, which it takes for MathOperator OpMultiplyAddFastF32.
+#pragma once
+
+#include <cutlass/gemm/warp/default_mma_tensor_op.h>
+
+namespace gradnn::gpu::wide_weights {
+
+/// The tag by which CUTLASS's templates are asked for it.
+struct staged_products {};
+
+template <typename Base>
+struct staged_mma : Base {
+    using MathOperator = cutlass::arch::OpMultiplyAddFastF32;
+};
+
+} // namespace gradnn::gpu::wide_weights
+
+template <typename WarpShape, typename InstructionShape, typename Element,
+        typename LayoutA, typename LayoutB, typename LayoutC, int PartitionsK,
+        bool RowMajor>
+struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
+        Element, LayoutA, Element, LayoutB, float, LayoutC,
+        gradnn::gpu::wide_weights::staged_products, PartitionsK, RowMajor> {
+    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, Element,
+            LayoutA, Element, LayoutB, float, LayoutC, arch::OpMultiplyAdd,
+            PartitionsK, RowMajor>;
+    using Policy = typename Stock::Policy;
+    using Type = gradnn::gpu::wide_weights::staged_mma<typename Stock::Type>;
+};
