@@ -700,9 +700,11 @@ TEST(DenseMapping, FillsChannelsToSixteenBytes) {
         std::string refusal;
         const auto m = dense_mapping_of(p, all_of(type), refusal);
         ASSERT_TRUE(m) << refusal;
-        EXPECT_EQ(m->problem.c, type == data_type::f32 ? 8 : 6);
+        const bool filled = type == data_type::f32;
+        EXPECT_EQ(m->problem.c, filled ? 8 : 6);
+        EXPECT_EQ(m->problem.callers_terms, filled ? 0.75 : 1.0);
         for (const size_t input : {0U, 1U})
-            EXPECT_EQ(m->operands[input].staged, type == data_type::f32);
+            EXPECT_EQ(m->operands[input].staged, filled);
         EXPECT_FALSE(m->operands[2].staged);
     }
 }

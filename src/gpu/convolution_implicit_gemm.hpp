@@ -48,6 +48,9 @@ struct dense_problem {
     implicit_gemm::operation operation = operation::forward;
     int space = 2; ///< spatial axes that the kernel has, 2 or 3
     int64_t n = 1, c = 1, k = 1;
+    /// Of the channels that are summed over, the share that is the caller's:
+    /// less than 1 where they are filled up.
+    double callers_terms = 1.0;
     std::array<int64_t, 3> src {1, 1, 1};
     std::array<int64_t, 3> window {1, 1, 1};
     std::array<int64_t, 3> dst {1, 1, 1};

@@ -38,7 +38,7 @@ struct matrices {
     int64_t rows, columns;
     int64_t channels; ///< terms that slices cut, each met `windows` times
     int64_t windows;
-    double products; ///< that are wanted
+    double products; ///< but of terms that fill up the caller's
 };
 
 matrices matrices_of(const dense_problem &p) {
@@ -46,7 +46,7 @@ matrices matrices_of(const dense_problem &p) {
     const int64_t points = p.n * dense_problem::product(p.dst);
     const double products = static_cast<double>(points)
             * static_cast<double>(windows) * static_cast<double>(p.c)
-            * static_cast<double>(p.k);
+            * static_cast<double>(p.k) * p.callers_terms;
     switch (p.operation) {
         case operation::weights:
             return {p.k, windows * p.c, points, 1, products};

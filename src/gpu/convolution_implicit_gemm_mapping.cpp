@@ -28,6 +28,10 @@ constexpr int64_t filled(int64_t channels, data_type input) {
     return round_up(channels, vector_of(input));
 }
 
+constexpr double share_of(int64_t part, int64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+}
+
 /// An axis of a caller's tensor.
 struct axis {
     int64_t size;
@@ -274,8 +278,6 @@ std::optional<dense_mapping> dense_mapping_of(
     dense_problem &p = made.problem;
     p.n = problem.src.dims[0];
     p.types = types;
-    p.c = filled(problem.src.dims[1], input);
-    p.k = filled(problem.dst.dims[1], input);
     const bool patches = is_of_patches(problem);
     bool strided = false;
     for (size_t i = 0; i < 3; ++i) {
@@ -292,10 +294,12 @@ std::optional<dense_mapping> dense_mapping_of(
         p.dilations[i] = p.window[i] == 1 ? 1 : problem.dilations[i];
         strided = strided || p.strides[i] != 1;
     }
-    if (patches)
-        p.c = filled(problem.src.dims[1] * problem.weights.dims[4]
-                        * problem.weights.dims[5],
-                input);
+    const int64_t inputs = patches ? problem.src.dims[1]
+                    * problem.weights.dims[4] * problem.weights.dims[5]
+                                   : problem.src.dims[1];
+    const int64_t outputs = problem.dst.dims[1];
+    p.c = filled(inputs, input);
+    p.k = filled(outputs, input);
     p.space = has_depth(problem) ? 3 : 2;
     bool turned = false;
     if (problem.direction == convolution_direction::backward_weights) {
@@ -316,6 +320,10 @@ std::optional<dense_mapping> dense_mapping_of(
                 p.pads[i] = (p.window[i] - 1) * p.dilations[i] - p.pads[i];
         }
     }
+    if (problem.direction == convolution_direction::forward)
+        p.callers_terms = share_of(inputs, p.c);
+    else if (problem.direction == convolution_direction::backward_data)
+        p.callers_terms = share_of(outputs, strided ? p.k : p.c);
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
     made.operands = {src_operand(problem, input, patches, output == 0),
