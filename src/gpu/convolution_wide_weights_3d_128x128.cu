@@ -5,7 +5,7 @@ namespace gradnn::gpu::wide_weights {
 
 std::unique_ptr<tile_kernel> make_3d_128x128(
         const dense_problem &problem, int slices) {
-    return make_tile<4, 3, shape<128, 128, 64>, shape<64, 32, 64>>(
+    return make_tile<3, shape<128, 128, 64>, shape<64, 32, 64>>(
             problem, slices);
 }
 
