@@ -407,6 +407,76 @@ TEST(CudnnArrangement, WidensSixteenBitsLast) {
     EXPECT_EQ(ways.back().copies(), "src, weights, dst copied as f32");
 }
 
+/// A problem of 16 bits with so many channels.
+convolution_problem with_channels(convolution_problem p, int64_t src,
+        int64_t dst, order src_order, order dst_order) {
+    p.src.dims[1] = p.weights.dims[2] = src;
+    p.dst.dims[1] = p.weights.dims[1] = dst;
+    p.src.strides = data_strides(p.src.dims, src_order);
+    p.dst.strides = data_strides(p.dst.dims, dst_order);
+    p.weights.strides = weights_strides(p.weights.dims, 1);
+    return p;
+}
+
+// Copies of 16 bits have channels in whole 16 bytes, unless many would be
+// zeros or cuDNN reads a tensor where it lies.
+TEST(CudnnArrangement, FillsChannelsOfCopies) {
+    const auto channels_of = [](int64_t src, int64_t dst, order src_order,
+                                     order dst_order) {
+        const auto ways = gradnn::gpu::cudnn_arrangements(
+                with_channels(plain_problem(data_type::bf16, order::ncx, 0),
+                        src, dst, src_order, dst_order));
+        const auto &operands = ways.front().operands;
+        EXPECT_EQ(operands[1].seen.dims[1], operands[0].seen.dims[1]);
+        EXPECT_EQ(operands[1].seen.dims[0], operands[2].seen.dims[1]);
+        // An output is written whole.
+        EXPECT_FALSE(operands[0].zero_first);
+        EXPECT_EQ(operands[2].zero_first, operands[2].seen.dims[1] != dst);
+        return std::pair(operands[0].seen.dims[1], operands[2].seen.dims[1]);
+    };
+    using pair = std::pair<int64_t, int64_t>;
+    const auto ncx = order::ncx, nxc = order::nxc;
+    EXPECT_EQ(channels_of(67, 131, ncx, ncx), pair(72, 136));
+    EXPECT_EQ(channels_of(64, 21, ncx, ncx), pair(64, 24));
+    EXPECT_EQ(channels_of(64, 128, ncx, ncx), pair(64, 128));
+    EXPECT_EQ(channels_of(3, 64, ncx, ncx), pair(3, 64));
+    EXPECT_EQ(channels_of(3, 131, ncx, ncx), pair(3, 131));
+    EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(67, 131));
+    EXPECT_EQ(channels_of(67, 131, ncx, nxc), pair(67, 131));
+    EXPECT_EQ(channels_of(67, 128, ncx, nxc), pair(72, 128));
+}
+
+TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
+    const uint64_t seed = gradnn::test::test_seed(20261125);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
+    size_t filled = 0;
+    for (int round = 0; round < 1000; ++round) {
+        convolution_problem p = random_problem(random);
+        if (p.src.type != data_type::bf16) continue;
+        p.weights.dims[0] = 1;
+        p = with_channels(p, random.integer(5, 8), random.integer(6, 9),
+                random.pick(orders), random.pick(orders));
+        const auto arrangements = gradnn::gpu::cudnn_arrangements(p);
+        if (arrangements.empty()) continue;
+        const size_t output = arrangements.front().output();
+        const auto start = random_data(p, output, random);
+        auto expected = start;
+        by_formula(p, output, expected);
+        for (const cudnn_arrangement &a : arrangements) {
+            auto found = start;
+            by_arrangement(p, a, found);
+            ASSERT_TRUE(same(found[output], expected[output]))
+                    << "round " << round << ", " << a.copies();
+            if (a.operands[0].seen.dims[1] != p.src.dims[1]
+                    || a.operands[2].seen.dims[1] != p.dst.dims[1])
+                ++filled;
+        }
+    }
+    EXPECT_GT(filled, 20U);
+}
+
 TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 24;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <optional>
 
+#include "gpu/rounding.hpp"
+
 namespace gradnn::gpu {
 
 namespace {
@@ -122,7 +124,8 @@ axis_window even_window(const axis_shape &axis) {
 }
 
 /// Copies the caller's elements to the staged tensor (or back), as far as the
-/// windows let them meet. Nothing where they do not meet at all.
+/// windows let them meet, beside channels of zeros where it has more of them.
+/// Nothing where they do not meet at all.
 bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
         const array5 &staged_strides, const std::array<axis_window, 3> &windows,
         bool is_output) {
@@ -133,7 +136,9 @@ bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
             staged_strides[1], staged_strides[2], staged_strides[3],
             staged_strides[4]};
     bool all_of_callers = true;
-    bool all_of_staged = true;
+    bool all_of_staged
+            = operand.seen.dims[0] == callers.dims[0] * callers.dims[1]
+            && operand.seen.dims[1] == callers.dims[2];
     for (size_t axis = 0; axis < 3; ++axis) {
         const axis_window &window = windows[axis];
         const int64_t size = callers.dims[3 + axis];
@@ -180,6 +185,30 @@ bool trivial(const convolution_problem &p, size_t axis) {
             && shape.pad_begin == 0;
 }
 
+/// The channels of src and of dst that cuDNN is told of.
+struct channel_counts {
+    int64_t src, dst;
+};
+
+/// Filled up with zeros to a multiple of 8, where both then are one and those
+/// are of tensors that are staged anyway: 16-bit kernels read 8 channels at a
+/// time, and cuDNN would fill up copies of its own. The caller's where they are
+/// so few that a third of the filled ones would be zeros.
+channel_counts filled_channels(
+        const convolution_problem &p, bool src_staged, bool dst_staged) {
+    constexpr int64_t vector = 8;
+    const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
+    const channel_counts filled {
+            round_up(callers.src, vector), round_up(callers.dst, vector)};
+    const auto can = [](int64_t from, int64_t to, bool staged) {
+        return from == to || (staged && 2 * to <= 3 * from);
+    };
+    return can(callers.src, filled.src, src_staged)
+                    && can(callers.dst, filled.dst, dst_staged)
+            ? filled
+            : callers;
+}
+
 std::optional<cudnn_arrangement> arrange(
         const convolution_problem &p, family order, bool widened) {
     cudnn_arrangement made;
@@ -201,15 +230,18 @@ std::optional<cudnn_arrangement> arrange(
     const std::array<grouped_tensor, 3> callers {
             grouped(p.src), grouped(p.weights), grouped(p.dst)};
     made.f32_output = callers[made.output()].type == data_type::f32;
+    std::array<array5, 3> all_dims;
+    std::array<std::array<axis_window, 3>, 3> all_windows;
+    std::array<std::optional<array5>, 3> own; // strides of what is not staged
     for (size_t index = 0; index < 3; ++index) {
         const grouped_tensor &tensor = callers[index];
-        cudnn_operand &operand = made.operands[index];
-        operand.seen.type = widened ? data_type::f32 : tensor.type;
-        array5 dims = folded_dims(tensor);
-        std::array<axis_window, 3> windows;
+        array5 &dims = all_dims[index];
+        std::array<axis_window, 3> &windows = all_windows[index];
+        made.operands[index].seen.type = widened ? data_type::f32 : tensor.type;
+        dims = folded_dims(tensor);
         for (size_t axis = 0; axis < 3; ++axis)
             windows[axis].size = dims[2 + axis];
-        bool same = operand.seen.type == tensor.type;
+        bool same = made.operands[index].seen.type == tensor.type;
         if (index == 0) {
             windows = src_windows;
             for (size_t axis = 0; axis < 3; ++axis) {
@@ -218,9 +250,22 @@ std::optional<cudnn_arrangement> arrange(
                 dims[2 + axis] = windows[axis].size;
             }
         }
-        const auto own = same ? strides_in(tensor, order) : std::nullopt;
-        operand.staged = !own;
-        const array5 strides = own ? *own : dense_strides(dims, order);
+        if (same) own[index] = strides_in(tensor, order);
+    }
+    if (order == family::nxc && !widened && narrow(p.src.type)
+            && narrow(p.dst.type) && p.weights.dims[0] == 1) {
+        const channel_counts channels = filled_channels(p, !own[0], !own[2]);
+        if (channels.src != p.src.dims[1] || channels.dst != p.dst.dims[1])
+            own[1].reset();
+        all_dims[0][1] = all_dims[1][1] = channels.src;
+        all_dims[2][1] = all_dims[1][0] = channels.dst;
+    }
+    for (size_t index = 0; index < 3; ++index) {
+        cudnn_operand &operand = made.operands[index];
+        const array5 &dims = all_dims[index];
+        operand.staged = !own[index];
+        const array5 strides
+                = own[index] ? *own[index] : dense_strides(dims, order);
         operand.seen.rank = 2 + made.space;
         operand.seen.dims = {dims[0], dims[1]};
         operand.seen.strides = {strides[0], strides[1]};
@@ -236,8 +281,8 @@ std::optional<cudnn_arrangement> arrange(
             operand.copy = same_layout(operand.seen);
             continue;
         }
-        if (!set_copy(
-                    operand, tensor, strides, windows, index == made.output()))
+        if (!set_copy(operand, callers[index], strides, all_windows[index],
+                    index == made.output()))
             return std::nullopt;
     }
     made.staged_bytes = staged_bytes_of(made.operands);
