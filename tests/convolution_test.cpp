@@ -29,7 +29,7 @@ std::vector<conformance_param> conformance() {
                                             + c.name + "_" + to_string(type)
                                             + "_" + l.name,
                                     convolution_op(op_kind, c, l, type,
-                                            outputs_of(kernel))});
+                                            outputs_of(kernel, type))});
                         }
     return params;
 }
@@ -85,7 +85,7 @@ TEST(convolution_kernels, each_accepts_many) {
             for (const size_t which : {0U, 1U}) {
                 const auto accepts_kind = [&](op::kind op_kind) {
                     return accepts(convolution_op(op_kind, c, layouts()[which],
-                                           type, outputs_of(kernel)),
+                                           type, outputs_of(kernel, type)),
                             shared_engine(kind), kernel);
                 };
                 if (accepts_kind(op::kind::ConvBackward)

@@ -144,11 +144,12 @@ op interpolation_op(const interpolation_case &c,
     return result;
 }
 
-wanted_outputs outputs_of(const std::string &kernel) {
+wanted_outputs outputs_of(const std::string &kernel, data_type type) {
     wanted_outputs wanted;
     if (kernel == "convolution.gpu_wide_weights") {
         wanted.diff_src = false;
-        wanted.f32_gradients = true;
+        wanted.f32_gradients
+                = type == data_type::bf16 || type == data_type::f16;
     }
     return wanted;
 }

@@ -64,7 +64,7 @@ struct wanted_outputs {
 
 /// What a test asks of a kernel that it names: all outputs, but of
 /// convolution.gpu_wide_weights what that can compute.
-wanted_outputs outputs_of(const std::string &kernel);
+wanted_outputs outputs_of(const std::string &kernel, data_type type);
 
 /// Any of the six convolution kinds.
 op convolution_op(op::kind kind, const convolution_case &c, const layout &l,
