@@ -58,20 +58,6 @@ __device__ __forceinline__ void copy_async_past_l1_if(
             : "memory");
 }
 
-/// The first 2 of 4 bytes, where `wanted`.
-__device__ __forceinline__ void copy_half_async_if(
-        bool wanted, void *shared, const void *global) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile(
-            "{\n\t"
-            ".reg .pred wanted;\n\t"
-            "setp.ne.u32 wanted, %0, 0;\n\t"
-            "@wanted cp.async.ca.shared.global [%1], [%2], 4, 2;\n\t"
-            "}" ::"r"(static_cast<uint32_t>(wanted)),
-            "r"(to), "l"(global)
-            : "memory");
-}
-
 /// 4 bytes, or zeros where they are not `wanted`.
 __device__ __forceinline__ void copy_async_or_zero(
         bool wanted, void *shared, const void *global) {

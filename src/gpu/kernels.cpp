@@ -15,7 +15,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_strips", make_interpolation_strips},
         {"interpolation.gpu_intervals", make_interpolation_intervals},
         {"interpolation.gpu_nxc", make_interpolation_nxc},
-        {"interpolation.gpu_layers", make_interpolation_layers},
         {"interpolation.gpu_strided", make_interpolation_strided},
 };
 

@@ -22,8 +22,6 @@ plan_or_refusal make_interpolation_bands(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_pixels(
         const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_layers(
-        const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_strips(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_intervals(
