@@ -1,15 +1,18 @@
 // gradnn beside oneDNN called directly, in one process and in turns, with data
-// in the same dense layouts; interpolation also beside the memory limit. Prints
-// Markdown tables. Usage: onednn_peer [seconds per case [name part]]
+// in the same dense layouts; interpolation also beside the memory limit, and
+// convolution beside the layouts that oneDNN likes best, with what it costs to
+// copy data into and out of them. Prints Markdown tables.
+// Usage: onednn_peer [seconds per case [name part]]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <gradnn/gradnn.hpp>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -48,6 +51,7 @@ dnnl::memory::data_type dnnl_type(lt::data_type type) {
     return static_cast<dnnl::memory::data_type>(type);
 }
 
+/// In t's dense layout, or with any in the one that a primitive likes best.
 dnnl::memory::desc dnnl_desc(const tensor_plan &t, bool any) {
     using tag = dnnl::memory::format_tag;
     constexpr tag ncx[] = {tag::ncw, tag::nchw, tag::ncdhw};
@@ -144,29 +148,35 @@ private:
     std::vector<std::vector<tensor>> inputs_, outputs_;
 };
 
-/// A oneDNN primitive with its rotating arguments.
+/// A oneDNN primitive with rotating arguments of its own, in the layouts that
+/// it was made for.
 class dnnl_run {
 public:
-    dnnl_run(const dnnl::engine &engine, const dnnl::primitive &primitive,
-            std::vector<std::pair<int, std::pair<dnnl::memory::desc, buffers *>>>
-                    arguments)
-        : queue_(engine), primitive_(primitive) {
-        for (size_t copy = 0; copy < copies; ++copy) {
-            std::unordered_map<int, dnnl::memory> bound;
-            for (auto &[which, what] : arguments)
-                bound.emplace(which,
-                        dnnl::memory(what.first, engine, what.second->at(copy)));
-            bound_.push_back(std::move(bound));
+    /// `arguments`: DNNL_ARG_* of all that the primitive takes.
+    dnnl_run(const dnnl::engine &engine, const dnnl::primitive_desc &descriptor,
+            const std::vector<int> &arguments)
+        : queue_(engine), primitive_(descriptor), bound_(copies) {
+        for (const int which : arguments) {
+            const auto layout
+                    = descriptor.query_md(dnnl::query::exec_arg_md, which);
+            memory_.emplace_back(layout.get_size());
+            for (size_t copy = 0; copy < copies; ++copy)
+                bound_[copy].emplace(which,
+                        dnnl::memory(layout, engine, memory_.back().at(copy)));
         }
     }
     void operator()(size_t copy) {
         primitive_.execute(queue_, bound_[copy]);
         queue_.wait();
     }
+    dnnl::memory::desc layout(int argument) const {
+        return bound_[0].at(argument).get_desc();
+    }
 
 private:
     dnnl::stream queue_;
     dnnl::primitive primitive_;
+    std::vector<buffers> memory_;
     std::vector<std::unordered_map<int, dnnl::memory>> bound_;
 };
 
@@ -212,9 +222,7 @@ void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
             dnnl::prop_kind::forward_training, algorithm, src_md, dst_md);
     const dnnl::resampling_backward::primitive_desc descriptor(
             engine, algorithm, src_md, dst_md, hint);
-    dnnl_run theirs(engine, dnnl::resampling_backward(descriptor),
-            {{DNNL_ARG_DIFF_DST, {dst_md, &diff_dst}},
-                    {DNNL_ARG_DIFF_SRC, {src_md, &diff_src}}});
+    dnnl_run theirs(engine, descriptor, {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC});
 
     memory_stream limit(bytes_of(dst), bytes_of(src), copies);
     const auto times = medians(seconds,
@@ -231,8 +239,19 @@ void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
 
 enum class direction { data, weights };
 
+/// gradnn's time divided by that of oneDNN in its best layout, with and without
+/// the caller's copies.
+struct best_means {
+    mean with_copies, alone;
+};
+
+struct convolution_means {
+    mean speed; ///< times faster than oneDNN in the caller's layout
+    best_means dense, depthwise;
+};
+
 void convolution(const convolution_case &c, lt::data_type type, bool nxc,
-        direction which, double seconds, mean &ratio_mean) {
+        direction which, double seconds, convolution_means &means) {
     const size_t rank = c.src.size();
     lt::dims dst_space;
     for (const int64_t size : c.src)
@@ -278,11 +297,6 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
         grouped[0] /= c.groups;
         grouped.insert(grouped.begin(), c.groups);
     }
-    // oneDNN may lay out the weights as it likes: the strongest peer that takes
-    // the data as it is.
-    const dnnl::memory::desc any_weights(
-            grouped, dnnl_type(type), dnnl::memory::format_tag::any);
-    const auto src_md = dnnl_desc(src, false), dst_md = dnnl_desc(dst, false);
     const auto strides = list(c.stride), dilates = list(c.dilation - 1),
                pads = list(c.pad);
     // The far pad that makes dst follow from src exactly.
@@ -290,49 +304,70 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
     for (size_t axis = 0; axis < rank; ++axis)
         far.push_back((dst_space[axis] - 1) * c.stride
                 + (c.kernel - 1) * c.dilation + 1 - c.src[axis] - c.pad);
-    const dnnl::convolution_forward::primitive_desc hint(engine,
-            dnnl::prop_kind::forward_training,
-            dnnl::algorithm::convolution_direct, src_md, any_weights, dst_md,
-            strides, dilates, pads, far);
-    std::unique_ptr<buffers> their_weights;
-    std::unique_ptr<dnnl_run> theirs;
-    if (data) {
-        const dnnl::convolution_backward_data::primitive_desc descriptor(engine,
-                dnnl::algorithm::convolution_direct, src_md, any_weights,
-                dst_md, strides, dilates, pads, far, hint);
-        const auto weights_md = descriptor.weights_desc();
-        their_weights = std::make_unique<buffers>(weights_md.get_size());
-        theirs = std::make_unique<dnnl_run>(engine,
-                dnnl::convolution_backward_data(descriptor),
-                std::vector<std::pair<int,
-                        std::pair<dnnl::memory::desc, buffers *>>> {
-                        {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
-                        {DNNL_ARG_WEIGHTS, {weights_md, their_weights.get()}},
-                        {DNNL_ARG_DIFF_SRC, {src_md, &src_data}}});
-    } else {
-        const dnnl::convolution_backward_weights::primitive_desc descriptor(
-                engine, dnnl::algorithm::convolution_direct, src_md,
-                any_weights, dst_md, strides, dilates, pads, far, hint);
-        const auto weights_md = descriptor.diff_weights_desc();
-        their_weights = std::make_unique<buffers>(weights_md.get_size());
-        theirs = std::make_unique<dnnl_run>(engine,
-                dnnl::convolution_backward_weights(descriptor),
-                std::vector<std::pair<int,
-                        std::pair<dnnl::memory::desc, buffers *>>> {
-                        {DNNL_ARG_SRC, {src_md, &src_data}},
-                        {DNNL_ARG_DIFF_DST, {dst_md, &dst_data}},
-                        {DNNL_ARG_DIFF_WEIGHTS, {weights_md, their_weights.get()}}});
-    }
+    const std::vector<int> arguments = data
+            ? std::vector {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS,
+                      DNNL_ARG_DIFF_SRC}
+            : std::vector {
+                      DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_SRC};
+    // oneDNN may always lay out the weights as it likes: the strongest peer
+    // that takes the data as it is.
+    const auto peer = [&](bool any_data) {
+        const auto algorithm = dnnl::algorithm::convolution_direct;
+        const auto src_md = dnnl_desc(src, any_data),
+                   dst_md = dnnl_desc(dst, any_data);
+        const dnnl::memory::desc weights_md(
+                grouped, dnnl_type(type), dnnl::memory::format_tag::any);
+        const dnnl::convolution_forward::primitive_desc hint(engine,
+                dnnl::prop_kind::forward_training, algorithm, src_md,
+                weights_md, dst_md, strides, dilates, pads, far);
+        if (data)
+            return dnnl_run(engine,
+                    dnnl::convolution_backward_data::primitive_desc(engine,
+                            algorithm, src_md, weights_md, dst_md, strides,
+                            dilates, pads, far, hint),
+                    arguments);
+        return dnnl_run(engine,
+                dnnl::convolution_backward_weights::primitive_desc(engine,
+                        algorithm, src_md, weights_md, dst_md, strides, dilates,
+                        pads, far, hint),
+                arguments);
+    };
+    dnnl_run theirs = peer(false), best = peer(true);
+
+    // The caller copies what its best layout has in another order, at the rate
+    // of a stream over as many bytes as all three tensors have.
+    using tag = dnnl::memory::format_tag;
+    constexpr tag oix[] = {tag::abc, tag::abcd, tag::abcde, tag::abcdef};
+    const dnnl::memory::desc given[] = {dnnl_desc(dst, false),
+            {grouped, dnnl_type(type), oix[grouped.size() - 3]},
+            dnnl_desc(src, false)};
+    const size_t bytes[] = {bytes_of(dst), bytes_of(weights), bytes_of(src)};
+    size_t copied = 0;
+    for (size_t i = 0; i < 3; ++i)
+        if (best.layout(arguments[i]) != given[i]) copied += bytes[i];
+    const size_t streamed = bytes[0] + bytes[1] + bytes[2];
+    memory_stream copying(streamed, streamed, copies);
+
     const auto times = medians(seconds,
-            {[&](size_t i) { ours(i); }, [&](size_t i) { (*theirs)(i); }});
+            {[&](size_t i) { ours(i); }, [&](size_t i) { theirs(i); },
+                    [&](size_t i) { best(i); },
+                    [&](size_t i) { copying.run(i); }});
+    const double copy_time = times[3] * static_cast<double>(copied)
+            / static_cast<double>(streamed);
+    const double of_best = times[0] / (times[2] + copy_time);
+    means.speed.add(times[1] / times[0]);
+    best_means &best_mean = c.groups == c.in ? means.depthwise : means.dense;
+    best_mean.with_copies.add(of_best);
+    best_mean.alone.add(times[0] / times[2]);
     double flops = 2.0 * static_cast<double>(bytes_of(weights)) / 2
             * static_cast<double>(c.batch) / (type == lt::data_type::f32 ? 2 : 1);
     for (const int64_t size : dst_space)
         flops *= static_cast<double>(size);
-    ratio_mean.add(times[1] / times[0]);
-    std::printf("| %s | %s | %s | %s | %.2f | %.0f | %.2f | %.2f | %s |\n",
-            c.name.c_str(), data ? "dX" : "dW", to_string(type), nxc ? "NXC" : "NCX",
-            times[0], flops / times[0] / 1e6, times[1], times[1] / times[0],
+    std::printf("| %s | %s | %s | %s | %.2f | %.0f | %.2f | %.2f | %.2f | %.2f "
+                "| %.2f | %s |\n",
+            c.name.c_str(), data ? "dX" : "dW", to_string(type),
+            nxc ? "NXC" : "NCX", times[0], flops / times[0] / 1e6, times[1],
+            times[1] / times[0], times[2], copy_time, of_best,
             ours.kernel().c_str());
     std::fflush(stdout);
 }
@@ -369,19 +404,30 @@ int run(double seconds, const char *part) {
             summary += line;
         }
     std::printf("\n| convolution | gradient | type | layout | gradnn ms | "
-                "GFLOP/s | oneDNN ms | times faster | kernel |\n"
-                "|---|---|---|---|---|---|---|---|---|\n");
+                "GFLOP/s | oneDNN ms | times faster | best layout ms | copies "
+                "ms | gradnn / (best + copies) | kernel |\n"
+                "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (const auto type : types)
         for (const bool nxc : {false, true}) {
-            mean ratio;
+            convolution_means means;
             for (const auto which : {direction::data, direction::weights})
                 for (const auto &c : convolutions)
-                    convolution(c, type, nxc, which, seconds, ratio);
+                    convolution(c, type, nxc, which, seconds, means);
             char line[160];
             std::snprintf(line, sizeof(line),
                     "- convolution %s %s: %.2f times oneDNN's speed\n",
-                    to_string(type), nxc ? "NXC" : "NCX", ratio.value());
+                    to_string(type), nxc ? "NXC" : "NCX", means.speed.value());
             summary += line;
+            const auto against_best = [&](const char *kind,
+                                              const best_means &m) {
+                std::snprintf(line, sizeof(line),
+                        "  - %s: %.2f of the time of oneDNN's best layout with "
+                        "copies, %.2f without\n",
+                        kind, m.with_copies.value(), m.alone.value());
+                if (m.alone.count) summary += line;
+            };
+            against_best("dense", means.dense);
+            against_best("depthwise", means.depthwise);
         }
     std::printf("\nGeometric means:\n%s", summary.c_str());
     return 0;
