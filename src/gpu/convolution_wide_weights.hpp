@@ -10,7 +10,7 @@ using implicit_gemm::dense_problem;
 using implicit_gemm::tile_kernel;
 using implicit_gemm::tile_maker;
 
-tile_maker make_128x128, make_64x128, make_128x64, make_64x64;
-tile_maker make_3d_128x128, make_3d_64x128, make_3d_64x64;
+tile_maker make_128x128, make_64x64;
+tile_maker make_3d_128x128, make_3d_64x64;
 
 } // namespace gradnn::gpu::wide_weights
