@@ -16,8 +16,10 @@ struct ncx_family {
         if constexpr (sizeof(t) == 8 && volume)
             return kind_list<ncx_kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 8)
-            return kind_list<ncx_kind<t, 1, 1, 2, 8>, ncx_kind<t, 1, 4, 4, 3>,
-                    ncx_kind<t, 1, 4, 4, 3, 1, true>, ncx_kind<t, 1, 0, 4, 4>,
+            return kind_list<ncx_kind<t, 1, 1, 2, 8>,
+                    ncx_kind<t, 1, 2, 4, 3, 1, true, 1>,
+                    ncx_kind<t, 1, 4, 4, 3>, ncx_kind<t, 1, 4, 4, 3, 1, true>,
+                    ncx_kind<t, 1, 8, 4, 2, 1, true>, ncx_kind<t, 1, 0, 4, 4>,
                     ncx_kind<t, 1, 0, 4, 4, 1, true>>();
         else if constexpr (sizeof(t) == 4 && volume)
             return kind_list<ncx_kind<t, 1, 4, 8, 6>,
