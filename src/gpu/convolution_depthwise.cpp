@@ -497,20 +497,14 @@ plan_or_refusal make_convolution_depthwise(
     if (problem.src.dims[0] > most || problem.src.dims[1] > most >> 4)
         return plan_or_refusal::refuse(
                 "wants at most 2^28 images and 2^24 channels");
+    const auto device = static_cast<int>(options.device);
     auto plan = std::make_unique<depthwise_plan>(
-            problem, channels_last, static_cast<int>(options.device));
+            problem, channels_last, device);
     if (!plan->ok())
         return plan_or_refusal::refuse(
                 "the window does not fit into shared memory, or the tensors "
                 "make 2^31 tiles");
-    const size_t limit
-            = convolution_workspace_limit(static_cast<int>(options.device));
-    if (plan->workspace_bytes() > limit)
-        return plan_or_refusal::refuse("its sums want "
-                + std::to_string(plan->workspace_bytes())
-                + " bytes of workspace; " + std::to_string(limit)
-                + " are allowed");
-    return plan;
+    return within_workspace_limit(std::move(plan), device, "its sums");
 }
 
 } // namespace gradnn::gpu

@@ -260,12 +260,7 @@ plan_or_refusal make_convolution_few_channels(
     if (!plan->fits())
         return plan_or_refusal::refuse(
                 "wants a window and rows that fit in shared memory");
-    const size_t limit = convolution_workspace_limit(device);
-    if (plan->workspace_bytes() > limit)
-        return plan_or_refusal::refuse(text("its weights want ",
-                plan->workspace_bytes(), " bytes of workspace; ", limit,
-                " are allowed"));
-    return plan_or_refusal(std::move(plan));
+    return within_workspace_limit(std::move(plan), device, "its weights");
 }
 
 } // namespace gradnn::gpu

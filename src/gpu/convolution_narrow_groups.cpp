@@ -380,12 +380,8 @@ plan_or_refusal make_convolution_narrow_groups(
             operands, output, properties_of(device).multiprocessors);
     const std::string refusal = plan->refusal();
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-    const size_t limit = convolution_workspace_limit(device);
-    if (plan->workspace_bytes() > limit)
-        return plan_or_refusal::refuse(
-                text("its copies and sums want ", plan->workspace_bytes(),
-                        " bytes of workspace; ", limit, " are allowed"));
-    return plan;
+    return within_workspace_limit(
+            std::move(plan), device, "its copies and sums");
 }
 
 } // namespace gradnn::gpu

@@ -41,6 +41,15 @@ size_t convolution_workspace_limit(int device) {
     return bytes;
 }
 
+detail::plan_or_refusal within_workspace_limit(
+        std::unique_ptr<detail::plan> plan, int device, const char *wants) {
+    const size_t limit = convolution_workspace_limit(device);
+    const size_t bytes = plan->workspace_bytes();
+    if (bytes <= limit) return plan;
+    return detail::plan_or_refusal::refuse(detail::text(wants, " want ", bytes,
+            " bytes of workspace; ", limit, " are allowed"));
+}
+
 std::optional<size_t> convolution_workspace_left(
         int device, size_t staged_bytes, std::string &refusal) {
     const size_t limit = convolution_workspace_limit(device);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,6 +72,11 @@ constexpr const char *convolution_workspace_variable
 /// or else a quarter of the device's memory. Throws invalid_arguments where the
 /// variable is no number.
 size_t convolution_workspace_limit(int device);
+
+/// The plan, or where it wants more workspace than that, for what `wants` says,
+/// a refusal.
+detail::plan_or_refusal within_workspace_limit(
+        std::unique_ptr<detail::plan> plan, int device, const char *wants);
 
 /// What that limit leaves a kernel for scratch of its own, a multiple of
 /// staged_alignment, beside so many staged bytes and what goes with them.
