@@ -187,7 +187,8 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
                                     + std::to_string(input) + " "
                                     + std::to_string(special));
                             check(convolution_op(kind, convolution_named(name),
-                                          layouts()[which], type, outputs(type)),
+                                          layouts()[which], type,
+                                          outputs(type)),
                                     input, special);
                         }
 }

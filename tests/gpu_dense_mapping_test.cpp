@@ -355,7 +355,7 @@ TEST(DenseMapping, RefusesWithReasons) {
     };
     const auto plain = plain_problem(data_type::f32, order::nxc, 1);
     EXPECT_EQ(reason(plain_problem(data_type::f64, order::nxc, 1)),
-            "takes inputs of f32 and an output of f32");
+            "takes f32 alone");
     auto p = plain;
     p.weights.dims = {2, 8, 4, 1, 3, 3};
     EXPECT_EQ(reason(p), "takes convolutions of one group, given 2");

@@ -67,9 +67,9 @@ bool is_ncx(const detail::tensor_view &tensor) {
 }
 
 /// Products of matrices that lie in NCX: src and dst would be copied, and cuDNN
-/// multiplies them where they are, in 0.4 to 0.75 of the time (windows of 1x1 in
-/// 56x56 and 14x14 points on an H200). Images of fewer points do not fill its
-/// tiles: of 7x7 it reaches half of that rate.
+/// multiplies them where they are, in 0.4 to 0.75 of the time (windows of 1x1
+/// in 56x56 and 14x14 points on an H200). Images of fewer points do not fill
+/// its tiles: of 7x7 it reaches half of that rate.
 bool is_product_in_ncx(const convolution_problem &p) {
     constexpr int64_t fewest_points = 128;
     int64_t points = 1;

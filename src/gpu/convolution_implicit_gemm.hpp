@@ -134,8 +134,8 @@ struct tile_set {
     /// Products of the inputs' type a cycle of a multiprocessor that the best
     /// tile reaches.
     double rate;
-    /// The share of a tile's products that must be wanted in a problem that is
-    /// not small: below it cuDNN is faster.
+    /// The share of a tile's products, those of filled-up terms left out, that
+    /// must be wanted in a problem that is not small: below it cuDNN is faster.
     double least_useful;
     /// k tiles in one chain of sums that keep their digits: more are cut into
     /// slices for a gradient of weights, where a slice costs little, and those

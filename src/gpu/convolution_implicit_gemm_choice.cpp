@@ -38,7 +38,7 @@ struct matrices {
     int64_t rows, columns;
     int64_t channels; ///< terms that slices cut, each met `windows` times
     int64_t windows;
-    double products; ///< but of terms that fill up the caller's
+    double products; ///< without those of filled-up terms
 };
 
 matrices matrices_of(const dense_problem &p) {

@@ -265,8 +265,10 @@ std::optional<dense_mapping> dense_mapping_of(
             problem.src.type, problem.weights.type, problem.dst.type};
     for (size_t i = 0; i < given.size(); ++i)
         if (given[i] != (i == output ? types.output : input)) {
-            refusal = text("takes inputs of ", to_string(input),
-                    " and an output of ", to_string(types.output));
+            refusal = input == types.output
+                    ? text("takes ", to_string(input), " alone")
+                    : text("takes inputs of ", to_string(input),
+                            " and an output of ", to_string(types.output));
             return std::nullopt;
         }
     if (problem.weights.dims[0] != 1) {

@@ -1,9 +1,8 @@
 // Gradients of weights in f32 of bf16 or f16 data, on tensor cores.
 //
-// Each product is exact in f32, each sum is f32's own:
+// Each product is exact in f32 (but beyond its range), each sum is f32's own:
 // convolution_wide_weights_mma.cuh says where the sums are kept,
-// convolution_implicit_gemm.cpp has the plan. In every fpmath_mode: none would
-// allow anything faster.
+// convolution_implicit_gemm.cpp has the plan.
 #include "gpu/convolution_wide_weights.hpp"
 #include "gpu/kernels.hpp"
 
@@ -61,6 +60,10 @@ plan_or_refusal make_convolution_wide_weights(
             || (input != data_type::bf16 && input != data_type::f16))
         return plan_or_refusal::refuse(
                 "takes gradients of weights in f32 of bf16 or f16 data");
+    if (options.fpmath != fpmath_mode::strict)
+        return plan_or_refusal::refuse(
+                "serves fpmath_mode strict; others allow cuDNN's kernel that "
+                "truncates its sums");
     return implicit_gemm::make_plan(
             wide_weights::set_of(input), problem, options);
 }

@@ -124,8 +124,8 @@ axis_window even_window(const axis_shape &axis) {
 }
 
 /// Copies the caller's elements to the staged tensor (or back), as far as the
-/// windows let them meet, beside channels of zeros where it has more of them.
-/// Nothing where they do not meet at all.
+/// windows let them meet; where the staged tensor has more channels, those stay
+/// zero. Nothing where they do not meet at all.
 bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
         const array5 &staged_strides, const std::array<axis_window, 3> &windows,
         bool is_output) {
@@ -190,10 +190,10 @@ struct channel_counts {
     int64_t src, dst;
 };
 
-/// Filled up with zeros to a multiple of 8, where both then are one and those
-/// are of tensors that are staged anyway: 16-bit kernels read 8 channels at a
-/// time, and cuDNN would fill up copies of its own. The caller's where they are
-/// so few that a third of the filled ones would be zeros.
+/// Both filled up with zeros to multiples of 8, or both the caller's: filled
+/// where each tensor that needs it is staged anyway, and at most a third of its
+/// channels would be zeros. 16-bit kernels read 8 channels at a time, and cuDNN
+/// would make filled copies of its own.
 channel_counts filled_channels(
         const convolution_problem &p, bool src_staged, bool dst_staged) {
     constexpr int64_t vector = 8;
