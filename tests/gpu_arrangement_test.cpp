@@ -108,14 +108,9 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
         const convolution_problem p = random_problem(random);
         const auto arrangements = gpu::cudnn_arrangements(p);
         if (arrangements.empty()) continue; // src and its windows never meet
-        const size_t output = arrangements.front().output();
-        const auto start = random_data(p, output, random);
-        auto expected = start;
-        by_formula(p, output, expected);
         for (const cudnn_arrangement &a : arrangements) {
-            auto found = start;
-            by_arrangement(p, a, found);
-            ASSERT_TRUE(same(found[output], expected[output]))
+            ASSERT_TRUE(computes(p, a.output(), random,
+                    [&](auto &data) { by_arrangement(p, a, data); }))
                     << "round " << round << ", " << a.copies();
             ++tried;
         }
@@ -231,14 +226,9 @@ TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
                 random.pick(orders), random.pick(orders));
         const auto arrangements = gpu::cudnn_arrangements(p);
         if (arrangements.empty()) continue;
-        const size_t output = arrangements.front().output();
-        const auto start = random_data(p, output, random);
-        auto expected = start;
-        by_formula(p, output, expected);
         for (const cudnn_arrangement &a : arrangements) {
-            auto found = start;
-            by_arrangement(p, a, found);
-            ASSERT_TRUE(same(found[output], expected[output]))
+            ASSERT_TRUE(computes(p, a.output(), random,
+                    [&](auto &data) { by_arrangement(p, a, data); }))
                     << "round " << round << ", " << a.copies();
             if (a.operands[0].seen.dims[1] != p.src.dims[1]
                     || a.operands[2].seen.dims[1] != p.dst.dims[1])

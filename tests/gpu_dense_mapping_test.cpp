@@ -95,13 +95,9 @@ TEST(DenseMapping, ComputesTheProblem) {
         const auto mapping = dense_mapping_of(p, wanted[round % 3], refusal);
         EXPECT_EQ(mapping.has_value(), refusal.empty());
         if (!mapping) continue;
-        const size_t output = mapping->order[2];
-        const auto start = random_data(p, output, random);
-        auto expected = start;
-        by_formula(p, output, expected);
-        auto found = start;
-        by_mapping(*mapping, found);
-        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
+        ASSERT_TRUE(computes(p, mapping->order[2], random,
+                [&](auto &data) { by_mapping(*mapping, data); }))
+                << "round " << round;
         ++tried;
     }
     EXPECT_GT(tried, 300U);
@@ -127,11 +123,7 @@ convolution_problem random_patches(random_source &random, data_type type) {
         p.dilations[axis] = window == 1 ? random.integer(1, 3) : 1;
         p.pads_begin[axis] = 0;
     }
-    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
-    p.src.strides = data_strides(p.src.dims, random.pick(orders));
-    p.dst.strides = data_strides(p.dst.dims, random.pick(orders));
-    p.weights.strides = weights_strides(
-            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    lay_out(p, random);
     return p;
 }
 
@@ -149,13 +141,9 @@ TEST(DenseMapping, ComputesPatches) {
         ASSERT_TRUE(mapping) << refusal;
         EXPECT_EQ(mapping->problem.window, (std::array<int64_t, 3> {1, 1, 1}));
         EXPECT_EQ(mapping->problem.strides, (std::array<int64_t, 3> {1, 1, 1}));
-        const size_t output = mapping->order[2];
-        const auto start = random_data(p, output, random);
-        auto expected = start;
-        by_formula(p, output, expected);
-        auto found = start;
-        by_mapping(*mapping, found);
-        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
+        ASSERT_TRUE(computes(p, mapping->order[2], random,
+                [&](auto &data) { by_mapping(*mapping, data); }))
+                << "round " << round;
         ++tried;
     }
     EXPECT_EQ(tried, 2000U);
@@ -246,33 +234,31 @@ TEST(ConvolutionParts, ComputeTheProblem) {
         EXPECT_NE(parts.empty(), refusal.empty());
         if (parts.size() < 2) continue;
         const bool to_src = p.direction == convolution_direction::backward_data;
-        const bool to_dst = p.direction == convolution_direction::forward;
-        const size_t output = to_src ? 0 : to_dst ? 2 : 1;
-        const auto start = random_data(p, output, random);
-        auto expected = start;
-        by_formula(p, output, expected);
-        auto found = start;
+        const size_t output = gpu::output_of(p.direction);
         const std::array<data_type, 3> types {
                 p.src.type, p.weights.type, p.dst.type};
-        for (const auto &part : parts) {
-            EXPECT_EQ(part.problem.weights.dims[0], 1);
-            if (to_src && without_strides) {
-                for (size_t a = 0; a < 3; ++a) {
-                    EXPECT_TRUE(part.problem.strides[a] == 1
-                            || p.dst.dims[2 + a] == 1);
+        const auto by_parts = [&](std::array<memory, 3> &data) {
+            for (const auto &part : parts) {
+                EXPECT_EQ(part.problem.weights.dims[0], 1);
+                if (to_src && without_strides) {
+                    for (size_t a = 0; a < 3; ++a) {
+                        EXPECT_TRUE(part.problem.strides[a] == 1
+                                || p.dst.dims[2 + a] == 1);
+                    }
                 }
+                std::array<memory, 3> slices;
+                std::array<int64_t, 3> begin {};
+                for (size_t i = 0; i < 3; ++i) {
+                    begin[i] = part.offsets[i] / detail::size_of(types[i]);
+                    slices[i].assign(data[i].begin() + begin[i], data[i].end());
+                }
+                by_formula(part.problem, output, slices);
+                std::copy(slices[output].begin(), slices[output].end(),
+                        data[output].begin() + begin[output]);
             }
-            std::array<memory, 3> slices;
-            std::array<int64_t, 3> begin {};
-            for (size_t i = 0; i < 3; ++i) {
-                begin[i] = part.offsets[i] / detail::size_of(types[i]);
-                slices[i].assign(found[i].begin() + begin[i], found[i].end());
-            }
-            by_formula(part.problem, output, slices);
-            std::copy(slices[output].begin(), slices[output].end(),
-                    found[output].begin() + begin[output]);
-        }
-        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
+        };
+        ASSERT_TRUE(computes(p, output, random, by_parts))
+                << "round " << round;
         ++tried;
     }
     EXPECT_GT(tried, 1000U);

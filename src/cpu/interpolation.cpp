@@ -94,8 +94,8 @@ plane_view make_plane_view(const tensor_view &view, const row_layout &layout) {
             view.strides[2 + layout.axes[1]]};
 }
 
-/// Whether rows may be cut: the taps of elements are those of whole rows where a
-/// group has several.
+/// Whether rows may be cut: the taps of elements are those of whole rows where
+/// a group has several.
 bool takes_strips(const separable_job &job) {
     return job.lanes != tap_lanes::elements || job.lines == 1;
 }

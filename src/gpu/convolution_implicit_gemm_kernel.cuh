@@ -10,8 +10,8 @@
 //     weights       rows o        columns k,i   terms n,y
 //
 // A block computes a tile of rows by columns; its k tiles, of 16 terms or more,
-// come to shared memory by asynchronous copies, a few in flight. With slices > 1
-// a block adds up every so manyeth k tile and writes its sums to its own slice.
+// come to shared memory by asynchronous copies, a few in flight. With slices a
+// block adds up every so manyeth k tile and writes its sums to its own slice.
 // The order of every sum follows from the problem, the tile and the slices;
 // nothing is atomic.
 #pragma once

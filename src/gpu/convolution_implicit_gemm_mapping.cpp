@@ -182,16 +182,6 @@ convolution_operand weights_operand(const convolution_problem &problem,
             is_output);
 }
 
-/// Of src, weights and dst.
-size_t output_of(convolution_direction direction) {
-    switch (direction) {
-        case convolution_direction::backward_data: return 0;
-        case convolution_direction::backward_weights: return 1;
-        case convolution_direction::forward: break;
-    }
-    return 2;
-}
-
 /// Why the kernels cannot do what is asked; empty where they can.
 std::string reason_against(const dense_problem &p) {
     const auto most_of = [](data_type type) {

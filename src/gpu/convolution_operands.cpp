@@ -25,6 +25,15 @@ bool misplaced(const convolution_operand &operand, const void *data) {
 
 } // namespace
 
+size_t output_of(detail::convolution_direction direction) {
+    switch (direction) {
+        case detail::convolution_direction::backward_data: return 0;
+        case detail::convolution_direction::backward_weights: return 1;
+        case detail::convolution_direction::forward: break;
+    }
+    return 2;
+}
+
 size_t convolution_workspace_limit(int device) {
     constexpr const char *name = convolution_workspace_variable;
     const char *value = std::getenv(name);

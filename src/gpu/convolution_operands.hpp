@@ -65,6 +65,9 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
     return text.empty() ? text : text + " copied";
 }
 
+/// Which of src, weights and dst is computed: 0, 1 or 2.
+size_t output_of(detail::convolution_direction direction);
+
 constexpr const char *convolution_workspace_variable
         = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
 /// Bytes of workspace that a convolution may want on a device, for its copies

@@ -325,12 +325,7 @@ int64_t cudnn_tensor::extent() const {
 }
 
 size_t cudnn_arrangement::output() const {
-    switch (direction) {
-        case convolution_direction::backward_data: return 0;
-        case convolution_direction::backward_weights: return 1;
-        case convolution_direction::forward: break;
-    }
-    return 2;
+    return output_of(direction);
 }
 
 int64_t cudnn_arrangement::weights_terms() const {

@@ -56,9 +56,9 @@ struct cudnn_arrangement {
 /// Ways to put a problem to cuDNN, the best first: the caller's layouts where
 /// the tensors agree on NCX or NXC, then copies to one of the two; the caller's
 /// padding, then src extended by zeros so that both sides are padded alike;
-/// the caller's types, then f32. Copies of 16 bits to NXC may have more channels
-/// than the caller's, filled up with zeros, and the weights then too. Empty where a tensor has 2^31 elements or
-/// more.
+/// the caller's types, then f32. Copies of 16 bits to NXC, and of the weights
+/// then, may have more channels than the caller's, filled up with zeros. Empty
+/// where a tensor has 2^31 elements or more.
 std::vector<cudnn_arrangement> cudnn_arrangements(
         const detail::convolution_problem &problem);
 

@@ -101,6 +101,14 @@ std::array<int64_t, 6> weights_strides(
     return strides_in(dims, {3, 4, 5, 2, 0, 1}, 0); // XIO
 }
 
+void lay_out(convolution_problem &p, random_source &random) {
+    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
+    p.src.strides = data_strides(p.src.dims, random.pick(orders));
+    p.dst.strides = data_strides(p.dst.dims, random.pick(orders));
+    p.weights.strides = weights_strides(
+            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+}
+
 convolution_problem random_problem(random_source &random) {
     convolution_problem p;
     const int64_t n = random.integer(1, 2);
@@ -132,11 +140,7 @@ convolution_problem random_problem(random_source &random) {
             && p.direction == convolution_direction::backward_weights
             && random.integer(0, 1) == 1)
         p.weights.type = data_type::f32;
-    const std::vector<order> orders {order::ncx, order::nxc, order::sliced};
-    p.src.strides = data_strides(p.src.dims, random.pick(orders));
-    p.dst.strides = data_strides(p.dst.dims, random.pick(orders));
-    p.weights.strides = weights_strides(
-            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    lay_out(p, random);
     return p;
 }
 

@@ -93,10 +93,23 @@ std::array<int64_t, 5> data_strides(
 std::array<int64_t, 6> weights_strides(
         const std::array<int64_t, 6> &dims, int how);
 
+/// Gives each tensor one of the orders above.
+void lay_out(convolution_problem &p, random_source &random);
 convolution_problem random_problem(random_source &random);
 /// Of src, weights and dst; 7 in all of the output.
 std::array<memory, 3> random_data(
         const convolution_problem &p, size_t output, random_source &random);
+
+/// Whether `carry_out` makes of random data what the formula does.
+template <typename CarryOut>
+testing::AssertionResult computes(const convolution_problem &p, size_t output,
+        random_source &random, const CarryOut &carry_out) {
+    std::array<memory, 3> found = random_data(p, output, random);
+    std::array<memory, 3> expected = found;
+    by_formula(p, output, expected);
+    carry_out(found);
+    return same(found[output], expected[output]);
+}
 
 /// A gradient of src of 3x3 windows, 8 channels from 16.
 convolution_problem plain_problem(data_type type, order o, int weights);
