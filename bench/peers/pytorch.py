@@ -107,6 +107,21 @@ def interpolation(job, device):
     return lambda: function(diff_dst, dst[2:], src, align, *scales)
 
 
+def convolution_arguments(case, gradient):
+    """Those of convolution_backward after its three tensors."""
+    rank = len(case["src"])
+    return (
+        [case["out"]],
+        [case["stride"]] * rank,
+        [case["pad"]] * rank,
+        [case["dilation"]] * rank,
+        case["transposed"],
+        [case["output_padding"]] * rank,
+        case["groups"],
+        graphs.wanted(gradient),
+    )
+
+
 def convolution(job, device):
     case, layout, dtype = job["case"], job["layout"], job["dtype"]
     src_dims, dst_dims, weights_dims = graphs.shapes(case)
@@ -118,16 +133,7 @@ def convolution(job, device):
         # Asked for it alone, PyTorch computes the gradient of weights too on a
         # CPU.
         return lambda: diff_dst.sum([0, *range(2, 2 + rank)])
-    arguments = (
-        [case["out"]],
-        [case["stride"]] * rank,
-        [case["pad"]] * rank,
-        [case["dilation"]] * rank,
-        case["transposed"],
-        [case["output_padding"]] * rank,
-        case["groups"],
-        graphs.wanted(job["gradient"]),
-    )
+    arguments = convolution_arguments(case, job["gradient"])
     function = torch.ops.aten.convolution_backward
     return lambda: function(diff_dst, src, weights, *arguments)
 
