@@ -3,11 +3,12 @@
 // kept.
 //
 // A product of two 16-bit numbers is exact in f32, within its range. But tensor
-// cores truncate when they add, 16 products at a time, so that a long sum in one
-// of their accumulators is off by 1e-9 times its terms. CUTLASS's main loop
+// cores truncate when they add, 16 products at a time, so that a long sum in
+// one of their accumulators is off by 1e-9 times its terms. CUTLASS's main loop
 // therefore gives this operator a second set of accumulators, which it adds to
 // the first, by f32 additions that round, and clears once every k tile. That is
-// its staged accumulation, which it takes for MathOperator OpMultiplyAddFastF32.
+// its staged accumulation, which it takes for MathOperator
+// OpMultiplyAddFastF32.
 #pragma once
 
 #include <cutlass/gemm/warp/default_mma_tensor_op.h>
