@@ -402,6 +402,43 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
     return taps;
 }
 
+/// Fills in the weights of the outputs next to the ends; says whether they
+/// take no other elements of the line than axis_phases allows.
+bool add_ends(axis_phases &phases, const axis_taps &axis, data_type type) {
+    const int64_t lanes = separable_lanes(type);
+    phases.head = (phases.begin + lanes - 1) / lanes;
+    phases.tail = phases.end / lanes;
+    if (phases.tail < phases.head) return false;
+    const auto add = [&](int64_t vector) {
+        for (int64_t t = 0; t < phases.count; ++t)
+            for (int64_t l = 0; l < lanes; ++l) {
+                // What is after the last output does as that one does.
+                const int64_t i = std::min(vector * lanes + l, axis.src - 1);
+                const int64_t from = i * phases.ratio + phases.first;
+                if (axis.begin(i) < from || axis.end(i) > from + phases.count)
+                    return false;
+                const int64_t element = from + t;
+                const bool taken
+                        = element >= axis.begin(i) && element < axis.end(i);
+                if (!taken && element >= 0 && element < axis.dst) return false;
+                const int64_t tap = element - axis.begin(i);
+                if (type == data_type::f64)
+                    phases.ends_f64.push_back(
+                            taken ? axis.weights<double>(i)[tap] : 0.0);
+                else
+                    phases.ends_f32.push_back(
+                            taken ? axis.weights<float>(i)[tap] : 0.0F);
+            }
+        return true;
+    };
+    bool done = true;
+    for (int64_t v = 0; v < phases.head; ++v)
+        done = done && add(v);
+    for (int64_t v = phases.tail; v * lanes < axis.src; ++v)
+        done = done && add(v);
+    return done;
+}
+
 /// The axis as phases, or nothing where its ratio is another than 2 or 4 or it
 /// is short.
 std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
@@ -434,7 +471,8 @@ std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
         ++phases.end;
     constexpr int64_t most_others = 4;
     if (phases.count == 0 || phases.begin > most_others
-            || axis.src - phases.end > most_others)
+            || axis.src - phases.end > most_others
+            || !add_ends(phases, axis, type))
         return std::nullopt;
     return phases;
 }
@@ -535,6 +573,8 @@ plan_or_refusal make_interpolation_separable(
     const int64_t bytes
             = bytes_of(problem.diff_dst) + bytes_of(problem.diff_src);
     job.stream = bytes >= stream_bytes;
+    for (int64_t h = 0; h < job.h.src; ++h)
+        job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
     const int threads = static_cast<int>(
             std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
     job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);

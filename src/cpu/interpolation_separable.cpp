@@ -52,8 +52,9 @@ class separable_worker {
     static constexpr hn::ScalableTag<acc> tag {};
     using vector = hn::VFromD<hn::ScalableTag<acc>>;
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
-    /// How far ahead of their use elements are fetched.
+    /// How far ahead of their use elements are fetched, and at most.
     static constexpr int64_t distance = 3008 / sizeof(T);
+    static constexpr int64_t most_ahead = (64 << 10) / sizeof(T);
 
 public:
     separable_worker(const separable_job &job, const T *diff_dst, T *diff_src,
@@ -104,6 +105,7 @@ private:
         row_ = (src_end_ - src_begin_) * job_.row_channels;
         results_.set_row(row_);
         ring_plane_ = -1;
+        if (job_.lanes == tap_lanes::phases) clear_around_phases();
     }
 
     void enter_plane(int64_t plane) {
@@ -116,31 +118,40 @@ private:
                 + c * job_.diff_src.c_stride;
     }
 
-    /// Around the last rows of a sum over `axis`, of which what follows is
-    /// `next` elements on.
-    row_surroundings surroundings(const axis_taps &axis, int64_t i,
-            int64_t count, int64_t next) const {
-        row_surroundings around;
-        around.fresh = count == 0 ? 0 : fresh(axis, i);
-        around.slack = slack(count);
-        around.ahead = distance;
-        around.turn = length_;
-        // Next in memory, unless what is next in memory is summed right now.
-        const bool gapless = length_ == job_.diff_dst.h_stride
-                && around.fresh * length_ <= 2 * distance;
-        if (!gapless && !job_.h.identity) {
-            around.ahead = std::min(
-                    length_, distance / std::max<int64_t>(1, around.fresh));
-            around.turn = length_ - around.ahead;
-            around.jump = next - length_;
-        }
-        return around;
+    /// Around the rows of diff_dst that line h sums over H.
+    row_surroundings around_rows(int64_t h, int64_t count) const {
+        const int64_t stride = job_.diff_dst.h_stride;
+        const int64_t step = job_.fresh_rows * length_;
+        if (length_ != stride || step > most_ahead)
+            return around(job_.h, h, count, job_.h.fresh(h) * stride);
+        row_surroundings rows;
+        rows.slack = slack(count);
+        // Hardware sees single rows coming.
+        rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
+        rows.in_order = true;
+        rows.ahead = step;
+        return rows;
     }
 
-    /// Outputs that touch element i and not the one before.
-    static int64_t fresh(const axis_taps &axis, int64_t i) {
-        const int64_t seen = i == 0 ? 0 : axis.end(i - 1);
-        return axis.end(i) - std::max(axis.begin(i), seen);
+    /// Around the last rows of a sum over `axis`, of which what follows is
+    /// `next` elements on.
+    row_surroundings around(const axis_taps &axis, int64_t i, int64_t count,
+            int64_t next) const {
+        row_surroundings rows;
+        rows.fresh = count == 0 ? 0 : axis.fresh(i);
+        rows.slack = slack(count);
+        rows.ahead = distance;
+        rows.turn = length_;
+        // Next in memory, unless what is next in memory is summed right now.
+        const bool gapless = length_ == job_.diff_dst.h_stride
+                && rows.fresh * length_ <= 2 * distance;
+        if (!gapless && !job_.h.identity) {
+            rows.ahead = std::min(
+                    length_, distance / std::max<int64_t>(1, rows.fresh));
+            rows.turn = length_ - rows.ahead;
+            rows.jump = next - length_;
+        }
+        return rows;
     }
 
     /// Of the first `count` of rows_: where rows follow one another, up to the
@@ -164,9 +175,7 @@ private:
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.rows[t]
                         = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_line(scratch_.rows, h, h_count,
-                    surroundings(job_.h, h, h_count,
-                            fresh(job_.h, h) * job_.diff_dst.h_stride));
+            sum_line(scratch_.rows, h, h_count, around_rows(h, h_count));
         } else {
             fill_ring(d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
@@ -218,7 +227,7 @@ private:
                         + (job_.d.begin(d) + t) * job_.diff_dst.d_stride
                         + row * job_.diff_dst.h_stride;
             sum_rows(scratch_.rows, job_.d.weights<acc>(d), count, length_,
-                    surroundings(job_.d, d, count, job_.diff_dst.h_stride),
+                    around(job_.d, d, count, job_.diff_dst.h_stride),
                     ring_row(row));
         }
         ring_end_ = row;
@@ -235,7 +244,9 @@ private:
         else if (job_.lanes == tap_lanes::elements)
             take_taps_of_elements();
         else if (job_.lanes == tap_lanes::phases)
-            take_taps_of_phases();
+            with_phase_taps([&](auto taps) HWY_ATTR {
+                take_taps_of_phases<decltype(taps)::value>();
+            });
         else if (job_.lanes == tap_lanes::lines)
             with_level([&](auto level) HWY_ATTR {
                 take_taps_of_lines<decltype(level)::value>();
@@ -322,60 +333,77 @@ private:
         results_.set_out(out);
     }
 
+    /// `taps` is the number of them.
+    template <int64_t taps>
     void take_taps_of_phases() {
         const axis_phases &phases = job_.phases;
-        const int64_t taps = phases.count;
-        const acc *weights = job_.w.weights<acc>(phases.begin);
-        const acc *from[most_phase_taps];
-        for (int64_t t = 0; t < taps; ++t)
-            from[t] = in_phase(
-                    src_begin_ * phases.ratio + phases.first + t - dst_begin_);
+        const acc *from[static_cast<size_t>(taps)];
+        vector weights[static_cast<size_t>(taps)];
+        for (int64_t t = 0; t < taps; ++t) {
+            const int64_t x
+                    = src_begin_ * phases.ratio + phases.first + t - dst_begin_;
+            const int shift = phases.ratio == 2 ? 1 : 2;
+            from[t] = phase_origin() + (x & (phases.ratio - 1)) * job_.phase_pitch
+                    + (x >> shift);
+            weights[t] = hn::Set(tag, job_.w.weights<acc>(phases.begin)[t]);
+        }
         T *out = results_.out();
-        for (int64_t x = 0; x < row_; x += lanes) {
-            auto sum = hn::Mul(
-                    hn::Set(tag, weights[0]), hn::LoadU(tag, from[0] + x));
+        const auto put = [&](int64_t x, const auto &weight_of) HWY_ATTR {
+            auto sum = hn::Mul(weight_of(0), hn::LoadU(tag, from[0] + x));
+#pragma GCC unroll 8
             for (int64_t t = 1; t < taps; ++t)
-                sum = hn::MulAdd(hn::Set(tag, weights[t]),
-                        hn::LoadU(tag, from[t] + x), sum);
-            const int64_t i = src_begin_ + x;
-            if (i < phases.begin || i + lanes > phases.end)
-                sum = with_ends(sum, x);
+                sum = hn::MulAdd(
+                        weight_of(t), hn::LoadU(tag, from[t] + x), sum);
             results_.put(sum, out);
             out = results_.step(out, std::min(lanes, row_ - x));
+        };
+        // The strip's vectors begin with this one of the axis.
+        const int64_t first = src_begin_ / lanes;
+        const acc *ends = phases.ends<acc>();
+        const auto end_weight = [&](int64_t t) HWY_ATTR {
+            return hn::LoadU(tag, ends + t * lanes);
+        };
+        const auto put_ends = [&](int64_t begin, int64_t end) HWY_ATTR {
+            for (int64_t v = begin; v < end; ++v, ends += taps * lanes)
+                put((v - first) * lanes, end_weight);
+        };
+        const int64_t end = first + (row_ + lanes - 1) / lanes;
+        const int64_t tail = std::min(end, phases.tail);
+        int64_t v = first;
+        if (v < phases.head) {
+            put_ends(v, phases.head);
+            v = phases.head;
+        } else {
+            ends += phases.head * taps * lanes;
         }
+        for (; v < tail; ++v)
+            put((v - first) * lanes,
+                    [&](int64_t t) HWY_ATTR { return weights[t]; });
+        put_ends(v, end);
         results_.set_out(out);
     }
 
-    /// Results from element x of the row on, those next to the axis' ends by
-    /// taps of their own.
-    HWY_NOINLINE vector with_ends(vector sum, int64_t x) const {
-        alignas(64) acc results[static_cast<size_t>(lanes)];
-        hn::Store(sum, tag, results);
-        const int64_t begin = src_begin_ + x;
-        const int64_t end = std::min(begin + lanes, src_end_);
-        for (int64_t i = begin; i < std::min(end, job_.phases.begin); ++i)
-            results[i - begin] = sum_of_element(i);
-        for (int64_t i = std::max(begin, job_.phases.end); i < end; ++i)
-            results[i - begin] = sum_of_element(i);
-        return hn::Load(tag, results);
-    }
-
-    acc sum_of_element(int64_t i) const {
-        const acc *weights = job_.w.weights<acc>(i);
-        const int64_t first = job_.w.begin(i) - dst_begin_;
-        acc sum = 0;
-        for (int64_t t = 0; t < job_.w.taps(i); ++t) {
-            const acc product = weights[t] * *in_phase(first + t);
-            sum = t == 0 ? product : sum + product;
+    /// Calls take_taps for the number of taps that phases take.
+    template <int64_t taps = 1, typename TakeTaps>
+    void with_phase_taps(const TakeTaps &take_taps) {
+        if constexpr (taps <= most_phase_taps) {
+            if (job_.phases.count == taps)
+                take_taps(std::integral_constant<int64_t, taps> {});
+            else
+                with_phase_taps<taps + 1>(take_taps);
         }
-        return sum;
     }
 
-    /// Where element x of a line that is sorted by phase is.
-    const acc *in_phase(int64_t x) const {
-        const int shift = job_.phases.ratio == 2 ? 1 : 2;
-        return phase_origin() + (x & (job_.phases.ratio - 1)) * job_.phase_pitch
-                + (x >> shift);
+    /// Zeroes what is before and after the strip's line, where outputs next to
+    /// the axis' ends have no taps. (No sum is stored there.)
+    void clear_around_phases() {
+        const int64_t ratio = job_.phases.ratio;
+        for (int64_t p = 0; p < ratio; ++p) {
+            acc *const phase = phase_origin() + p * job_.phase_pitch;
+            acc *const end = phase + (length_ - p + ratio - 1) / ratio;
+            std::fill(phase - max_lanes, phase, acc {0});
+            std::fill(end, end + max_lanes, acc {0});
+        }
     }
 
     template <int level>

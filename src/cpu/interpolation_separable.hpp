@@ -3,6 +3,7 @@
 // (interpolation_separable.cpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -29,6 +30,10 @@ struct axis_taps {
     int64_t begin(int64_t i) const { return first[static_cast<size_t>(i)]; }
     int64_t taps(int64_t i) const { return count[static_cast<size_t>(i)]; }
     int64_t end(int64_t i) const { return begin(i) + taps(i); }
+    /// Elements that i takes and the one before does not.
+    int64_t fresh(int64_t i) const {
+        return end(i) - std::max(begin(i), i == 0 ? 0 : end(i - 1));
+    }
 
     int64_t src = 1;
     int64_t dst = 1;
@@ -111,13 +116,30 @@ struct element_taps {
 
 /// An axis of a whole ratio. Output i in [begin, end) takes elements
 /// i * ratio + first + t of the line, t < count, with weights that all of these
-/// outputs share; those next to the ends differ.
+/// outputs share. Those next to the ends take some of the same elements with
+/// other weights; what they leave out is before the line or after it.
 struct axis_phases {
+    template <typename Acc>
+    const Acc *ends() const {
+        if constexpr (std::is_same_v<Acc, float>)
+            return ends_f32.data();
+        else
+            return ends_f64.data();
+    }
+
     int64_t ratio = 1;
     int64_t first = 0;
     int64_t count = 0;
     int64_t begin = 0;
     int64_t end = 0;
+
+    /// Vectors of the axis' outputs with weights of their own: the first `head`
+    /// ones and those from number `tail` on. In that order, `count` vectors of
+    /// weights for each, 0 for what is left out.
+    int64_t head = 0;
+    int64_t tail = 0;
+    std::vector<float> ends_f32;
+    std::vector<double> ends_f64;
 };
 
 /// Taps of an axis_phases at most.
@@ -142,6 +164,8 @@ struct separable_job {
     axis_phases phases; ///< for tap_lanes::phases
     /// diff_src is written past the caches.
     bool stream = false;
+    /// Rows of diff_dst that a line is the first to take, at most.
+    int64_t fresh_rows = 0;
 
     // A unit of work is a plane, blocks of D and H, and a strip of columns, the
     // last varying fastest. Groups of lines end with a strip. For

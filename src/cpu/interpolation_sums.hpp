@@ -53,10 +53,16 @@ constexpr int level_of(int64_t terms) {
 /// What sum_rows may do around the rows that it sums.
 struct row_surroundings {
     /// The last `fresh` rows come from memory for the first time, and what
-    /// follows is to be fetched now: `ahead` elements further on, and from
-    /// element `turn` on another `jump` elements. (Short rows are too short
-    /// for hardware to see them coming.)
+    /// follows is to be fetched now. (Short rows are too short for hardware to
+    /// see them coming.)
     int64_t fresh = 0;
+    /// Where the fresh rows follow one another in memory, and what comes next
+    /// follows them: it is fetched in the order of memory, `ahead` elements
+    /// after them. (Rows in turns, within a page, hide that order from the
+    /// hardware.)
+    bool in_order = false;
+    /// Otherwise from every row, `ahead` elements further on, and from element
+    /// `turn` on another `jump` elements.
     int64_t ahead = 0;
     int64_t turn = 0;
     int64_t jump = 0;
@@ -64,15 +70,26 @@ struct row_surroundings {
     int64_t slack = 0;
 };
 
+template <typename In>
+HWY_INLINE void fetch_elements(const In *from, int64_t count) {
+    for (int64_t i = 0; i < count; i += 64 / sizeof(In))
+        hwy::Prefetch(from + i);
+}
+
 /// What follows elements [x, x + length) of the fresh rows before rows_end.
 /// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
 template <typename In>
 HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
         int64_t x, int64_t length) {
+    if (around.in_order) {
+        fetch_elements(
+                rows_end[-around.fresh] + around.ahead + x * around.fresh,
+                length * around.fresh);
+        return;
+    }
     const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);
     for (int64_t t = -around.fresh; t < 0; ++t)
-        for (int64_t i = 0; i < length; i += 64 / sizeof(In))
-            hwy::Prefetch(rows_end[t] + at + i);
+        fetch_elements(rows_end[t] + at, length);
 }
 
 /// Of two vectors, the elements of even and those of odd places.
