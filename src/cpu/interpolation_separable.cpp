@@ -54,7 +54,7 @@ class separable_worker {
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     /// How far ahead of their use elements are fetched, and at most.
     static constexpr int64_t distance = 3008 / sizeof(T);
-    static constexpr int64_t most_ahead = (64 << 10) / sizeof(T);
+    static constexpr int64_t most_ahead = (16 << 10) / sizeof(T);
 
 public:
     separable_worker(const separable_job &job, const T *diff_dst, T *diff_src,
