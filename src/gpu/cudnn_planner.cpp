@@ -29,6 +29,11 @@ namespace {
 constexpr int64_t operand_alignment = 16;
 /// How many of the heuristics' kernels a measurement tries.
 constexpr size_t most_measured = 24;
+/// One whose first run takes so many times as long as the fastest's runs, and
+/// the milliseconds that loading a kernel may take besides, is not run again:
+/// some of the last take seconds.
+constexpr float hopeless_factor = 4.0F;
+constexpr float loading_ms = 20.0F;
 
 fe::DataType_t type_of(data_type type) {
     switch (type) {
@@ -253,10 +258,9 @@ public:
 
     cudaStream_t stream() const { return stream_; }
 
-    /// Of one run of several, which do not wait for the host.
+    /// Of one run of `runs`, which do not wait for the host.
     template <typename Work>
-    float milliseconds(const Work &work) {
-        constexpr int runs = 4;
+    float milliseconds(int runs, const Work &work) {
         pause(stream_, runs);
         check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
         for (int number = 0; number < runs; ++number)
@@ -266,7 +270,7 @@ public:
         float time = 0.0F;
         check(cudaEventElapsedTime(&time, events_[0], events_[1]),
                 "cudaEventElapsedTime");
-        return time / runs;
+        return time / static_cast<float>(runs);
     }
 
 private:
@@ -311,9 +315,10 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
             };
             float time = std::numeric_limits<float>::max();
             try {
-                run();
+                const float first = watch.milliseconds(1, run);
+                if (first > hopeless_factor * least + loading_ms) continue;
                 for (int repeat = 0; repeat < 3; ++repeat)
-                    time = std::min(time, watch.milliseconds(run));
+                    time = std::min(time, watch.milliseconds(4, run));
             } catch (const error &) {
                 continue; // a kernel that fails is not the fastest
             }
