@@ -198,8 +198,10 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     if (job.ring_pitch / max_lanes % 2 == 0) job.ring_pitch += max_lanes;
     job.line_pitch
             = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
-    // A look-up may read four vectors from where the last element's tap is.
-    job.group_size = job.lines * job.line_pitch + 4 * max_lanes;
+    // A look-up may read four vectors from where a tap of the last element is,
+    // or would be.
+    job.group_size = job.lines * job.line_pitch + 4 * max_lanes
+            + job.w.max_count * job.row_channels;
     if (job.lanes == tap_lanes::phases) {
         // Vectors may begin before a phase and run over its end.
         job.phase_pitch = round_up(length / job.phases.ratio + 1, max_lanes)

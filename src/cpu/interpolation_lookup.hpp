@@ -83,15 +83,18 @@ HWY_INLINE auto load_integers(const int32_t *from) {
                 tag, hn::LoadU(hn::Rebind<int32_t, decltype(tag)>(), from));
 }
 
-/// `shared` taps in turn come from the same tables.
-template <size_t tables, int32_t shared, typename Acc, typename Use>
+/// `shared` taps in turn come from the same tables. `known` is the number of
+/// taps at most, or 0 where that is taps.max_count.
+template <size_t tables, int32_t shared, int32_t known, typename Acc,
+        typename Use>
 HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
         int64_t first, int64_t elements, const Use &use) {
     constexpr hn::ScalableTag<Acc> tag {};
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     constexpr hn::RebindToSigned<hn::ScalableTag<Acc>> integer_tag {};
     const element_taps::vector *next = taps.vectors.data() + first;
-    const element_taps::pattern *const patterns = taps.patterns.data();
+    [[maybe_unused]] const element_taps::pattern *const patterns
+            = taps.patterns.data();
     const int32_t *const pattern_lanes = taps.lanes.data();
     const Acc *const weights = taps.weights<Acc>();
     const int64_t pattern_size = taps.max_count * lanes;
@@ -100,20 +103,18 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
             static_cast<hn::TFromD<decltype(integer_tag)>>(tap_stride));
     for (int64_t x = 0; x < elements; x += lanes, ++next) {
         const Acc *in = line + next->first;
-        const element_taps::pattern pattern = patterns[next->pattern];
         const Acc *weight = weights + next->pattern * pattern_size;
         const auto index
                 = load_integers<Acc>(pattern_lanes + next->pattern * lanes);
-        const auto has = [&](int32_t t) HWY_ATTR {
+        lane_tables<tables, hn::ScalableTag<Acc>> from(in);
+        auto sum = hn::Mul(hn::LoadU(tag, weight), from(index));
+        auto at = index;
+        const auto has = [&](int32_t t) GRADNN_SIMD_INLINE {
             const int32_t below = (t + 1) << tap_count_shift;
             return hn::RebindMask(
                     tag, hn::Gt(index, hn::Set(integer_tag, below - 1)));
         };
-        lane_tables<tables, hn::ScalableTag<Acc>> from(in);
-        auto sum = hn::Mul(hn::LoadU(tag, weight), from(index));
-        if (pattern.fewest == 0) sum = hn::IfThenElseZero(has(0), sum);
-        auto at = index;
-        const auto add_tap = [&](int32_t t) HWY_ATTR {
+        const auto add_tap = [&](int32_t t) GRADNN_SIMD_INLINE {
             in += tap_stride;
             weight += lanes;
             if (t % shared == 0) {
@@ -124,28 +125,48 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
             }
             return hn::MulAdd(hn::LoadU(tag, weight), from(at), sum);
         };
-        int32_t t = 1;
-        for (; t < pattern.fewest; ++t)
-            sum = add_tap(t);
-        for (; t < pattern.most; ++t)
-            sum = hn::IfThenElse(has(t), add_tap(t), sum);
+        if constexpr (known > 0) {
+            // Patterns differ: branches on their counts would be mispredicted.
+            sum = hn::IfThenElseZero(has(0), sum);
+#pragma GCC unroll 8
+            for (int32_t t = 1; t < known; ++t)
+                sum = hn::IfThenElse(has(t), add_tap(t), sum);
+        } else {
+            const element_taps::pattern pattern = patterns[next->pattern];
+            if (pattern.fewest == 0) sum = hn::IfThenElseZero(has(0), sum);
+            int32_t t = 1;
+            for (; t < pattern.fewest; ++t)
+                sum = add_tap(t);
+            for (; t < pattern.most; ++t)
+                sum = hn::IfThenElse(has(t), add_tap(t), sum);
+        }
         use(sum, std::min(lanes, elements - x));
     }
 }
+
+template <int32_t count>
+using count_of = std::integral_constant<int32_t, count>;
 
 /// Takes the taps of vectors of elements from vector number `first` on, and
 /// calls use(sum, lanes in use) for each in turn.
 template <typename Acc, typename Use>
 HWY_INLINE void take_taps(const element_taps &taps, const Acc *line,
         int64_t first, int64_t elements, const Use &use) {
-    const auto look_up = [&](auto tables, auto shared) HWY_ATTR {
-        look_up_taps<decltype(tables)::value, decltype(shared)::value>(
-                taps, line, first, elements, use);
+    const auto look_up = [&](auto tables, auto shared, auto known) HWY_ATTR {
+        look_up_taps<decltype(tables)::value, decltype(shared)::value,
+                decltype(known)::value>(taps, line, first, elements, use);
     };
-    using one = std::integral_constant<int32_t, 1>;
-    using several = std::integral_constant<int32_t, shared_taps>;
+    const auto look_up_shared = [&](auto tables, auto shared) HWY_ATTR {
+        switch (taps.max_count) {
+            case 2: return look_up(tables, shared, count_of<2>());
+            case 3: return look_up(tables, shared, count_of<3>());
+            case 4: return look_up(tables, shared, count_of<4>());
+            default: return look_up(tables, shared, count_of<0>());
+        }
+    };
     const auto look_up_from = [&](auto tables) HWY_ATTR {
-        taps.share ? look_up(tables, several()) : look_up(tables, one());
+        taps.share ? look_up_shared(tables, count_of<shared_taps>())
+                   : look_up_shared(tables, count_of<1>());
     };
     switch (taps.tables) {
         case 1: look_up_from(std::integral_constant<size_t, 1>()); break;

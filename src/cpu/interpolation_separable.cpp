@@ -326,7 +326,7 @@ private:
         T *out = results_.out();
         take_taps(job_.elements, line, src_begin_ * job_.row_channels / lanes,
                 results_.rows() * row_,
-                [&](vector sum, int64_t count) HWY_ATTR {
+                [&](vector sum, int64_t count) GRADNN_SIMD_INLINE {
                     results_.put(sum, out);
                     out = results_.step(out, count);
                 });

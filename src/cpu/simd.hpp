@@ -18,6 +18,12 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+// After the parameters of a lambda in an inner loop: compilers stop inlining
+// them where a function has many.
+#ifndef GRADNN_SIMD_INLINE
+#define GRADNN_SIMD_INLINE HWY_ATTR __attribute__((always_inline))
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
