@@ -166,6 +166,55 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
     EXPECT_GT(accepted, 10);
 }
 
+// Near the ends of rows some taps are missing. What stands in for them, and what
+// the caller's workspace held before, is not to reach a result.
+TEST_P(interpolation_values, ends_of_rows_in_a_dirty_workspace) {
+    const interpolation_case shapes[] = {
+            {"twice", 1, 16, {3, 33}, {6, 66}},
+            {"four_times", 1, 16, {3, 33}, {12, 132}},
+            {"strips", 1, 16, {4500}, {9000}},
+            {"long_strips", 1, 16, {3000}, {12000}},
+    };
+    int accepted = 0;
+    for (const interpolation_case &shape : shapes)
+        for (const auto &[mode, coordinates] : all_coordinates)
+            for (const data_type type : float_types()) {
+                SCOPED_TRACE(shape.name + " " + mode + " " + coordinates + " "
+                        + to_string(type));
+                const op the_op = interpolation_op(
+                        shape, {mode, coordinates}, layouts()[0], type);
+                if (refuses(the_op)) continue;
+                ++accepted;
+                values_list inputs = random_inputs(the_op, 4);
+                // A NaN in one of the first or last eight columns of each plane.
+                const size_t planes = 16;
+                const auto columns = static_cast<size_t>(shape.dst.back());
+                const size_t plane = inputs[1].size() / planes;
+                for (size_t p = 0; p < planes; ++p)
+                    inputs[1][p * plane + (p < 8 ? p : columns - planes + p)]
+                            = nan;
+                const forced_kernel forced(kernel());
+                op_run r(the_op, the_engine(), inputs);
+                device_memory workspace(
+                        the_engine(), r.compiled().get_workspace_size() + 1);
+                const std::vector<std::byte> dirt(
+                        workspace.size(), std::byte {0xff});
+                workspace.write(dirt.data());
+                stream s(the_engine());
+                r.output_tensor(0).poison();
+                r.compiled().execute(s, r.input_tensors(), r.output_tensors(),
+                        workspace.data());
+                s.wait();
+                const auto out = r.output(0);
+                const auto expected = r.reference()[0].values;
+                ASSERT_EQ(out.size(), expected.size());
+                for (size_t e = 0; e < out.size(); ++e)
+                    ASSERT_EQ(std::isnan(out[e]), std::isnan(expected[e]))
+                            << "element " << e;
+            }
+    EXPECT_GT(accepted, 3);
+}
+
 // scale_rule given: coordinates come from scales and not from dst / src.
 TEST_P(interpolation_values, given_scales) {
     struct scaled {

@@ -404,13 +404,13 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
     return taps;
 }
 
-/// Fills in the weights of the outputs next to the ends; says whether they
-/// take no other elements of the line than axis_phases allows.
+/// Fills in the weights of the outputs next to the ends; says whether these
+/// take no elements but those that axis_phases allows them, and leave out none
+/// that is in the line.
 bool add_ends(axis_phases &phases, const axis_taps &axis, data_type type) {
     const int64_t lanes = separable_lanes(type);
     phases.head = (phases.begin + lanes - 1) / lanes;
     phases.tail = phases.end / lanes;
-    if (phases.tail < phases.head) return false;
     const auto add = [&](int64_t vector) {
         for (int64_t t = 0; t < phases.count; ++t)
             for (int64_t l = 0; l < lanes; ++l) {
@@ -441,8 +441,8 @@ bool add_ends(axis_phases &phases, const axis_taps &axis, data_type type) {
     return done;
 }
 
-/// The axis as phases, or nothing where its ratio is another than 2 or 4 or it
-/// is short.
+/// The axis as phases, or nothing where its ratio is another than 2 or 4, it is
+/// short or its ends do not fit.
 std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
     const int64_t lanes = separable_lanes(type);
     axis_phases phases;

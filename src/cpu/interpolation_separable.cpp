@@ -52,8 +52,9 @@ class separable_worker {
     static constexpr hn::ScalableTag<acc> tag {};
     using vector = hn::VFromD<hn::ScalableTag<acc>>;
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
-    /// How far ahead of their use elements are fetched, and at most.
+    /// How far ahead of their use elements are fetched.
     static constexpr int64_t distance = 3008 / sizeof(T);
+    /// Rows are fetched in the order of memory where that is at most so far.
     static constexpr int64_t most_ahead = (16 << 10) / sizeof(T);
 
 public:
@@ -119,24 +120,24 @@ private:
     }
 
     /// Around the rows of diff_dst that line h sums over H.
-    row_surroundings around_rows(int64_t h, int64_t count) const {
+    row_surroundings surroundings_of_line(int64_t h, int64_t count) const {
         const int64_t stride = job_.diff_dst.h_stride;
         const int64_t step = job_.fresh_rows * length_;
         if (length_ != stride || step > most_ahead)
-            return around(job_.h, h, count, job_.h.fresh(h) * stride);
+            return surroundings(job_.h, h, count, job_.h.fresh(h) * stride);
         row_surroundings rows;
         rows.slack = slack(count);
         // Hardware sees single rows coming.
         rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
-        rows.in_order = true;
+        rows.in_order = rows.fresh > 0;
         rows.ahead = step;
         return rows;
     }
 
     /// Around the last rows of a sum over `axis`, of which what follows is
     /// `next` elements on.
-    row_surroundings around(const axis_taps &axis, int64_t i, int64_t count,
-            int64_t next) const {
+    row_surroundings surroundings(const axis_taps &axis, int64_t i,
+            int64_t count, int64_t next) const {
         row_surroundings rows;
         rows.fresh = count == 0 ? 0 : axis.fresh(i);
         rows.slack = slack(count);
@@ -175,7 +176,8 @@ private:
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.rows[t]
                         = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_line(scratch_.rows, h, h_count, around_rows(h, h_count));
+            sum_line(scratch_.rows, h, h_count,
+                    surroundings_of_line(h, h_count));
         } else {
             fill_ring(d, h, from);
             for (int64_t t = 0; t < h_count; ++t)
@@ -227,7 +229,7 @@ private:
                         + (job_.d.begin(d) + t) * job_.diff_dst.d_stride
                         + row * job_.diff_dst.h_stride;
             sum_rows(scratch_.rows, job_.d.weights<acc>(d), count, length_,
-                    around(job_.d, d, count, job_.diff_dst.h_stride),
+                    surroundings(job_.d, d, count, job_.diff_dst.h_stride),
                     ring_row(row));
         }
         ring_end_ = row;
@@ -343,7 +345,8 @@ private:
             const int64_t x
                     = src_begin_ * phases.ratio + phases.first + t - dst_begin_;
             const int shift = phases.ratio == 2 ? 1 : 2;
-            from[t] = phase_origin() + (x & (phases.ratio - 1)) * job_.phase_pitch
+            from[t] = phase_origin()
+                    + (x & (phases.ratio - 1)) * job_.phase_pitch
                     + (x >> shift);
             weights[t] = hn::Set(tag, job_.w.weights<acc>(phases.begin)[t]);
         }
@@ -371,10 +374,12 @@ private:
         const int64_t tail = std::min(end, phases.tail);
         int64_t v = first;
         if (v < phases.head) {
+            ends += v * taps * lanes;
             put_ends(v, phases.head);
             v = phases.head;
         } else {
-            ends += phases.head * taps * lanes;
+            ends += (phases.head + std::max<int64_t>(0, v - phases.tail)) * taps
+                    * lanes;
         }
         for (; v < tail; ++v)
             put((v - first) * lanes,
@@ -401,8 +406,8 @@ private:
         for (int64_t p = 0; p < ratio; ++p) {
             acc *const phase = phase_origin() + p * job_.phase_pitch;
             acc *const end = phase + (length_ - p + ratio - 1) / ratio;
-            std::fill(phase - max_lanes, phase, acc {0});
-            std::fill(end, end + max_lanes, acc {0});
+            std::fill(phase - most_phase_taps, phase, acc {0});
+            std::fill(end, end + most_phase_taps, acc {0});
         }
     }
 

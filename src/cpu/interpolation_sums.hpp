@@ -56,10 +56,10 @@ struct row_surroundings {
     /// follows is to be fetched now. (Short rows are too short for hardware to
     /// see them coming.)
     int64_t fresh = 0;
-    /// Where the fresh rows follow one another in memory, and what comes next
-    /// follows them: it is fetched in the order of memory, `ahead` elements
-    /// after them. (Rows in turns, within a page, hide that order from the
-    /// hardware.)
+    /// Whether the fresh rows follow one another in memory and what comes next
+    /// follows them: it is fetched in the order of memory, from `ahead` elements
+    /// after where the first of them begins. (Several rows of a page read in
+    /// turns hide that order from the hardware.)
     bool in_order = false;
     /// Otherwise from every row, `ahead` elements further on, and from element
     /// `turn` on another `jump` elements.
