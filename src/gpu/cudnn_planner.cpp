@@ -29,9 +29,9 @@ namespace {
 constexpr int64_t operand_alignment = 16;
 /// How many of the heuristics' kernels a measurement tries.
 constexpr size_t most_measured = 24;
-/// One that takes so many times as long as the fastest so far is not run
-/// again, nor one whose first run takes so many milliseconds, which may be its
-/// loading: some of the last ones take seconds.
+/// A kernel is not run again after a run so many times as long as the fastest
+/// one's, or a first run, which may load it, of so many milliseconds: some of
+/// the last ones take seconds.
 constexpr float hopeless_factor = 4.0F;
 constexpr float hopeless_ms = 500.0F;
 
