@@ -29,11 +29,11 @@ namespace {
 constexpr int64_t operand_alignment = 16;
 /// How many of the heuristics' kernels a measurement tries.
 constexpr size_t most_measured = 24;
-/// A kernel is not run again after a run so many times as long as the fastest
-/// one's, or a first run, which may load it, of so many milliseconds: some of
-/// the last ones take seconds.
+/// One whose first run takes so many times as long as the fastest's runs, and
+/// the milliseconds that loading a kernel may take besides, is not run again:
+/// some of the last take seconds.
 constexpr float hopeless_factor = 4.0F;
-constexpr float hopeless_ms = 500.0F;
+constexpr float loading_ms = 20.0F;
 
 fe::DataType_t type_of(data_type type) {
     switch (type) {
@@ -316,9 +316,7 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
             float time = std::numeric_limits<float>::max();
             try {
                 const float first = watch.milliseconds(1, run);
-                if (best && first > hopeless_ms) continue;
-                if (watch.milliseconds(1, run) > hopeless_factor * least)
-                    continue;
+                if (first > hopeless_factor * least + loading_ms) continue;
                 for (int repeat = 0; repeat < 3; ++repeat)
                     time = std::min(time, watch.milliseconds(4, run));
             } catch (const error &) {
