@@ -54,8 +54,10 @@ class separable_worker {
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     /// How far ahead of their use elements are fetched.
     static constexpr int64_t distance = 3008 / sizeof(T);
-    /// Rows are fetched in the order of memory where that is at most so far.
-    static constexpr int64_t most_ahead = (16 << 10) / sizeof(T);
+    /// Bytes of fresh rows that are read through in the order of memory. (Less of
+    /// 16-bit elements, whose rounding takes longer, is only fetched so.)
+    static constexpr int64_t least_read = sizeof(T) == 2 ? 4 << 10 : 0;
+    static constexpr int64_t most_read = 64 << 10;
 
 public:
     separable_worker(const separable_job &job, const T *diff_dst, T *diff_src,
@@ -123,13 +125,15 @@ private:
     row_surroundings surroundings_of_line(int64_t h, int64_t count) const {
         const int64_t stride = job_.diff_dst.h_stride;
         const int64_t step = job_.fresh_rows * length_;
-        if (length_ != stride || step > most_ahead)
+        const auto bytes = step * static_cast<int64_t>(sizeof(T));
+        if (length_ != stride || bytes > most_read)
             return surroundings(job_.h, h, count, job_.h.fresh(h) * stride);
         row_surroundings rows;
         rows.slack = slack(count);
         // Hardware sees single rows coming.
         rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
         rows.in_order = rows.fresh > 0;
+        rows.read = rows.in_order && bytes >= least_read;
         rows.ahead = step;
         return rows;
     }
