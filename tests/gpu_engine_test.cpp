@@ -350,8 +350,26 @@ TEST_F(gpu_engine, gives_the_same_bits_in_20_runs) {
         }
 }
 
-// The gradients of src and of weights copy diff_dst to another layout once, and
-// give the bits that each of them gives alone.
+// The choice differs from run to run, what it computes does not.
+TEST_F(gpu_engine, measures_kernels_that_are_right) {
+    setenv("GRADNN_CUDNN_AUTOTUNE", "1", 1);
+    const convolution_case c {
+            "", 2, 1, 24, 32, {28, 30}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
+    size_t measured = 0;
+    for (const layout &l : {layouts()[0], layouts()[1]})
+        for (const data_type type : float_types()) {
+            SCOPED_TRACE(std::string(to_string(type)) + " " + l.name);
+            const op the_op = convolution_op(op::kind::ConvBackward, c, l, type);
+            op_run run(the_op, gpu(), random_inputs(the_op, 13));
+            run.execute();
+            run.expect_right();
+            for (const auto &step : run.compiled().get_info().steps)
+                measured += step.kernel == "convolution.cudnn";
+        }
+    unsetenv("GRADNN_CUDNN_AUTOTUNE");
+    EXPECT_GT(measured, 0U);
+}
+
 // convolution.gpu_direct, which takes everything, alone may need more.
 TEST_F(gpu_engine, keeps_the_workspace_limit) {
     constexpr const char *variable = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
@@ -386,6 +404,8 @@ TEST_F(gpu_engine, keeps_the_workspace_limit) {
     EXPECT_GT(bounded, 100U);
 }
 
+// The gradients of src and of weights copy diff_dst to another layout once, and
+// give the bits that each of them gives alone.
 TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
     const convolution_case c {"", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1},
             {1, 1}, {1, 1}, {1, 1}};

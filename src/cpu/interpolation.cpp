@@ -206,7 +206,8 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
         // Vectors may begin before a phase and run over its end.
         job.phase_pitch = round_up(length / job.phases.ratio + 1, max_lanes)
                 + 2 * max_lanes;
-        job.group_size = job.phases.ratio * job.phase_pitch + 2 * max_lanes;
+        job.line_pitch = job.phases.ratio * job.phase_pitch;
+        job.group_size = job.lines * job.line_pitch + 2 * max_lanes;
     }
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
@@ -332,6 +333,15 @@ int64_t lines_of_elements(int64_t row) {
     return std::max<int64_t>(1, 16 * max_lanes / row);
 }
 
+/// Lines in a group whose elements are sorted by phase: what is done once a group
+/// is shared by them, and a line's taps come when its sums are in the first-level
+/// cache, where a group leaves room for rows.
+int64_t lines_of_phases(const separable_job &job) {
+    constexpr int64_t elements = 1024;
+    if (!job.d.identity) return 1; // the ring's rows take that room
+    return std::clamp<int64_t>(elements / job.w.dst, 1, 16);
+}
+
 /// Whether planes are without gaps and their rows fill no vector of 64 bytes.
 bool has_short_rows(const separable_job &job, int64_t accumulator_bytes) {
     const int64_t row_src = job.w.src * job.row_channels;
@@ -363,6 +373,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     if (phases && job.row_channels == 1 && job.h.max_count <= most_phase_taps) {
         job.lanes = tap_lanes::phases;
         job.phases = *phases;
+        job.lines = lines_of_phases(job);
         return;
     }
     const int64_t lines = lines_of_elements(job.w.src * job.row_channels);

@@ -201,16 +201,28 @@ private:
         if (job_.lanes != tap_lanes::phases)
             sum_rows(rows, weights, count, length_, around,
                     scratch_.group + results_.rows() * job_.line_pitch);
+        else if (count == 0)
+            clear_phases();
         else if (job_.phases.ratio == 2)
             sum_rows<0, 2>(rows, weights, count, length_, around,
-                    phase_origin(), job_.phase_pitch);
+                    phase_origin(results_.rows()), job_.phase_pitch);
         else
             sum_rows<0, 4>(rows, weights, count, length_, around,
-                    phase_origin(), job_.phase_pitch);
+                    phase_origin(results_.rows()), job_.phase_pitch);
     }
 
-    /// Element 0 of the line where it is sorted by phase.
-    acc *phase_origin() const { return scratch_.group + max_lanes; }
+    /// Element 0 of a line of the group where it is sorted by phase.
+    acc *phase_origin(int64_t line) const {
+        return scratch_.group + max_lanes + line * job_.line_pitch;
+    }
+
+    /// Zeroes the next line of the group where it is sorted by phase.
+    void clear_phases() {
+        acc *const origin = phase_origin(results_.rows());
+        for (int64_t p = 0; p < job_.phases.ratio; ++p)
+            std::fill_n(origin + p * job_.phase_pitch,
+                    length_ / job_.phases.ratio + 1, acc {0});
+    }
 
     acc *ring_row(int64_t h) {
         return scratch_.ring + h % job_.ring_rows * job_.ring_pitch;
@@ -349,46 +361,48 @@ private:
             const int64_t x
                     = src_begin_ * phases.ratio + phases.first + t - dst_begin_;
             const int shift = phases.ratio == 2 ? 1 : 2;
-            from[t] = phase_origin()
+            from[t] = phase_origin(0)
                     + (x & (phases.ratio - 1)) * job_.phase_pitch
                     + (x >> shift);
             weights[t] = hn::Set(tag, job_.w.weights<acc>(phases.begin)[t]);
         }
-        T *out = results_.out();
-        const auto put = [&](int64_t x, const auto &weight_of) HWY_ATTR {
-            auto sum = hn::Mul(weight_of(0), hn::LoadU(tag, from[0] + x));
-#pragma GCC unroll 8
-            for (int64_t t = 1; t < taps; ++t)
-                sum = hn::MulAdd(
-                        weight_of(t), hn::LoadU(tag, from[t] + x), sum);
-            results_.put(sum, out);
-            out = results_.step(out, std::min(lanes, row_ - x));
-        };
-        // The strip's vectors begin with this one of the axis.
+        const auto weight = [&](int64_t t) HWY_ATTR { return weights[t]; };
+        // The strip's vectors begin with this one of the axis, and those with
+        // weights of their own are the ones before `head` and from `tail` on.
         const int64_t first = src_begin_ / lanes;
-        const acc *ends = phases.ends<acc>();
-        const auto end_weight = [&](int64_t t) HWY_ATTR {
-            return hn::LoadU(tag, ends + t * lanes);
-        };
-        const auto put_ends = [&](int64_t begin, int64_t end) HWY_ATTR {
-            for (int64_t v = begin; v < end; ++v, ends += taps * lanes)
-                put((v - first) * lanes, end_weight);
-        };
         const int64_t end = first + (row_ + lanes - 1) / lanes;
-        const int64_t tail = std::min(end, phases.tail);
-        int64_t v = first;
-        if (v < phases.head) {
-            ends += v * taps * lanes;
-            put_ends(v, phases.head);
-            v = phases.head;
-        } else {
-            ends += (phases.head + std::max<int64_t>(0, v - phases.tail)) * taps
-                    * lanes;
+        const int64_t head = std::max(first, phases.head);
+        const int64_t tail = std::max(head, std::min(end, phases.tail));
+        const acc *const ends = phases.ends<acc>();
+        const acc *const head_ends = ends + first * taps * lanes;
+        const acc *const tail_ends
+                = ends + (phases.head + tail - phases.tail) * taps * lanes;
+        T *out = results_.out();
+        for (int64_t line = 0; line < results_.rows(); ++line) {
+            int64_t x = 0;
+            const auto put = [&](const auto &weight_of) GRADNN_SIMD_INLINE {
+                auto sum = hn::Mul(weight_of(0), hn::LoadU(tag, from[0] + x));
+#pragma GCC unroll 8
+                for (int64_t t = 1; t < taps; ++t)
+                    sum = hn::MulAdd(
+                            weight_of(t), hn::LoadU(tag, from[t] + x), sum);
+                results_.put(sum, out);
+                out = results_.step(out, std::min(lanes, row_ - x));
+                x += lanes;
+            };
+            const auto put_ends = [&](const acc *own, int64_t count) HWY_ATTR {
+                for (; count > 0; --count, own += taps * lanes)
+                    put([&](int64_t t) HWY_ATTR {
+                        return hn::LoadU(tag, own + t * lanes);
+                    });
+            };
+            put_ends(head_ends, head - first);
+            for (int64_t v = head; v < tail; ++v)
+                put(weight);
+            put_ends(tail_ends, end - tail);
+            for (int64_t t = 0; t < taps; ++t)
+                from[t] += job_.line_pitch;
         }
-        for (; v < tail; ++v)
-            put((v - first) * lanes,
-                    [&](int64_t t) HWY_ATTR { return weights[t]; });
-        put_ends(v, end);
         results_.set_out(out);
     }
 
@@ -403,16 +417,17 @@ private:
         }
     }
 
-    /// Zeroes what is before and after the strip's line, where outputs next to
+    /// Zeroes what is before and after the strip's lines, where outputs next to
     /// the axis' ends have no taps. (No sum is stored there.)
     void clear_around_phases() {
         const int64_t ratio = job_.phases.ratio;
-        for (int64_t p = 0; p < ratio; ++p) {
-            acc *const phase = phase_origin() + p * job_.phase_pitch;
-            acc *const end = phase + (length_ - p + ratio - 1) / ratio;
-            std::fill(phase - most_phase_taps, phase, acc {0});
-            std::fill(end, end + most_phase_taps, acc {0});
-        }
+        for (int64_t line = 0; line < group_; ++line)
+            for (int64_t p = 0; p < ratio; ++p) {
+                acc *const phase = phase_origin(line) + p * job_.phase_pitch;
+                acc *const end = phase + (length_ - p + ratio - 1) / ratio;
+                std::fill(phase - most_phase_taps, phase, acc {0});
+                std::fill(end, end + most_phase_taps, acc {0});
+            }
     }
 
     template <int level>

@@ -1,6 +1,7 @@
 #include "gpu/cudnn_planner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <string_view>
@@ -29,11 +30,15 @@ namespace {
 constexpr int64_t operand_alignment = 16;
 /// How many of the heuristics' kernels a measurement tries.
 constexpr size_t most_measured = 24;
-/// One whose first run takes so many times as long as the fastest's runs, and
-/// the milliseconds that loading a kernel may take besides, is not run again:
-/// some of the last take seconds.
+/// One that takes so many times as long as the fastest so far is not run
+/// again, nor one whose first run takes so many milliseconds, which may be its
+/// loading: some of the last ones take seconds.
 constexpr float hopeless_factor = 4.0F;
-constexpr float loading_ms = 20.0F;
+constexpr float hopeless_ms = 500.0F;
+/// Nor is another built or tried after so long, if there is one to take: cuDNN
+/// compiles some of them.
+constexpr std::chrono::seconds most_building {2};
+constexpr std::chrono::seconds most_measuring {4};
 
 fe::DataType_t type_of(data_type type) {
     switch (type) {
@@ -283,7 +288,10 @@ private:
 cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
     std::vector<std::pair<cudnn_plan, std::string>> plans;
     size_t workspace_bytes = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto spent = [&] { return std::chrono::steady_clock::now() - begin; };
     for (size_t index = 0; index < std::min(count(), most_measured); ++index) {
+        if (!plans.empty() && spent() > most_building) break;
         std::string ignored;
         if (cudnn_plan plan = build(index, ignored)) {
             workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes());
@@ -310,13 +318,16 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
                 "cudnnSetStream");
         float least = std::numeric_limits<float>::max();
         for (auto &[plan, plan_name] : plans) {
+            if (best && spent() > most_measuring) break;
             const auto run = [&, &candidate = plan] {
                 candidate.execute(handle_, data, workspace.data());
             };
             float time = std::numeric_limits<float>::max();
             try {
                 const float first = watch.milliseconds(1, run);
-                if (first > hopeless_factor * least + loading_ms) continue;
+                if (best && first > hopeless_ms) continue;
+                if (watch.milliseconds(1, run) > hopeless_factor * least)
+                    continue;
                 for (int repeat = 0; repeat < 3; ++repeat)
                     time = std::min(time, watch.milliseconds(4, run));
             } catch (const error &) {
