@@ -264,7 +264,7 @@ private:
     void size_tile(depthwise_tile &tile) const {
         const depthwise_axis &down = shape_.axes[1];
         const int kernel_rows = of_weights()
-                ? depthwise_window_rows(shape_.taps)
+                ? std::min(depthwise_window_rows(shape_.taps), down.kernel)
                 : down.kernel;
         tile.read_rows = reach_of(down, shape_.to_src, tile.rows, kernel_rows);
         tile.read_depths = of_weights()

@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(depthwise_threads)
                 int src_h = src_row + row * down.stride;
 #pragma unroll
                 for (int k = 0; k < window_rows; ++k) {
-                    if (src_h >= 0 && src_h < down.read) {
+                    if (first_kh + k < down.kernel && src_h >= 0
+                            && src_h < down.read) {
                         sum values[round_up(span, each)];
                         load_run<span>(values, window);
 #pragma unroll
