@@ -297,10 +297,8 @@ private:
         const int64_t planes = shape_.images
                 * (of_weights() ? deep.written : shape_.channels);
         const int all_groups = ceil_div(along.written, run);
-        // As large as fits, and rather long rows than many. Single rows for the
-        // weights best whole: their tiles need no zeros but once.
-        tile.groups = even_piece(
-                all_groups, of_weights() && down.written == 1 ? 128 : 32);
+        // As large as fits, and rather long rows than many.
+        tile.groups = even_piece(all_groups, 32);
         tile.rows = down.written;
         while (tile.rows > 1 && bytes_of(tile) > tile_bytes)
             tile.rows = even_piece(down.written, tile.rows - 1);
