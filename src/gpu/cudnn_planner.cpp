@@ -31,11 +31,11 @@ constexpr int64_t operand_alignment = 16;
 /// How many of the heuristics' kernels a measurement tries.
 constexpr size_t most_measured = 24;
 /// One that takes so many times as long as the fastest so far is not run
-/// again, nor one whose first run takes so many milliseconds, which may be its
-/// loading: some of the last ones take seconds.
+/// again, nor, if there is one to take, one whose first run takes so many
+/// milliseconds, which may be its loading: some of the last ones take seconds.
 constexpr float hopeless_factor = 4.0F;
 constexpr float hopeless_ms = 500.0F;
-/// Nor is another built or tried after so long, if there is one to take: cuDNN
+/// After so long none is built or tried any more, if there is one to take: cuDNN
 /// compiles some of them.
 constexpr std::chrono::seconds most_building {2};
 constexpr std::chrono::seconds most_measuring {4};

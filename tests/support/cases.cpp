@@ -82,6 +82,7 @@ const std::vector<interpolation_case> &interpolation_cases() {
             {"one_channel", 3, 1, {10, 11}, {15, 16}},
             {"two_to_fortyone_2d", 1, 2, {2, 2}, {41, 41}},
             {"whole_ratio_1d", 1, 2, {1500}, {6000}},
+            {"whole_ratio_strips", 1, 2, {5120}, {10240}},
             {"whole_ratio_2d", 2, 3, {5, 53}, {10, 106}},
             {"down_rows_up_columns", 2, 3, {20, 40}, {7, 80}},
             {"whole_ratio_3d", 1, 2, {3, 4, 35}, {6, 8, 140}},
