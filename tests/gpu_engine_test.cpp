@@ -389,7 +389,7 @@ protected:
 TEST_F(gpu_engine_measuring, takes_kernels_that_are_right) {
     const convolution_case c {
             "", 2, 1, 24, 32, {28, 30}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
-    size_t expected = 0;
+    size_t by_cudnn = 0;
     for (const layout &l : {layouts()[0], layouts()[1]})
         for (const data_type type : float_types()) {
             SCOPED_TRACE(std::string(to_string(type)) + " " + l.name);
@@ -398,10 +398,11 @@ TEST_F(gpu_engine_measuring, takes_kernels_that_are_right) {
             run.execute();
             run.expect_right();
             for (const auto &step : run.compiled().get_info().steps)
-                expected += step.kernel == "convolution.cudnn";
+                by_cudnn += step.kernel == "convolution.cudnn";
         }
-    EXPECT_GT(expected, 0U);
-    EXPECT_GE(measured(), expected);
+    EXPECT_GT(by_cudnn, 0U);
+    // Copied to NXC, what NCX asks of cuDNN is measured already.
+    EXPECT_GE(measured(), by_cudnn / 2);
 }
 
 // convolution.gpu_direct, which takes everything, alone may need more.
