@@ -3,16 +3,19 @@
 // src and dst both have contiguous columns (NCX) or both contiguous channels
 // (NXC); other strides are free, and those of the weights all are. The kernels:
 //
-//     forward, backward_data   convolution_depthwise_walk_data.cu, or
+//     forward, backward_data   convolution_depthwise_planes_data.cu,
+//                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
-//     backward_weights         convolution_depthwise_walk_weights.cu, or
-//                              convolution_depthwise_weights_{ncx,nxc}.cu,
+//     backward_weights         convolution_depthwise_planes_weights.cu,
+//                              convolution_depthwise_walk_weights.cu, or
+//                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
 //
-// Those that walk along H take windows of 3x3, 5x5 and 7x7 with strides and
-// dilations of 1 (walk_takes), in all types but f64; but where rows of NCX are
-// no whole vectors, the data of the others are as fast or faster (measured on an
-// H200: 5x5 of planes of 14x14 in 133 and not 194 us). The others take all:
+// Those that hold planes in shared memory take NCX without gaps and windows of
+// 3x3, 5x5 and 7x7 with strides of 1 or (gradients) 2 and dilations of 1
+// (planes_take), those that walk along H in global memory the same windows with
+// strides of 1, NXC and (data) rows of NCX that are whole vectors (walk_takes),
+// both in all types but f64. The others take all:
 // The axes D and H are walked tap by tap, whatever strides and dilations are.
 // W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
 // or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
@@ -140,7 +143,8 @@ public:
           channels_last_(channels_last),
           sum_bytes_(problem.src.type == data_type::f64 ? 8 : 4),
           blocks_(int64_t {properties_of(device).multiprocessors} * 8) {
-        ok_ = make(aligned_, true) && make(unaligned_, false);
+        holds_planes_ = make_planes();
+        ok_ = holds_planes_ || (make(aligned_, true) && make(unaligned_, false));
     }
 
     /// False where the window is too large for shared memory.
@@ -164,13 +168,19 @@ public:
         const data_type type = problem_.src.type;
         const bool whole = is_aligned(args[0], 16) && is_aligned(args[2], 16);
         const depthwise_variant &chosen = whole ? aligned_ : unaligned_;
+        const auto pair = static_cast<size_t>(2 * element_bytes());
+        const bool wide = planes_are_wide(shape_, of_weights())
+                && is_aligned(args[0], pair) && is_aligned(args[2], pair);
         depthwise_pointers pointers;
         pointers.read = args[shape_.to_src ? 2 : 0];
         pointers.weights = args[1];
         pointers.written = args[shape_.to_src ? 0 : 2];
         pointers.workspace = workspace;
         if (!of_weights()) {
-            if (walks())
+            if (holds_planes_)
+                launch_depthwise_planes_data(
+                        type, shape_, planes_, wide, pointers, scope.stream());
+            else if (walks())
                 launch_depthwise_walk_data(
                         type, shape_, chosen.walk, pointers, scope.stream());
             else if (channels_last_)
@@ -181,7 +191,10 @@ public:
                         type, shape_, chosen.tile, pointers, scope.stream());
             return;
         }
-        if (walks())
+        if (holds_planes_)
+            launch_depthwise_planes_weights(
+                    type, shape_, planes_, wide, pointers, scope.stream());
+        else if (walks())
             launch_depthwise_walk_weights(
                     type, shape_, chosen.walk, pointers, scope.stream());
         else if (channels_last_)
@@ -207,6 +220,7 @@ private:
     }
     /// Partial sums of a weight.
     int64_t parts_of(const depthwise_variant &variant) const {
+        if (holds_planes_) return planes_.parts();
         return walks() ? int64_t {variant.walk.parts} : variant.parts.parts;
     }
     int64_t element_bytes() const { return size_of(problem_.src.type); }
@@ -242,6 +256,21 @@ private:
         return shape_.base == -(shape_.taps / 2) && contiguous(problem_.src, 4)
                 && contiguous(problem_.dst, 4)
                 && both_divide(16 / element_bytes(), 4);
+    }
+
+    bool make_planes() {
+        if (channels_last_ || sum_bytes_ != 4
+                || !planes_take(shape_, of_weights()))
+            return false;
+        // Threads that load vectors of whole rows are as fast or faster, but for
+        // the data of 3x3 (measured on an H200).
+        if (walks() && whole_rows() && (of_weights() || shape_.taps > 3))
+            return false;
+        const int64_t multiprocessors = blocks_ / 8;
+        return of_weights()
+                ? cut_planes_weights(planes_, shape_, element_bytes(),
+                          multiprocessors, longest_chain)
+                : cut_planes(planes_, shape_, element_bytes(), multiprocessors);
     }
 
     bool make_walk(depthwise_walk &walk, bool whole) const {
@@ -456,6 +485,9 @@ private:
     int64_t blocks_; ///< that fill the device
     depthwise_variant aligned_;
     depthwise_variant unaligned_;
+    // Whatever the alignment, where it takes the problem.
+    depthwise_planes planes_;
+    bool holds_planes_ = false;
     bool ok_ = false;
 };
 

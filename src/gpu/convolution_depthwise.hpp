@@ -144,6 +144,40 @@ struct depthwise_walk {
     int slots = 1; ///< threads of a block with the same channels
 };
 
+/// NCX without gaps, windows of 3x3, 5x5 and 7x7 with strides of 1 or (of the
+/// gradients) 2 and dilations of 1: whole planes, or bands of the rows of one, lie
+/// in shared memory as they do in the tensors. Threads walk along H there, each
+/// of some neighbouring columns and rows of what they compute (of the weights
+/// gradient, of dst).
+struct depthwise_planes {
+    int planes = 1; ///< of a block, neighbours in memory
+    /// Of the data kernel the steps along H that complete rows of written, the
+    /// topmost first, and the position of that one; of the weights gradient the
+    /// rows of dst.
+    int steps = 1;
+    int top = 0;
+    int bands = 1; ///< of the steps, a block's each; one where planes > 1
+    int band_steps = 1;
+    int strips = 1; ///< of a band, a thread's each
+    int strip_steps = 1;
+    int groups = 1; ///< of neighbouring columns
+    // Threads from one of these to the next: the order in which neighbouring
+    // threads meet the fewest bank conflicts.
+    int plane_distance = 1;
+    int strip_distance = 1;
+    int group_distance = 1;
+    int threads = 32;
+    int64_t tiles = 1; ///< blocks of a band: groups of planes, or of channels
+    int image_parts = 1; ///< of the weights gradient: every so manyeth image
+    size_t read_bytes = 0; ///< of shared memory, as the next two
+    size_t written_bytes = 0;
+    size_t shared_bytes = 0;
+
+    __host__ __device__ constexpr int64_t parts() const {
+        return int64_t {image_parts} * bands;
+    }
+};
+
 /// Threads of a block.
 constexpr int walk_threads = 128;
 /// A thread of the data kernel has a bit for each row of its strip.
@@ -171,6 +205,44 @@ bool cut_walk(depthwise_walk &, const depthwise_shape &, int64_t multiprocessors
 /// channels whatever `vector` is, and in chains of at most so many terms.
 bool cut_walk_units(depthwise_walk &, const depthwise_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
+
+/// Elements before and after what a block holds in shared memory that threads
+/// may load, to no effect.
+constexpr int planes_slack = 16;
+/// Blocks of walk_threads that a multiprocessor's registers hold.
+constexpr int planes_resident_blocks(int size) {
+    return size == 3 ? 5 : size == 5 ? 4 : 3;
+}
+/// Columns of a thread of the data kernel.
+constexpr int planes_run = 8;
+/// Windows have an even padding along W or all an odd one, as those that keep
+/// the size of a plane have; with a stride of 2 the gradient of src then meets its
+/// first column, which is even, by the even or by the odd taps.
+__host__ __device__ constexpr int planes_pad(int size) {
+    return (size - 1) / 2;
+}
+__host__ __device__ constexpr int planes_odd(int size, int stride) {
+    return stride == 2 ? planes_pad(size) % 2 : 0;
+}
+/// The first column that a thread loads of read (`data`) or of src, modulo 2,
+/// with that padding.
+__host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
+    return data && stride == 2
+            ? (size - 1 - planes_pad(size) - planes_odd(size, 2)) / 2 % 2
+            : planes_pad(size) % 2;
+}
+
+// In convolution_depthwise_planes.cpp.
+/// Whether the kernels that hold planes take the tensors and the window.
+bool planes_take(const depthwise_shape &, bool of_weights);
+/// Whether threads may load and store two columns at a time, of tensors that
+/// begin at multiples of two elements.
+bool planes_are_wide(const depthwise_shape &, bool of_weights);
+/// Cut the work of either kernel; false where a row does not fit.
+bool cut_planes(depthwise_planes &, const depthwise_shape &,
+        int64_t element_bytes, int64_t multiprocessors);
+bool cut_planes_weights(depthwise_planes &, const depthwise_shape &,
+        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain);
 
 struct depthwise_pointers {
     const void *read = nullptr;
@@ -208,7 +280,11 @@ void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
 void launch_depthwise_walk_data(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
         const depthwise_pointers &, const launch_stream &);
-/// All three leave sums[weight][part] in the workspace, weights counted C, D, H, W.
+/// Not for f64.
+void launch_depthwise_planes_data(detail::data_type type,
+        const depthwise_shape &, const depthwise_planes &, bool wide,
+        const depthwise_pointers &, const launch_stream &);
+/// All that follow leave sums[weight][part] in the workspace, weights counted C, D, H, W.
 void launch_depthwise_weights_ncx(detail::data_type type,
         const depthwise_shape &, const depthwise_tile &,
         const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
@@ -218,6 +294,10 @@ void launch_depthwise_weights_nxc(detail::data_type type,
 /// Not for f64.
 void launch_depthwise_walk_weights(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
+        const depthwise_pointers &, const launch_stream &);
+/// Not for f64.
+void launch_depthwise_planes_weights(detail::data_type type,
+        const depthwise_shape &, const depthwise_planes &, bool wide,
         const depthwise_pointers &, const launch_stream &);
 /// Adds the parts up; `written` is diff_weights, `dst` the gradient.
 void launch_depthwise_parts(detail::data_type type,

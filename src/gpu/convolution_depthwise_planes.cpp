@@ -1,0 +1,336 @@
+// Depthwise, planes in shared memory: which tensors and windows, and how the
+// work is cut. Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution_depthwise.hpp"
+#include "gpu/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Shared memory of a block, as much as a kernel has without asking for more.
+constexpr int64_t most_bytes = 48 << 10;
+/// Of a multiprocessor of compute capability 9.0, and what a block takes of it
+/// besides its own.
+constexpr int64_t shared_memory = 228 << 10;
+constexpr int64_t reserved_bytes = 1 << 10;
+
+/// a / b, rounded down, a of either sign.
+constexpr int64_t floor_div(int64_t a, int64_t b) {
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+/// Rows follow one another, and planes of the channels and images.
+bool without_gaps(const int64_t *strides, int rows, int columns,
+        int64_t channels, int64_t images) {
+    const int64_t plane = int64_t {rows} * columns;
+    return (columns == 1 || strides[4] == 1)
+            && (rows == 1 || strides[3] == columns)
+            && (channels == 1 || strides[1] == plane)
+            && (images == 1 || strides[0] == plane * channels);
+}
+
+/// Of both buffers: what a block holds, its slack, and where it begins.
+size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
+    return static_cast<size_t>(
+            round_up((elements + 2 * planes_slack) * element_bytes + 16, 16));
+}
+
+/// Bytes between what neighbouring planes, strips and groups have in a buffer.
+struct distances {
+    int64_t plane;
+    int64_t strip;
+    int64_t group;
+};
+
+/// Turns that the first warp takes at shared memory for an element a thread:
+/// words of the same bank come one after the other.
+int turns(const depthwise_planes &cut, const distances &apart) {
+    constexpr int banks = 32;
+    int64_t words[banks] = {};
+    int most = 1;
+    int of_bank[banks] = {};
+    const int active
+            = std::min(32, cut.planes * cut.strips * cut.groups);
+    for (int thread = 0; thread < active; ++thread) {
+        words[thread] = (thread / cut.plane_distance % cut.planes * apart.plane
+                                + thread / cut.strip_distance % cut.strips
+                                        * apart.strip
+                                + thread / cut.group_distance % cut.groups
+                                        * apart.group)
+                / 4;
+        if (std::find(words, words + thread, words[thread]) != words + thread)
+            continue;
+        most = std::max(most, ++of_bank[words[thread] % banks]);
+    }
+    return most;
+}
+
+/// What it takes a multiprocessor: a step of a thread, of both kernels.
+struct thread_step {
+    int products;
+    int loads; ///< of one or two elements, as stores
+    int stores;
+};
+
+/// Orders the threads of a block so that loads and stores take the fewest
+/// turns; returns those of a step of a warp.
+int64_t order_threads(depthwise_planes &cut, const thread_step &step,
+        const distances &of_loads, const distances &of_stores) {
+    int64_t least = 0;
+    depthwise_planes best;
+    const auto consider = [&](int depthwise_planes::*first, int first_count,
+                                  int depthwise_planes::*second,
+                                  int second_count,
+                                  int depthwise_planes::*third) {
+        cut.*first = 1;
+        cut.*second = first_count;
+        cut.*third = first_count * second_count;
+        const int64_t taken = int64_t {step.loads} * turns(cut, of_loads)
+                + int64_t {step.stores} * turns(cut, of_stores);
+        if (least != 0 && taken >= least) return;
+        least = taken;
+        best = cut;
+    };
+    constexpr auto plane = &depthwise_planes::plane_distance;
+    constexpr auto strip = &depthwise_planes::strip_distance;
+    constexpr auto group = &depthwise_planes::group_distance;
+    consider(group, cut.groups, strip, cut.strips, plane);
+    consider(group, cut.groups, plane, cut.planes, strip);
+    consider(strip, cut.strips, group, cut.groups, plane);
+    consider(strip, cut.strips, plane, cut.planes, group);
+    consider(plane, cut.planes, group, cut.groups, strip);
+    consider(plane, cut.planes, strip, cut.strips, group);
+    cut = best;
+    return least;
+}
+
+/// What a cut costs in cycles of a multiprocessor: for every wave of blocks the
+/// steps of its threads, of which each takes what its instructions need to be
+/// issued, its turns at shared memory or its latency, whichever is more; what its
+/// blocks move; and what it takes until the first data is there. The constants
+/// are fitted to some fifty gradients on an H200.
+double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
+        int64_t turns_of_step, int64_t steps, int64_t rounds, int64_t blocks,
+        int64_t multiprocessors) {
+    const int64_t registers
+            = 65536 / (planes_resident_blocks(size) * walk_threads);
+    const int64_t resident = std::min({int64_t {32},
+            65536 / (registers * cut.threads),
+            shared_memory
+                    / (static_cast<int64_t>(cut.shared_bytes)
+                            + reserved_bytes)});
+    const int64_t waves = ceil_div(blocks, multiprocessors * resident);
+    const auto warps = static_cast<double>(resident * (cut.threads / 32));
+    const int instructions
+            = step.products + 3 * step.loads + 2 * step.stores + 20;
+    constexpr double latency = 500;
+    const double of_step = std::max({latency, warps * instructions / 4,
+            0.75 * warps * static_cast<double>(turns_of_step)});
+    constexpr double bytes_a_cycle = 18;
+    const double moved = static_cast<double>(resident)
+            * static_cast<double>(cut.read_bytes + cut.written_bytes)
+            / bytes_a_cycle;
+    constexpr double until_data = 1500;
+    const auto in_all = static_cast<double>(rounds);
+    return static_cast<double>(waves)
+            * ((static_cast<double>(steps) * of_step + moved) * in_all
+                    + (in_all + 1) * until_data);
+}
+
+/// Calls body(cut) with bands, strips and their steps for all ways to cut
+/// cut.steps that leave a thread at most depthwise_longest_strip of them.
+template <typename Body>
+void for_each_cut(depthwise_planes cut, const Body &body) {
+    constexpr int most_bands = 4096;
+    for (cut.bands = 1; cut.bands <= std::min(cut.steps, most_bands);
+            ++cut.bands) {
+        cut.band_steps = ceil_div(cut.steps, cut.bands);
+        if (ceil_div(cut.steps, cut.band_steps) != cut.bands) continue;
+        for (cut.strips = ceil_div(cut.band_steps, depthwise_longest_strip);
+                cut.strips * cut.groups <= walk_threads
+                && cut.strips <= cut.band_steps;
+                ++cut.strips) {
+            cut.strip_steps = ceil_div(cut.band_steps, cut.strips);
+            if (ceil_div(cut.band_steps, cut.strip_steps) == cut.strips)
+                body(cut);
+        }
+    }
+}
+
+} // namespace
+
+bool planes_take(const depthwise_shape &shape, bool of_weights) {
+    const depthwise_axis &deep = shape.axes[0];
+    if (deep.kernel != 1 || deep.read != 1 || deep.written != 1
+            || deep.pad != 0)
+        return false;
+    const depthwise_axis &along = shape.axes[2];
+    const int size = along.kernel;
+    const int stride = along.stride;
+    for (const depthwise_axis *axis : {&shape.axes[1], &along})
+        if (axis->stride != stride || axis->dilation != 1
+                || axis->kernel != size)
+            return false;
+    if ((size != 3 && size != 5 && size != 7)
+            || !(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
+            || (along.pad - planes_pad(size)) % 2 != 0)
+        return false;
+    // All columns that a thread loads are in the slack at least.
+    const int run = depthwise_walk_weights_run(size);
+    int64_t first = -along.pad;
+    int64_t end = (int64_t {round_up(along.written, of_weights ? run : 8)} - 1)
+                    * stride
+            - along.pad + size;
+    if (shape.to_src) {
+        first = floor_div(int64_t {along.pad} - size, stride);
+        end = floor_div(int64_t {along.written} + 7 + along.pad, stride) + 1;
+    }
+    if (first < -planes_slack || end > along.read + planes_slack) return false;
+    return without_gaps(shape.read_strides, shape.axes[1].read, along.read,
+                   shape.channels, shape.images)
+            && without_gaps(shape.written_strides, shape.axes[1].written,
+                    along.written, shape.channels, shape.images);
+}
+
+bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {
+    const depthwise_axis &along = shape.axes[2];
+    // The padding may be another one with the same remainder.
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (of_weights || along.stride == 1
+                    || (along.pad - planes_pad(along.kernel)) % 4 == 0);
+}
+
+bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
+        int64_t element_bytes, int64_t multiprocessors) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int size = down.kernel;
+    const int stride = down.stride;
+    const int ahead = (size - 1) / stride;
+    const int64_t pad = shape.to_src
+            ? int64_t {down.pad}
+            : int64_t {down.pad} + down.read - down.written;
+    const int64_t planes = shape.images * shape.channels;
+    depthwise_planes base;
+    const int64_t bottom = -floor_div(size - 1 - pad, stride);
+    base.top = static_cast<int>(
+            floor_div(pad + down.written - 1 - (size - stride), stride));
+    base.steps = static_cast<int>(base.top - bottom + 1);
+    base.groups = ceil_div(along.written, planes_run);
+    const int wide = planes_are_wide(shape, false) ? 2 : 1;
+    const thread_step step {size * size * planes_run / stride,
+            ((planes_run + size - 2) / stride + 1) / wide,
+            planes_run * stride / wide};
+    double least = 0;
+    for_each_cut(base, [&](depthwise_planes cut) {
+        const int of_plane = cut.groups * cut.strips;
+        int64_t read = int64_t {down.read} * along.read;
+        int64_t written = int64_t {down.written} * along.written;
+        if (cut.bands > 1) {
+            read = std::min(
+                    read, int64_t {cut.band_steps + ahead} * along.read);
+            written = std::min(written,
+                    int64_t {cut.band_steps} * stride * along.written);
+        }
+        const auto fit = [&](int count) {
+            cut.planes = count;
+            cut.read_bytes = buffer_bytes(count * read, element_bytes);
+            cut.written_bytes = buffer_bytes(count * written, element_bytes);
+            cut.shared_bytes = cut.read_bytes + cut.written_bytes
+                    + static_cast<size_t>(count * size * size) * sizeof(float);
+            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+        };
+        int count = cut.bands > 1
+                ? 1
+                : static_cast<int>(std::min<int64_t>(
+                        planes, walk_threads / of_plane));
+        while (count > 0 && !fit(count))
+            --count;
+        if (count == 0) return;
+        cut.threads = round_up(count * of_plane, 32);
+        cut.tiles = ceil_div(planes, int64_t {count});
+        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
+        const int64_t turns_of_step = order_threads(cut, step,
+                {read * element_bytes, strip * along.read,
+                        planes_run / stride * element_bytes},
+                {written * element_bytes, strip * stride * along.written,
+                        planes_run * element_bytes});
+        const double cycles = cycles_of(cut, size, step, turns_of_step,
+                cut.strip_steps + ahead, 1, cut.tiles * cut.bands,
+                multiprocessors);
+        if (least != 0 && cycles >= least) return;
+        least = cycles;
+        chosen = cut;
+    });
+    return least != 0 && chosen.tiles * chosen.bands < INT32_MAX;
+}
+
+bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
+        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int size = down.kernel;
+    const int stride = down.stride;
+    const int ahead = (size - 1) / stride;
+    const int run = depthwise_walk_weights_run(size);
+    depthwise_planes base;
+    base.steps = down.written;
+    base.groups = ceil_div(along.written, run);
+    // Loads of src; those of dst, of which there are fewer, count as stores.
+    const int wide = planes_are_wide(shape, true) ? 2 : 1;
+    const thread_step step {size * size * run,
+            stride * ((run - 1) * stride + size) / wide, run / wide};
+    double least = 0;
+    for_each_cut(base, [&](depthwise_planes cut) {
+        const int of_plane = cut.groups * cut.strips;
+        int64_t src = int64_t {down.read} * along.read;
+        if (cut.bands > 1)
+            src = std::min(src,
+                    int64_t {(cut.band_steps - 1) * stride + size}
+                            * along.read);
+        const int64_t dst = int64_t {cut.band_steps} * along.written;
+        const auto fit = [&](int count) {
+            cut.planes = count;
+            cut.threads = round_up(count * of_plane, 32);
+            cut.read_bytes = buffer_bytes(count * src, element_bytes);
+            cut.written_bytes = buffer_bytes(count * dst, element_bytes);
+            cut.shared_bytes = std::max(cut.read_bytes + cut.written_bytes,
+                    static_cast<size_t>(cut.threads * size * size)
+                            * sizeof(float));
+            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+        };
+        int count = cut.bands > 1
+                ? 1
+                : static_cast<int>(std::min<int64_t>(
+                        shape.channels, walk_threads / of_plane));
+        while (count > 0 && !fit(count))
+            --count;
+        if (count == 0) return;
+        cut.tiles = ceil_div(shape.channels, int64_t {count});
+        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
+        const int64_t turns_of_step = order_threads(cut, step,
+                {src * element_bytes, strip * stride * along.read,
+                        int64_t {run} * stride * element_bytes},
+                {dst * element_bytes, strip * along.written,
+                        int64_t {run} * element_bytes});
+        const int64_t chain = int64_t {cut.strip_steps} * run;
+        const auto most = static_cast<int>(std::clamp<int64_t>(
+                longest_chain / chain, 1, shape.images));
+        for (int each = most; each > 0; each = each > 8 ? each * 3 / 4 : each - 1) {
+            cut.image_parts = static_cast<int>(
+                    ceil_div(shape.images, int64_t {each}));
+            const double cycles = cycles_of(cut, size, step, turns_of_step,
+                    cut.strip_steps + ahead, each, cut.tiles * cut.parts(),
+                    multiprocessors);
+            if (least != 0 && cycles >= least) continue;
+            least = cycles;
+            chosen = cut;
+        }
+    });
+    return least != 0 && chosen.tiles * chosen.parts() < INT32_MAX;
+}
+
+} // namespace gradnn::gpu
