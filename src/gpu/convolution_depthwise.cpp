@@ -14,8 +14,8 @@
 // Those that hold planes in shared memory take NCX without gaps and windows of
 // 3x3, 5x5 and 7x7 with strides of 1 or (gradients) 2 and dilations of 1
 // (planes_take), those that walk along H in global memory the same windows with
-// strides of 1, NXC and (data) rows of NCX that are whole vectors (walk_takes),
-// both in all types but f64. The others take all:
+// strides of 1, NXC and (data) rows of NCX that are whole vectors, and of 2 the
+// gradient of src of NXC (walk_takes), both in all types but f64. The others take all:
 // The axes D and H are walked tap by tap, whatever strides and dilations are.
 // W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
 // or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
@@ -215,8 +215,10 @@ private:
         return problem_.direction == convolution_direction::backward_weights;
     }
     bool walks() const {
+        const bool strided = shape_.axes[1].stride > 1;
         return sum_bytes_ == 4 && walk_takes(shape_)
-                && (channels_last_ || of_weights() || whole_rows());
+                && (channels_last_
+                        || (!strided && (of_weights() || whole_rows())));
     }
     /// Partial sums of a weight.
     int64_t parts_of(const depthwise_variant &variant) const {
@@ -274,11 +276,12 @@ private:
     }
 
     bool make_walk(depthwise_walk &walk, bool whole) const {
+        const int size = shape_.axes[2].kernel;
         int widest = 1;
         walk.channels_last = channels_last_;
         if (channels_last_)
-            widest = both_divide(depthwise_walk_vector(shape_.taps), 1)
-                    ? depthwise_walk_vector(shape_.taps)
+            widest = both_divide(depthwise_walk_vector(size), 1)
+                    ? depthwise_walk_vector(size)
                     : 1;
         else
             walk.dense = whole && whole_rows();

@@ -120,6 +120,48 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
     return total;
 }
 
+/// Multiplies a row of read into the rows of written that it meets, of `run`
+/// columns and `vector` channels each, by tap rows kh in turn: by(kh, e, v) is a
+/// weight, e counting the taps of W as they are met, value(column, v) the row.
+/// `open` are the sums of rows that further rows of read feed, the one that is
+/// done last first; `done` those that this row completes. Column i takes the taps
+/// e for which i + e - odd_taps is a multiple of the stride.
+template <int size, int stride, int run, int vector, typename Sum, typename By,
+        typename Value>
+__device__ __forceinline__ void multiply_row(const By &by, const Value &value,
+        Sum (&open)[size - stride][run][vector],
+        Sum (&done)[stride][run][vector]) {
+    constexpr int kept = size - stride;
+    constexpr int odd = odd_taps(size, stride);
+#pragma unroll
+    for (int kh = size - 1; kh >= 0; --kh)
+#pragma unroll
+        for (int i = 0; i < run; ++i)
+#pragma unroll
+            for (int v = 0; v < vector; ++v) {
+                Sum sum = kh < stride ? Sum(0) : open[kh - stride][i][v];
+#pragma unroll
+                for (int e = 0; e < size; ++e)
+                    if ((i + e - odd) % stride == 0)
+                        sum += by(kh, e, v) * value((i + e - odd) / stride, v);
+                (kh < kept ? open[kh] : done[kh - kept])[i][v] = sum;
+            }
+}
+/// The columns of a row that it takes.
+template <int size, int stride, int run>
+constexpr int columns_met
+        = (run - 1 + size - 1 - odd_taps(size, stride)) / stride + 1;
+
+/// The first column of read that the thread meets that begins with written column
+/// w.
+template <int size, int stride>
+__device__ __forceinline__ int first_column_met(
+        const depthwise_shape &shape, int w) {
+    const int pad = shape.axes[2].pad;
+    if (!shape.to_src) return w - pad;
+    return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
+}
+
 /// Calls body.template operator()<taps, step, up>() for a shape. f64, of which
 /// nobody wants every ounce, has fewer.
 template <typename Type, bool data, typename Body>

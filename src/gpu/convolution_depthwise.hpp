@@ -123,8 +123,20 @@ struct depthwise_parts {
     int64_t parts = 1;
 };
 
-/// Windows of 3x3, 5x5 and 7x7 with strides and dilations of 1: threads that
-/// walk along H, each of some channels, columns and rows of written.
+/// How threads of the data kernels walk along H: as the gradient of src does, from
+/// the last row to the first, so that the taps come in ascending order. In the
+/// forward direction, whose stride is 1, rows are mirrored. Step y reads row y and
+/// completes written rows y * stride + size - stride - pad and on, `stride` of
+/// them.
+struct depthwise_steps {
+    int top = 0; ///< y of the first step that completes a row of written
+    int count = 1; ///< of such steps
+    int pad = 0;
+};
+
+/// Windows of 3x3, 5x5 and 7x7 with dilations of 1 and strides of 1, or 2 in the
+/// gradient of src of NXC: threads that walk along H, each of some channels,
+/// columns and rows of written.
 struct depthwise_walk {
     bool channels_last = false;
     /// NCX: rows are whole vectors, and the window's middle column is the
@@ -132,7 +144,8 @@ struct depthwise_walk {
     bool dense = false;
     int vector = 1; ///< channels; 1 in NCX
     uint32_t groups = 1; ///< of neighbouring columns
-    uint32_t strips = 1; ///< of neighbouring rows
+    depthwise_steps steps; ///< of the data kernel
+    uint32_t strips = 1; ///< of neighbouring rows, or steps
     int strip_rows = 1;
     uint32_t items = 1; ///< threads of the data kernel
     // The weights gradient: a thread takes every so manyeth unit, a strip of a
@@ -151,12 +164,9 @@ struct depthwise_walk {
 /// gradient, of dst).
 struct depthwise_planes {
     int planes = 1; ///< of a block, neighbours in memory
-    /// Of the data kernel the steps along H that complete rows of written, the
-    /// topmost first, and the position of that one; of the weights gradient the
-    /// rows of dst.
-    int steps = 1;
-    int top = 0;
-    int bands = 1; ///< of the steps, a block's each; one where planes > 1
+    depthwise_steps steps; ///< of the data kernel
+    /// Of the steps, or of the rows of dst, a block's each; one where planes > 1.
+    int bands = 1;
     int band_steps = 1;
     int strips = 1; ///< of a band, a thread's each
     int strip_steps = 1;
@@ -180,6 +190,15 @@ struct depthwise_planes {
 
 /// Threads of a block.
 constexpr int walk_threads = 128;
+/// The padding that keeps the size of a plane. With a stride of 2 the kernels are
+/// made for paddings along W that have its remainder modulo 2: the gradient of src
+/// then meets its even columns by the odd taps (1) or by the even ones (0).
+__host__ __device__ constexpr int usual_pad(int size) {
+    return (size - 1) / 2;
+}
+__host__ __device__ constexpr int odd_taps(int size, int stride) {
+    return stride == 2 ? usual_pad(size) % 2 : 0;
+}
 /// A thread of the data kernel has a bit for each row of its strip.
 constexpr int depthwise_longest_strip = 64;
 
@@ -196,6 +215,7 @@ constexpr int depthwise_walk_weights_run(int size) {
 }
 
 // In convolution_depthwise_walk.cpp.
+depthwise_steps steps_of(const depthwise_shape &);
 /// Whether the kernels that walk along H take the window.
 bool walk_takes(const depthwise_shape &);
 /// Cuts the work of the data kernel; vector, dense and channels_last are set.
@@ -215,21 +235,12 @@ constexpr int planes_resident_blocks(int size) {
 }
 /// Columns of a thread of the data kernel.
 constexpr int planes_run = 8;
-/// Windows have an even padding along W or all an odd one, as those that keep
-/// the size of a plane have; with a stride of 2 the gradient of src then meets its
-/// first column, which is even, by the even or by the odd taps.
-__host__ __device__ constexpr int planes_pad(int size) {
-    return (size - 1) / 2;
-}
-__host__ __device__ constexpr int planes_odd(int size, int stride) {
-    return stride == 2 ? planes_pad(size) % 2 : 0;
-}
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
-/// with that padding.
+/// with a padding of usual_pad.
 __host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
     return data && stride == 2
-            ? (size - 1 - planes_pad(size) - planes_odd(size, 2)) / 2 % 2
-            : planes_pad(size) % 2;
+            ? (size - 1 - usual_pad(size) - odd_taps(size, 2)) / 2 % 2
+            : usual_pad(size) % 2;
 }
 
 // In convolution_depthwise_planes.cpp.

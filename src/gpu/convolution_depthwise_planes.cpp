@@ -17,11 +17,6 @@ constexpr int64_t most_bytes = 48 << 10;
 constexpr int64_t shared_memory = 228 << 10;
 constexpr int64_t reserved_bytes = 1 << 10;
 
-/// a / b, rounded down, a of either sign.
-constexpr int64_t floor_div(int64_t a, int64_t b) {
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
 /// Rows follow one another, and planes of the channels and images.
 bool without_gaps(const int64_t *strides, int rows, int columns,
         int64_t channels, int64_t images) {
@@ -140,15 +135,15 @@ double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
                     + (in_all + 1) * until_data);
 }
 
-/// Calls body(cut) with bands, strips and their steps for all ways to cut
-/// cut.steps that leave a thread at most depthwise_longest_strip of them.
+/// Calls body(cut) with bands, strips and their steps for all ways to cut so many
+/// steps that leave a thread at most depthwise_longest_strip of them.
 template <typename Body>
-void for_each_cut(depthwise_planes cut, const Body &body) {
+void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
     constexpr int most_bands = 4096;
-    for (cut.bands = 1; cut.bands <= std::min(cut.steps, most_bands);
+    for (cut.bands = 1; cut.bands <= std::min(steps, most_bands);
             ++cut.bands) {
-        cut.band_steps = ceil_div(cut.steps, cut.bands);
-        if (ceil_div(cut.steps, cut.band_steps) != cut.bands) continue;
+        cut.band_steps = ceil_div(steps, cut.bands);
+        if (ceil_div(steps, cut.band_steps) != cut.bands) continue;
         for (cut.strips = ceil_div(cut.band_steps, depthwise_longest_strip);
                 cut.strips * cut.groups <= walk_threads
                 && cut.strips <= cut.band_steps;
@@ -176,7 +171,7 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
             return false;
     if ((size != 3 && size != 5 && size != 7)
             || !(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
-            || (along.pad - planes_pad(size)) % 2 != 0)
+            || (along.pad - usual_pad(size)) % 2 != 0)
         return false;
     // All columns that a thread loads are in the slack at least.
     const int run = depthwise_walk_weights_run(size);
@@ -200,7 +195,7 @@ bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {
     // The padding may be another one with the same remainder.
     return along.read % 2 == 0 && along.written % 2 == 0
             && (of_weights || along.stride == 1
-                    || (along.pad - planes_pad(along.kernel)) % 4 == 0);
+                    || (along.pad - usual_pad(along.kernel)) % 4 == 0);
 }
 
 bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
@@ -210,22 +205,16 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
     const int size = down.kernel;
     const int stride = down.stride;
     const int ahead = (size - 1) / stride;
-    const int64_t pad = shape.to_src
-            ? int64_t {down.pad}
-            : int64_t {down.pad} + down.read - down.written;
     const int64_t planes = shape.images * shape.channels;
     depthwise_planes base;
-    const int64_t bottom = -floor_div(size - 1 - pad, stride);
-    base.top = static_cast<int>(
-            floor_div(pad + down.written - 1 - (size - stride), stride));
-    base.steps = static_cast<int>(base.top - bottom + 1);
+    base.steps = steps_of(shape);
     base.groups = ceil_div(along.written, planes_run);
     const int wide = planes_are_wide(shape, false) ? 2 : 1;
     const thread_step step {size * size * planes_run / stride,
             ((planes_run + size - 2) / stride + 1) / wide,
             planes_run * stride / wide};
     double least = 0;
-    for_each_cut(base, [&](depthwise_planes cut) {
+    for_each_cut(base, base.steps.count, [&](depthwise_planes cut) {
         const int of_plane = cut.groups * cut.strips;
         int64_t read = int64_t {down.read} * along.read;
         int64_t written = int64_t {down.written} * along.written;
@@ -277,14 +266,13 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
     const int ahead = (size - 1) / stride;
     const int run = depthwise_walk_weights_run(size);
     depthwise_planes base;
-    base.steps = down.written;
     base.groups = ceil_div(along.written, run);
     // Loads of src; those of dst, of which there are fewer, count as stores.
     const int wide = planes_are_wide(shape, true) ? 2 : 1;
     const thread_step step {size * size * run,
             stride * ((run - 1) * stride + size) / wide, run / wide};
     double least = 0;
-    for_each_cut(base, [&](depthwise_planes cut) {
+    for_each_cut(base, down.written, [&](depthwise_planes cut) {
         const int of_plane = cut.groups * cut.strips;
         int64_t src = int64_t {down.read} * along.read;
         if (cut.bands > 1)

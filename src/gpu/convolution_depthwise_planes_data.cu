@@ -12,10 +12,6 @@
 // two at a time). Results are collected in shared memory and leave as they came.
 // Columns and rows outside are zeros, and sums that come out infinite or NaN are
 // taken again from the definition.
-//
-// Rows are counted as the gradient of src sees them, walking from the last to
-// the first: written row v - pad takes v = y * stride + k. In the forward
-// direction rows are mirrored.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_planes.cuh"
@@ -31,10 +27,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                 Type *written, const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_planes cut) {
     constexpr int run = planes_run;
-    // Column i of a thread takes the taps of W e, as they are met, for which
-    // i + e - odd is a multiple of the stride.
-    constexpr int odd = planes_odd(size, stride);
-    constexpr int span = (run - 1 + size - 1 - odd) / stride + 1;
+    constexpr int span = columns_met<size, stride, run>;
     constexpr int ahead = (size - 1) / stride; // steps before rows complete
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
@@ -50,11 +43,11 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     const auto planes = static_cast<int>(
             min(int64_t {cut.planes}, shape.images * shape.channels - first_plane));
     const bool mirrored = !shape.to_src;
-    const int pad = mirrored ? down.pad + down.read - down.written : down.pad;
+    const int pad = cut.steps.pad;
 
     // Rows as they lie in memory: all, or those that the band's steps meet.
     const int first_step = band * cut.band_steps;
-    const int end_step = min(cut.steps, first_step + cut.band_steps);
+    const int end_step = min(cut.steps.count, first_step + cut.band_steps);
     const auto rows_of = [&](int begin, int end, int rows) -> held_rows {
         if (cut.bands == 1) return {0, rows};
         begin = max(0, min(begin, rows));
@@ -62,11 +55,11 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         return mirrored ? held_rows {rows - end, rows - begin}
                         : held_rows {begin, end};
     };
-    const int bottom = cut.top - end_step + 1;
+    const int bottom = cut.steps.top - end_step + 1;
     const held_rows in = rows_of(
-            bottom, cut.top - first_step + ahead + 1, down.read);
+            bottom, cut.steps.top - first_step + ahead + 1, down.read);
     const held_rows out = rows_of(bottom * stride + size - stride - pad,
-            (cut.top - first_step) * stride + size - pad, down.written);
+            (cut.steps.top - first_step) * stride + size - pad, down.written);
 
     const int64_t read_plane = int64_t {down.read} * along.read;
     const int64_t written_plane = int64_t {down.written} * along.written;
@@ -106,9 +99,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                 by[kh][e] = kernels[(place.plane * size + kh) * size
                         + (mirrored ? e : size - 1 - e)];
         const int w = place.group * run;
-        const int first_column = mirrored
-                ? w - along.pad
-                : (w + along.pad - (size - 1) + odd) / stride;
+        const int first_column = first_column_met<size, stride>(shape, w);
         const masked_columns<Type, span, wide, planes_lead(size, stride, true)>
                 columns(first_column, along.read);
         const int left = along.written - w;
@@ -126,31 +117,19 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         const int out_pitch = mirrored ? -along.written : along.written;
 
         uint64_t again = 0; // steps with sums that are infinite or NaN
-        float open[size - stride][run] = {};
-        const int first_y = cut.top - strip_begin;
+        float open[size - stride][run][1] = {};
+        const int first_y = cut.steps.top - strip_begin;
 #pragma unroll 1
         for (int step = -ahead; step < strip_end - strip_begin; ++step) {
             const int y = first_y - step;
             float values[span] = {};
             if (static_cast<unsigned>(y) < static_cast<unsigned>(down.read))
                 columns.load(first_in + y * in_pitch, values);
-            float done[stride][run];
-#pragma unroll
-            for (int kh = size - 1; kh >= 0; --kh)
-#pragma unroll
-                for (int i = 0; i < run; ++i) {
-                    float sum = 0;
-                    if constexpr (stride < size)
-                        if (kh >= stride) sum = open[kh - stride][i];
-#pragma unroll
-                    for (int e = 0; e < size; ++e)
-                        if ((i + e - odd) % stride == 0)
-                            sum += by[kh][e] * values[(i + e - odd) / stride];
-                    if (kh < size - stride)
-                        open[kh][i] = sum;
-                    else
-                        done[kh - (size - stride)][i] = sum;
-                }
+            float done[stride][run][1];
+            multiply_row<size, stride, run, 1>(
+                    [&](int kh, int e, int) { return by[kh][e]; },
+                    [&](int column, int) { return values[column]; }, open,
+                    done);
             if (step < 0) continue;
             float of_all = 0; // infinite or NaN if one of them is
 #pragma unroll
@@ -164,7 +143,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                     float some[wide];
 #pragma unroll
                     for (int v = 0; v < wide; ++v) {
-                        some[v] = done[j][i + v];
+                        some[v] = done[j][i + v][0];
                         of_all += some[v];
                     }
                     if (i < left)

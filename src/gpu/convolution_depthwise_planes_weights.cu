@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
 
     // Rows of both that the band meets, as they lie in memory.
     const int first_row = band * cut.band_steps;
-    const int end_row = min(cut.steps, first_row + cut.band_steps);
+    const int end_row = min(down.written, first_row + cut.band_steps);
     held_rows in {0, down.read};
     if (cut.bands > 1) {
         in.begin = max(0, min(first_row * stride - down.pad, down.read));

@@ -19,11 +19,10 @@ bool fits(int64_t count) {
     return count < INT32_MAX;
 }
 
-/// Calls body(rows, strips) for strips of even height, the highest first. Each
-/// strip reads `taps - 1` rows more than it has.
+/// Calls body(rows, strips) for strips of even height, the highest first, of so
+/// many rows. Each strip reads more rows than it has.
 template <typename Body>
-void for_each_strip(const depthwise_shape &shape, const Body &body) {
-    const int rows = shape.axes[1].written;
+void for_each_strip(int rows, const Body &body) {
     for (int size = std::min(rows, depthwise_longest_strip); size > 0; --size) {
         const int strips = ceil_div(rows, size);
         body(ceil_div(rows, strips), strips);
@@ -41,32 +40,54 @@ int64_t cut_groups(
 
 } // namespace
 
+depthwise_steps steps_of(const depthwise_shape &shape) {
+    const depthwise_axis &down = shape.axes[1];
+    const int64_t completed = down.kernel - down.stride;
+    const int64_t pad = shape.to_src
+            ? int64_t {down.pad}
+            : int64_t {down.pad} + down.read - down.written;
+    const int64_t bottom = -floor_div(down.kernel - 1 - pad, down.stride);
+    const int64_t top
+            = floor_div(pad + down.written - 1 - completed, down.stride);
+    return {static_cast<int>(top), static_cast<int>(top - bottom + 1),
+            static_cast<int>(pad)};
+}
+
 bool walk_takes(const depthwise_shape &shape) {
     const depthwise_axis &deep = shape.axes[0];
     if (deep.kernel != 1 || deep.stride != 1 || deep.pad != 0
             || deep.read != deep.written)
         return false;
-    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]})
-        if (axis->stride != 1 || axis->dilation != 1
-                || axis->kernel != shape.taps)
+    const depthwise_axis &along = shape.axes[2];
+    const int size = along.kernel;
+    const int stride = along.stride;
+    for (const depthwise_axis *axis : {&shape.axes[1], &along})
+        if (axis->stride != stride || axis->dilation != 1
+                || axis->kernel != size)
             return false;
+    const bool strided = stride == 2 && shape.to_src
+            && (along.pad - usual_pad(size)) % 2 == 0;
     // The columns of a thread are 32-bit offsets apart.
     constexpr int64_t longest = INT32_MAX / 8;
-    return shape.taps <= 7 && shape.read_strides[4] < longest
+    return (size == 3 || size == 5 || size == 7) && (stride == 1 || strided)
+            && shape.read_strides[4] < longest
             && shape.written_strides[4] < longest;
 }
 
 bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
         int64_t multiprocessors) {
-    const int columns = depthwise_walk_run(shape.taps, walk.vector);
+    const int size = shape.axes[2].kernel;
+    const int columns = depthwise_walk_run(size, walk.vector);
+    walk.steps = steps_of(shape);
+    const int ahead = (size - 1) / shape.axes[1].stride;
     const int64_t of_strip = cut_groups(walk, shape, columns)
             * (shape.channels / walk.vector);
     const int64_t resident
-            = multiprocessors * resident_blocks(shape.taps) * walk_threads;
+            = multiprocessors * resident_blocks(size) * walk_threads;
     int64_t least = 0;
-    for_each_strip(shape, [&](int rows, int strips) {
-        const int64_t cost = ceil_div(of_strip * strips, resident)
-                * (rows + shape.taps - 1);
+    for_each_strip(walk.steps.count, [&](int rows, int strips) {
+        const int64_t cost
+                = ceil_div(of_strip * strips, resident) * (rows + ahead);
         if (least != 0 && cost >= least) return;
         least = cost;
         walk.strip_rows = rows;
@@ -92,7 +113,7 @@ bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
     const int64_t resident = multiprocessors * resident_blocks(shape.taps);
     int64_t least = 0;
     int64_t parts = 1;
-    for_each_strip(shape, [&](int rows, int strips) {
+    for_each_strip(shape.axes[1].written, [&](int rows, int strips) {
         const int64_t units = of_strip * strips;
         const int64_t most = std::clamp<int64_t>(
                 longest_chain / (int64_t {rows} * columns), 1,

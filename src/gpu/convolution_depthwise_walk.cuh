@@ -29,20 +29,20 @@ __device__ __forceinline__ uint32_t columns_inside(int first, int columns) {
     return inside;
 }
 
-/// `run` neighbouring columns of a row and those that a window of `size` meets
-/// beside them, of `vector` channels each. With `dense` not 0 the columns of one
-/// channel lie side by side, `run` of them from a multiple of `dense` on, which
-/// are loaded together: the rows are whole vectors.
-template <typename Type, int run, int size, int vector, int dense>
+/// `span` neighbouring columns of a row, of `vector` channels each. With `dense`
+/// not 0 the columns of one channel lie side by side, `run` of them, in the middle,
+/// from a multiple of `dense` on, which are loaded together: the rows are whole
+/// vectors.
+template <typename Type, int run, int span, int vector, int dense>
 struct walk_row {
     using sum = sum_of<Type>;
-    static constexpr int span = run + size - 1;
-    static constexpr int lead = size / 2; ///< columns before the dense ones
+    static constexpr int beside = dense == 0 ? 0 : span - run;
+    static constexpr int lead = beside / 2; ///< columns before the dense ones
     static constexpr int together = dense == 0 ? 1 : dense;
     static constexpr int parts = dense == 0 ? 1 : run / together;
     static_assert(run % together == 0 && (dense == 0 || vector == 1));
 
-    pack<Type, vector> columns[dense == 0 ? span : size];
+    pack<Type, vector> columns[dense == 0 ? span : beside + 1];
     pack<Type, together> body[parts];
 
     /// Zeros where `inside` has no bit for a column.
@@ -65,7 +65,7 @@ struct walk_row {
                             from + lead + part * dense);
             }
 #pragma unroll
-            for (int i = 0; i < size - 1; ++i) {
+            for (int i = 0; i < beside; ++i) {
                 const int c = i < lead ? i : i + run;
                 columns[i] = {};
                 if ((inside >> c & 1U) != 0)
@@ -89,13 +89,13 @@ struct walk_row {
                     values[lead + part * dense + i][0] = some[i];
             }
 #pragma unroll
-            for (int i = 0; i < size - 1; ++i)
+            for (int i = 0; i < beside; ++i)
                 columns[i].unpack(values[i < lead ? i : i + run]);
         }
     }
 };
 
-/// Calls body.template operator()<size, vector, run, dense>() for a cut; `dense`
+/// Calls body.template operator()<size, stride, vector, run, dense>() for a cut; `dense`
 /// are the columns of 16 bytes, or all of a thread where they are fewer.
 template <typename Type, bool of_weights, typename Body>
 void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
@@ -108,17 +108,20 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
             constexpr int most = 16 / static_cast<int>(sizeof(Type));
             if constexpr (vector == 1)
                 if (walk.dense)
-                    return body.template operator()<size, 1, run,
+                    return body.template operator()<size, 1, 1, run,
                             run < most ? run : most>();
-            body.template operator()<size, vector, run, 0>();
+            if constexpr (!of_weights)
+                if (shape.axes[1].stride == 2)
+                    return body.template operator()<size, 2, vector, run, 0>();
+            body.template operator()<size, 1, vector, run, 0>();
         };
         if constexpr (depthwise_walk_vector(size) == 2)
             if (walk.vector == 2) return of_vector.template operator()<2>();
         of_vector.template operator()<1>();
     };
-    if (shape.taps == 3)
+    if (shape.axes[1].kernel == 3)
         of_size.template operator()<3>();
-    else if (shape.taps == 5)
+    else if (shape.axes[1].kernel == 5)
         of_size.template operator()<5>();
     else
         of_size.template operator()<7>();

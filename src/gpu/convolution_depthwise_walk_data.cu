@@ -1,5 +1,5 @@
 // Depthwise convolution, forward and gradient of src, windows of 3x3, 5x5 and
-// 7x7 with strides and dilations of 1, NCX and NXC.
+// 7x7 with strides of 1, NCX and NXC, or (gradient of src of NXC) of 2.
 //
 //     written[n,x,c] = sum over k of weights[k,c] * read[n,position(x,k),c]
 //
@@ -7,7 +7,7 @@
 // walks along H, down in the forward direction and up in the gradient of src, so
 // that the taps come in ascending order. It reads each row of its columns once,
 // one row ahead, and multiplies it into the sums of the rows of written that
-// meet it, of which it keeps all but the one that this completes; the weights
+// meet it, of which it keeps those that this does not complete; the weights
 // stay in registers. Neighbouring threads have neighbouring channels (NXC) or
 // columns. Columns and rows outside are zeros, and sums that come out infinite
 // or NaN are taken again from the definition.
@@ -24,14 +24,16 @@ namespace gradnn::gpu {
 
 namespace {
 
-template <typename Type, int size, int vector, int run, int dense>
+template <typename Type, int size, int stride, int vector, int run, int dense>
 __global__ void __launch_bounds__(
         walk_threads, size == 7 || (size == 5 && vector == 2) ? 3 : 4)
         depthwise_walk_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_walk walk) {
     using sum = sum_of<Type>;
-    using row = walk_row<Type, run, size, vector, dense>;
+    constexpr int span = columns_met<size, stride, run>;
+    constexpr int ahead = (size - 1) / stride; // steps before rows complete
+    using row = walk_row<Type, run, span, vector, dense>;
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
     const auto vectors = static_cast<uint32_t>(shape.channels) / vector;
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(
         w = take(walk.groups) * run;
         channel = take(vectors);
     }
-    const int first = take(walk.strips) * walk.strip_rows;
+    const int first = take(walk.strips) * walk.strip_rows; // of the steps
     const int d = take(static_cast<uint32_t>(shape.axes[0].written));
     const auto image = static_cast<int64_t>(rest);
     wait_for_earlier_work();
@@ -70,100 +72,104 @@ __global__ void __launch_bounds__(
                                 + (shape.to_src ? size - 1 - e : e)
                                         * shape.weights_strides[3]]);
 
-    // Written rows first_h, first_h + way, ...; the first step reads row `at`.
-    const int way = shape.to_src ? -1 : 1;
-    const int first_h = shape.to_src ? down.written - 1 - first : first;
-    const int rows = min(walk.strip_rows, down.written - first);
-    int at = shape.to_src ? first_h + down.pad : first_h - down.pad;
-    const int first_column = w + shape.base;
-    const uint32_t inside
-            = columns_inside<row::span>(first_column, along.read);
+    // Rows as the gradient of src sees them: forward they are mirrored.
+    const bool mirrored = !shape.to_src;
+    const auto pitch = [&](const int64_t *strides) {
+        return mirrored ? -strides[3] : strides[3];
+    };
+    const auto last_row = [&](int rows, const int64_t *strides) {
+        return mirrored ? (rows - 1) * strides[3] : 0;
+    };
+    const int first_y = walk.steps.top - first;
+    const int steps = min(walk.strip_rows, walk.steps.count - first);
+    const int first_column = first_column_met<size, stride>(shape, w);
+    const uint32_t inside = columns_inside<span>(first_column, along.read);
     const auto column_stride = static_cast<int>(shape.read_strides[4]);
-    const Type *const from_image = read + image * shape.read_strides[0]
+    const int64_t read_pitch = pitch(shape.read_strides);
+    const Type *const first_from = read + image * shape.read_strides[0]
             + channel * shape.read_strides[1] + d * shape.read_strides[2]
+            + last_row(down.read, shape.read_strides)
             + first_column * shape.read_strides[4];
     row loaded;
-    const auto load_row = [&] {
+    const auto load_row = [&](int y) {
         const bool row_inside
-                = static_cast<unsigned>(at) < static_cast<unsigned>(down.read);
-        loaded.load(from_image + at * shape.read_strides[3], column_stride,
+                = static_cast<unsigned>(y) < static_cast<unsigned>(down.read);
+        loaded.load(first_from + y * read_pitch, column_stride,
                 row_inside ? inside : 0);
-        at += way;
     };
 
     const int left = along.written - w;
     const auto to_stride = static_cast<int>(shape.written_strides[4]);
+    const int64_t written_pitch = pitch(shape.written_strides);
     Type *const first_to = written + image * shape.written_strides[0]
             + channel * shape.written_strides[1]
             + d * shape.written_strides[2]
-            + first_h * shape.written_strides[3]
+            + last_row(down.written, shape.written_strides)
             + w * shape.written_strides[4];
-    Type *to = first_to;
-    uint64_t again = 0; // rows with sums that are infinite or NaN
-    // Of the rows that further rows of read feed, the one that is done next
-    // first.
-    sum open[size - 1][run][vector] = {};
-    load_row();
+    uint64_t again = 0; // steps with sums that are infinite or NaN
+    sum open[size - stride][run][vector] = {};
+    load_row(first_y + ahead);
 #pragma unroll 1
-    for (int step = 0; step < rows + size - 1; ++step) {
-        sum values[row::span][vector];
+    for (int step = -ahead; step < steps; ++step) {
+        const int y = first_y - step;
+        sum values[span][vector];
         loaded.unpack(values);
-        load_row();
-        const auto add_row = [&](sum(&sums)[vector], int i, int kh) {
-#pragma unroll
-            for (int e = 0; e < size; ++e)
-#pragma unroll
-                for (int v = 0; v < vector; ++v)
-                    sums[v] += by[kh][e][v] * values[i + e][v];
-        };
-        sum done[run][vector];
-#pragma unroll
-        for (int i = 0; i < run; ++i) {
-#pragma unroll
-            for (int v = 0; v < vector; ++v)
-                done[i][v] = open[0][i][v];
-            add_row(done[i], i, size - 1);
-#pragma unroll
-            for (int k = 0; k < size - 1; ++k) {
-#pragma unroll
-                for (int v = 0; v < vector; ++v)
-                    open[k][i][v]
-                            = k + 1 < size - 1 ? open[k + 1][i][v] : sum(0);
-                add_row(open[k][i], i, size - 2 - k);
-            }
-        }
-        if (step < size - 1) continue;
+        load_row(y - 1);
+        sum done[stride][run][vector];
+        multiply_row<size, stride, run, vector>(
+                [&](int kh, int e, int v) { return by[kh][e][v]; },
+                [&](int column, int v) { return values[column][v]; }, open,
+                done);
+        if (step < 0) continue;
         sum of_all = 0; // infinite or NaN if one of them is
-        Type *place = to;
 #pragma unroll
-        for (int i = 0; i < run; ++i) {
+        for (int j = 0; j < stride; ++j) {
+            const int h = y * stride + size - stride + j - walk.steps.pad;
+            if (stride > 1
+                    && static_cast<unsigned>(h)
+                            >= static_cast<unsigned>(down.written))
+                continue;
+            Type *const to = first_to + h * written_pitch;
+            Type *place = to;
 #pragma unroll
-            for (int v = 0; v < vector; ++v)
-                of_all += done[i][v];
-            if constexpr (dense == 0) {
-                if (i < left) pack<Type, vector>::of(done[i]).stream(place);
-                place = after(place, to_stride);
-            } else if (i % row::together == 0 && i < left) {
-                sum some[dense];
+            for (int i = 0; i < run; ++i) {
 #pragma unroll
-                for (int j = 0; j < dense; ++j)
-                    some[j] = done[i + j][0];
-                pack<Type, dense>::of(some).stream(to + i);
+                for (int v = 0; v < vector; ++v)
+                    of_all += done[j][i][v];
+                if constexpr (dense == 0) {
+                    if (i < left)
+                        pack<Type, vector>::of(done[j][i]).stream(place);
+                    place = after(place, to_stride);
+                } else if (i % row::together == 0 && i < left) {
+                    sum some[dense];
+#pragma unroll
+                    for (int c = 0; c < dense; ++c)
+                        some[c] = done[j][i + c][0];
+                    pack<Type, dense>::of(some).stream(to + i);
+                }
             }
         }
-        if (!is_finite(of_all)) again |= uint64_t {1} << (step - (size - 1));
-        to += way * shape.written_strides[3];
+        if (!is_finite(of_all)) again |= uint64_t {1} << step;
     }
 #pragma unroll 1
-    for (int y = 0; again != 0; ++y, again >>= 1) {
+    for (int step = 0; again != 0; ++step, again >>= 1) {
         if ((again & 1U) == 0) continue;
-        const int h = first_h + y * way;
-        to = first_to + y * way * shape.written_strides[3];
 #pragma unroll 1
-        for (int i = 0; i < min(left, run) * vector; ++i)
-            to[i / vector * shape.written_strides[4] + i % vector]
-                    = narrow<Type>(exact_element(read, weights, shape, image,
-                            channel + i % vector, d, h, w + i / vector));
+        for (int j = 0; j < stride; ++j) {
+            const int h = (first_y - step) * stride + size - stride + j
+                    - walk.steps.pad;
+            if (static_cast<unsigned>(h)
+                    >= static_cast<unsigned>(down.written))
+                continue;
+            Type *const to = first_to + h * written_pitch;
+#pragma unroll 1
+            for (int i = 0; i < min(left, run) * vector; ++i)
+                to[i / vector * shape.written_strides[4] + i % vector]
+                        = narrow<Type>(exact_element(read, weights, shape,
+                                image, channel + i % vector, d,
+                                mirrored ? down.written - 1 - h : h,
+                                w + i / vector));
+        }
     }
 }
 
@@ -175,10 +181,10 @@ void launch_depthwise_walk_data(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) < 8)
             with_walk<Type, false>(shape, walk,
-                    [&]<int size, int vector, int run, int dense>() {
+                    [&]<int size, int stride, int vector, int run, int dense>() {
                         launch_early("convolution.gpu_depthwise",
-                                depthwise_walk_data_kernel<Type, size, vector,
-                                        run, dense>,
+                                depthwise_walk_data_kernel<Type, size, stride,
+                                        vector, run, dense>,
                                 ceil_div(walk.items, walk_threads),
                                 walk_threads, 0, stream,
                                 static_cast<const Type *>(pointers.read),

@@ -31,8 +31,9 @@ __global__ void __launch_bounds__(walk_threads,
                 const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_walk walk) {
     using sum = sum_of<Type>;
-    using src_row = walk_row<Type, run, size, vector, dense>;
-    using dst_row = walk_row<Type, run, 1, vector, dense>;
+    constexpr int span = run + size - 1;
+    using src_row = walk_row<Type, run, span, vector, dense>;
+    using dst_row = walk_row<Type, run, run, vector, dense>;
     __shared__ sum sums[vector][walk_threads];
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(walk_threads,
 
         const int src_column = w + shape.base;
         const uint32_t src_inside
-                = columns_inside<src_row::span>(src_column, along.read);
+                = columns_inside<span>(src_column, along.read);
         const uint32_t dst_inside = columns_inside<run>(w, along.written);
         int src_h = first - down.pad;
         int dst_left = rows;
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(walk_threads,
         while (steps > 0) {
 #pragma unroll
             for (int at = 0; at < size; ++at) {
-                sum values[src_row::span][vector];
+                sum values[span][vector];
                 src_loaded.unpack(values);
                 dst_loaded.unpack(kept[at]);
                 load_rows();
@@ -162,7 +163,7 @@ void launch_depthwise_walk_weights(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) < 8)
             with_walk<Type, true>(shape, walk,
-                    [&]<int size, int vector, int run, int dense>() {
+                    [&]<int size, int, int vector, int run, int dense>() {
                         launch_early("convolution.gpu_depthwise (weights)",
                                 depthwise_walk_weights_kernel<Type, size,
                                         vector, run, dense>,

@@ -28,6 +28,7 @@
 
 #include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/rounding.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -60,11 +61,6 @@ int steps_of(const few_axis &along) {
     const int steps = ceil_div(along.kernel, along.stride);
     if (along.stride == 1) return steps <= 3 ? 3 : steps <= 5 ? 5 : 7;
     return std::max(steps, 2);
-}
-
-/// a / b, rounded down; b is positive.
-int floor_div(int a, int b) {
-    return a >= 0 ? a / b : -ceil_div(-a, b);
 }
 
 /// The v that the axis has.

@@ -1,4 +1,4 @@
-// Whole numbers rounded up, on the host and on the device.
+// Whole numbers divided and rounded, on the host and on the device.
 #pragma once
 
 #include <type_traits>
@@ -15,6 +15,12 @@ namespace gradnn::gpu {
 template <typename A, typename B>
 GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
     return (a + b - 1) / b;
+}
+
+/// a / b, rounded down; b is positive.
+template <typename A, typename B>
+GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> floor_div(A a, B b) {
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
 /// The multiple of `multiple` that is not below `value`.
