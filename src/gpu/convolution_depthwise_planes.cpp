@@ -139,6 +139,7 @@ double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
 /// steps that leave a thread at most depthwise_longest_strip of them.
 template <typename Body>
 void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
+    if (cut.groups > walk_threads) return;
     constexpr int most_bands = 4096;
     for (cut.bands = 1; cut.bands <= std::min(steps, most_bands);
             ++cut.bands) {
@@ -173,7 +174,8 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
             || !(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
             || (along.pad - usual_pad(size)) % 2 != 0)
         return false;
-    // All columns that a thread loads are in the slack at least.
+    // All columns that a thread loads, one more on either side where it loads two
+    // at a time, are in the slack at least.
     const int run = depthwise_walk_weights_run(size);
     int64_t first = -along.pad;
     int64_t end = (int64_t {round_up(along.written, of_weights ? run : 8)} - 1)
@@ -183,7 +185,8 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
         first = floor_div(int64_t {along.pad} - size, stride);
         end = floor_div(int64_t {along.written} + 7 + along.pad, stride) + 1;
     }
-    if (first < -planes_slack || end > along.read + planes_slack) return false;
+    if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
+        return false;
     return without_gaps(shape.read_strides, shape.axes[1].read, along.read,
                    shape.channels, shape.images)
             && without_gaps(shape.written_strides, shape.axes[1].written,
