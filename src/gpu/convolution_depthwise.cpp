@@ -144,7 +144,8 @@ public:
           sum_bytes_(problem.src.type == data_type::f64 ? 8 : 4),
           blocks_(int64_t {properties_of(device).multiprocessors} * 8) {
         holds_planes_ = make_planes();
-        ok_ = holds_planes_ || (make(aligned_, true) && make(unaligned_, false));
+        ok_ = holds_planes_
+                || (make(aligned_, true) && make(unaligned_, false));
     }
 
     /// False where the window is too large for shared memory.

@@ -47,8 +47,7 @@ int turns(const depthwise_planes &cut, const distances &apart) {
     int64_t words[banks] = {};
     int most = 1;
     int of_bank[banks] = {};
-    const int active
-            = std::min(32, cut.planes * cut.strips * cut.groups);
+    const int active = std::min(32, cut.planes * cut.strips * cut.groups);
     for (int thread = 0; thread < active; ++thread) {
         words[thread] = (thread / cut.plane_distance % cut.planes * apart.plane
                                 + thread / cut.strip_distance % cut.strips
@@ -112,11 +111,11 @@ double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
         int64_t multiprocessors) {
     const int64_t registers
             = 65536 / (planes_resident_blocks(size) * walk_threads);
-    const int64_t resident = std::min({int64_t {32},
-            65536 / (registers * cut.threads),
-            shared_memory
-                    / (static_cast<int64_t>(cut.shared_bytes)
-                            + reserved_bytes)});
+    const int64_t resident
+            = std::min({int64_t {32}, 65536 / (registers * cut.threads),
+                    shared_memory
+                            / (static_cast<int64_t>(cut.shared_bytes)
+                                    + reserved_bytes)});
     const int64_t waves = ceil_div(blocks, multiprocessors * resident);
     const auto warps = static_cast<double>(resident * (cut.threads / 32));
     const int instructions
@@ -141,8 +140,7 @@ template <typename Body>
 void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
     if (cut.groups > walk_threads) return;
     constexpr int most_bands = 4096;
-    for (cut.bands = 1; cut.bands <= std::min(steps, most_bands);
-            ++cut.bands) {
+    for (cut.bands = 1; cut.bands <= std::min(steps, most_bands); ++cut.bands) {
         cut.band_steps = ceil_div(steps, cut.bands);
         if (ceil_div(steps, cut.band_steps) != cut.bands) continue;
         for (cut.strips = ceil_div(cut.band_steps, depthwise_longest_strip);
@@ -224,8 +222,8 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
         if (cut.bands > 1) {
             read = std::min(
                     read, int64_t {cut.band_steps + ahead} * along.read);
-            written = std::min(written,
-                    int64_t {cut.band_steps} * stride * along.written);
+            written = std::min(
+                    written, int64_t {cut.band_steps} * stride * along.written);
         }
         const auto fit = [&](int count) {
             cut.planes = count;
@@ -235,10 +233,9 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
                     + static_cast<size_t>(count * size * size) * sizeof(float);
             return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
         };
-        int count = cut.bands > 1
-                ? 1
-                : static_cast<int>(std::min<int64_t>(
-                        planes, walk_threads / of_plane));
+        int count = cut.bands > 1 ? 1
+                                  : static_cast<int>(std::min<int64_t>(
+                                            planes, walk_threads / of_plane));
         while (count > 0 && !fit(count))
             --count;
         if (count == 0) return;
@@ -296,7 +293,7 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
         int count = cut.bands > 1
                 ? 1
                 : static_cast<int>(std::min<int64_t>(
-                        shape.channels, walk_threads / of_plane));
+                          shape.channels, walk_threads / of_plane));
         while (count > 0 && !fit(count))
             --count;
         if (count == 0) return;
@@ -308,11 +305,12 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
                 {dst * element_bytes, strip * along.written,
                         int64_t {run} * element_bytes});
         const int64_t chain = int64_t {cut.strip_steps} * run;
-        const auto most = static_cast<int>(std::clamp<int64_t>(
-                longest_chain / chain, 1, shape.images));
-        for (int each = most; each > 0; each = each > 8 ? each * 3 / 4 : each - 1) {
-            cut.image_parts = static_cast<int>(
-                    ceil_div(shape.images, int64_t {each}));
+        const auto most = static_cast<int>(
+                std::clamp<int64_t>(longest_chain / chain, 1, shape.images));
+        for (int each = most; each > 0;
+                each = each > 8 ? each * 3 / 4 : each - 1) {
+            cut.image_parts
+                    = static_cast<int>(ceil_div(shape.images, int64_t {each}));
             const double cycles = cycles_of(cut, size, step, turns_of_step,
                     cut.strip_steps + ahead, each, cut.tiles * cut.parts(),
                     multiprocessors);

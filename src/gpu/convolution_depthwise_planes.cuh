@@ -41,7 +41,8 @@ struct stretch {
 /// Where what lies at `global` comes to lie in shared memory: as far past a
 /// multiple of 16 bytes, behind the slack.
 template <typename Type>
-__device__ __forceinline__ Type *place_of(std::byte *shared, const Type *global) {
+__device__ __forceinline__ Type *place_of(
+        std::byte *shared, const Type *global) {
     return reinterpret_cast<Type *>(shared + planes_slack * sizeof(Type)
             + (reinterpret_cast<uintptr_t>(global) & 15U));
 }
@@ -56,11 +57,12 @@ __device__ __forceinline__ void copy_in(Type *to, const Type *from, int count) {
 }
 
 template <typename Type>
-__device__ __forceinline__ void copy_out(Type *to, const Type *from, int count) {
+__device__ __forceinline__ void copy_out(
+        Type *to, const Type *from, int count) {
     using vector = pack<Type, stretch<Type>::each>;
-    stretch<Type>(to, count)
-            .share([&](int i) { vector::load(from + i).stream(to + i); },
-                    [&](int i) { to[i] = from[i]; });
+    stretch<Type>(to, count).share(
+            [&](int i) { vector::load(from + i).stream(to + i); },
+            [&](int i) { to[i] = from[i]; });
 }
 
 /// `count` neighbouring columns of a row in shared memory, zeros in place of

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     const auto block = static_cast<int>(blockIdx.x);
     const int band = block % cut.bands;
     const int64_t first_plane = int64_t {block / cut.bands} * cut.planes;
-    const auto planes = static_cast<int>(
-            min(int64_t {cut.planes}, shape.images * shape.channels - first_plane));
+    const auto planes = static_cast<int>(min(
+            int64_t {cut.planes}, shape.images * shape.channels - first_plane));
     const bool mirrored = !shape.to_src;
     const int pad = cut.steps.pad;
 
@@ -105,12 +105,12 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         const int left = along.written - w;
         const Type *const first_in = held
                 + ((place.plane * in_rows - in.begin)
-                                  + (mirrored ? down.read - 1 : 0))
+                          + (mirrored ? down.read - 1 : 0))
                         * along.read
                 + first_column;
         Type *const first_out = results
                 + ((place.plane * out_rows - out.begin)
-                                  + (mirrored ? down.written - 1 : 0))
+                          + (mirrored ? down.written - 1 : 0))
                         * along.written
                 + w;
         const int in_pitch = mirrored ? -along.read : along.read;
@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                                 >= static_cast<unsigned>(down.written)
                         || i >= left)
                     continue;
-                first_out[h * out_pitch + i] = narrow<Type>(exact_element(read,
-                        weights, shape, at / shape.channels,
-                        at % shape.channels, 0,
-                        mirrored ? down.written - 1 - h : h, w + i));
+                first_out[h * out_pitch + i]
+                        = narrow<Type>(exact_element(read, weights, shape,
+                                at / shape.channels, at % shape.channels, 0,
+                                mirrored ? down.written - 1 - h : h, w + i));
             }
         }
     }
@@ -180,9 +180,8 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
 } // namespace
 
 void launch_depthwise_planes_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_planes &cut,
-        bool wide, const depthwise_pointers &pointers,
-        const launch_stream &stream) {
+        const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
+        const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) < 8)
             with_planes(shape, wide, [&]<int size, int stride, int width>() {

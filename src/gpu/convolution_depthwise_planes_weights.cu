@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     for (int64_t image = image_part; image < shape.images;
             image += cut.image_parts) {
         const int64_t first_plane = image * shape.channels + first_channel;
-        const Type *const from_src = src
-                + (first_plane * down.read + in.begin) * along.read;
+        const Type *const from_src
+                = src + (first_plane * down.read + in.begin) * along.read;
         const Type *const from_dst = dst
                 + (first_plane * down.written + first_row) * along.written;
         Type *const held_src = place_of(memory, from_src);
@@ -144,23 +144,21 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                 sum += of_threads[strip * cut.strip_distance
                         + group * cut.group_distance];
         partials[((first_channel + of_plane) * size * size + k) * cut.parts()
-                + part]
-                = sum;
+                + part] = sum;
     }
 }
 
 } // namespace
 
 void launch_depthwise_planes_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_planes &cut,
-        bool wide, const depthwise_pointers &pointers,
-        const launch_stream &stream) {
+        const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
+        const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) < 8)
             with_planes(shape, wide, [&]<int size, int stride, int width>() {
                 launch_early("convolution.gpu_depthwise (planes, weights)",
-                        depthwise_planes_weights_kernel<Type, size, stride, width,
-                                depthwise_walk_weights_run(size)>,
+                        depthwise_planes_weights_kernel<Type, size, stride,
+                                width, depthwise_walk_weights_run(size)>,
                         static_cast<unsigned>(cut.tiles * cut.parts()),
                         cut.threads, cut.shared_bytes, stream,
                         static_cast<const Type *>(pointers.read),

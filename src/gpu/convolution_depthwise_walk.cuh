@@ -108,8 +108,8 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
             constexpr int most = 16 / static_cast<int>(sizeof(Type));
             if constexpr (vector == 1)
                 if (walk.dense)
-                    return body.template operator()<size, 1, 1, run,
-                            run < most ? run : most>();
+                    return body.template operator() < size, 1, 1, run,
+                           run<most ? run : most>();
             if constexpr (!of_weights)
                 if (shape.axes[1].stride == 2)
                     return body.template operator()<size, 2, vector, run, 0>();

@@ -102,8 +102,7 @@ __global__ void __launch_bounds__(
     const auto to_stride = static_cast<int>(shape.written_strides[4]);
     const int64_t written_pitch = pitch(shape.written_strides);
     Type *const first_to = written + image * shape.written_strides[0]
-            + channel * shape.written_strides[1]
-            + d * shape.written_strides[2]
+            + channel * shape.written_strides[1] + d * shape.written_strides[2]
             + last_row(down.written, shape.written_strides)
             + w * shape.written_strides[4];
     uint64_t again = 0; // steps with sums that are infinite or NaN
@@ -158,8 +157,7 @@ __global__ void __launch_bounds__(
         for (int j = 0; j < stride; ++j) {
             const int h = (first_y - step) * stride + size - stride + j
                     - walk.steps.pad;
-            if (static_cast<unsigned>(h)
-                    >= static_cast<unsigned>(down.written))
+            if (static_cast<unsigned>(h) >= static_cast<unsigned>(down.written))
                 continue;
             Type *const to = first_to + h * written_pitch;
 #pragma unroll 1
@@ -181,7 +179,8 @@ void launch_depthwise_walk_data(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) < 8)
             with_walk<Type, false>(shape, walk,
-                    [&]<int size, int stride, int vector, int run, int dense>() {
+                    [&]<int size, int stride, int vector, int run,
+                            int dense>() {
                         launch_early("convolution.gpu_depthwise",
                                 depthwise_walk_data_kernel<Type, size, stride,
                                         vector, run, dense>,
