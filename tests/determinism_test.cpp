@@ -29,7 +29,7 @@ std::vector<named_op> ops_of(data_type type) {
     const layout &nxc = layouts()[1];
     const convolution_case dense {"dense", 5, 1, 19, 24, {14, 15}, {3, 3},
             {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-    const convolution_case depthwise {"depthwise", 4, 32, 32, 32, {14, 15},
+    const convolution_case depthwise {"depthwise", 4, 32, 32, 32, {15, 14},
             {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const convolution_case grouped {"grouped", 3, 2, 12, 16, {13, 11}, {3, 3},
             {2, 2}, {1, 1}, {1, 1}, {1, 1}};

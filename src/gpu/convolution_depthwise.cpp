@@ -11,12 +11,13 @@
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
 //
-// Those that hold planes in shared memory take NCX without gaps and windows of
-// 3x3, 5x5 and 7x7 with strides of 1 or (gradients) 2 and dilations of 1
-// (planes_take), those that walk along H in global memory the same windows with
-// strides of 1, NXC and (data) rows of NCX that are whole vectors, and of 2 the
-// gradient of src of NXC (walk_takes), both in all types but f64. The others take all:
-// The axes D and H are walked tap by tap, whatever strides and dilations are.
+// Those that walk along H in global memory take windows of 3x3, 5x5 and 7x7 with
+// dilations of 1, of NXC with strides of 1 and (gradient of src) 2, of NCX with
+// strides of 1 where rows are whole vectors (walk_takes). Those that hold planes in
+// shared memory take the same windows in NCX without gaps otherwise: strides of 1
+// and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Both
+// leave f64 to the others, which take all: they walk D and H tap by tap, whatever
+// strides and dilations are.
 // W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
 // or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
 // along W costs its multiple of the multiplications, and strides of 1 and 2 are
@@ -227,6 +228,7 @@ private:
         return walks() ? int64_t {variant.walk.parts} : variant.parts.parts;
     }
     int64_t element_bytes() const { return size_of(problem_.src.type); }
+    int64_t multiprocessors() const { return blocks_ / 8; }
 
     bool make(depthwise_variant &variant, bool whole) {
         if (walks()) return make_walk(variant.walk, whole);
@@ -268,11 +270,11 @@ private:
         // Threads that load vectors of whole rows are as fast or faster (measured
         // on an H200).
         if (walks() && whole_rows()) return false;
-        const int64_t multiprocessors = blocks_ / 8;
         return of_weights()
                 ? cut_planes_weights(planes_, shape_, element_bytes(),
-                          multiprocessors, longest_chain)
-                : cut_planes(planes_, shape_, element_bytes(), multiprocessors);
+                          multiprocessors(), longest_chain)
+                : cut_planes(
+                          planes_, shape_, element_bytes(), multiprocessors());
     }
 
     bool make_walk(depthwise_walk &walk, bool whole) const {
@@ -286,10 +288,9 @@ private:
         else
             walk.dense = whole && whole_rows();
         walk.vector = whole ? widest : 1;
-        const int64_t multiprocessors = blocks_ / 8;
         return of_weights() ? cut_walk_units(walk, shape_, widest,
-                       multiprocessors, longest_chain)
-                            : cut_walk(walk, shape_, multiprocessors);
+                       multiprocessors(), longest_chain)
+                            : cut_walk(walk, shape_, multiprocessors());
     }
 
     // The tile's sizes once its written positions are chosen.

@@ -158,7 +158,7 @@ struct depthwise_walk {
 };
 
 /// NCX without gaps, windows of 3x3, 5x5 and 7x7 with strides of 1 or (of the
-/// gradients) 2 and dilations of 1: whole planes, or bands of the rows of one, lie
+/// gradients) 2 and dilations of 1, rows that a block's threads cover: whole planes, or bands of the rows of one, lie
 /// in shared memory as they do in the tensors. Threads walk along H there, each
 /// of some neighbouring columns and rows of what they compute (of the weights
 /// gradient, of dst).
@@ -190,16 +190,16 @@ struct depthwise_planes {
 
 /// Threads of a block.
 constexpr int walk_threads = 128;
-/// The padding that keeps the size of a plane. With a stride of 2 the kernels are
-/// made for paddings along W that have its remainder modulo 2: the gradient of src
-/// then meets its even columns by the odd taps (1) or by the even ones (0).
+/// The padding that keeps the size of a plane. For the gradient of src with a
+/// stride of 2 the kernels are made for paddings along W of the same remainder
+/// modulo 2: its even columns then meet the odd taps (1) or the even ones (0).
 __host__ __device__ constexpr int usual_pad(int size) {
     return (size - 1) / 2;
 }
 __host__ __device__ constexpr int odd_taps(int size, int stride) {
     return stride == 2 ? usual_pad(size) % 2 : 0;
 }
-/// A thread of the data kernel has a bit for each row of its strip.
+/// A thread of the data kernel has a bit for each step of its strip.
 constexpr int depthwise_longest_strip = 64;
 
 /// Channels of a thread at most, and its columns: what its registers hold.

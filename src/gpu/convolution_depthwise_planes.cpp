@@ -62,7 +62,7 @@ int turns(const depthwise_planes &cut, const distances &apart) {
     return most;
 }
 
-/// What it takes a multiprocessor: a step of a thread, of both kernels.
+/// What a thread does in a step along H, of either kernel.
 struct thread_step {
     int products;
     int loads; ///< of one or two elements, as stores
@@ -101,7 +101,8 @@ int64_t order_threads(depthwise_planes &cut, const thread_step &step,
     return least;
 }
 
-/// What a cut costs in cycles of a multiprocessor: for every wave of blocks the
+/// What a cut costs in cycles of a multiprocessor, whose blocks have `rounds`
+/// times planes and then walk `steps`: for every wave of blocks the
 /// steps of its threads, of which each takes what its instructions need to be
 /// issued, its turns at shared memory or its latency, whichever is more; what its
 /// blocks move; and what it takes until the first data is there. The constants
@@ -134,24 +135,43 @@ double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
                     + (in_all + 1) * until_data);
 }
 
-/// Calls body(cut) with bands, strips and their steps for all ways to cut so many
-/// steps that leave a thread at most depthwise_longest_strip of them.
+/// Calls body(cut) with bands, strips and their steps for many ways to cut so many
+/// steps that leave a thread at most depthwise_longest_strip of them: all that
+/// have few bands and strips.
 template <typename Body>
 void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
     if (cut.groups > walk_threads) return;
     constexpr int most_bands = 4096;
-    for (cut.bands = 1; cut.bands <= std::min(steps, most_bands); ++cut.bands) {
-        cut.band_steps = ceil_div(steps, cut.bands);
-        if (ceil_div(steps, cut.band_steps) != cut.bands) continue;
-        for (cut.strips = ceil_div(cut.band_steps, depthwise_longest_strip);
-                cut.strips * cut.groups <= walk_threads
-                && cut.strips <= cut.band_steps;
-                ++cut.strips) {
-            cut.strip_steps = ceil_div(cut.band_steps, cut.strips);
+    cut.bands = cut.strips = 0;
+    for (int bands = 1; bands <= std::min(steps, most_bands);
+            bands += 1 + bands / 16) {
+        cut.band_steps = ceil_div(steps, bands);
+        if (ceil_div(steps, cut.band_steps) == cut.bands) continue;
+        cut.bands = ceil_div(steps, cut.band_steps);
+        cut.strips = 0;
+        const int fewest = ceil_div(cut.band_steps, depthwise_longest_strip);
+        const int most = std::min(cut.band_steps, walk_threads / cut.groups);
+        for (int strips = fewest; strips <= most; strips += 1 + strips / 16) {
+            cut.strip_steps = ceil_div(cut.band_steps, strips);
             if (ceil_div(cut.band_steps, cut.strip_steps) == cut.strips)
-                body(cut);
+                continue;
+            cut.strips = ceil_div(cut.band_steps, cut.strip_steps);
+            body(cut);
         }
     }
+}
+
+/// Gives the cut as many planes, of at most so many, as fit by `fit(count)`; false
+/// if there is none.
+template <typename Fit>
+bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
+    const int64_t threads = walk_threads / (cut.groups * cut.strips);
+    auto count = cut.bands > 1
+            ? 1
+            : static_cast<int>(std::min<int64_t>(planes, threads));
+    while (count > 0 && !fit(count))
+        --count;
+    return count > 0;
 }
 
 } // namespace
@@ -170,18 +190,23 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
             return false;
     if ((size != 3 && size != 5 && size != 7)
             || !(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
-            || (along.pad - usual_pad(size)) % 2 != 0)
+            || (stride == 2 && !of_weights
+                    && (along.pad - usual_pad(size)) % 2 != 0))
         return false;
+    // Offsets within a plane are 32-bit.
+    for (const int rows : {shape.axes[1].read, shape.axes[1].written})
+        if (int64_t {rows} * std::max(along.read, along.written) > INT32_MAX)
+            return false;
     // All columns that a thread loads, one more on either side where it loads two
     // at a time, are in the slack at least.
     const int run = depthwise_walk_weights_run(size);
     int64_t first = -along.pad;
-    int64_t end = (int64_t {round_up(along.written, of_weights ? run : 8)} - 1)
+    int64_t end = (int64_t {round_up(along.written, of_weights ? run : planes_run)} - 1)
                     * stride
             - along.pad + size;
     if (shape.to_src) {
         first = floor_div(int64_t {along.pad} - size, stride);
-        end = floor_div(int64_t {along.written} + 7 + along.pad, stride) + 1;
+        end = floor_div(int64_t {along.written} + planes_run - 1 + along.pad, stride) + 1;
     }
     if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
         return false;
@@ -193,10 +218,10 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
 
 bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {
     const depthwise_axis &along = shape.axes[2];
-    // The padding may be another one with the same remainder.
+    // The first column of a thread is to have the remainder of planes_lead.
+    const int multiple = along.stride == 2 && !of_weights ? 4 : 2;
     return along.read % 2 == 0 && along.written % 2 == 0
-            && (of_weights || along.stride == 1
-                    || (along.pad - usual_pad(along.kernel)) % 4 == 0);
+            && (along.pad - usual_pad(along.kernel)) % multiple == 0;
 }
 
 bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
@@ -216,7 +241,6 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
             planes_run * stride / wide};
     double least = 0;
     for_each_cut(base, base.steps.count, [&](depthwise_planes cut) {
-        const int of_plane = cut.groups * cut.strips;
         int64_t read = int64_t {down.read} * along.read;
         int64_t written = int64_t {down.written} * along.written;
         if (cut.bands > 1) {
@@ -227,20 +251,15 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
         }
         const auto fit = [&](int count) {
             cut.planes = count;
+            cut.threads = round_up(count * cut.groups * cut.strips, 32);
             cut.read_bytes = buffer_bytes(count * read, element_bytes);
             cut.written_bytes = buffer_bytes(count * written, element_bytes);
             cut.shared_bytes = cut.read_bytes + cut.written_bytes
                     + static_cast<size_t>(count * size * size) * sizeof(float);
             return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
         };
-        int count = cut.bands > 1 ? 1
-                                  : static_cast<int>(std::min<int64_t>(
-                                            planes, walk_threads / of_plane));
-        while (count > 0 && !fit(count))
-            --count;
-        if (count == 0) return;
-        cut.threads = round_up(count * of_plane, 32);
-        cut.tiles = ceil_div(planes, int64_t {count});
+        if (!give_planes(cut, planes, fit)) return;
+        cut.tiles = ceil_div(planes, int64_t {cut.planes});
         const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
         const int64_t turns_of_step = order_threads(cut, step,
                 {read * element_bytes, strip * along.read,
@@ -273,7 +292,6 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
             stride * ((run - 1) * stride + size) / wide, run / wide};
     double least = 0;
     for_each_cut(base, down.written, [&](depthwise_planes cut) {
-        const int of_plane = cut.groups * cut.strips;
         int64_t src = int64_t {down.read} * along.read;
         if (cut.bands > 1)
             src = std::min(src,
@@ -282,7 +300,7 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
         const int64_t dst = int64_t {cut.band_steps} * along.written;
         const auto fit = [&](int count) {
             cut.planes = count;
-            cut.threads = round_up(count * of_plane, 32);
+            cut.threads = round_up(count * cut.groups * cut.strips, 32);
             cut.read_bytes = buffer_bytes(count * src, element_bytes);
             cut.written_bytes = buffer_bytes(count * dst, element_bytes);
             cut.shared_bytes = std::max(cut.read_bytes + cut.written_bytes,
@@ -290,14 +308,8 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
                             * sizeof(float));
             return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
         };
-        int count = cut.bands > 1
-                ? 1
-                : static_cast<int>(std::min<int64_t>(
-                          shape.channels, walk_threads / of_plane));
-        while (count > 0 && !fit(count))
-            --count;
-        if (count == 0) return;
-        cut.tiles = ceil_div(shape.channels, int64_t {count});
+        if (!give_planes(cut, shape.channels, fit)) return;
+        cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
         const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
         const int64_t turns_of_step = order_threads(cut, step,
                 {src * element_bytes, strip * stride * along.read,

@@ -6,8 +6,8 @@
 // they lie: 16 bytes at a time, whatever the length of a row is. A thread has 8
 // neighbouring columns of written and walks along H, down in the forward
 // direction and up in the gradient of src, so that the taps come in ascending
-// order. It loads each row that its columns meet once, one element at a time,
-// and multiplies it into the sums of the rows of written that meet it, of which
+// order. It loads each row that its columns meet once, one or two elements at a
+// time, and multiplies it into the sums of the rows of written that meet it, of which
 // it keeps those that this does not complete (with a stride of 2 it completes
 // two at a time). Results are collected in shared memory and leave as they came.
 // Columns and rows outside are zeros, and sums that come out infinite or NaN are

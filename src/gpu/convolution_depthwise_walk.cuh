@@ -95,8 +95,8 @@ struct walk_row {
     }
 };
 
-/// Calls body.template operator()<size, stride, vector, run, dense>() for a cut; `dense`
-/// are the columns of 16 bytes, or all of a thread where they are fewer.
+/// Calls body.template operator()<size, stride, vector, run, dense>() for a cut;
+/// `dense` are the columns of 16 bytes, or all of a thread where they are fewer.
 template <typename Type, bool of_weights, typename Body>
 void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
         const Body &body) {
@@ -106,10 +106,10 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
                     ? depthwise_walk_weights_run(size)
                     : depthwise_walk_run(size, vector);
             constexpr int most = 16 / static_cast<int>(sizeof(Type));
+            constexpr int dense = run < most ? run : most;
             if constexpr (vector == 1)
                 if (walk.dense)
-                    return body.template operator() < size, 1, 1, run,
-                           run<most ? run : most>();
+                    return body.template operator()<size, 1, 1, run, dense>();
             if constexpr (!of_weights)
                 if (shape.axes[1].stride == 2)
                     return body.template operator()<size, 2, vector, run, 0>();
