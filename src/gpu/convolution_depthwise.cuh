@@ -103,20 +103,15 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
     for (int kd = of[0].first; kd < of[0].end; kd += of[0].step) {
         int at_h = of[1].from;
         for (int kh = of[1].first; kh < of[1].end; kh += of[1].step) {
-            // As the kernels do: columns in ascending order.
-            const int taps = of[2].first < of[2].end
-                    ? (of[2].end - of[2].first + of[2].step - 1) / of[2].step
-                    : 0;
-            for (int i = 0; i < taps; ++i) {
-                const int tap = shape.to_src ? taps - 1 - i : i;
-                const int kw = of[2].first + tap * of[2].step;
-                const int at_w = of[2].from + tap * of[2].move;
+            int at_w = of[2].from;
+            for (int kw = of[2].first; kw < of[2].end; kw += of[2].step) {
                 total += widen(read[at_d * shape.read_strides[2]
                                  + at_h * shape.read_strides[3]
                                  + at_w * shape.read_strides[4]])
                         * widen(weights[kd * shape.weights_strides[1]
                                 + kh * shape.weights_strides[2]
                                 + kw * shape.weights_strides[3]]);
+                at_w += of[2].move;
             }
             at_h += of[1].move;
         }
