@@ -158,10 +158,10 @@ struct depthwise_walk {
 };
 
 /// NCX without gaps, windows of 3x3, 5x5 and 7x7 with strides of 1 or (of the
-/// gradients) 2 and dilations of 1, rows that a block's threads cover: whole planes, or bands of the rows of one, lie
-/// in shared memory as they do in the tensors. Threads walk along H there, each
-/// of some neighbouring columns and rows of what they compute (of the weights
-/// gradient, of dst).
+/// gradients) 2 and dilations of 1, rows that a block's threads cover: whole
+/// planes, or bands of the rows of one, lie in shared memory as they do in the
+/// tensors. Threads walk along H there, each of some neighbouring columns and rows
+/// of what they compute (of the weights gradient, of dst).
 struct depthwise_planes {
     int planes = 1; ///< of a block, neighbours in memory
     depthwise_steps steps; ///< of the data kernel
@@ -295,7 +295,8 @@ void launch_depthwise_walk_data(detail::data_type type,
 void launch_depthwise_planes_data(detail::data_type type,
         const depthwise_shape &, const depthwise_planes &, bool wide,
         const depthwise_pointers &, const launch_stream &);
-/// All that follow leave sums[weight][part] in the workspace, weights counted C, D, H, W.
+/// All that follow leave sums[weight][part] in the workspace, weights counted C,
+/// D, H, W.
 void launch_depthwise_weights_ncx(detail::data_type type,
         const depthwise_shape &, const depthwise_tile &,
         const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
