@@ -289,7 +289,7 @@ private:
             walk.dense = whole && whole_rows();
         walk.vector = whole ? widest : 1;
         return of_weights() ? cut_walk_units(walk, shape_, widest,
-                       multiprocessors(), longest_chain)
+                                      multiprocessors(), longest_chain)
                             : cut_walk(walk, shape_, multiprocessors());
     }
 

@@ -201,12 +201,16 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
     // at a time, are in the slack at least.
     const int run = depthwise_walk_weights_run(size);
     int64_t first = -along.pad;
-    int64_t end = (int64_t {round_up(along.written, of_weights ? run : planes_run)} - 1)
+    int64_t end
+            = (int64_t {round_up(along.written, of_weights ? run : planes_run)}
+                      - 1)
                     * stride
             - along.pad + size;
     if (shape.to_src) {
         first = floor_div(int64_t {along.pad} - size, stride);
-        end = floor_div(int64_t {along.written} + planes_run - 1 + along.pad, stride) + 1;
+        end = floor_div(int64_t {along.written} + planes_run - 1 + along.pad,
+                      stride)
+                + 1;
     }
     if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
         return false;
