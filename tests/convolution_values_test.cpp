@@ -172,9 +172,9 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
         for (const char *name : {"plain_2d", "sixteen_channels", "strided_2d",
                      "depthwise_2d", "depthwise_wide", "depthwise_5x5",
-                     "depthwise_5x5_strided", "depthwise_7x7", "grouped_2d",
-                     "narrow_groups", "asymmetric_pads", "plain_1d",
-                     "plain_3d"})
+                     "depthwise_5x5_strided", "depthwise_5x5_even",
+                     "depthwise_7x7", "grouped_2d", "narrow_groups",
+                     "asymmetric_pads", "plain_1d", "plain_3d"})
             for (const data_type type : float_types())
                 for (const size_t which : {0U, 1U})
                     for (const size_t input : {0U, 1U, 2U})

@@ -31,6 +31,8 @@ std::vector<named_op> ops_of(data_type type) {
             {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const convolution_case depthwise {"depthwise", 4, 32, 32, 32, {15, 14},
             {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    const convolution_case long_rows {"long_rows", 3, 6, 6, 6, {21, 24}, {7, 7},
+            {1, 1}, {1, 1}, {3, 3}, {3, 3}};
     const convolution_case grouped {"grouped", 3, 2, 12, 16, {13, 11}, {3, 3},
             {2, 2}, {1, 1}, {1, 1}, {1, 1}};
     const convolution_case tall {"tall_reduction", 8, 1, 4, 4, {40, 40}, {3, 3},
@@ -53,7 +55,8 @@ std::vector<named_op> ops_of(data_type type) {
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});
         }
-        for (const convolution_case &c : {dense, depthwise, grouped, tall})
+        for (const convolution_case &c :
+                {dense, depthwise, long_rows, grouped, tall})
             for (const op::kind kind :
                     {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 ops.push_back({c.name + "_" + to_string(kind) + "_" + l.name,

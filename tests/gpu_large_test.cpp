@@ -3,6 +3,8 @@
 // Their values repeat, so that what comes out is known from a small part of
 // it. No period divides 2^31: an index that lost its upper bits would read
 // other values, or leave what it should have written.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -304,19 +306,22 @@ TEST_F(gpu_large, bias) {
             [](int64_t c) { return (c < 4096 ? 2.F : 3.F) * plane; });
 }
 
-/// 1x1 convolutions, each channel for itself, and who computes them: cuDNN is
-/// not given tensors of this size.
+/// Convolutions of each channel for itself, and who computes them: cuDNN is not
+/// given tensors of this size.
 struct large_convolution {
     const char *kernel;
     const layout &l;
     int64_t images;
     int64_t channels;
     sizes space;
+    int64_t window = 1;
 
     convolution_case of(int64_t n) const {
-        return {"large", n, channels, channels, channels, space, {1, 1}, {1, 1},
-                {1, 1}, {0, 0}, {0, 0}};
+        const int64_t pad = window / 2;
+        return {"large", n, channels, channels, channels, space,
+                {window, window}, {1, 1}, {1, 1}, {pad, pad}, {pad, pad}};
     }
+    int64_t taps() const { return window * window; }
     size_t image() const {
         return static_cast<size_t>(channels * space[0] * space[1]);
     }
@@ -325,11 +330,15 @@ struct large_convolution {
 std::vector<large_convolution> large_convolutions() {
     return {{"convolution.gpu_depthwise", layouts()[0], 2055, 1, {1024, 1021}},
             {"convolution.gpu_depthwise", layouts()[1], 2060, 8, {256, 509}},
+            // On tensor cores, in planes and by walks along H.
+            {"convolution.gpu_depthwise", layouts()[0], 2920, 8, {256, 360}, 3},
+            {"convolution.gpu_depthwise", layouts()[0], 2060, 8, {256, 509}, 3},
+            {"convolution.gpu_depthwise", layouts()[1], 2060, 8, {256, 509}, 3},
             {"convolution.gpu_direct", layouts()[0], 2055, 1, {1024, 1021}},
             {"convolution.gpu_direct", layouts()[1], 2060, 8, {256, 509}}};
 }
 
-// With weights of 2, diff_src is twice diff_dst.
+// The gradient of every image is that of one.
 TEST_F(gpu_large, convolution) {
     for (const large_convolution &c : large_convolutions()) {
         SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
@@ -337,7 +346,12 @@ TEST_F(gpu_large, convolution) {
         const size_t size = 2 * c.image();
         const bytes row = random_bits(
                 data_type::bf16, static_cast<size_t>(c.space[1]) * 8, 25);
-        const patterned_memory weights(16, bf16_twos(8));
+        // Of a window's taps one is not zero.
+        bytes window(static_cast<size_t>(2 * c.taps()));
+        const bytes two = bf16_twos(1);
+        std::copy(two.begin(), two.end(), window.begin() + c.taps() / 2 * 2);
+        const patterned_memory weights(
+                window.size() * static_cast<size_t>(c.channels), window);
         const auto backward_data = [&](int64_t n) {
             return convolution_op(op::kind::ConvolutionBackwardData, c.of(n),
                     c.l, data_type::bf16);
@@ -366,18 +380,27 @@ TEST_F(gpu_large, convolution_weights) {
         const patterned_memory src(2 * c.image() * images, bf16_ones(1));
         const patterned_memory diff_dst(2 * c.image() * images, bf16_ones(1));
         diff_dst.end_with(bf16_twos(c.image()));
-        const patterned_memory out(8 * sizeof(float), nan_bits());
+        std::vector<float> sums(static_cast<size_t>(c.channels * c.taps()));
+        const patterned_memory out(sums.size() * sizeof(float), nan_bits());
         run(convolution_op(op::kind::ConvolutionBackwardWeights, c.of(c.images),
                     c.l, data_type::bf16, {true, true, true, true}),
                 {src.data(), diff_dst.data()}, out.data());
-        std::vector<float> sums(static_cast<size_t>(c.channels));
         require(cudaMemcpy(sums.data(), out.data(), sums.size() * sizeof(float),
                 cudaMemcpyDeviceToHost));
-        const auto plane = static_cast<double>(c.space[0] * c.space[1]);
-        for (const float sum : sums)
+        for (int64_t i = 0; i < c.channels * c.taps(); ++i) {
+            const int64_t tap = c.l.weights_format == "XIO" ? i / c.channels
+                                                            : i % c.taps();
+            const auto met = [&](size_t axis, int64_t position) {
+                return c.space[axis] - std::abs(position - c.window / 2);
+            };
+            const auto products = static_cast<double>(
+                    met(0, tap / c.window) * met(1, tap % c.window));
             // A float holds the sum, but not each of the partial ones.
-            EXPECT_NEAR(sum, (static_cast<double>(images) + 1) * plane,
-                    1e-6 * static_cast<double>(images) * plane);
+            EXPECT_NEAR(sums[static_cast<size_t>(i)],
+                    (static_cast<double>(images) + 1) * products,
+                    1e-6 * static_cast<double>(images) * products)
+                    << "weight " << i;
+        }
     }
 }
 

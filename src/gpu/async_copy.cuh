@@ -28,7 +28,16 @@ __device__ __forceinline__ void copy_async_past_l1(
                  : "memory");
 }
 
-/// The same two where `wanted`, by a predicate and no branch: neighbouring
+/// The same of the first `bytes` of them, and zeros.
+__device__ __forceinline__ void copy_async_up_to_16(
+        void *shared, const void *global, int bytes) {
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+            "l"(global), "r"(bytes)
+            : "memory");
+}
+
+/// The first two where `wanted`, by a predicate and no branch: neighbouring
 /// copies without a branch between them cost the fewest instructions (the
 /// compiler puts three that do nothing before each group of them).
 template <int bytes>

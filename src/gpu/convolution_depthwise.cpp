@@ -144,8 +144,9 @@ public:
           channels_last_(channels_last),
           sum_bytes_(problem.src.type == data_type::f64 ? 8 : 4),
           blocks_(int64_t {properties_of(device).multiprocessors} * 8) {
-        holds_planes_ = make_planes();
-        ok_ = holds_planes_
+        multiplies_matrices_ = make_matrices();
+        holds_planes_ = !multiplies_matrices_ && make_planes();
+        ok_ = multiplies_matrices_ || holds_planes_
                 || (make(aligned_, true) && make(unaligned_, false));
     }
 
@@ -171,15 +172,23 @@ public:
         const bool whole = is_aligned(args[0], 16) && is_aligned(args[2], 16);
         const depthwise_variant &chosen = whole ? aligned_ : unaligned_;
         const auto pair = static_cast<size_t>(2 * element_bytes());
-        const bool wide = planes_are_wide(shape_, of_weights())
+        const bool wide
+                = (multiplies_matrices_
+                                  ? matrices_are_wide(shape_, of_weights())
+                                  : planes_are_wide(shape_, of_weights()))
                 && is_aligned(args[0], pair) && is_aligned(args[2], pair);
+        depthwise_matrices matrices = matrices_;
+        if (!whole) matrices.read_gap = matrices.written_gap = 0;
         depthwise_pointers pointers;
         pointers.read = args[shape_.to_src ? 2 : 0];
         pointers.weights = args[1];
         pointers.written = args[shape_.to_src ? 0 : 2];
         pointers.workspace = workspace;
         if (!of_weights()) {
-            if (holds_planes_)
+            if (multiplies_matrices_)
+                launch_depthwise_matrices_data(
+                        type, shape_, matrices, wide, pointers, scope.stream());
+            else if (holds_planes_)
                 launch_depthwise_planes_data(
                         type, shape_, planes_, wide, pointers, scope.stream());
             else if (walks())
@@ -193,7 +202,10 @@ public:
                         type, shape_, chosen.tile, pointers, scope.stream());
             return;
         }
-        if (holds_planes_)
+        if (multiplies_matrices_)
+            launch_depthwise_matrices_weights(
+                    type, shape_, matrices, wide, pointers, scope.stream());
+        else if (holds_planes_)
             launch_depthwise_planes_weights(
                     type, shape_, planes_, wide, pointers, scope.stream());
         else if (walks())
@@ -224,6 +236,7 @@ private:
     }
     /// Partial sums of a weight.
     int64_t parts_of(const depthwise_variant &variant) const {
+        if (multiplies_matrices_) return matrices_.parts();
         if (holds_planes_) return planes_.parts();
         return walks() ? int64_t {variant.walk.parts} : variant.parts.parts;
     }
@@ -261,6 +274,15 @@ private:
         return shape_.base == -(shape_.taps / 2) && contiguous(problem_.src, 4)
                 && contiguous(problem_.dst, 4)
                 && both_divide(16 / element_bytes(), 4);
+    }
+
+    bool make_matrices() {
+        // Tensor cores truncate when they add: not for weights in f32.
+        if (channels_last_ || element_bytes() != 2
+                || problem_.weights.type != problem_.src.type
+                || !matrices_take(shape_, of_weights()))
+            return false;
+        return cut_matrices(matrices_, shape_, of_weights(), multiprocessors());
     }
 
     bool make_planes() {
@@ -490,7 +512,9 @@ private:
     depthwise_variant aligned_;
     depthwise_variant unaligned_;
     // Whatever the alignment, where it takes the problem.
+    depthwise_matrices matrices_;
     depthwise_planes planes_;
+    bool multiplies_matrices_ = false;
     bool holds_planes_ = false;
     bool ok_ = false;
 };

@@ -18,13 +18,13 @@ constexpr int64_t shared_memory = 228 << 10;
 constexpr int64_t reserved_bytes = 1 << 10;
 
 /// Rows follow one another, and planes of the channels and images.
-bool without_gaps(const int64_t *strides, int rows, int columns,
-        int64_t channels, int64_t images) {
+bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
+        int rows, int columns) {
     const int64_t plane = int64_t {rows} * columns;
     return (columns == 1 || strides[4] == 1)
             && (rows == 1 || strides[3] == columns)
-            && (channels == 1 || strides[1] == plane)
-            && (images == 1 || strides[0] == plane * channels);
+            && (shape.channels == 1 || strides[1] == plane)
+            && (shape.images == 1 || strides[0] == plane * shape.channels);
 }
 
 /// Of both buffers: what a block holds, its slack, and where it begins.
@@ -176,6 +176,18 @@ bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
 
 } // namespace
 
+bool planes_without_gaps(const depthwise_shape &shape) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    // Offsets within a plane are 32-bit.
+    return int64_t {std::max(down.read, down.written)}
+                    * std::max(along.read, along.written)
+            <= INT32_MAX
+            && without_gaps(shape.read_strides, shape, down.read, along.read)
+            && without_gaps(
+                    shape.written_strides, shape, down.written, along.written);
+}
+
 bool planes_take(const depthwise_shape &shape, bool of_weights) {
     const depthwise_axis &deep = shape.axes[0];
     if (deep.kernel != 1 || deep.read != 1 || deep.written != 1
@@ -193,10 +205,6 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
             || (stride == 2 && !of_weights
                     && (along.pad - usual_pad(size)) % 2 != 0))
         return false;
-    // Offsets within a plane are 32-bit.
-    for (const int rows : {shape.axes[1].read, shape.axes[1].written})
-        if (int64_t {rows} * std::max(along.read, along.written) > INT32_MAX)
-            return false;
     // All columns that a thread loads, one more on either side where it loads two
     // at a time, are in the slack at least.
     const int run = depthwise_walk_weights_run(size);
@@ -214,10 +222,7 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
     }
     if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
         return false;
-    return without_gaps(shape.read_strides, shape.axes[1].read, along.read,
-                   shape.channels, shape.images)
-            && without_gaps(shape.written_strides, shape.axes[1].written,
-                    along.written, shape.channels, shape.images);
+    return planes_without_gaps(shape);
 }
 
 bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {

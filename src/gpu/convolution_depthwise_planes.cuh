@@ -23,12 +23,10 @@ struct stretch {
         vectors = (count - head) / each;
     }
     /// Calls vector(i) and one(i) for elements i that vectors and that single
-    /// elements begin with.
+    /// elements begin with: the share of a thread.
     template <typename Vector, typename One>
-    __device__ __forceinline__ void share(
+    __device__ __forceinline__ void share(int thread, int threads,
             const Vector &vector, const One &one) const {
-        const auto thread = static_cast<int>(threadIdx.x);
-        const auto threads = static_cast<int>(blockDim.x);
         for (int v = thread; v < vectors; v += threads)
             vector(head + v * each);
         const int tail = head + vectors * each;
@@ -51,16 +49,19 @@ __device__ __forceinline__ Type *place_of(
 template <typename Type>
 __device__ __forceinline__ void copy_in(Type *to, const Type *from, int count) {
     stretch<Type>(from, count)
-            .share([&](int i) { copy_async_past_l1(to + i, from + i); },
+            .share(
+                    static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+                    [&](int i) { copy_async_past_l1(to + i, from + i); },
                     [&](int i) { to[i] = from[i]; });
     commit_copies();
 }
 
 template <typename Type>
 __device__ __forceinline__ void copy_out(
-        Type *to, const Type *from, int count) {
+        Type *to, const Type *from, int count, int thread, int threads) {
     using vector = pack<Type, stretch<Type>::each>;
     stretch<Type>(to, count).share(
+            thread, threads,
             [&](int i) { vector::load(from + i).stream(to + i); },
             [&](int i) { to[i] = from[i]; });
 }

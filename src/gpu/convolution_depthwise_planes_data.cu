@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         }
     }
     __syncthreads();
-    copy_out(to, results, planes * out_rows * along.written);
+    copy_out(to, results, planes * out_rows * along.written, thread, threads);
 }
 
 } // namespace
