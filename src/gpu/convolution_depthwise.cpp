@@ -3,14 +3,19 @@
 // src and dst both have contiguous columns (NCX) or both contiguous channels
 // (NXC); other strides are free, and those of the weights all are. The kernels:
 //
-//     forward, backward_data   convolution_depthwise_planes_data.cu,
+//     forward, backward_data   convolution_depthwise_matrices_data.cu,
+//                              convolution_depthwise_planes_data.cu,
 //                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
-//     backward_weights         convolution_depthwise_planes_weights.cu,
+//     backward_weights         convolution_depthwise_matrices_weights.cu,
+//                              convolution_depthwise_planes_weights.cu,
 //                              convolution_depthwise_walk_weights.cu, or
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
 //
+// Those that multiply matrices on tensor cores take 16-bit NCX without gaps,
+// windows of 5x5 and 7x7, and of 3x3 for data, with strides and dilations of 1,
+// where planes and rows are long enough (matrices_take).
 // Those that walk along H in global memory take windows of 3x3, 5x5 and 7x7 with
 // dilations of 1, of NXC with strides of 1 and (gradient of src) 2, of NCX with
 // strides of 1 where rows are whole vectors (walk_takes). Those that hold planes in
@@ -172,11 +177,8 @@ public:
         const bool whole = is_aligned(args[0], 16) && is_aligned(args[2], 16);
         const depthwise_variant &chosen = whole ? aligned_ : unaligned_;
         const auto pair = static_cast<size_t>(2 * element_bytes());
-        const bool wide
-                = (multiplies_matrices_
-                                  ? matrices_are_wide(shape_, of_weights())
-                                  : planes_are_wide(shape_, of_weights()))
-                && is_aligned(args[0], pair) && is_aligned(args[2], pair);
+        const bool wide = wide_ && is_aligned(args[0], pair)
+                && is_aligned(args[2], pair);
         depthwise_matrices matrices = matrices_;
         if (!whole) matrices.read_gap = matrices.written_gap = 0;
         depthwise_pointers pointers;
@@ -282,6 +284,7 @@ private:
                 || problem_.weights.type != problem_.src.type
                 || !matrices_take(shape_, of_weights()))
             return false;
+        wide_ = matrices_are_wide(shape_, of_weights());
         return cut_matrices(matrices_, shape_, of_weights(), multiprocessors());
     }
 
@@ -292,6 +295,7 @@ private:
         // Threads that load vectors of whole rows are as fast or faster (measured
         // on an H200).
         if (walks() && whole_rows()) return false;
+        wide_ = planes_are_wide(shape_, of_weights());
         return of_weights()
                 ? cut_planes_weights(planes_, shape_, element_bytes(),
                           multiprocessors(), longest_chain)
@@ -516,6 +520,7 @@ private:
     depthwise_planes planes_;
     bool multiplies_matrices_ = false;
     bool holds_planes_ = false;
+    bool wide_ = false; ///< where the tensors begin at multiples of two elements
     bool ok_ = false;
 };
 
