@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -24,10 +25,13 @@ protected:
 TEST_P(compiled, every_fpmath_mode_and_no_determinism) {
     for (const fpmath_mode mode : {fpmath_mode::strict, fpmath_mode::bf16,
                  fpmath_mode::f16, fpmath_mode::any, fpmath_mode::tf32})
-        for (const bool deterministic : {true, false}) {
+        for (const auto &[type, deterministic] :
+                {std::pair {data_type::f32, true}, {data_type::f32, false},
+                        {data_type::bf16, true}}) {
+            // Gradients of weights in f32.
             const op the_op = convolution_op(op::kind::ConvBackward,
-                    convolution_named("sixteen_channels"), layouts()[0],
-                    data_type::f32);
+                    convolution_named("sixteen_channels"), layouts()[0], type,
+                    {true, true, true, true});
             const auto c = partition_of(the_op, GetParam(), mode, deterministic)
                                    .compile(the_op.get_inputs(),
                                            the_op.get_outputs(), the_engine());

@@ -439,6 +439,28 @@ TEST_F(gpu_engine, keeps_the_workspace_limit) {
     EXPECT_GT(bounded, 100U);
 }
 
+// Under relaxed modes too, but for gradients that fill the device.
+TEST_F(gpu_engine, weights_in_f32_of_16_bit_data_are_its_own) {
+    const auto kernel_of = [&](int64_t channels, fpmath_mode mode) {
+        const convolution_case c {"", 2, 1, channels, channels, {9, 8}, {3, 3},
+                {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+        const op the_op = convolution_op(op::kind::ConvolutionBackwardWeights,
+                c, layouts()[1], data_type::bf16, {true, true, true, true});
+        return partition_of(the_op, engine::kind::gpu, mode)
+                .compile(the_op.get_inputs(), the_op.get_outputs(), gpu())
+                .get_info()
+                .steps[0]
+                .kernel;
+    };
+    constexpr int64_t many = 2048;
+    for (const fpmath_mode mode : {fpmath_mode::strict, fpmath_mode::any})
+        EXPECT_EQ(kernel_of(64, mode), "convolution.gpu_wide_weights");
+    EXPECT_EQ(kernel_of(many, fpmath_mode::strict),
+            "convolution.gpu_wide_weights");
+    if (cuda_interop::get_versions().cudnn == 0) return;
+    EXPECT_EQ(kernel_of(many, fpmath_mode::any), "convolution.cudnn");
+}
+
 // The gradients of src and of weights copy diff_dst to another layout once, and
 // give the bits that each of them gives alone.
 TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
