@@ -93,6 +93,7 @@ __device__ __forceinline__ uint32_t pair_mask(int column, int columns) {
 template <typename Type>
 struct held_planes {
     const Type *tensor;
+    const Type *end;
     int64_t plane; ///< elements of one
     int columns;
     held_rows held;
@@ -153,9 +154,23 @@ struct held_planes {
                         to + at + divide(at / 16, by_vectors) * gap, from + at);
             return;
         }
-        for (; at < bytes + 16; at += threads * 16)
-            copy_async_up_to_16(
-                    to + at, from + at, min(16, max(0, bytes - at)));
+        if (from + bytes + 32 <= reinterpret_cast<const std::byte *>(end)) {
+            for (; at < bytes + 16; at += threads * 16)
+                copy_async_up_to_16(
+                        to + at, from + at, min(16, max(0, bytes - at)));
+            return;
+        }
+        // The same without an address beyond the tensor.
+        for (; at < bytes + 16; at += threads * 16) {
+            if (at + 16 <= bytes) {
+                copy_async_past_l1(to + at, from + at);
+                continue;
+            }
+            *reinterpret_cast<uint4 *>(to + at) = uint4 {};
+            for (int b = at; b < bytes; b += sizeof(Type))
+                *reinterpret_cast<Type *>(to + b)
+                        = *reinterpret_cast<const Type *>(from + b);
+        }
     }
 };
 

@@ -64,11 +64,13 @@ __global__ void __launch_bounds__(
     // Tiles meet read columns from an even distance before their own on.
     const int lead = columns_before % 2;
     const int start = columns_before + lead;
-    const held_planes<Type> in {read, int64_t {down.read} * along.read,
+    const int64_t planes = shape.images * shape.channels;
+    const int64_t read_plane = int64_t {down.read} * along.read;
+    const int64_t written_plane = int64_t {down.written} * along.written;
+    const held_planes<Type> in {read, read + planes * read_plane, read_plane,
             along.read, block.read, cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> out {written,
-            int64_t {down.written} * along.written, along.written,
-            block.written, 0, {}};
+    const held_planes<Type> out {written, written + planes * written_plane,
+            written_plane, along.written, block.written, 0, {}};
 
     constexpr int row_bytes = 2 * matrices_row_elements * 2;
     const int buffers = cut.planes * size * row_bytes;

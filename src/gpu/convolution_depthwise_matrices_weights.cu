@@ -48,11 +48,13 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
     const matrices_warp warp(thread / 32, cut.planes);
     const int plane = warp.first_plane;
 
-    const held_planes<Type> in {src, int64_t {down.read} * along.read,
+    const int64_t planes = shape.images * shape.channels;
+    const int64_t src_plane = int64_t {down.read} * along.read;
+    const int64_t dst_plane = int64_t {down.written} * along.written;
+    const held_planes<Type> in {src, src + planes * src_plane, src_plane,
             along.read, block.read, cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> out {dst, int64_t {down.written} * along.written,
-            along.written, block.written, cut.written_gap,
-            cut.by_written_vectors};
+    const held_planes<Type> out {dst, dst + planes * dst_plane,
+            dst_plane, along.written, block.written, cut.written_gap, cut.by_written_vectors};
     const int image_bytes = cut.read_bytes + cut.written_bytes;
     const auto place_of_src = [&](int buffer, int i, int of_plane) {
         return matrices_zeros + (buffer * cut.images + i) * image_bytes
