@@ -97,7 +97,6 @@ __global__ void __launch_bounds__(
     // Later work is not let start: its blocks would gather where the first of
     // these end, and be slower for that (dW of 3x3 by half).
     wait_for_earlier_work();
-    let_later_work_start();
     fetch(block.image_part, 0);
     for (int i = thread; i < block.planes * size * size; i += threads) {
         const int plane = i / (size * size);
