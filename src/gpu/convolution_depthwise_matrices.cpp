@@ -56,7 +56,8 @@ bool worth_it(const depthwise_shape &shape, bool of_weights) {
     };
     if (along.kernel == 3) return !of_weights && divide(8) && columns >= 32;
     if (std::min({columns, down.read, down.written}) < 12) return false;
-    return along.kernel == 7 || divide(2) || (of_weights && columns >= 32);
+    if (along.kernel == 7) return true;
+    return of_weights ? columns >= (divide(2) ? 20 : 32) : divide(2);
 }
 
 } // namespace

@@ -53,8 +53,9 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
     const int64_t dst_plane = int64_t {down.written} * along.written;
     const held_planes<Type> in {src, src + planes * src_plane, src_plane,
             along.read, block.read, cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> out {dst, dst + planes * dst_plane,
-            dst_plane, along.written, block.written, cut.written_gap, cut.by_written_vectors};
+    const held_planes<Type> out {dst, dst + planes * dst_plane, dst_plane,
+            along.written, block.written, cut.written_gap,
+            cut.by_written_vectors};
     const int image_bytes = cut.read_bytes + cut.written_bytes;
     const auto place_of_src = [&](int buffer, int i, int of_plane) {
         return matrices_zeros + (buffer * cut.images + i) * image_bytes
