@@ -31,7 +31,7 @@ std::vector<named_op> ops_of(data_type type) {
             {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const convolution_case depthwise {"depthwise", 4, 32, 32, 32, {15, 14},
             {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-    const convolution_case long_rows {"long_rows", 3, 6, 6, 6, {21, 24}, {7, 7},
+    const convolution_case long_rows {"long_rows", 3, 6, 6, 6, {21, 32}, {7, 7},
             {1, 1}, {1, 1}, {3, 3}, {3, 3}};
     const convolution_case grouped {"grouped", 3, 2, 12, 16, {13, 11}, {3, 3},
             {2, 2}, {1, 1}, {1, 1}, {1, 1}};
