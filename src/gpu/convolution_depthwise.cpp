@@ -520,8 +520,8 @@ private:
     depthwise_planes planes_;
     bool multiplies_matrices_ = false;
     bool holds_planes_ = false;
-    bool wide_
-            = false; ///< where the tensors begin at multiples of two elements
+    /// Two columns at a time, where tensors begin at multiples of two elements.
+    bool wide_ = false;
     bool ok_ = false;
 };
 

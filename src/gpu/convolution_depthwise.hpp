@@ -275,8 +275,7 @@ struct depthwise_matrices {
     int read_lead = 0;
     int read_distance = 0;
     int read_bytes = 0;
-    int written_distance
-            = 0; ///< of dst; those of the data kernel follow closely
+    int written_distance = 0; ///< of dst; the data kernel's follow closely
     int written_bytes = 0;
     size_t shared_bytes = 0;
     // Bytes between rows, which then are whole vectors that begin at multiples of
@@ -325,7 +324,8 @@ bool matrices_take(const depthwise_shape &, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool matrices_are_wide(const depthwise_shape &, bool of_weights);
-/// Cut the work of either kernel; false where rows do not fit.
+/// Cut the work of either kernel; false where rows do not fit, 16 of them are all,
+/// or there would be too many blocks.
 bool cut_matrices(depthwise_matrices &, const depthwise_shape &,
         bool of_weights, int64_t multiprocessors);
 
