@@ -214,6 +214,28 @@ constexpr int depthwise_walk_weights_run(int size) {
     return size == 3 ? 8 : 4;
 }
 
+// In convolution_depthwise_shape.cpp.
+depthwise_shape depthwise_shape_of(const detail::convolution_problem &);
+/// A window of 3x3, 5x5 or 7x7 with the same stride along H and W and dilations of
+/// 1, in each depth alone.
+bool window_is_usual(const depthwise_shape &);
+
+// In convolution_depthwise_tiles.cpp.
+/// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.
+/// False where the window is too large for shared memory, or the tensors are.
+bool cut_tiles(depthwise_tile &, const depthwise_shape &, size_t sum_bytes);
+/// Of the weights gradient, in about so many blocks.
+bool cut_tiles_weights(depthwise_tile &, depthwise_parts &,
+        const depthwise_shape &, size_t sum_bytes, int64_t wanted_blocks,
+        int64_t longest_chain);
+/// Of NXC; `vector` is set, to `widest` or to 1: the work is cut the same way, and
+/// so sums have the same order.
+bool cut_blocks(depthwise_block &, const depthwise_shape &, int widest,
+        int64_t element_bytes, int64_t wanted_blocks);
+bool cut_blocks_weights(depthwise_block &, depthwise_parts &,
+        const depthwise_shape &, int widest, int64_t element_bytes,
+        int64_t wanted_blocks, int64_t longest_chain);
+
 // In convolution_depthwise_walk.cpp.
 depthwise_steps steps_of(const depthwise_shape &);
 /// Whether the kernels that walk along H take the window.

@@ -189,19 +189,11 @@ bool planes_without_gaps(const depthwise_shape &shape) {
 }
 
 bool planes_take(const depthwise_shape &shape, bool of_weights) {
-    const depthwise_axis &deep = shape.axes[0];
-    if (deep.kernel != 1 || deep.read != 1 || deep.written != 1
-            || deep.pad != 0)
-        return false;
+    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
     const depthwise_axis &along = shape.axes[2];
     const int size = along.kernel;
     const int stride = along.stride;
-    for (const depthwise_axis *axis : {&shape.axes[1], &along})
-        if (axis->stride != stride || axis->dilation != 1
-                || axis->kernel != size)
-            return false;
-    if ((size != 3 && size != 5 && size != 7)
-            || !(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
+    if (!(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
             || (stride == 2 && !of_weights
                     && (along.pad - usual_pad(size)) % 2 != 0))
         return false;

@@ -54,23 +54,13 @@ depthwise_steps steps_of(const depthwise_shape &shape) {
 }
 
 bool walk_takes(const depthwise_shape &shape) {
-    const depthwise_axis &deep = shape.axes[0];
-    if (deep.kernel != 1 || deep.stride != 1 || deep.pad != 0
-            || deep.read != deep.written)
-        return false;
+    if (!window_is_usual(shape) || shape.axes[0].stride != 1) return false;
     const depthwise_axis &along = shape.axes[2];
-    const int size = along.kernel;
-    const int stride = along.stride;
-    for (const depthwise_axis *axis : {&shape.axes[1], &along})
-        if (axis->stride != stride || axis->dilation != 1
-                || axis->kernel != size)
-            return false;
-    const bool strided = stride == 2 && shape.to_src
-            && (along.pad - usual_pad(size)) % 2 == 0;
+    const bool strided = along.stride == 2 && shape.to_src
+            && (along.pad - usual_pad(along.kernel)) % 2 == 0;
     // The columns of a thread are 32-bit offsets apart.
     constexpr int64_t longest = INT32_MAX / 8;
-    return (size == 3 || size == 5 || size == 7) && (stride == 1 || strided)
-            && shape.read_strides[4] < longest
+    return (along.stride == 1 || strided) && shape.read_strides[4] < longest
             && shape.written_strides[4] < longest;
 }
 

@@ -1,0 +1,67 @@
+// Depthwise: what its kernels are told of a problem.
+#include <algorithm>
+
+#include "gpu/convolution_depthwise.hpp"
+#include "gpu/rounding.hpp"
+
+namespace gradnn::gpu {
+
+depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
+    depthwise_shape shape;
+    shape.to_src
+            = problem.direction == detail::convolution_direction::backward_data;
+    const detail::tensor_view &read = shape.to_src ? problem.dst : problem.src;
+    const detail::tensor_view &written
+            = shape.to_src ? problem.src : problem.dst;
+    shape.images = read.dims[0];
+    shape.channels = read.dims[1];
+    std::copy(read.strides.begin(), read.strides.end(), shape.read_strides);
+    std::copy(written.strides.begin(), written.strides.end(),
+            shape.written_strides);
+    shape.weights_strides[0] = problem.weights.strides[0];
+    for (size_t i = 0; i < 3; ++i) {
+        shape.weights_strides[i + 1] = problem.weights.strides[i + 3];
+        depthwise_axis &axis = shape.axes[i];
+        axis.read = static_cast<int>(read.dims[i + 2]);
+        axis.written = static_cast<int>(written.dims[i + 2]);
+        axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
+        axis.stride = static_cast<int>(problem.strides[i]);
+        axis.dilation = static_cast<int>(problem.dilations[i]);
+        axis.pad = static_cast<int>(problem.pads_begin[i]);
+    }
+    const depthwise_axis &along = shape.axes[2];
+    const int reach = (along.kernel - 1) * along.dilation;
+    shape.base = -along.pad;
+    if (shape.to_src) {
+        shape.up = along.stride;
+        shape.base = along.pad - reach;
+        // The first tap of a thread's first column is to meet a column of dst.
+        shape.lead = along.stride == 2 && shape.base % 2 != 0 ? 1 : 0;
+        shape.base = (shape.base - shape.lead) / shape.up;
+    } else {
+        shape.step = along.stride;
+    }
+    shape.expanded = reach + 1 + shape.lead;
+    // As with_window (convolution_depthwise.cuh) has kernels.
+    const bool few = along.stride == 2 || read.type == detail::data_type::f64;
+    shape.taps = 8;
+    for (const int taps : {7, 5, 4, 3})
+        if (shape.expanded <= taps && few == (taps == 4)) shape.taps = taps;
+    shape.chunks = ceil_div(shape.expanded, shape.taps);
+    return shape;
+}
+
+bool window_is_usual(const depthwise_shape &shape) {
+    const depthwise_axis &deep = shape.axes[0];
+    if (deep.kernel != 1 || deep.pad != 0 || deep.read != deep.written)
+        return false;
+    const int size = shape.axes[2].kernel;
+    if (size != 3 && size != 5 && size != 7) return false;
+    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]})
+        if (axis->stride != shape.axes[2].stride || axis->dilation != 1
+                || axis->kernel != size)
+            return false;
+    return true;
+}
+
+} // namespace gradnn::gpu
