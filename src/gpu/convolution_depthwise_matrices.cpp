@@ -46,6 +46,52 @@ int positions_after(const depthwise_axis &axis, bool to_src) {
             - taps_before(axis, to_src);
 }
 
+/// Where in shared memory what a block has is, given its planes, images and rows,
+/// and how many bytes there are.
+void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
+        bool of_weights) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int64_t size = down.kernel;
+    const int64_t rows = cut.band_rows;
+    const int64_t planes = cut.planes;
+    const int64_t images = cut.images;
+    const int64_t past = 16 - element_bytes; // of a plane, at most
+    const int64_t met = rows == down.written
+            ? int64_t {down.read}
+            : std::min<int64_t>(down.read, rows + size - 1);
+    const int64_t row_bytes = along.read * element_bytes + cut.read_gap;
+    const int64_t zeros = std::max(taps_before(down, shape.to_src),
+                                  positions_after(down, shape.to_src))
+            * row_bytes;
+    const int64_t lead = round_up(zeros + matrices_slack, 16);
+    const int64_t distance = round_up(met * row_bytes + zeros + past, 16) + 16;
+    const int64_t read = lead + planes * distance + matrices_slack;
+    const int64_t written = rows * along.written * element_bytes;
+    const int64_t written_distance
+            = round_up(written + rows * cut.written_gap + past, 16) + 16;
+    const int64_t written_bytes = of_weights
+            ? 2 * matrices_slack + planes * written_distance
+            : round_up(planes * written + past, 16);
+    cut.read_lead = static_cast<int>(lead);
+    cut.read_distance = static_cast<int>(distance);
+    cut.read_bytes = static_cast<int>(read);
+    cut.written_distance = static_cast<int>(written_distance);
+    cut.written_bytes = static_cast<int>(written_bytes);
+    int64_t bytes = 0;
+    if (of_weights) {
+        const int64_t sums = matrices_warps * size * matrices_rows
+                * matrices_dst_rows * static_cast<int64_t>(sizeof(float));
+        bytes = std::max(
+                sums, matrices_zeros + images * 2 * (read + written_bytes));
+    } else {
+        const int64_t windows
+                = size * 2 * matrices_row_elements * element_bytes;
+        bytes = planes * windows + images * (2 * read + written_bytes);
+    }
+    cut.shared_bytes = static_cast<size_t>(bytes);
+}
+
 /// Whether the other kernels are slower, as measured in bf16 on an H200.
 bool worth_it(const depthwise_shape &shape, bool of_weights) {
     const depthwise_axis &down = shape.axes[1];
@@ -63,30 +109,23 @@ bool worth_it(const depthwise_shape &shape, bool of_weights) {
 } // namespace
 
 bool matrices_take(const depthwise_shape &shape, bool of_weights) {
-    const depthwise_axis &deep = shape.axes[0];
-    if (deep.kernel != 1 || deep.read != 1 || deep.written != 1
-            || deep.pad != 0)
-        return false;
+    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
     const depthwise_axis &along = shape.axes[2];
-    const int size = along.kernel;
-    if (size != 3 && size != 5 && size != 7) return false;
     for (const depthwise_axis *axis : {&shape.axes[1], &along}) {
         const int before = taps_before(*axis, shape.to_src);
-        if (axis->stride != 1 || axis->dilation != 1 || axis->kernel != size
-                || before < 0 || before >= size
-                || positions_after(*axis, shape.to_src) >= size)
+        if (axis->stride != 1 || before < 0 || before >= axis->kernel
+                || positions_after(*axis, shape.to_src) >= axis->kernel)
             return false;
     }
     // What threads load beside the columns of a row is in the slack at least, but
-    // for what they load beside that to shift it.
+    // for what they load beside that to shift it: of dst, where src may be much
+    // longer. What they load of read besides is 7 + 8 + 6 columns at most.
     constexpr int slack = matrices_slack / static_cast<int>(element_bytes) - 4;
-    const int beyond = of_weights
-            ? std::max(round_up(along.read, matrices_span) - along.read,
-                      round_up(along.read, matrices_span) + along.pad + 2
-                              - along.written)
-            : round_up(along.written, matrices_columns) + matrices_columns
-                    - along.read;
-    if (beyond > slack) return false;
+    if (of_weights
+            && round_up(along.read, matrices_span) + along.pad + 2
+                            - along.written
+                    > slack)
+        return false;
     return worth_it(shape, of_weights) && planes_without_gaps(shape);
 }
 
@@ -100,46 +139,7 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
         bool of_weights, int64_t multiprocessors) {
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
-    const int size = down.kernel;
     const int64_t most_planes = of_weights ? matrices_warps : 16;
-    const int64_t windows = of_weights
-            ? 0
-            : int64_t {size} * 2 * matrices_row_elements * element_bytes;
-    const int64_t sums = of_weights
-            ? int64_t {matrices_warps} * size * matrices_rows
-                    * matrices_dst_rows * static_cast<int64_t>(sizeof(float))
-            : 0;
-    const int before = taps_before(down, shape.to_src);
-    const int after = positions_after(down, shape.to_src);
-    const int64_t past = 16 - element_bytes; // of a plane, at most
-    const auto bytes_of = [&](int64_t planes, int64_t images, int64_t rows) {
-        const int64_t met = rows == down.written
-                ? int64_t {down.read}
-                : std::min<int64_t>(down.read, rows + size - 1);
-        const int64_t row_bytes = along.read * element_bytes + cut.read_gap;
-        const int64_t zeros = std::max(before, after) * row_bytes;
-        const int64_t lead = round_up(zeros + matrices_slack, 16);
-        const int64_t distance
-                = round_up(met * row_bytes + zeros + past, 16) + 16;
-        const int64_t read = lead + planes * distance + matrices_slack;
-        const int64_t written = rows * along.written * element_bytes;
-        const int64_t written_distance
-                = round_up(written + rows * cut.written_gap + past, 16) + 16;
-        const int64_t written_bytes = of_weights
-                ? 2 * matrices_slack + planes * written_distance
-                : round_up(planes * written + past, 16);
-        cut.read_lead = static_cast<int>(lead);
-        cut.read_distance = static_cast<int>(distance);
-        cut.read_bytes = static_cast<int>(read);
-        cut.written_distance = static_cast<int>(written_distance);
-        cut.written_bytes = static_cast<int>(written_bytes);
-        const int64_t bytes = of_weights
-                ? std::max(sums,
-                          matrices_zeros + images * 2 * (read + written_bytes))
-                : planes * windows + images * (2 * read + written_bytes);
-        cut.shared_bytes = static_cast<size_t>(bytes);
-        return bytes;
-    };
     const int64_t plane_bytes = std::max(int64_t {down.read} * along.read,
                                         int64_t {down.written} * along.written)
             * element_bytes;
@@ -149,21 +149,24 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
     cut.by_read_vectors = small_divider(std::max(1, along.read / 8));
     if (of_weights) cut.written_gap = gap_of(along.written);
     cut.by_written_vectors = small_divider(std::max(1, along.written / 8));
-    const auto bytes
-            = [&] { return bytes_of(cut.planes, cut.images, cut.band_rows); };
+    const auto lay_out_within = [&](int64_t bytes) {
+        lay_out(cut, shape, of_weights);
+        return static_cast<int64_t>(cut.shared_bytes) <= bytes;
+    };
     // Warps that share a plane share its tiles of rows, or of columns.
     const auto tiles_of = [&](int rows) {
         return of_weights ? ceil_div(along.read, matrices_span)
                           : ceil_div(rows, matrices_rows);
     };
-    if (bytes() > most_bytes) {
+    if (!lay_out_within(most_bytes)) {
         const int64_t row_bytes = along.written * element_bytes;
         cut.band_rows = static_cast<int>(std::min<int64_t>(
                 down.written, ceil_div(wanted_bytes, row_bytes)));
         cut.band_rows = round_up(cut.band_rows, matrices_rows);
-        while (cut.band_rows > matrices_rows && bytes() > wanted_bytes)
+        while (cut.band_rows > matrices_rows && !lay_out_within(wanted_bytes))
             cut.band_rows -= matrices_rows;
-        if (cut.band_rows >= down.written || bytes() > most_bytes) return false;
+        if (cut.band_rows >= down.written || !lay_out_within(most_bytes))
+            return false;
         cut.bands = ceil_div(down.written, cut.band_rows);
     } else {
         const int tiles = tiles_of(down.written);
@@ -175,7 +178,7 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
         int planes = 1;
         for (cut.planes = 1; cut.planes <= most_planes; cut.planes *= 2) {
             if (cut.planes > 1
-                    && (bytes() > wanted_bytes
+                    && (!lay_out_within(wanted_bytes)
                             || cut.planes >= 2 * shape.channels))
                 break;
             if (planes * plane_bytes < run_bytes
@@ -185,12 +188,12 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
         cut.planes = planes;
         while (cut.images < shape.images) {
             ++cut.images;
-            if (bytes() <= wanted_bytes) continue;
+            if (lay_out_within(wanted_bytes)) continue;
             --cut.images;
             break;
         }
     }
-    bytes();
+    lay_out(cut, shape, of_weights);
     cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
     const int64_t stages = ceil_div(shape.images, int64_t {cut.images});
     const int64_t at_once = multiprocessors * blocks_at_once;
