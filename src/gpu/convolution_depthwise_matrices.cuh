@@ -39,7 +39,10 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
 }
 __device__ __forceinline__ uint32_t load_shared(uint32_t address) {
     uint32_t word;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address));
+    asm volatile("ld.shared.b32 %0, [%1];"
+            : "=r"(word)
+            : "r"(address)
+            : "memory");
     return word;
 }
 __device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {

@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
     const int64_t planes = shape.images * shape.channels;
     const int64_t src_plane = int64_t {down.read} * along.read;
     const int64_t dst_plane = int64_t {down.written} * along.written;
-    const held_planes<Type> in {src, src + planes * src_plane, src_plane,
+    const held_planes<Type> src_held {src, src + planes * src_plane, src_plane,
             along.read, block.read, cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> out {dst, dst + planes * dst_plane, dst_plane,
+    const held_planes<Type> dst_held {dst, dst + planes * dst_plane, dst_plane,
             along.written, block.written, cut.written_gap,
             cut.by_written_vectors};
     const int image_bytes = cut.read_bytes + cut.written_bytes;
@@ -71,9 +71,9 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
         if (plane < block.planes)
             for (int i = 0; i < images; ++i) {
                 const int64_t number = block.first_plane(stage, i) + plane;
-                in.fetch(memory + place_of_src(buffer, i, plane), number,
+                src_held.fetch(memory + place_of_src(buffer, i, plane), number,
                         warp.share * 32 + lane, warp.shares * 32);
-                out.fetch(memory + place_of_dst(buffer, i, plane), number,
+                dst_held.fetch(memory + place_of_dst(buffer, i, plane), number,
                         warp.share * 32 + lane, warp.shares * 32);
             }
         commit_copies();
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
 
     // Of dst, of the first tap that is met.
     const int first_column = along.pad - (size - 1) - odd;
-    const int src_pitch = in.pitch();
-    const int dst_pitch = out.pitch();
+    const int src_pitch = src_held.pitch();
+    const int dst_pitch = dst_held.pitch();
     float total[size][4] = {};
     int buffer = 0;
 #pragma unroll 1
@@ -99,9 +99,10 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
         const int images = block.images(stage);
         wait_for_copies<0>();
         __syncthreads();
-        if (clear_before_planes(in, block, stage, [&](int i, int of_plane) {
-                return base + place_of_src(buffer, i, of_plane);
-            }))
+        if (clear_before_planes(
+                    src_held, block, stage, [&](int i, int of_plane) {
+                        return base + place_of_src(buffer, i, of_plane);
+                    }))
             __syncthreads();
         if (stage + cut.image_parts < block.stages)
             fetch(stage + cut.image_parts, buffer ^ 1);
@@ -129,14 +130,14 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
             for (int i = 0; i < images; ++i) {
                 const int64_t number = block.first_plane(stage, i) + plane;
                 const uint32_t src_place = base + place_of_src(buffer, i, plane)
-                        + in.past(number)
-                        + (out.held.begin - down.pad - in.held.begin)
+                        + src_held.past(number)
+                        + (dst_held.held.begin - down.pad - src_held.held.begin)
                                 * src_pitch
                         + (column + 2 * t) * 2;
                 const uint32_t dst_place = base + place_of_dst(buffer, i, plane)
-                        + out.past(number) + g * dst_pitch
+                        + dst_held.past(number) + g * dst_pitch
                         + (column + 2 * t + first_column) * 2;
-                const int last_row = out.rows() + size - 2; // of src
+                const int last_row = dst_held.rows() + size - 2; // of src
                 const auto rows_from = [&]<bool masked>(int row) {
                     uint32_t left[2]; // of src: rows g and g + 8
                     uint32_t right[2]; // 8 columns further on
@@ -155,7 +156,7 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
                         }
                     }
                     uint32_t at = dst_place + row * dst_pitch;
-                    if (row + g >= out.rows()) at = base;
+                    if (row + g >= dst_held.rows()) at = base;
                     uint32_t pairs[2][words];
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
@@ -182,12 +183,12 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
                 };
                 if (whole) {
 #pragma unroll 1
-                    for (int row = 0; row < out.rows();
+                    for (int row = 0; row < dst_held.rows();
                             row += matrices_dst_rows)
                         rows_from.template operator()<false>(row);
                 } else {
 #pragma unroll 1
-                    for (int row = 0; row < out.rows();
+                    for (int row = 0; row < dst_held.rows();
                             row += matrices_dst_rows)
                         rows_from.template operator()<true>(row);
                 }
