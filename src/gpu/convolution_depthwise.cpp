@@ -19,10 +19,10 @@
 // Those that walk along H in global memory take windows of 3x3, 5x5 and 7x7 with
 // dilations of 1, of NXC with strides of 1 and (gradient of src) 2, of NCX with
 // strides of 1 where rows are whole vectors (walk_takes). Those that hold planes in
-// shared memory take the same windows in NCX without gaps otherwise: strides of 1
-// and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Both
-// leave f64 to the others, which take all: they walk D and H tap by tap, whatever
-// strides and dilations are.
+// shared memory take the same windows in NCX without gaps otherwise, and of f64 all
+// in NCX without gaps: strides of 1 and (gradients) 2, rows of at most 1024
+// columns, or 512 (planes_take). f64 in NXC, and all else, is left to the others:
+// they walk D and H tap by tap, whatever strides and dilations are.
 // W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
 // or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
 // along W costs its multiple of the multiplications, and strides of 1 and 2 are
@@ -260,8 +260,8 @@ private:
     }
 
     bool make_planes() {
-        if (channels_last_ || sum_bytes_ != 4
-                || !planes_take(shape_, of_weights()))
+        if (channels_last_
+                || !planes_take(shape_, element_bytes(), of_weights()))
             return false;
         // Threads that load vectors of whole rows are as fast or faster (measured
         // on an H200).

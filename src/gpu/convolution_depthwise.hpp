@@ -252,11 +252,17 @@ bool cut_walk_units(depthwise_walk &, const depthwise_shape &, int widest,
 /// may load, to no effect.
 constexpr int planes_slack = 16;
 /// Blocks of walk_threads that a multiprocessor's registers hold.
-constexpr int planes_resident_blocks(int size) {
-    return size == 3 ? 5 : size == 5 ? 4 : 3;
+constexpr int planes_resident_blocks(int size, int64_t element_bytes) {
+    if (size == 3) return 5;
+    return (size == 5 ? 4 : 3) - (element_bytes == 8 ? 1 : 0);
 }
-/// Columns of a thread of the data kernel.
-constexpr int planes_run = 8;
+/// Columns of a thread of the data kernel, and of the weights'.
+__host__ __device__ constexpr int planes_run(int64_t element_bytes) {
+    return element_bytes == 8 ? 4 : 8;
+}
+constexpr int planes_weights_run(int size, int64_t element_bytes) {
+    return element_bytes == 8 ? 4 : depthwise_walk_weights_run(size);
+}
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
 /// with a padding of usual_pad.
 __host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
@@ -270,7 +276,8 @@ __host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
 /// elements, follow one another, and their rows.
 bool planes_without_gaps(const depthwise_shape &);
 /// Whether the kernels that hold planes take the tensors and the window.
-bool planes_take(const depthwise_shape &, bool of_weights);
+bool planes_take(
+        const depthwise_shape &, int64_t element_bytes, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool planes_are_wide(const depthwise_shape &, bool of_weights);
@@ -387,7 +394,6 @@ void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
 void launch_depthwise_walk_data(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
         const depthwise_pointers &, const launch_stream &);
-/// Not for f64.
 void launch_depthwise_planes_data(detail::data_type type,
         const depthwise_shape &, const depthwise_planes &, bool wide,
         const depthwise_pointers &, const launch_stream &);
@@ -407,7 +413,6 @@ void launch_depthwise_weights_nxc(detail::data_type type,
 void launch_depthwise_walk_weights(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
         const depthwise_pointers &, const launch_stream &);
-/// Not for f64.
 void launch_depthwise_planes_weights(detail::data_type type,
         const depthwise_shape &, const depthwise_planes &, bool wide,
         const depthwise_pointers &, const launch_stream &);

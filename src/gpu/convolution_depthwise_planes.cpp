@@ -33,6 +33,10 @@ size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
             round_up((elements + 2 * planes_slack) * element_bytes + 16, 16));
 }
 
+int64_t sum_bytes_of(int64_t element_bytes) {
+    return std::max<int64_t>(element_bytes, sizeof(float));
+}
+
 /// Bytes between what neighbouring planes, strips and groups have in a buffer.
 struct distances {
     int64_t plane;
@@ -40,34 +44,56 @@ struct distances {
     int64_t group;
 };
 
-/// Turns that the first warp takes at shared memory for an element a thread:
-/// words of the same bank come one after the other.
-int turns(const depthwise_planes &cut, const distances &apart) {
+/// Turns that the first warp takes at shared memory for so many neighbouring
+/// words a thread: as many threads at a time as have 32 of them, of which those of
+/// the same bank come one after the other.
+int turns(const depthwise_planes &cut, const distances &apart, int words) {
     constexpr int banks = 32;
-    int64_t words[banks] = {};
-    int most = 1;
-    int of_bank[banks] = {};
+    int taken = 0;
     const int active = std::min(32, cut.planes * cut.strips * cut.groups);
-    for (int thread = 0; thread < active; ++thread) {
-        words[thread] = (thread / cut.plane_distance % cut.planes * apart.plane
-                                + thread / cut.strip_distance % cut.strips
-                                        * apart.strip
-                                + thread / cut.group_distance % cut.groups
-                                        * apart.group)
-                / 4;
-        if (std::find(words, words + thread, words[thread]) != words + thread)
-            continue;
-        most = std::max(most, ++of_bank[words[thread] % banks]);
+    for (int first = 0; first < active; first += banks / words) {
+        int64_t of_threads[banks] = {};
+        int64_t *end = of_threads;
+        int most = 1;
+        int of_bank[banks] = {};
+        const int last = std::min(active, first + banks / words);
+        for (int thread = first; thread < last; ++thread) {
+            const int64_t word
+                    = (thread / cut.plane_distance % cut.planes * apart.plane
+                              + thread / cut.strip_distance % cut.strips
+                                      * apart.strip
+                              + thread / cut.group_distance % cut.groups
+                                      * apart.group)
+                    / 4;
+            if (std::find(of_threads, end, word) != end) continue;
+            *end++ = word;
+            for (int i = 0; i < words; ++i)
+                most = std::max(most, ++of_bank[(word + i) % banks]);
+        }
+        taken += most;
     }
-    return most;
+    return taken;
 }
 
 /// What a thread does in a step along H, of either kernel.
 struct thread_step {
-    int products;
+    int instructions; ///< turns at being issued
     int loads; ///< of one or two elements, as stores
     int stores;
+    int words; ///< of a load or store
 };
+
+/// With `wide` elements a load or store, products counted for each element.
+thread_step step_of(
+        int products, int loads, int stores, int wide, int64_t element_bytes) {
+    loads /= wide;
+    stores /= wide;
+    // f64: products take two turns, and a mask is for a word.
+    if (element_bytes == 8)
+        return {2 * products + (1 + 2 * wide) * loads + 2 * stores + 20, loads,
+                stores, 2 * wide};
+    return {products + 3 * loads + 2 * stores + 20, loads, stores, 1};
+}
 
 /// Orders the threads of a block so that loads and stores take the fewest
 /// turns; returns those of a step of a warp.
@@ -82,8 +108,9 @@ int64_t order_threads(depthwise_planes &cut, const thread_step &step,
         cut.*first = 1;
         cut.*second = first_count;
         cut.*third = first_count * second_count;
-        const int64_t taken = int64_t {step.loads} * turns(cut, of_loads)
-                + int64_t {step.stores} * turns(cut, of_stores);
+        const int64_t taken
+                = int64_t {step.loads} * turns(cut, of_loads, step.words)
+                + int64_t {step.stores} * turns(cut, of_stores, step.words);
         if (least != 0 && taken >= least) return;
         least = taken;
         best = cut;
@@ -107,11 +134,11 @@ int64_t order_threads(depthwise_planes &cut, const thread_step &step,
 /// issued, its turns at shared memory or its latency, whichever is more; what its
 /// blocks move; and what it takes until the first data is there. The constants
 /// are fitted to some fifty gradients on an H200.
-double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
-        int64_t turns_of_step, int64_t steps, int64_t rounds, int64_t blocks,
-        int64_t multiprocessors) {
-    const int64_t registers
-            = 65536 / (planes_resident_blocks(size) * walk_threads);
+double cycles_of(const depthwise_planes &cut, int size, int64_t element_bytes,
+        const thread_step &step, int64_t turns_of_step, int64_t steps,
+        int64_t rounds, int64_t blocks, int64_t multiprocessors) {
+    const int64_t registers = 65536
+            / (planes_resident_blocks(size, element_bytes) * walk_threads);
     const int64_t resident
             = std::min({int64_t {32}, 65536 / (registers * cut.threads),
                     shared_memory
@@ -119,10 +146,8 @@ double cycles_of(const depthwise_planes &cut, int size, const thread_step &step,
                                     + reserved_bytes)});
     const int64_t waves = ceil_div(blocks, multiprocessors * resident);
     const auto warps = static_cast<double>(resident * (cut.threads / 32));
-    const int instructions
-            = step.products + 3 * step.loads + 2 * step.stores + 20;
     constexpr double latency = 500;
-    const double of_step = std::max({latency, warps * instructions / 4,
+    const double of_step = std::max({latency, warps * step.instructions / 4,
             0.75 * warps * static_cast<double>(turns_of_step)});
     constexpr double bytes_a_cycle = 18;
     const double moved = static_cast<double>(resident)
@@ -188,7 +213,8 @@ bool planes_without_gaps(const depthwise_shape &shape) {
                     shape.written_strides, shape, down.written, along.written);
 }
 
-bool planes_take(const depthwise_shape &shape, bool of_weights) {
+bool planes_take(
+        const depthwise_shape &shape, int64_t element_bytes, bool of_weights) {
     if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
     const depthwise_axis &along = shape.axes[2];
     const int size = along.kernel;
@@ -199,17 +225,14 @@ bool planes_take(const depthwise_shape &shape, bool of_weights) {
         return false;
     // All columns that a thread loads, one more on either side where it loads two
     // at a time, are in the slack at least.
-    const int run = depthwise_walk_weights_run(size);
+    const int run = of_weights ? planes_weights_run(size, element_bytes)
+                               : planes_run(element_bytes);
     int64_t first = -along.pad;
-    int64_t end
-            = (int64_t {round_up(along.written, of_weights ? run : planes_run)}
-                      - 1)
-                    * stride
+    int64_t end = (int64_t {round_up(along.written, run)} - 1) * stride
             - along.pad + size;
     if (shape.to_src) {
         first = floor_div(int64_t {along.pad} - size, stride);
-        end = floor_div(int64_t {along.written} + planes_run - 1 + along.pad,
-                      stride)
+        end = floor_div(int64_t {along.written} + run - 1 + along.pad, stride)
                 + 1;
     }
     if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
@@ -235,11 +258,11 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
     const int64_t planes = shape.images * shape.channels;
     depthwise_planes base;
     base.steps = steps_of(shape);
-    base.groups = ceil_div(along.written, planes_run);
+    const int run = planes_run(element_bytes);
+    base.groups = ceil_div(along.written, run);
     const int wide = planes_are_wide(shape, false) ? 2 : 1;
-    const thread_step step {size * size * planes_run / stride,
-            ((planes_run + size - 2) / stride + 1) / wide,
-            planes_run * stride / wide};
+    const thread_step step = step_of(size * size * run / stride,
+            (run + size - 2) / stride + 1, run * stride, wide, element_bytes);
     double least = 0;
     for_each_cut(base, base.steps.count, [&](depthwise_planes cut) {
         int64_t read = int64_t {down.read} * along.read;
@@ -256,7 +279,8 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
             cut.read_bytes = buffer_bytes(count * read, element_bytes);
             cut.written_bytes = buffer_bytes(count * written, element_bytes);
             cut.shared_bytes = cut.read_bytes + cut.written_bytes
-                    + static_cast<size_t>(count * size * size) * sizeof(float);
+                    + static_cast<size_t>(
+                            count * size * size * sum_bytes_of(element_bytes));
             return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
         };
         if (!give_planes(cut, planes, fit)) return;
@@ -264,12 +288,12 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
         const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
         const int64_t turns_of_step = order_threads(cut, step,
                 {read * element_bytes, strip * along.read,
-                        planes_run / stride * element_bytes},
+                        run / stride * element_bytes},
                 {written * element_bytes, strip * stride * along.written,
-                        planes_run * element_bytes});
-        const double cycles = cycles_of(cut, size, step, turns_of_step,
-                cut.strip_steps + ahead, 1, cut.tiles * cut.bands,
-                multiprocessors);
+                        run * element_bytes});
+        const double cycles = cycles_of(cut, size, element_bytes, step,
+                turns_of_step, cut.strip_steps + ahead, 1,
+                cut.tiles * cut.bands, multiprocessors);
         if (least != 0 && cycles >= least) return;
         least = cycles;
         chosen = cut;
@@ -284,13 +308,13 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
     const int size = down.kernel;
     const int stride = down.stride;
     const int ahead = (size - 1) / stride;
-    const int run = depthwise_walk_weights_run(size);
+    const int run = planes_weights_run(size, element_bytes);
     depthwise_planes base;
     base.groups = ceil_div(along.written, run);
     // Loads of src; those of dst, of which there are fewer, count as stores.
     const int wide = planes_are_wide(shape, true) ? 2 : 1;
-    const thread_step step {size * size * run,
-            stride * ((run - 1) * stride + size) / wide, run / wide};
+    const thread_step step = step_of(size * size * run,
+            stride * ((run - 1) * stride + size), run, wide, element_bytes);
     double least = 0;
     for_each_cut(base, down.written, [&](depthwise_planes cut) {
         int64_t src = int64_t {down.read} * along.read;
@@ -305,8 +329,8 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
             cut.read_bytes = buffer_bytes(count * src, element_bytes);
             cut.written_bytes = buffer_bytes(count * dst, element_bytes);
             cut.shared_bytes = std::max(cut.read_bytes + cut.written_bytes,
-                    static_cast<size_t>(cut.threads * size * size)
-                            * sizeof(float));
+                    static_cast<size_t>(cut.threads * size * size
+                            * sum_bytes_of(element_bytes)));
             return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
         };
         if (!give_planes(cut, shape.channels, fit)) return;
@@ -324,9 +348,9 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
                 each = each > 8 ? each * 3 / 4 : each - 1) {
             cut.image_parts
                     = static_cast<int>(ceil_div(shape.images, int64_t {each}));
-            const double cycles = cycles_of(cut, size, step, turns_of_step,
-                    cut.strip_steps + ahead, each, cut.tiles * cut.parts(),
-                    multiprocessors);
+            const double cycles = cycles_of(cut, size, element_bytes, step,
+                    turns_of_step, cut.strip_steps + ahead, each,
+                    cut.tiles * cut.parts(), multiprocessors);
             if (least != 0 && cycles >= least) continue;
             least = cycles;
             chosen = cut;

@@ -89,11 +89,14 @@ public:
     }
 
     __device__ __forceinline__ void load(
-            const Type *from, float (&values)[count]) const {
+            const Type *from, sum_of<Type> (&values)[count]) const {
 #pragma unroll
         for (int c = -skipped; c < count; c += wide) {
             const auto bits = pack<Type, wide>::load(from + c).bits;
-            if constexpr (sizeof(bits) == 8) {
+            if constexpr (sizeof(Type) == 8) {
+                put(values, c, bits.x, bits.y);
+                if constexpr (wide == 2) put(values, c + 1, bits.z, bits.w);
+            } else if constexpr (sizeof(bits) == 8) {
                 put(values, c, bits.x);
                 put(values, c + 1, bits.y);
             } else {
@@ -122,9 +125,30 @@ private:
         else
             values[c] = __uint_as_float(bits & masks_[c]);
     }
+    __device__ __forceinline__ void put(
+            double (&values)[count], int c, uint32_t low, uint32_t high) const {
+        if (c < 0 || c >= count) return;
+        values[c] = __hiloint2double(static_cast<int>(high & masks_[c]),
+                static_cast<int>(low & masks_[c]));
+    }
 
     uint32_t masks_[count];
 };
+
+/// To neighbouring columns of a row in shared memory.
+template <typename Type, int count>
+__device__ __forceinline__ void store_columns(
+        Type *to, const sum_of<Type> (&values)[count]) {
+    if constexpr (sizeof(Type) == 8 && count == 2) {
+        // The compiler would store some of these one by one.
+        const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+        asm volatile("st.shared.v2.f64 [%0], {%1, %2};" ::"r"(at),
+                "d"(values[0]), "d"(values[1])
+                : "memory");
+    } else {
+        pack<Type, count>::of(values).store(to);
+    }
+}
 
 /// What a thread of a block has; a plane beyond the last if nothing.
 struct planes_place {

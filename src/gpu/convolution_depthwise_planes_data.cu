@@ -4,7 +4,7 @@
 //
 // A block copies whole planes, or a band of the rows of one, to shared memory as
 // they lie: 16 bytes at a time, whatever the length of a row is. A thread has 8
-// neighbouring columns of written and walks along H, down in the forward
+// (f64: 4) neighbouring columns of written and walks along H, down in the forward
 // direction and up in the gradient of src, so that the taps come in ascending
 // order. It loads each row that its columns meet once, one or two elements at a
 // time, and multiplies it into the sums of the rows of written that meet it, of which
@@ -22,16 +22,18 @@ namespace gradnn::gpu {
 namespace {
 
 template <typename Type, int size, int stride, int wide>
-__global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
+__global__ void __launch_bounds__(
+        walk_threads, planes_resident_blocks(size, sizeof(Type)))
         depthwise_planes_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_planes cut) {
-    constexpr int run = planes_run;
+    using sum = sum_of<Type>;
+    constexpr int run = planes_run(sizeof(Type));
     constexpr int span = columns_met<size, stride, run>;
     constexpr int ahead = (size - 1) / stride; // steps before rows complete
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
-    auto *const kernels = reinterpret_cast<float *>(
+    auto *const kernels = reinterpret_cast<sum *>(
             memory + cut.read_bytes + cut.written_bytes);
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     const int strip_begin = first_step + place.strip * cut.strip_steps;
     const int strip_end = min(end_step, strip_begin + cut.strip_steps);
     if (place.plane < planes && strip_begin < strip_end) {
-        float by[size][size]; // the taps along W as they are met
+        sum by[size][size]; // the taps along W as they are met
 #pragma unroll
         for (int kh = 0; kh < size; ++kh)
 #pragma unroll
@@ -117,21 +119,21 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         const int out_pitch = mirrored ? -along.written : along.written;
 
         uint64_t again = 0; // steps with sums that are infinite or NaN
-        float open[size - stride][run][1] = {};
+        sum open[size - stride][run][1] = {};
         const int first_y = cut.steps.top - strip_begin;
 #pragma unroll 1
         for (int step = -ahead; step < strip_end - strip_begin; ++step) {
             const int y = first_y - step;
-            float values[span] = {};
+            sum values[span] = {};
             if (static_cast<unsigned>(y) < static_cast<unsigned>(down.read))
                 columns.load(first_in + y * in_pitch, values);
-            float done[stride][run][1];
+            sum done[stride][run][1];
             multiply_row<size, stride, run, 1>(
                     [&](int kh, int e, int) { return by[kh][e]; },
                     [&](int column, int) { return values[column]; }, open,
                     done);
             if (step < 0) continue;
-            float of_all = 0; // infinite or NaN if one of them is
+            sum of_all = 0; // infinite or NaN if one of them is
 #pragma unroll
             for (int j = 0; j < stride; ++j) {
                 const int h = y * stride + size - stride + j - pad;
@@ -140,15 +142,14 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                     continue;
 #pragma unroll
                 for (int i = 0; i < run; i += wide) {
-                    float some[wide];
+                    sum some[wide];
 #pragma unroll
                     for (int v = 0; v < wide; ++v) {
                         some[v] = done[j][i + v][0];
                         of_all += some[v];
                     }
                     if (i < left)
-                        pack<Type, wide>::of(some).store(
-                                first_out + h * out_pitch + i);
+                        store_columns(first_out + h * out_pitch + i, some);
                 }
             }
             if (!is_finite(of_all)) again |= uint64_t {1} << step;
@@ -183,16 +184,15 @@ void launch_depthwise_planes_data(detail::data_type type,
         const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) < 8)
-            with_planes(shape, wide, [&]<int size, int stride, int width>() {
-                launch_early("convolution.gpu_depthwise (planes)",
-                        depthwise_planes_data_kernel<Type, size, stride, width>,
-                        static_cast<unsigned>(cut.tiles * cut.bands),
-                        cut.threads, cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.weights),
-                        static_cast<Type *>(pointers.written), shape, cut);
-            });
+        with_planes(shape, wide, [&]<int size, int stride, int width>() {
+            launch_early("convolution.gpu_depthwise (planes)",
+                    depthwise_planes_data_kernel<Type, size, stride, width>,
+                    static_cast<unsigned>(cut.tiles * cut.bands), cut.threads,
+                    cut.shared_bytes, stream,
+                    static_cast<const Type *>(pointers.read),
+                    static_cast<const Type *>(pointers.weights),
+                    static_cast<Type *>(pointers.written), shape, cut);
+        });
     });
 }
 

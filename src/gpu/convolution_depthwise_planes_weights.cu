@@ -23,16 +23,19 @@ namespace gradnn::gpu {
 namespace {
 
 template <typename Type, int size, int stride, int wide, int run>
-__global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
+__global__ void __launch_bounds__(
+        walk_threads, planes_resident_blocks(size, sizeof(Type)))
         depthwise_planes_weights_kernel(const Type *src, const Type *dst,
-                float *partials, const __grid_constant__ depthwise_shape shape,
+                sum_of<Type> *partials,
+                const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_planes cut) {
+    using sum = sum_of<Type>;
     constexpr int span = (run - 1) * stride + size;
     constexpr int ahead = (size - 1) / stride;
     constexpr int rows_kept = ahead + 1;
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
-    auto *const sums = reinterpret_cast<float *>(shared); // in the end
+    auto *const sums = reinterpret_cast<sum *>(shared); // in the end
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     const masked_columns<Type, span, wide, planes_lead(size, stride, false)>
             src_columns(src_column, along.read);
     const masked_columns<Type, run, wide, 0> dst_columns(w, along.written);
-    float total[size][size] = {};
+    sum total[size][size] = {};
     wait_for_earlier_work();
     let_later_work_start();
 
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
         const Type *const first_dst = held_dst
                 + (place.plane * dst_rows - first_row) * along.written + w;
         // Row y of dst is in place (y - strip_begin) % rows_kept.
-        float kept[rows_kept][run] = {};
+        sum kept[rows_kept][run] = {};
         int y = strip_begin;
         const int end = strip_end + ahead;
 #pragma unroll 1
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
                 for (int q = 0; q < stride; ++q) {
                     const int h = y * stride + q - down.pad;
                     if (h < in.begin || h >= in.end) continue;
-                    float values[span];
+                    sum values[span];
                     src_columns.load(first_src + h * along.read, values);
 #pragma unroll
                     for (int kh = q; kh < size; kh += stride)
@@ -136,15 +139,15 @@ __global__ void __launch_bounds__(walk_threads, planes_resident_blocks(size))
     for (int i = thread; i < planes * size * size; i += threads) {
         const int of_plane = i / (size * size);
         const int k = i - of_plane * size * size;
-        const float *const of_threads
+        const sum *const of_threads
                 = sums + k * threads + of_plane * cut.plane_distance;
-        float sum = 0;
+        sum of_channel = 0;
         for (int strip = 0; strip < cut.strips; ++strip)
             for (int group = 0; group < cut.groups; ++group)
-                sum += of_threads[strip * cut.strip_distance
+                of_channel += of_threads[strip * cut.strip_distance
                         + group * cut.group_distance];
         partials[((first_channel + of_plane) * size * size + k) * cut.parts()
-                + part] = sum;
+                + part] = of_channel;
     }
 }
 
@@ -154,17 +157,17 @@ void launch_depthwise_planes_weights(detail::data_type type,
         const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) < 8)
-            with_planes(shape, wide, [&]<int size, int stride, int width>() {
-                launch_early("convolution.gpu_depthwise (planes, weights)",
-                        depthwise_planes_weights_kernel<Type, size, stride,
-                                width, depthwise_walk_weights_run(size)>,
-                        static_cast<unsigned>(cut.tiles * cut.parts()),
-                        cut.threads, cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.written),
-                        static_cast<float *>(pointers.workspace), shape, cut);
-            });
+        with_planes(shape, wide, [&]<int size, int stride, int width>() {
+            launch_early("convolution.gpu_depthwise (planes, weights)",
+                    depthwise_planes_weights_kernel<Type, size, stride, width,
+                            planes_weights_run(size, sizeof(Type))>,
+                    static_cast<unsigned>(cut.tiles * cut.parts()), cut.threads,
+                    cut.shared_bytes, stream,
+                    static_cast<const Type *>(pointers.read),
+                    static_cast<const Type *>(pointers.written),
+                    static_cast<sum_of<Type> *>(pointers.workspace), shape,
+                    cut);
+        });
     });
 }
 
