@@ -38,6 +38,8 @@ logical_tensor arranged(size_t id, data_type type, const sizes &dims,
         case arrangement::swapped: std::swap(order[0], order[1]); break;
         case arrangement::padded:
             return {id, type, dims, dense_strides_of(dims, order, 2)};
+        case arrangement::spaced:
+            return {id, type, dims, dense_strides_of(dims, order, 8)};
         case arrangement::broadcast:
             if (!output) {
                 sizes strides = dense_strides_of(dims, order, 0);
@@ -62,6 +64,7 @@ const std::vector<layout> &layouts() {
             {"bacd", "NCX", "OIX", arrangement::swapped},
             {"sliced_ncx", "NCX", "OIX", arrangement::padded},
             {"sliced_nxc", "NXC", "XIO", arrangement::padded},
+            {"spaced_nxc", "NXC", "XIO", arrangement::spaced},
             {"broadcast", "NCX", "OIX", arrangement::broadcast},
             {"any_ncx", "NCX", "OIX", arrangement::any},
             {"any_nxc", "NXC", "XIO", arrangement::any},

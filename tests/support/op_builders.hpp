@@ -19,6 +19,7 @@ enum class arrangement {
     other_order,
     swapped, ///< the first two axes exchanged in memory ("bacd")
     padded, ///< a slice of a larger tensor: gaps after every row, plane, ...
+    spaced, ///< such a slice whose gaps are of whole vectors
     broadcast, ///< inputs have strides of 0 along N; outputs are dense
     any, ///< outputs leave the layout to the library; inputs are dense
 };
