@@ -10,9 +10,14 @@ namespace {
 
 class random_ops : public testing::TestWithParam<engine::kind> {
 protected:
+    /// Of the kernels whose names contain `part`.
     void run(random_source &numbers, const op &the_op,
-            const std::string &problem, const std::string &what) const {
+            const std::string &problem, const std::string &what,
+            const std::string &part = "") const {
         std::vector<std::string> kernels = kernel_names(GetParam(), problem);
+        std::erase_if(kernels, [&](const std::string &name) {
+            return name.find(part) == std::string::npos;
+        });
         kernels.emplace_back(); // the library's choice
         const std::string kernel = numbers.pick(kernels);
         SCOPED_TRACE("seed " + std::to_string(printed_seed()) + " " + what
@@ -78,6 +83,40 @@ TEST_P(random_ops, convolution) {
         run(numbers, convolution_op(kind, c, l, type, wanted), "convolution",
                 "round " + std::to_string(round) + " " + to_string(kind) + " "
                         + text_of(c) + " " + l.name + " " + to_string(type));
+        if (HasFailure()) return;
+    }
+}
+
+// The windows that kernels are made for, of every channel for itself.
+TEST_P(random_ops, depthwise) {
+    random_source numbers(printed_seed() + 4);
+    for (int round = 0; round < (thinned() ? 60 : 300); ++round) {
+        const int64_t size = 2 * numbers.integer(1, 3) + 1;
+        const int64_t channels = numbers.integer(0, 3) == 0
+                ? numbers.integer(1, 20)
+                : 8 * numbers.integer(1, 4);
+        const int64_t stride = numbers.integer(0, 3) == 0 ? 2 : 1;
+        convolution_case c {"random", numbers.integer(1, 4), channels, channels,
+                channels, {}, {size, size}, {stride, stride}, {1, 1}, {}, {}};
+        for (size_t axis = 0; axis < 2; ++axis) {
+            c.pads_begin.push_back(numbers.integer(0, size - 1));
+            c.pads_end.push_back(numbers.integer(0, size - 1));
+            c.large.push_back(
+                    std::max(size - c.pads_begin[axis] - c.pads_end[axis],
+                            numbers.integer(1, 40)));
+        }
+        const op::kind kind = numbers.pick(convolution_kinds());
+        const layout spaced {"spaced_nxc", "NXC", "XIO", arrangement::spaced};
+        const layout l = numbers.pick(std::vector<layout> {
+                layouts()[0], layouts()[1], layouts()[1], spaced});
+        const data_type type = numbers.pick(float_types());
+        wanted_outputs wanted;
+        wanted.f32_gradients = numbers.integer(0, 3) == 0
+                && (type == data_type::bf16 || type == data_type::f16);
+        run(numbers, convolution_op(kind, c, l, type, wanted), "convolution",
+                "round " + std::to_string(round) + " " + to_string(kind) + " "
+                        + text_of(c) + " " + l.name + " " + to_string(type),
+                "depthwise");
         if (HasFailure()) return;
     }
 }
