@@ -15,6 +15,7 @@
 #include "support/gpu.hpp"
 #include "support/op_builders.hpp"
 #include "support/random.hpp"
+#include "tensor_data.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -437,6 +438,49 @@ TEST_F(gpu_engine, keeps_the_workspace_limit) {
                         try_limit(the_op, limit);
                 }
     EXPECT_GT(bounded, 100U);
+}
+
+// Many images, rows or columns for a block: sums of whole numbers are exact in
+// whatever order, and tell of one that is missing or taken twice.
+TEST_F(gpu_engine, depthwise_adds_whole_numbers_exactly) {
+    const auto check = [&](const op &the_op) {
+        values_list inputs = random_inputs(the_op, 14);
+        random_source numbers(15);
+        for (values_list::value_type &values : inputs)
+            for (double &value : values)
+                value = static_cast<double>(numbers.integer(-2, 2));
+        op_run run(the_op, gpu(), inputs);
+        run.execute();
+        const auto expected = run.reference();
+        for (size_t output = 0; output < expected.size(); ++output) {
+            const auto out = run.output(output);
+            for (size_t i = 0; i < out.size(); ++i)
+                ASSERT_EQ(out[i],
+                        detail::rounded_to(
+                                data_type::f16, expected[output].values[i]))
+                        << "output " << output << " element " << i;
+        }
+    };
+    const forced_kernel forced("convolution.gpu_depthwise");
+    for (const int64_t size : {3, 5, 7})
+        for (const auto &[images, channels, space] :
+                {std::tuple<int64_t, int64_t, sizes> {4500, 8, {3, 4}},
+                        {300, 8, {13, 12}}, {12, 136, {13, 14}},
+                        {1, 8, {600, 40}}, {2, 16, {9, 333}}})
+            for (const op::kind kind :
+                    {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
+                for (const layout &l : {layouts()[0], layouts()[1]}) {
+                    const int64_t pad = size / 2;
+                    const convolution_case c {"integers", images, channels,
+                            channels, channels, space, {size, size}, {1, 1},
+                            {1, 1}, {pad, pad}, {pad, pad}};
+                    SCOPED_TRACE(std::to_string(size) + " of "
+                            + std::to_string(images) + " images "
+                            + to_string(kind) + " " + l.name);
+                    wanted_outputs wanted;
+                    wanted.diff_bias = false;
+                    check(convolution_op(kind, c, l, data_type::f16, wanted));
+                }
 }
 
 // Under relaxed modes too, but for gradients that fill the device.
