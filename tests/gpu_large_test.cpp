@@ -115,6 +115,15 @@ protected:
     /// `count` elements of bf16 that are all 1 or all 2.
     static bytes bf16_ones(size_t count) { return bf16(0x3f80, count); }
     static bytes bf16_twos(size_t count) { return bf16(0x4000, count); }
+    /// Random whole numbers of -2 to 2.
+    static bytes bf16_integers(size_t count, uint64_t seed) {
+        constexpr uint16_t integers[] {0xc000, 0xbf80, 0, 0x3f80, 0x4000};
+        random_source numbers(seed);
+        bytes all(2 * count);
+        for (size_t i = 0; i < count; ++i)
+            std::memcpy(&all[2 * i], &integers[numbers.integer(0, 4)], 2);
+        return all;
+    }
 
     static const bytes &nan_bits() {
         static const bytes nans(size_t {1} << 20, std::byte {0xff});
@@ -329,13 +338,19 @@ struct large_convolution {
 
 std::vector<large_convolution> large_convolutions() {
     return {{"convolution.gpu_depthwise", layouts()[0], 2055, 1, {1024, 1021}},
-            {"convolution.gpu_depthwise", layouts()[1], 2060, 8, {256, 509}},
+            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}},
             // On tensor cores, in planes and by walks along H.
             {"convolution.gpu_depthwise", layouts()[0], 2920, 8, {256, 360}, 3},
-            {"convolution.gpu_depthwise", layouts()[0], 2060, 8, {256, 509}, 3},
-            {"convolution.gpu_depthwise", layouts()[1], 2060, 8, {256, 509}, 3},
+            {"convolution.gpu_depthwise", layouts()[0], 2070, 8, {256, 509}, 3},
+            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}, 3},
+            // On tensor cores, in bands and whole planes, and in NXC.
+            {"convolution.gpu_depthwise", layouts()[0], 9370, 8, {256, 112}, 7},
+            {"convolution.gpu_depthwise", layouts()[0], 32430, 32, {45, 46}, 5},
+            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}, 7},
+            {"convolution.gpu_depthwise", layouts()[1], 1870, 48, {155, 155},
+                    5},
             {"convolution.gpu_direct", layouts()[0], 2055, 1, {1024, 1021}},
-            {"convolution.gpu_direct", layouts()[1], 2060, 8, {256, 509}}};
+            {"convolution.gpu_direct", layouts()[1], 2070, 8, {256, 509}}};
 }
 
 // The gradient of every image is that of one.
@@ -343,10 +358,12 @@ TEST_F(gpu_large, convolution) {
     for (const large_convolution &c : large_convolutions()) {
         SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
         const forced_kernel forced(c.kernel);
+        ASSERT_GT(c.image() * static_cast<size_t>(c.images), size_t {1} << 31);
         const size_t size = 2 * c.image();
         const bytes row = random_bits(
                 data_type::bf16, static_cast<size_t>(c.space[1]) * 8, 25);
-        // Of a window's taps one is not zero.
+        // Of a window's taps one is not zero (in XIO too, as the number of
+        // channels has no divisor of the taps').
         bytes window(static_cast<size_t>(2 * c.taps()));
         const bytes two = bf16_twos(1);
         std::copy(two.begin(), two.end(), window.begin() + c.taps() / 2 * 2);
@@ -401,6 +418,33 @@ TEST_F(gpu_large, convolution_weights) {
                     1e-6 * static_cast<double>(images) * products)
                     << "weight " << i;
         }
+    }
+}
+
+// All of diff_dst is zeros but the last image: the gradient is that of this image
+// alone, to the last bit, since sums of whole numbers are exact in whatever order.
+TEST_F(gpu_large, convolution_weights_of_16_bits) {
+    for (const large_convolution &c : large_convolutions()) {
+        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name + " "
+                + std::to_string(c.window));
+        const forced_kernel forced(c.kernel);
+        const bytes src = bf16_integers(c.image(), 27);
+        const bytes diff_dst = bf16_integers(c.image(), 28);
+        const auto gradient = [&](int64_t n) {
+            const size_t size = src.size() * static_cast<size_t>(n);
+            const patterned_memory all_src(size, src);
+            const patterned_memory all_dst(size, bytes(2));
+            all_dst.end_with(diff_dst);
+            bytes result(static_cast<size_t>(2 * c.channels * c.taps()));
+            const patterned_memory out(result.size(), nan_bits());
+            run(convolution_op(op::kind::ConvolutionBackwardWeights, c.of(n),
+                        c.l, data_type::bf16),
+                    {all_src.data(), all_dst.data()}, out.data());
+            require(cudaMemcpy(result.data(), out.data(), result.size(),
+                    cudaMemcpyDeviceToHost));
+            return result;
+        };
+        EXPECT_EQ(gradient(c.images), gradient(1));
     }
 }
 
