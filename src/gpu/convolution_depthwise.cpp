@@ -33,11 +33,11 @@
 // chains of f32 sums to about 1024 terms.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_depthwise_diagonals.hpp"
 #include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -75,6 +75,7 @@ bool contiguous(const tensor_view &tensor, size_t axis) {
 /// they take the problem.
 enum class kind {
     none,
+    diagonals, ///< convolution_depthwise_diagonals*
     matrices, ///< convolution_depthwise_matrices*
     planes, ///< convolution_depthwise_planes*
     walk, ///< convolution_depthwise_walk*
@@ -99,7 +100,9 @@ public:
           shape_(depthwise_shape_of(problem)),
           channels_last_(channels_last),
           sum_bytes_(problem.src.type == data_type::f64 ? 8 : 4),
+          device_(device),
           multiprocessors_(properties_of(device).multiprocessors),
+          most_shared_bytes_(properties_of(device).block_shared_bytes),
           kind_(choose()) {}
 
     /// False where the window is too large for shared memory.
@@ -132,8 +135,8 @@ public:
         pointers.written = args[shape_.to_src ? 0 : 2];
         pointers.workspace = workspace;
         if (!of_weights())
-            return launch_data(chosen, wide, pointers, scope.stream());
-        launch_weights(chosen, wide, pointers, scope.stream());
+            return launch_data(chosen, whole, wide, pointers, scope.stream());
+        launch_weights(chosen, whole, wide, pointers, scope.stream());
         pointers.written = args[1];
         launch_depthwise_parts(type, problem_.weights.type, shape_,
                 parts_of(chosen), pointers, args[2], scope.stream());
@@ -142,11 +145,14 @@ public:
     std::string backend() const override { return "CUDA"; }
 
 private:
-    void launch_data(const depthwise_variant &chosen, bool wide,
+    void launch_data(const depthwise_variant &chosen, bool whole, bool wide,
             const depthwise_pointers &pointers,
             const launch_stream &stream) const {
         const data_type type = problem_.src.type;
         switch (kind_) {
+            case kind::diagonals:
+                return launch_depthwise_diagonals_data(type, shape_,
+                        diagonals_data_, whole, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_data(
                         type, shape_, chosen.matrices, wide, pointers, stream);
@@ -167,11 +173,14 @@ private:
     }
 
     /// Leaves the parts' sums in the workspace.
-    void launch_weights(const depthwise_variant &chosen, bool wide,
+    void launch_weights(const depthwise_variant &chosen, bool whole, bool wide,
             const depthwise_pointers &pointers,
             const launch_stream &stream) const {
         const data_type type = problem_.src.type;
         switch (kind_) {
+            case kind::diagonals:
+                return launch_depthwise_diagonals_weights(type, shape_,
+                        diagonals_weights_, whole, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_weights(
                         type, shape_, chosen.matrices, wide, pointers, stream);
@@ -194,6 +203,7 @@ private:
     /// Partial sums of a weight.
     int64_t parts_of(const depthwise_variant &variant) const {
         switch (kind_) {
+            case kind::diagonals: return diagonals_weights_.parts;
             case kind::matrices: return variant.matrices.parts();
             case kind::planes: return planes_.parts();
             case kind::walk: return variant.walk.parts;
@@ -230,6 +240,7 @@ private:
 
     // Chooses the kernels and cuts their work.
     kind choose() {
+        if (make_diagonals()) return kind::diagonals;
         if (make_matrices()) return kind::matrices;
         if (make_planes()) return kind::planes;
         const kind rest = walks() ? kind::walk
@@ -245,10 +256,36 @@ private:
         return make_block(variant, whole);
     }
 
+    /// Tensor cores truncate when they add: not for weights in f32.
+    bool tensor_cores_take() const {
+        return element_bytes() == 2
+                && problem_.weights.type == problem_.src.type;
+    }
+
+    bool make_diagonals() {
+        if (!channels_last_ || !tensor_cores_take()
+                || !both_divide(diagonals_channels, 1)
+                || !diagonals_take(shape_))
+            return false;
+        const data_type type = problem_.src.type;
+        const auto most = static_cast<int64_t>(most_shared_bytes_);
+        const device_guard current(device_);
+        if (of_weights()) {
+            if (!cut_diagonals(
+                        diagonals_weights_, shape_, multiprocessors_, most))
+                return false;
+            prepare_depthwise_diagonals_weights(
+                    type, shape_, most_shared_bytes_);
+        } else {
+            if (!cut_diagonals(diagonals_data_, shape_, multiprocessors_, most))
+                return false;
+            prepare_depthwise_diagonals_data(type, shape_, most_shared_bytes_);
+        }
+        return true;
+    }
+
     bool make_matrices() {
-        // Tensor cores truncate when they add: not for weights in f32.
-        if (channels_last_ || element_bytes() != 2
-                || problem_.weights.type != problem_.src.type
+        if (channels_last_ || !tensor_cores_take()
                 || !matrices_take(shape_, of_weights()))
             return false;
         wide_ = matrices_are_wide(shape_, of_weights());
@@ -263,11 +300,6 @@ private:
     bool make_planes() {
         if (channels_last_
                 || !planes_take(shape_, element_bytes(), of_weights()))
-            return false;
-        // To be removed: the largest window that f64 takes from planes.
-        if (const char *const largest = std::getenv("GRADNN_F64_PLANES");
-                largest != nullptr && sum_bytes_ == 8
-                && shape_.axes[2].kernel > std::atoi(largest))
             return false;
         // Threads that load vectors of whole rows are as fast or faster (measured
         // on an H200).
@@ -329,10 +361,15 @@ private:
     depthwise_shape shape_;
     bool channels_last_;
     size_t sum_bytes_;
+    int device_;
     int64_t multiprocessors_;
+    size_t most_shared_bytes_;
     depthwise_variant aligned_;
     depthwise_variant unaligned_;
-    depthwise_planes planes_; ///< whatever the alignment
+    // Whatever the alignment.
+    depthwise_diagonals_data diagonals_data_;
+    depthwise_diagonals_weights diagonals_weights_;
+    depthwise_planes planes_;
     /// Two columns at a time, where tensors begin at multiples of two elements.
     bool wide_ = false;
     kind kind_; ///< last, as choosing sets what is above

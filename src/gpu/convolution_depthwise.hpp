@@ -50,7 +50,7 @@ struct small_divider {
     uint32_t magic = 0x80000001U;
 
     small_divider() = default;
-    explicit small_divider(int by)
+    __host__ __device__ explicit small_divider(int by)
         : magic(0x80000000U / static_cast<uint32_t>(by) + 1) {}
 };
 
@@ -219,6 +219,11 @@ depthwise_shape depthwise_shape_of(const detail::convolution_problem &);
 /// A window of 3x3, 5x5 or 7x7 with the same stride along H and W and dilations of
 /// 1, in each depth alone.
 bool window_is_usual(const depthwise_shape &);
+/// Positions after the last of read that the last written one meets.
+int positions_after(const depthwise_axis &, bool to_src);
+/// Such a window on planes (one depth), with strides of 1, and on either side fewer
+/// positions outside than it has taps.
+bool window_slides(const depthwise_shape &);
 
 // In convolution_depthwise_tiles.cpp.
 /// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.

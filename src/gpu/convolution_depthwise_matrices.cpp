@@ -40,12 +40,6 @@ int gap_of(int columns) {
     return turns(columns / 2 + 4) < turns(columns / 2) ? 16 : 0;
 }
 
-/// Positions after the last of read that the last written one meets.
-int positions_after(const depthwise_axis &axis, bool to_src) {
-    return axis.written - axis.read + axis.kernel - 1
-            - taps_before(axis, to_src);
-}
-
 /// Where in shared memory what a block has is, given its planes, images and rows,
 /// and how many bytes there are.
 void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
@@ -109,14 +103,8 @@ bool worth_it(const depthwise_shape &shape, bool of_weights) {
 } // namespace
 
 bool matrices_take(const depthwise_shape &shape, bool of_weights) {
-    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    if (!window_slides(shape)) return false;
     const depthwise_axis &along = shape.axes[2];
-    for (const depthwise_axis *axis : {&shape.axes[1], &along}) {
-        const int before = taps_before(*axis, shape.to_src);
-        if (axis->stride != 1 || before < 0 || before >= axis->kernel
-                || positions_after(*axis, shape.to_src) >= axis->kernel)
-            return false;
-    }
     // What threads load beside the columns of a row is in the slack at least, but
     // for what they load beside that to shift it: of dst, where src may be much
     // longer. What they load of read besides is 7 + 8 + 6 columns at most.

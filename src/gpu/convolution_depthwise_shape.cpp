@@ -64,4 +64,20 @@ bool window_is_usual(const depthwise_shape &shape) {
     return true;
 }
 
+int positions_after(const depthwise_axis &axis, bool to_src) {
+    return axis.written - axis.read + axis.kernel - 1
+            - taps_before(axis, to_src);
+}
+
+bool window_slides(const depthwise_shape &shape) {
+    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]}) {
+        const int before = taps_before(*axis, shape.to_src);
+        if (axis->stride != 1 || before < 0 || before >= axis->kernel
+                || positions_after(*axis, shape.to_src) >= axis->kernel)
+            return false;
+    }
+    return true;
+}
+
 } // namespace gradnn::gpu
