@@ -3,16 +3,21 @@
 // src and dst both have contiguous columns (NCX) or both contiguous channels
 // (NXC); other strides are free, and those of the weights all are. The kernels:
 //
-//     forward, backward_data   convolution_depthwise_matrices_data.cu,
+//     forward, backward_data   convolution_depthwise_diagonals_data.cu,
+//                              convolution_depthwise_matrices_data.cu,
 //                              convolution_depthwise_planes_data.cu,
 //                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
-//     backward_weights         convolution_depthwise_matrices_weights.cu,
+//     backward_weights         convolution_depthwise_diagonals_weights.cu,
+//                              convolution_depthwise_matrices_weights.cu,
 //                              convolution_depthwise_planes_weights.cu,
 //                              convolution_depthwise_walk_weights.cu, or
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
 //
+// Those of diagonal matrices on tensor cores take 16-bit NXC, channels in vectors of
+// 16 bytes, windows of 5x5 and 7x7 with strides and dilations of 1
+// (diagonals_take).
 // Those that multiply matrices on tensor cores take 16-bit NCX without gaps,
 // windows of 5x5 and 7x7, and of 3x3 for data, with strides and dilations of 1,
 // where planes and rows are long enough (matrices_take).

@@ -2,7 +2,6 @@
 // cut. Plain host arithmetic.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 
 #include "gpu/convolution_depthwise_diagonals.hpp"
@@ -73,8 +72,7 @@ bool rows_are_short(const depthwise_shape &shape) {
 
 bool diagonals_take(const depthwise_shape &shape) {
     return window_slides(shape) && shape.axes[2].kernel != 3
-            && shape.images * most_strips < INT32_MAX && rows_are_short(shape)
-            && std::getenv("GRADNN_NO_DIAGONALS") == nullptr;
+            && shape.images * most_strips < INT32_MAX && rows_are_short(shape);
 }
 
 bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,

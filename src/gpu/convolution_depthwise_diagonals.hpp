@@ -15,7 +15,7 @@ constexpr int diagonals_columns = 8;
 constexpr int diagonals_dst_rows = 4;
 /// Stages that lie in shared memory or are on their way there, powers of two; and
 /// pairs of rows of read of a stage of the data kernel.
-constexpr int diagonals_data_stages = 8;
+constexpr int diagonals_data_stages = 4;
 constexpr int diagonals_weights_stages = 4;
 constexpr int diagonals_steps = 2;
 /// Two barriers for each.

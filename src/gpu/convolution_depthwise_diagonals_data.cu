@@ -25,6 +25,8 @@ namespace gradnn::gpu {
 
 namespace {
 
+using data_stages = diagonal_stages<diagonals_data_stages>;
+
 /// A pair of rows of read at a time, those of a strip: step m has rows `first` +
 /// 2m and on, opens the pair of rows of written `open` + 2m and completes the one
 /// that was opened diagonals_pairs - 1 steps ago. Rows of read are even numbers
@@ -69,7 +71,7 @@ __device__ __forceinline__ uint32_t add_zero_times(
     return reinterpret_cast<const uint32_t &>(sum);
 }
 
-/// Two elements to where they are aligned as two, or not (`whole`).
+/// Two neighbours, together where they are aligned as two (`whole`).
 template <typename Type>
 __device__ __forceinline__ void store_two(
         Type *to, uint32_t word, bool whole) {
@@ -82,116 +84,117 @@ __device__ __forceinline__ void store_two(
     elements[1] = static_cast<unsigned short>(word >> 16);
 }
 
-template <typename Type, int size>
-__global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
-        depthwise_diagonals_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_diagonals_data cut,
-                bool whole) {
-    constexpr int pairs = diagonals_pairs(size);
-    constexpr int quads = diagonals_quads(size);
-    extern __shared__ uint4 shared[];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    const auto thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % 32;
-    const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
-    const int warps = cut.warps();
-    const diagonal_lane has;
+/// What a block has: some groups of channels, a band of columns, and of the strips
+/// of all images every so manyeth.
+template <typename Type>
+struct data_block {
+    const depthwise_shape &shape;
+    const depthwise_diagonals_data &cut;
+    int64_t first_channel;
+    int groups; ///< of those of the cut, that the tensor has
+    int band;
+    int part;
+    int strips;
+    // Columns of written, and those of read that are inside, which lie `margin`
+    // pixels on in shared memory, between zeros.
+    int written_column;
+    int written_columns;
+    int read_column;
+    int read_columns;
+    int margin;
 
-    const auto channel_tile
-            = static_cast<int64_t>(blockIdx.x) % cut.channel_tiles;
-    const auto rest = static_cast<int>(blockIdx.x / cut.channel_tiles);
-    const int band = rest % cut.column_bands;
-    const int part = rest / cut.column_bands;
-    const int64_t first_channel
-            = channel_tile * cut.groups * diagonals_channels;
-    const int groups = static_cast<int>(min(int64_t {cut.groups},
-            (shape.channels - first_channel) / diagonals_channels));
-    const int group = warp % cut.groups;
-    const int tile = warp / cut.groups;
-
-    // Of the band: columns of written, and of read those inside, which lie
-    // `margin` pixels on in shared memory, between zeros.
-    const int written_column = band * cut.tiles * diagonals_columns;
-    const int written_columns = min(
-            along.written - written_column, cut.tiles * diagonals_columns);
-    const int met = written_column - taps_before(along, shape.to_src);
-    const int read_column = max(0, met);
-    const int read_columns = max(0,
-            min(along.read, met + cut.tiles * diagonals_columns + size - 1)
-                    - read_column);
-    const int margin = read_column - met;
-    const pixel_rows<Type> read_rows(read_columns, shape.read_strides[4],
-            cut.groups, groups, cut.pitch * 16);
-    const Type *const from_band
-            = read + first_channel + read_column * shape.read_strides[4];
-    Type *const to_band = written + first_channel
-            + written_column * shape.written_strides[4];
-
-    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    const uint32_t places = base + diagonals_barriers_bytes(diagonals_data_stages);
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += static_cast<int>(blockDim.x))
-        shared[i] = uint4 {};
-    __syncthreads();
-    using all_stages = diagonal_stages<diagonals_data_stages>;
-    const all_stages stages(base, cut.copy_warps, warps);
-    __syncthreads();
-    wait_for_earlier_work();
-
-    const int strips = static_cast<int>(shape.images) * cut.strips;
-    int stage = 0;
-    if (warp >= warps) {
-        const int first_row = warp - warps;
-#pragma unroll 1
-        for (int strip = part; strip < strips; strip += cut.parts) {
-            const strip_steps<size> steps(shape, cut, strip);
-            const Type *const plane = from_band
-                    + int64_t {steps.image} * shape.read_strides[0];
-#pragma unroll 1
-            for (int step = steps.begin; step < steps.end; step += diagonals_steps) {
-                const int rows
-                        = 2 * min(diagonals_steps, steps.multiply_end - step);
-                const int first = steps.first + 2 * step;
-                const uint32_t place = places
-                        + all_stages::place(stage) * cut.stage_bytes()
-                        + margin * 16;
-                stages.wait_for_room(stage);
-#pragma unroll 1
-                for (int row = first_row; row < rows;
-                        row += cut.copy_warps) {
-                    const bool outside = first + row >= down.read;
-                    const uint32_t to = place + row * cut.row_bytes();
-                    const Type *const from = outside
-                            ? read
-                            : plane + (first + row) * shape.read_strides[3];
-                    if (whole)
-                        read_rows.submit(to, from, outside);
-                    else
-                        read_rows.copy(to, from, outside);
-                }
-                stages.submitted(stage, !whole);
-                ++stage;
-            }
-        }
+    __device__ data_block(const depthwise_shape &shape,
+            const depthwise_diagonals_data &cut, int size)
+        : shape(shape), cut(cut) {
+        const depthwise_axis &along = shape.axes[2];
+        const auto rest = static_cast<int>(blockIdx.x / cut.channel_tiles);
+        band = rest % cut.column_bands;
+        part = rest / cut.column_bands;
+        strips = static_cast<int>(shape.images) * cut.strips;
+        first_channel = blockIdx.x % cut.channel_tiles * cut.groups
+                * diagonals_channels;
+        groups = static_cast<int>(min(int64_t {cut.groups},
+                (shape.channels - first_channel) / diagonals_channels));
+        const int columns = cut.tiles * diagonals_columns;
+        written_column = band * columns;
+        written_columns = min(along.written - written_column, columns);
+        const int met = written_column - taps_before(along, shape.to_src);
+        read_column = max(0, met);
+        read_columns
+                = max(0, min(along.read, met + columns + size - 1) - read_column);
+        margin = read_column - met;
     }
 
-    uint32_t products = 0;
-    if (warp < warps) {
-    // The weights of eight channels: of a pair of rows of read, tap after tap of
-    // the upper one, then of the lower one, four at a time, for the pair of rows of
-    // written that was opened so many steps ago.
-    uint32_t left[pairs][quads][4];
+    /// The first column's first channel of an image.
+    __device__ const Type *from(const Type *read, int image) const {
+        return read + first_channel + int64_t {image} * shape.read_strides[0]
+                + read_column * shape.read_strides[4];
+    }
+    __device__ Type *to(Type *written, int image) const {
+        return written + first_channel
+                + int64_t {image} * shape.written_strides[0]
+                + written_column * shape.written_strides[4];
+    }
+};
+
+/// The work of a warp that copies, of which it is the `first_row`th.
+template <typename Type, int size>
+__device__ __forceinline__ void copy_strips(const data_block<Type> &block,
+        const data_stages &stages, uint32_t places, int first_row,
+        const Type *read, bool whole) {
+    const depthwise_shape &shape = block.shape;
+    const depthwise_diagonals_data &cut = block.cut;
+    const pixel_rows<Type> pixels(block.read_columns, shape.read_strides[4],
+            cut.groups, block.groups, cut.pitch * 16);
+    int stage = 0;
+#pragma unroll 1
+    for (int strip = block.part; strip < block.strips; strip += cut.parts) {
+        const strip_steps<size> steps(shape, cut, strip);
+        const Type *const plane = block.from(read, steps.image);
+#pragma unroll 1
+        for (int step = steps.begin; step < steps.end;
+                step += diagonals_steps) {
+            const int rows
+                    = 2 * min(diagonals_steps, steps.multiply_end - step);
+            const int first = steps.first + 2 * step;
+            const uint32_t place = places
+                    + data_stages::place(stage) * cut.stage_bytes()
+                    + block.margin * 16;
+            stages.wait_for_room(stage);
+#pragma unroll 1
+            for (int row = first_row; row < rows; row += cut.copy_warps) {
+                const bool outside = first + row >= shape.axes[1].read;
+                const uint32_t to = place + row * cut.row_bytes();
+                const Type *const from = outside
+                        ? read
+                        : plane + (first + row) * shape.read_strides[3];
+                if (whole)
+                    pixels.submit(to, from, outside);
+                else
+                    pixels.copy(to, from, outside);
+            }
+            stages.submitted(stage, !whole);
+            ++stage;
+        }
+    }
+}
+
+/// The weights of eight channels: of a pair of rows of read, tap after tap of the
+/// upper one, then of the lower one, four at a time, for the pair of rows of written
+/// that was opened so many steps ago.
+template <typename Type, int size>
+__device__ __forceinline__ void load_window(
+        uint32_t (&left)[diagonals_pairs(size)][diagonals_quads(size)][4],
+        const Type *weights, const depthwise_shape &shape, int64_t channel,
+        const diagonal_lane &has) {
     const int turned = shape.to_src ? -1 : 1;
     const int64_t down_taps = turned * shape.weights_strides[2];
     const int64_t along_taps = turned * shape.weights_strides[3];
     const auto *window = reinterpret_cast<const unsigned short *>(weights)
-            + (first_channel + group * diagonals_channels + has.channel)
-                    * shape.weights_strides[0];
+            + (channel + has.channel) * shape.weights_strides[0];
     if (shape.to_src) window -= (size - 1) * (down_taps + along_taps);
 #pragma unroll
-    for (int q = 0; q < quads; ++q)
+    for (int q = 0; q < diagonals_quads(size); ++q)
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
             const int tap = 4 * q + 2 * (word / 2) + has.pixel;
@@ -199,9 +202,9 @@ __global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
             int r = row - word % 2;
             const auto *at = window + r * down_taps
                     + (tap - row * size) * along_taps;
-            const bool any = has.any && row < 2 && group < groups;
+            const bool any = has.any && row < 2;
 #pragma unroll
-            for (int i = 0; i < pairs; ++i) {
+            for (int i = 0; i < diagonals_pairs(size); ++i) {
                 uint32_t bits = 0;
                 if (any && r >= 0 && r < size) bits = *at;
                 left[i][q][word] = (bits | bits << 16) & has.mask;
@@ -209,34 +212,54 @@ __global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
                 at += 2 * down_taps;
             }
         }
+}
 
+/// The work of a warp that multiplies; whether all that came out is finite.
+template <typename Type, int size>
+__device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
+        const data_stages &stages, uint32_t places, int warp,
+        const Type *weights, Type *written, bool whole) {
+    constexpr int pairs = diagonals_pairs(size);
+    constexpr int quads = diagonals_quads(size);
+    const depthwise_shape &shape = block.shape;
+    const depthwise_diagonals_data &cut = block.cut;
+    const auto lane = static_cast<int>(threadIdx.x % 32);
+    const diagonal_lane has;
+    const int group = warp % cut.groups;
+    const int first_column = warp / cut.groups * diagonals_columns;
+    // A group beyond the tensor's multiplies zeros by what the first group has.
+    const bool any = group < block.groups;
+    uint32_t left[pairs][quads][4];
+    load_window<Type, size>(left, weights, shape,
+            block.first_channel + (any ? group : 0) * diagonals_channels, has);
     // Of the eight pixels of each of a quad's taps: the lane's, from the first.
     uint32_t offsets[quads];
 #pragma unroll
     for (int q = 0; q < quads; ++q) {
         const int tap = min(4 * q + lane / 8, 2 * size - 1);
         offsets[q] = places + tap / size * cut.row_bytes() + tap % size * 16
-                + (group * cut.pitch + tile * diagonals_columns + lane % 8)
-                        * 16;
+                + (group * cut.pitch + first_column + lane % 8) * 16;
     }
     // The pixel whose results the lane has, two channels of them.
-    const int column = tile * diagonals_columns + lane / 4;
-    const bool stores = group < groups && column < written_columns;
-    Type *const to_pixel = to_band + column * shape.written_strides[4]
+    const int column = first_column + lane / 4;
+    const bool stores = any && column < block.written_columns;
+    const int64_t pixel = column * shape.written_strides[4]
             + group * diagonals_channels + lane % 4 * 2;
 
     float sums[pairs][4] = {};
+    uint32_t products = 0;
+    int stage = 0;
 #pragma unroll 1
-    for (int strip = part; strip < strips; strip += cut.parts) {
+    for (int strip = block.part; strip < block.strips; strip += cut.parts) {
         const strip_steps<size> steps(shape, cut, strip);
         int h = steps.open + 2 * (steps.begin - (pairs - 1));
-        Type *to = to_pixel + int64_t {steps.image} * shape.written_strides[0]
+        Type *to = block.to(written, steps.image) + pixel
                 + h * shape.written_strides[3];
 #pragma unroll 1
-        for (int step = steps.begin; step < steps.end; step += diagonals_steps) {
+        for (int step = steps.begin; step < steps.end;
+                step += diagonals_steps) {
             stages.wait_for(stage);
-            uint32_t from
-                    = all_stages::place(stage) * cut.stage_bytes();
+            uint32_t from = data_stages::place(stage) * cut.stage_bytes();
             const int end = min(step + diagonals_steps, steps.end);
 #pragma unroll 1
             for (int m = step; m < end; ++m) {
@@ -277,35 +300,74 @@ __global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
             stages.done_with(stage);
             ++stage;
         }
+        // Pairs of rows beyond the strip.
 #pragma unroll
         for (int i = 0; i < pairs; ++i)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 sums[i][e] = 0;
     }
-    }
-    if (__syncthreads_or(products != 0) == 0) return;
+    return products == 0;
+}
+
+/// By all threads of a block: what it wrote that is not finite, from the definition.
+template <typename Type, int size>
+__device__ void take_again(const data_block<Type> &block, const Type *read,
+        const Type *weights, Type *written) {
+    const depthwise_shape &shape = block.shape;
+    const int channels = block.groups * diagonals_channels;
 #pragma unroll 1
-    for (int strip = part; strip < strips; strip += cut.parts) {
-        const strip_steps<size> steps(shape, cut, strip);
-        const int rows = steps.written_end - steps.written_begin;
+    for (int strip = block.part; strip < block.strips;
+            strip += block.cut.parts) {
+        const strip_steps<size> steps(shape, block.cut, strip);
+        Type *const plane = block.to(written, steps.image);
 #pragma unroll 1
-        for (int i = thread; i < rows * written_columns * groups * diagonals_channels;
-                i += static_cast<int>(blockDim.x)) {
-            const int channel = i % (groups * diagonals_channels);
-            const int pixel = i / (groups * diagonals_channels);
-            const int w = pixel % written_columns;
-            const int h = steps.written_begin + pixel / written_columns;
-            Type &result = to_band[int64_t {steps.image}
-                            * shape.written_strides[0]
-                    + h * shape.written_strides[3]
-                    + w * shape.written_strides[4] + channel];
-            if (!is_finite(widen(result)))
-                result = narrow<Type>(exact_element(read, weights, shape,
-                        steps.image, first_channel + channel, 0, h,
-                        written_column + w));
-        }
+        for (int h = steps.written_begin; h < steps.written_end; ++h)
+#pragma unroll 1
+            for (auto i = static_cast<int>(threadIdx.x);
+                    i < block.written_columns * channels;
+                    i += static_cast<int>(blockDim.x)) {
+                const int column = i / channels;
+                const int channel = i - column * channels;
+                Type &result = plane[h * shape.written_strides[3]
+                        + column * shape.written_strides[4] + channel];
+                if (!is_finite(widen(result)))
+                    result = narrow<Type>(exact_element(read, weights, shape,
+                            steps.image, block.first_channel + channel, 0, h,
+                            block.written_column + column));
+            }
     }
+}
+
+template <typename Type, int size>
+__global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
+        depthwise_diagonals_data_kernel(const Type *read, const Type *weights,
+                Type *written, const __grid_constant__ depthwise_shape shape,
+                const __grid_constant__ depthwise_diagonals_data cut,
+                bool whole) {
+    extern __shared__ uint4 shared[];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
+    const data_block<Type> block(shape, cut, size);
+    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    const uint32_t places
+            = base + diagonals_barriers_bytes(diagonals_data_stages);
+    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
+            i += static_cast<int>(blockDim.x))
+        shared[i] = uint4 {};
+    __syncthreads();
+    const data_stages stages(base, cut.copy_warps, cut.warps());
+    __syncthreads();
+    wait_for_earlier_work();
+    bool finite = true;
+    if (warp < cut.warps())
+        finite = multiply_strips<Type, size>(
+                block, stages, places, warp, weights, written, whole);
+    else
+        copy_strips<Type, size>(
+                block, stages, places, warp - cut.warps(), read, whole);
+    if (__syncthreads_or(!finite) != 0)
+        take_again<Type, size>(block, read, weights, written);
 }
 
 } // namespace

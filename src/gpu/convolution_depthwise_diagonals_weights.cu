@@ -29,6 +29,8 @@ namespace {
 /// sums leave them.
 constexpr int longest_chain = 448;
 
+using weights_stages = diagonal_stages<diagonals_weights_stages>;
+
 /// Rows of dst of an image, `stages` times as many as a stage has.
 struct dst_strip {
     int image = 0;
@@ -45,134 +47,115 @@ struct dst_strip {
     }
 };
 
-template <typename Type, int size>
-__global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
-        depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
-                float *partials, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_diagonals_weights cut,
-                bool whole) {
-    constexpr int pairs = diagonals_pairs(size);
-    extern __shared__ uint4 shared[];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    const auto thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % 32;
-    const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
-    const int warps = cut.warps();
-    const diagonal_lane has;
+/// What a block has: some groups of channels, and of the strips of all images every
+/// so manyeth; and where its stages lie in shared memory: of src in a ring of rows.
+template <typename Type>
+struct weights_block {
+    const depthwise_shape &shape;
+    const depthwise_diagonals_weights &cut;
+    int64_t first_channel;
+    int groups; ///< of those of the cut, that the tensor has
+    int part;
+    int strips;
+    uint32_t src_place;
+    uint32_t dst_place;
 
-    const auto channel_tile
-            = static_cast<int64_t>(blockIdx.x) % cut.channel_tiles;
-    const auto part = static_cast<int>(blockIdx.x / cut.channel_tiles);
-    const int64_t first_channel
-            = channel_tile * cut.groups * diagonals_channels;
-    const int groups = static_cast<int>(min(int64_t {cut.groups},
-            (shape.channels - first_channel) / diagonals_channels));
-    const int group = warp % cut.groups;
-    const int tile = (warp / cut.groups) % cut.tiles;
-    const int column_part = (warp / cut.groups) / cut.tiles;
-
-    // Columns of dst lie `margin` pixels on, between zeros.
-    const int margin = size - along.pad;
-    const int rows = cut.rows();
-    const pixel_rows<Type> src_rows(along.read, shape.read_strides[4],
-            cut.groups, groups, cut.src_rows * cut.src_pitch * 16);
-    const pixel_rows<Type> dst_rows(along.written, shape.written_strides[4],
-            cut.groups, groups, rows * cut.dst_pitch * 16);
-    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    const uint32_t src_place = base + diagonals_barriers_bytes(diagonals_weights_stages);
-    const uint32_t dst_place = src_place + cut.src_bytes();
-
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += static_cast<int>(blockDim.x))
-        shared[i] = uint4 {};
-    __syncthreads();
-    using all_stages = diagonal_stages<diagonals_weights_stages>;
-    const all_stages stages(base, cut.copy_warps, warps);
-    __syncthreads();
-    wait_for_earlier_work();
-    let_later_work_start();
-
-    // Where the next stage has its first row of src in the ring.
-    const auto advance = [&](int slot, int by) {
-        slot += by;
-        return slot >= cut.src_rows ? slot - cut.src_rows : slot;
-    };
-    const int strips = static_cast<int>(shape.images) * cut.strips;
-    int stage = 0;
-    int slot = 0;
-    if (warp >= warps) {
-        const int first_row = warp - warps;
-#pragma unroll 1
-        for (int number = part; number < strips; number += cut.parts) {
-            const dst_strip strip(shape, cut, number);
-            const Type *const src_plane = src + first_channel
-                    + int64_t {strip.image} * shape.read_strides[0];
-            const Type *const dst_plane = dst + first_channel
-                    + int64_t {strip.image} * shape.written_strides[0];
-#pragma unroll 1
-            for (int of_strip = 0; of_strip < strip.stages; ++of_strip) {
-                const int y = strip.begin + of_strip * rows;
-                const uint32_t place = dst_place
-                        + all_stages::place(stage) * cut.dst_bytes()
-                        + margin * 16;
-                stages.wait_for_room(stage);
-                // Those rows that the stage before has not.
-#pragma unroll 1
-                for (int row = (of_strip == 0 ? 0 : size - 1) + first_row;
-                        row < rows + size - 1; row += cut.copy_warps) {
-                    const int h = y - down.pad + row;
-                    const bool outside = static_cast<unsigned>(h)
-                            >= static_cast<unsigned>(down.read);
-                    const uint32_t to = src_place
-                            + advance(slot, row) * cut.src_pitch * 16;
-                    const Type *const from = outside
-                            ? src
-                            : src_plane + h * shape.read_strides[3];
-                    if (whole)
-                        src_rows.submit(to, from, outside);
-                    else
-                        src_rows.copy(to, from, outside);
-                }
-#pragma unroll 1
-                for (int row = first_row; row < rows;
-                        row += cut.copy_warps) {
-                    const bool outside = y + row >= down.written;
-                    const uint32_t to = place + row * cut.dst_pitch * 16;
-                    const Type *const from = outside
-                            ? dst
-                            : dst_plane + (y + row) * shape.written_strides[3];
-                    if (whole)
-                        dst_rows.submit(to, from, outside);
-                    else
-                        dst_rows.copy(to, from, outside);
-                }
-                stages.submitted(stage, !whole);
-                slot = advance(slot,
-                        rows + (of_strip + 1 < strip.stages ? 0 : size - 1));
-                ++stage;
-            }
-        }
+    __device__ weights_block(const depthwise_shape &shape,
+            const depthwise_diagonals_weights &cut, uint32_t places)
+        : shape(shape), cut(cut) {
+        part = static_cast<int>(blockIdx.x / cut.channel_tiles);
+        strips = static_cast<int>(shape.images) * cut.strips;
+        first_channel = blockIdx.x % cut.channel_tiles * cut.groups
+                * diagonals_channels;
+        groups = static_cast<int>(min(int64_t {cut.groups},
+                (shape.channels - first_channel) / diagonals_channels));
+        src_place = places;
+        dst_place = places + cut.src_bytes();
     }
 
-    const int first_column = column_part * cut.part_columns;
-    const int last_column
-            = min(along.read, first_column + cut.part_columns);
-    // The rows of src of the lane's matrix: those beyond the window are loaded
-    // from its last one, to no effect.
-    const int src_row = tile * diagonals_dst_rows + lane / 8
-            + min(lane % 8, size - 1);
-    const uint32_t src_base = src_place
-            + (group * cut.src_rows * cut.src_pitch + first_column) * 16;
-    // Of dst the lane's word of the column that the first of src meets by the
-    // first tap, and of the row two further down.
-    const uint32_t dst_base = dst_place
-            + ((group * rows + tile * diagonals_dst_rows + has.pixel)
-                              * cut.dst_pitch
-                      + first_column + size)
-                    * 16
-            + has.channel / 2 * 4;
-    const auto two_rows = static_cast<uint32_t>(2 * cut.dst_pitch * 16);
+    /// The row of the ring that is so many further on, fewer than there are.
+    __device__ int slot_after(int slot, int rows) const {
+        slot += rows;
+        return slot >= cut.src_rows ? slot - cut.src_rows : slot;
+    }
+    /// From a stage's first row of src to that of the next.
+    __device__ int advance(bool last_of_strip, int size) const {
+        return cut.rows() + (last_of_strip ? size - 1 : 0);
+    }
+};
+
+/// The work of a warp that copies, of which it is the `first_row`th.
+template <typename Type, int size>
+__device__ __forceinline__ void copy_strips(const weights_block<Type> &block,
+        const weights_stages &stages, int first_row, const Type *src,
+        const Type *dst, bool whole) {
+    const depthwise_shape &shape = block.shape;
+    const depthwise_diagonals_weights &cut = block.cut;
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int rows = cut.rows();
+    const pixel_rows<Type> src_pixels(along.read, shape.read_strides[4],
+            cut.groups, block.groups, cut.src_rows * cut.src_pitch * 16);
+    const pixel_rows<Type> dst_pixels(along.written, shape.written_strides[4],
+            cut.groups, block.groups, rows * cut.dst_pitch * 16);
+    const auto copy = [&](const pixel_rows<Type> &pixels, uint32_t to,
+                              const Type *plane, int64_t row_stride, int row,
+                              int inside) {
+        const bool outside
+                = static_cast<unsigned>(row) >= static_cast<unsigned>(inside);
+        const Type *const from = outside ? plane : plane + row * row_stride;
+        if (whole)
+            pixels.submit(to, from, outside);
+        else
+            pixels.copy(to, from, outside);
+    };
+    int stage = 0;
+    int slot = 0;
+#pragma unroll 1
+    for (int number = block.part; number < block.strips; number += cut.parts) {
+        const dst_strip strip(shape, cut, number);
+        const Type *const src_plane = src + block.first_channel
+                + int64_t {strip.image} * shape.read_strides[0];
+        const Type *const dst_plane = dst + block.first_channel
+                + int64_t {strip.image} * shape.written_strides[0];
+#pragma unroll 1
+        for (int i = 0; i < strip.stages; ++i) {
+            const int y = strip.begin + i * rows;
+            // Columns of dst lie between zeros.
+            const uint32_t dst_place = block.dst_place
+                    + weights_stages::place(stage) * cut.dst_bytes()
+                    + (size - along.pad) * 16;
+            stages.wait_for_room(stage);
+            // Those rows that the stage before has not.
+#pragma unroll 1
+            for (int row = (i == 0 ? 0 : size - 1) + first_row;
+                    row < rows + size - 1; row += cut.copy_warps)
+                copy(src_pixels,
+                        block.src_place
+                                + block.slot_after(slot, row) * cut.src_pitch
+                                        * 16,
+                        src_plane, shape.read_strides[3], y - down.pad + row,
+                        down.read);
+#pragma unroll 1
+            for (int row = first_row; row < rows; row += cut.copy_warps)
+                copy(dst_pixels, dst_place + row * cut.dst_pitch * 16,
+                        dst_plane, shape.written_strides[3], y + row,
+                        down.written);
+            stages.submitted(stage, !whole);
+            slot = block.slot_after(
+                    slot, block.advance(i + 1 == strip.stages, size));
+            ++stage;
+        }
+    }
+}
+
+/// A walk along the columns of src, four rows of dst of eight channels: sums[i] has
+/// of channel g the taps s = 2i (words 0 and 1) and 2i + 1 and r = 2t, 2t + 1.
+template <typename Type, int size>
+__device__ __forceinline__ void multiply_rows(
+        float (&sums)[diagonals_pairs(size)][4], uint32_t src_at,
+        uint32_t dst_at, uint32_t two_rows, int columns,
+        const diagonal_lane &has) {
     const auto load_word = [&](uint32_t address) {
         uint32_t word;
         asm volatile("ld.shared.b32 %0, [%1];"
@@ -181,112 +164,181 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
                      : "memory");
         return word & has.mask;
     };
-
-    float sums[pairs][4] = {};
-    float total[pairs][4] = {};
-    int chain = 0;
+    // Of dst, for the column of src at u and those before, in turns: in words 0 and
+    // 2 the column that it meets by the first tap, in words 1 and 3 the one before
+    // that.
+    uint32_t left[size][4];
+    left[1][1] = load_word(dst_at - size * 16);
+    left[1][3] = load_word(dst_at - size * 16 + two_rows);
+#pragma unroll
+    for (int u = 1; u < size; ++u) {
+        const uint32_t at = dst_at - (size - u) * 16;
+        left[u][0] = load_word(at);
+        left[u][2] = load_word(at + two_rows);
+        if (u == 1) continue;
+        left[u][1] = left[u - 1][0];
+        left[u][3] = left[u - 1][2];
+    }
+    const auto step = [&](int u) {
+        uint32_t right[4];
+        load_matrices(right, src_at + u * 16);
+        const int last = (u + size - 1) % size;
+        left[u][0] = load_word(dst_at + u * 16);
+        left[u][2] = load_word(dst_at + u * 16 + two_rows);
+        left[u][1] = left[last][0];
+        left[u][3] = left[last][2];
+#pragma unroll
+        for (int i = 0; i < diagonals_pairs(size); ++i)
+            multiply_diagonals<Type>(sums[i], left[(u + size - 2 * i) % size],
+                    right, has.selected);
+    };
+    int column = 0;
 #pragma unroll 1
-    for (int number = warp < warps ? part : strips; number < strips; number += cut.parts) {
+    for (; column + size <= columns; column += size) {
+#pragma unroll
+        for (int u = 0; u < size; ++u)
+            step(u);
+        src_at += size * 16;
+        dst_at += size * 16;
+    }
+#pragma unroll
+    for (int u = 0; u < size - 1; ++u)
+        if (column + u < columns) step(u);
+}
+
+/// The work of a warp that multiplies.
+template <typename Type, int size>
+__device__ __forceinline__ void multiply_strips(
+        float (&total)[diagonals_pairs(size)][4],
+        const weights_block<Type> &block, const weights_stages &stages,
+        int warp) {
+    constexpr int pairs = diagonals_pairs(size);
+    const depthwise_shape &shape = block.shape;
+    const depthwise_diagonals_weights &cut = block.cut;
+    const auto lane = static_cast<int>(threadIdx.x % 32);
+    const diagonal_lane has;
+    const int group = warp % cut.groups;
+    const int first_row
+            = warp / cut.groups % cut.tiles * diagonals_dst_rows;
+    const int first_column
+            = warp / cut.groups / cut.tiles * cut.part_columns;
+    const int columns
+            = min(shape.axes[2].read - first_column, cut.part_columns);
+    // The rows of src of the lane's matrix: those beyond the window are loaded
+    // from its last one, to no effect.
+    const int src_row = first_row + lane / 8 + min(lane % 8, size - 1);
+    const uint32_t src_base = block.src_place
+            + (group * cut.src_rows * cut.src_pitch + first_column) * 16;
+    // Of dst the lane's word of the column that the first of src meets by the
+    // first tap, and of the row two further down.
+    const uint32_t dst_base = block.dst_place
+            + ((group * cut.rows() + first_row + has.pixel) * cut.dst_pitch
+                      + first_column + size)
+                    * 16
+            + has.channel / 2 * 4;
+    float sums[pairs][4] = {};
+    int chain = 0;
+    int stage = 0;
+    int slot = 0;
+#pragma unroll 1
+    for (int number = block.part; number < block.strips; number += cut.parts) {
         const dst_strip strip(shape, cut, number);
 #pragma unroll 1
-        for (int of_strip = 0; of_strip < strip.stages; ++of_strip) {
+        for (int i = 0; i < strip.stages; ++i) {
             stages.wait_for(stage);
-            const bool any = group < groups
-                    && strip.begin + of_strip * rows
-                                    + tile * diagonals_dst_rows
-                            < down.written;
-            if (any && first_column < last_column) {
-                uint32_t src_at = src_base
-                        + advance(slot, src_row) * cut.src_pitch * 16;
-                uint32_t dst_at = dst_base
-                        + all_stages::place(stage) * cut.dst_bytes();
-                // Of the columns of src that are ahead and those before, in turns:
-                // of dst the column that is met by the first tap, and in words 1
-                // and 3 the one before that.
-                uint32_t left[size][4];
-                uint32_t before[2] = {load_word(dst_at - size * 16),
-                        load_word(dst_at - size * 16 + two_rows)};
-#pragma unroll
-                for (int u = 1; u < size; ++u) {
-                    const uint32_t at = dst_at - (size - u) * 16;
-                    left[u][0] = load_word(at);
-                    left[u][2] = load_word(at + two_rows);
-                    left[u][1] = u == 1 ? before[0] : left[u - 1][0];
-                    left[u][3] = u == 1 ? before[1] : left[u - 1][2];
-                }
-                const auto step = [&](int u) {
-                    uint32_t right[4];
-                    load_matrices(right, src_at + u * 16);
-                    const int last = (u + size - 1) % size;
-                    left[u][0] = load_word(dst_at + u * 16);
-                    left[u][2] = load_word(dst_at + u * 16 + two_rows);
-                    left[u][1] = left[last][0];
-                    left[u][3] = left[last][2];
-#pragma unroll
-                    for (int i = 0; i < pairs; ++i)
-                        multiply_diagonals<Type>(sums[i],
-                                left[(u + size - 2 * i) % size], right,
-                                has.selected);
-                };
-                int column = first_column;
-#pragma unroll 1
-                for (; column + size <= last_column; column += size) {
-#pragma unroll
-                    for (int u = 0; u < size; ++u)
-                        step(u);
-                    src_at += size * 16;
-                    dst_at += size * 16;
-                }
-#pragma unroll
-                for (int u = 0; u < size - 1; ++u)
-                    if (column + u < last_column) step(u);
-                chain += last_column - first_column;
-                if (chain > longest_chain - cut.part_columns) {
-                    chain = 0;
-#pragma unroll
-                    for (int i = 0; i < pairs; ++i)
-#pragma unroll
-                        for (int e = 0; e < 4; ++e) {
-                            total[i][e] += sums[i][e];
-                            sums[i][e] = 0;
-                        }
-                }
+            if (group < block.groups
+                    && strip.begin + i * cut.rows() + first_row
+                            < shape.axes[1].written) {
+                multiply_rows<Type, size>(sums,
+                        src_base
+                                + block.slot_after(slot, src_row)
+                                        * cut.src_pitch * 16,
+                        dst_base
+                                + weights_stages::place(stage)
+                                        * cut.dst_bytes(),
+                        2 * cut.dst_pitch * 16, columns, has);
+                chain += columns;
             }
-            slot = advance(slot,
-                    rows + (of_strip + 1 < strip.stages ? 0 : size - 1));
+            if (chain > longest_chain - cut.part_columns) {
+                chain = 0;
+#pragma unroll
+                for (int pair = 0; pair < pairs; ++pair)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        total[pair][e] += sums[pair][e];
+                        sums[pair][e] = 0;
+                    }
+            }
+            slot = block.slot_after(
+                    slot, block.advance(i + 1 == strip.stages, size));
             stages.done_with(stage);
             ++stage;
         }
     }
+#pragma unroll
+    for (int pair = 0; pair < pairs; ++pair)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            total[pair][e] += sums[pair][e];
+}
 
-    // Of channel g: rows g are of even taps s, g + 8 of odd ones.
+template <typename Type, int size>
+__global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
+        depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
+                float *partials, const __grid_constant__ depthwise_shape shape,
+                const __grid_constant__ depthwise_diagonals_weights cut,
+                bool whole) {
     constexpr int taps = size * size;
+    extern __shared__ uint4 shared[];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+    const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
+    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    const weights_block<Type> block(shape, cut,
+            base + diagonals_barriers_bytes(diagonals_weights_stages));
+    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
+            i += threads)
+        shared[i] = uint4 {};
+    __syncthreads();
+    const weights_stages stages(base, cut.copy_warps, cut.warps());
+    __syncthreads();
+    wait_for_earlier_work();
+    let_later_work_start();
+    float total[diagonals_pairs(size)][4] = {};
+    if (warp < cut.warps())
+        multiply_strips<Type, size>(total, block, stages, warp);
+    else
+        copy_strips<Type, size>(
+                block, stages, warp - cut.warps(), src, dst, whole);
+
     auto *const of_warps = reinterpret_cast<float *>(shared);
     __syncthreads();
+    const int lane = thread % 32;
 #pragma unroll
-    for (int i = 0; i < pairs; ++i)
+    for (int i = 0; i < diagonals_pairs(size); ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int s = 2 * i + e / 2;
             const int r = lane % 4 * 2 + e % 2;
-            if (warp < warps && s < size && r < size)
-                of_warps[(warp * diagonals_channels + has.channel) * taps
+            if (warp < cut.warps() && s < size && r < size)
+                of_warps[(warp * diagonals_channels + lane / 4) * taps
                         + r * size + s]
-                        = total[i][e] + sums[i][e];
+                        = total[i][e];
         }
     __syncthreads();
-    for (int i = thread; i < groups * diagonals_channels * taps;
-            i += static_cast<int>(blockDim.x)) {
+    for (int i = thread; i < block.groups * diagonals_channels * taps;
+            i += threads) {
         const int channel = i / taps;
         const int k = i - channel * taps;
         float sum = 0;
-        for (int from = channel / diagonals_channels; from < warps;
+        for (int from = channel / diagonals_channels; from < cut.warps();
                 from += cut.groups)
             sum += of_warps[(from * diagonals_channels
                                     + channel % diagonals_channels)
                             * taps
                     + k];
-        partials[((first_channel + channel) * taps + k) * cut.parts + part]
+        partials[((block.first_channel + channel) * taps + k) * cut.parts
+                + block.part]
                 = sum;
     }
 }
