@@ -156,8 +156,8 @@ private:
         const data_type type = problem_.src.type;
         switch (kind_) {
             case kind::diagonals:
-                return launch_depthwise_diagonals_data(type, shape_,
-                        diagonals_data_, whole, pointers, stream);
+                return launch_depthwise_diagonals_data(
+                        type, shape_, diagonals_data_, whole, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_data(
                         type, shape_, chosen.matrices, wide, pointers, stream);

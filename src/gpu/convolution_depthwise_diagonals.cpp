@@ -45,8 +45,7 @@ parts_estimate share_out(int64_t strips, int64_t tiles, int64_t multiprocessors,
         const double cycles
                 = static_cast<double>(ceil_div(parts * tiles, multiprocessors))
                 * (cycles_start + static_cast<double>(each) * strip_cycles);
-        if (cycles <= best.cycles)
-            best = {static_cast<int>(parts), cycles};
+        if (cycles <= best.cycles) best = {static_cast<int>(parts), cycles};
     }
     return best;
 }
@@ -106,10 +105,10 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
             cut.strip_rows = round_up(ceil_div(down.written, strips), 2);
             cut.strips = ceil_div(down.written, cut.strip_rows);
             const double steps
-                    = (cut.strip_rows + (cut.strips > 1 ? size - 1 : 0) + 1) / 2;
+                    = (cut.strip_rows + (cut.strips > 1 ? size - 1 : 0) + 1)
+                    / 2;
             const parts_estimate of = share_out(shape.images * cut.strips,
-                    cut.channel_tiles * cut.column_bands,
-                    multiprocessors,
+                    cut.channel_tiles * cut.column_bands, multiprocessors,
                     steps * (step_cycles + cycles_stage / diagonals_steps));
             if (of.cycles >= least) continue;
             least = of.cycles;
@@ -148,8 +147,8 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
         cut.copy_warps = most_copy_warps;
         // Rows lie in other banks than their neighbours.
         cut.src_pitch = along.read | 1;
-        cut.dst_pitch = std::max(along.read + size,
-                                along.written + size - along.pad)
+        cut.dst_pitch
+                = std::max(along.read + size, along.written + size - along.pad)
                 | 1;
         cut.channel_tiles = ceil_div(all_groups, int64_t {cut.groups});
         const int64_t sums = int64_t {cut.warps()} * diagonals_channels * size
@@ -197,7 +196,8 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
     for (int groups = 1; groups <= most_groups; ++groups)
         for (int tiles = 1; tiles <= std::min(all_tiles, most_warps / groups);
                 ++tiles)
-            for (int parts = 1; parts <= most_warps / (groups * tiles); ++parts) {
+            for (int parts = 1; parts <= most_warps / (groups * tiles);
+                    ++parts) {
                 depthwise_diagonals_weights cut;
                 cut.groups = groups;
                 cut.tiles = tiles;

@@ -43,7 +43,8 @@ struct diagonal_lane {
 // From CUDA 12.5 on; what it promises of the numbers holds here, and without the
 // promise Hopper is slower.
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1205
-#define GRADNN_SPARSE_MMA "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col."
+#define GRADNN_SPARSE_MMA \
+    "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col."
 #else
 #define GRADNN_SPARSE_MMA "mma.sp.sync.aligned.m16n8k32.row.col."
 #endif
@@ -79,10 +80,9 @@ __device__ __forceinline__ void load_matrices(
         uint32_t (&words)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
                  "[%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]),
-                 "=r"(words[3])
-                 : "r"(address)
-                 : "memory");
+            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+            : "r"(address)
+            : "memory");
 }
 
 /// Of 8x8 elements, a word of two neighbours of a row each lane, the same of the
@@ -115,8 +115,7 @@ public:
     /// whose place it takes.
     __device__ __forceinline__ void wait_for_room(int stage) const {
         if (stage < count) return;
-        wait(memory_ + (count + place(stage)) * 8,
-                turn(stage - count));
+        wait(memory_ + (count + place(stage)) * 8, turn(stage - count));
     }
     /// After the thread has submitted its copies of a stage, or (`stored`) written
     /// them itself.
@@ -125,9 +124,10 @@ public:
         if (stored)
             arrive(barrier);
         else
-            asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(
-                                 barrier)
-                         : "memory");
+            asm volatile(
+                    "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(
+                            barrier)
+                    : "memory");
     }
     /// Until all of a stage is there.
     __device__ __forceinline__ void wait_for(int stage) const {
@@ -136,13 +136,10 @@ public:
     /// By a whole warp.
     __device__ __forceinline__ void done_with(int stage) const {
         __syncwarp();
-        if (threadIdx.x % 32 == 0)
-            arrive(memory_ + (count + place(stage)) * 8);
+        if (threadIdx.x % 32 == 0) arrive(memory_ + (count + place(stage)) * 8);
     }
 
-    static __device__ int place(int stage) {
-        return stage & (count - 1);
-    }
+    static __device__ int place(int stage) { return stage & (count - 1); }
 
 private:
     static_assert((count & (count - 1)) == 0);
@@ -153,15 +150,15 @@ private:
     }
     static __device__ void begin(uint32_t barrier, int arrivals) {
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier),
-                     "r"(arrivals)
-                     : "memory");
+                "r"(arrivals)
+                : "memory");
     }
     static __device__ __forceinline__ void arrive(uint32_t barrier) {
         asm volatile("{\n\t"
                      ".reg .b64 state;\n\t"
                      "mbarrier.arrive.shared.b64 state, [%0];\n\t"
                      "}" ::"r"(barrier)
-                     : "memory");
+                : "memory");
     }
     static __device__ __forceinline__ void wait(
             uint32_t barrier, uint32_t parity) {
@@ -177,9 +174,9 @@ private:
                          " done, [%1], %2;\n\t"
                          "selp.u32 %0, 1, 0, done;\n\t"
                          "}"
-                         : "=r"(done)
-                         : "r"(barrier), "r"(parity)
-                         : "memory");
+                    : "=r"(done)
+                    : "r"(barrier), "r"(parity)
+                    : "memory");
 #undef GRADNN_MBARRIER_WAIT
     }
 
@@ -196,8 +193,7 @@ public:
     /// `group_bytes` apart.
     __device__ pixel_rows(int pixels, int64_t pixel_stride, int held,
             int groups, int group_bytes)
-        : step_(32 / held),
-          stride_(step_ * static_cast<int>(pixel_stride)) {
+        : step_(32 / held), stride_(step_ * static_cast<int>(pixel_stride)) {
         const auto lane = static_cast<int>(threadIdx.x % 32);
         const int pixel = lane / held;
         const int group = lane - pixel * held;
@@ -245,9 +241,9 @@ public:
                 unsigned short bits = 0;
                 if (!zeros)
                     bits = reinterpret_cast<const unsigned short *>(from)[i];
-                asm volatile("st.shared.b16 [%0], %1;" ::"r"(to + i * 2),
-                             "h"(bits)
-                             : "memory");
+                asm volatile(
+                        "st.shared.b16 [%0], %1;" ::"r"(to + i * 2), "h"(bits)
+                        : "memory");
             }
             from += stride_;
             to += step_ * 16;

@@ -119,10 +119,10 @@ bool cut_diagonals(depthwise_diagonals_weights &, const depthwise_shape &,
         int64_t multiprocessors, int64_t most_shared_bytes);
 
 /// Once a device, ahead of launches.
-void prepare_depthwise_diagonals_data(detail::data_type type,
-        const depthwise_shape &, size_t shared_bytes);
-void prepare_depthwise_diagonals_weights(detail::data_type type,
-        const depthwise_shape &, size_t shared_bytes);
+void prepare_depthwise_diagonals_data(
+        detail::data_type type, const depthwise_shape &, size_t shared_bytes);
+void prepare_depthwise_diagonals_weights(
+        detail::data_type type, const depthwise_shape &, size_t shared_bytes);
 /// For bf16 and f16; `whole`: all addresses are multiples of 16 bytes.
 void launch_depthwise_diagonals_data(detail::data_type type,
         const depthwise_shape &, const depthwise_diagonals_data &, bool whole,

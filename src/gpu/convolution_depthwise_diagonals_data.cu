@@ -73,8 +73,7 @@ __device__ __forceinline__ uint32_t add_zero_times(
 
 /// Two neighbours, together where they are aligned as two (`whole`).
 template <typename Type>
-__device__ __forceinline__ void store_two(
-        Type *to, uint32_t word, bool whole) {
+__device__ __forceinline__ void store_two(Type *to, uint32_t word, bool whole) {
     if (whole) {
         *reinterpret_cast<uint32_t *>(to) = word;
         return;
@@ -120,8 +119,8 @@ struct data_block {
         written_columns = min(along.written - written_column, columns);
         const int met = written_column - taps_before(along, shape.to_src);
         read_column = max(0, met);
-        read_columns
-                = max(0, min(along.read, met + columns + size - 1) - read_column);
+        read_columns = max(
+                0, min(along.read, met + columns + size - 1) - read_column);
         margin = read_column - met;
     }
 
@@ -200,8 +199,8 @@ __device__ __forceinline__ void load_window(
             const int tap = 4 * q + 2 * (word / 2) + has.pixel;
             const int row = tap / size;
             int r = row - word % 2;
-            const auto *at = window + r * down_taps
-                    + (tap - row * size) * along_taps;
+            const auto *at
+                    = window + r * down_taps + (tap - row * size) * along_taps;
             const bool any = has.any && row < 2;
 #pragma unroll
             for (int i = 0; i < diagonals_pairs(size); ++i) {
@@ -396,8 +395,7 @@ void launch_depthwise_diagonals_data(detail::data_type type,
                 launch_early("convolution.gpu_depthwise (diagonals)",
                         depthwise_diagonals_data_kernel<Type, size>,
                         static_cast<unsigned>(cut.blocks()),
-                        static_cast<unsigned>(
-                                cut.all_warps() * 32),
+                        static_cast<unsigned>(cut.all_warps() * 32),
                         cut.shared_bytes, stream,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.weights),

@@ -159,9 +159,9 @@ __device__ __forceinline__ void multiply_rows(
     const auto load_word = [&](uint32_t address) {
         uint32_t word;
         asm volatile("ld.shared.b32 %0, [%1];"
-                     : "=r"(word)
-                     : "r"(address)
-                     : "memory");
+                : "=r"(word)
+                : "r"(address)
+                : "memory");
         return word & has.mask;
     };
     // Of dst, for the column of src at u and those before, in turns: in words 0 and
@@ -218,10 +218,8 @@ __device__ __forceinline__ void multiply_strips(
     const auto lane = static_cast<int>(threadIdx.x % 32);
     const diagonal_lane has;
     const int group = warp % cut.groups;
-    const int first_row
-            = warp / cut.groups % cut.tiles * diagonals_dst_rows;
-    const int first_column
-            = warp / cut.groups / cut.tiles * cut.part_columns;
+    const int first_row = warp / cut.groups % cut.tiles * diagonals_dst_rows;
+    const int first_column = warp / cut.groups / cut.tiles * cut.part_columns;
     const int columns
             = min(shape.axes[2].read - first_column, cut.part_columns);
     // The rows of src of the lane's matrix: those beyond the window are loaded
@@ -283,11 +281,10 @@ __device__ __forceinline__ void multiply_strips(
 }
 
 template <typename Type, int size>
-__global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
-        depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
-                float *partials, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_diagonals_weights cut,
-                bool whole) {
+__global__ void __launch_bounds__(diagonals_weights_warps * 32,
+        1) depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
+        float *partials, const __grid_constant__ depthwise_shape shape,
+        const __grid_constant__ depthwise_diagonals_weights cut, bool whole) {
     constexpr int taps = size * size;
     extern __shared__ uint4 shared[];
     const auto thread = static_cast<int>(threadIdx.x);
@@ -322,8 +319,7 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
             const int r = lane % 4 * 2 + e % 2;
             if (warp < cut.warps() && s < size && r < size)
                 of_warps[(warp * diagonals_channels + lane / 4) * taps
-                        + r * size + s]
-                        = total[i][e];
+                        + r * size + s] = total[i][e];
         }
     __syncthreads();
     for (int i = thread; i < block.groups * diagonals_channels * taps;
@@ -338,8 +334,7 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32, 1)
                             * taps
                     + k];
         partials[((block.first_channel + channel) * taps + k) * cut.parts
-                + block.part]
-                = sum;
+                + block.part] = sum;
     }
 }
 
@@ -369,8 +364,7 @@ void launch_depthwise_diagonals_weights(detail::data_type type,
                 launch_early("convolution.gpu_depthwise (diagonals, weights)",
                         depthwise_diagonals_weights_kernel<Type, size>,
                         static_cast<unsigned>(cut.blocks()),
-                        static_cast<unsigned>(
-                                cut.all_warps() * 32),
+                        static_cast<unsigned>(cut.all_warps() * 32),
                         cut.shared_bytes, stream,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.written),
