@@ -180,7 +180,8 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
                      "depthwise_5x5_strided", "depthwise_5x5_even",
                      "depthwise_7x7", "depthwise_eights_3x3_full",
                      "depthwise_eights_5x5", "depthwise_eights_7x7",
-                     "depthwise_eights_7x7_valid", "grouped_2d",
+                     "depthwise_eights_7x7_valid", "depthwise_lines_7_rows",
+                     "depthwise_lines_48_many", "grouped_2d",
                      "narrow_groups", "asymmetric_pads", "plain_1d",
                      "plain_3d"})
             for (const data_type type : float_types())

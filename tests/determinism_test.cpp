@@ -37,6 +37,10 @@ std::vector<named_op> ops_of(data_type type) {
             {1, 1}, {3, 3}, {3, 3}};
     const convolution_case eights {"eights", 5, 24, 24, 24, {13, 18}, {5, 5},
             {1, 1}, {1, 1}, {2, 2}, {2, 2}};
+    const convolution_case lines {"lines", 3, 4, 4, 4, {523}, {31}, {1}, {1},
+            {15}, {15}};
+    const convolution_case even_lines {"even_lines", 3, 4, 4, 4, {514}, {16},
+            {1}, {1}, {8}, {7}};
     const convolution_case grouped {"grouped", 3, 2, 12, 16, {13, 11}, {3, 3},
             {2, 2}, {1, 1}, {1, 1}, {1, 1}};
     const convolution_case tall {"tall_reduction", 8, 1, 4, 4, {40, 40}, {3, 3},
@@ -60,7 +64,8 @@ std::vector<named_op> ops_of(data_type type) {
                         "interpolation"});
         }
         for (const convolution_case &c :
-                {dense, depthwise, long_rows, bands, eights, grouped, tall})
+                {dense, depthwise, long_rows, bands, eights, lines, even_lines,
+                        grouped, tall})
             for (const op::kind kind :
                     {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 ops.push_back({c.name + "_" + to_string(kind) + "_" + l.name,

@@ -91,19 +91,26 @@ TEST_P(random_ops, convolution) {
 TEST_P(random_ops, depthwise) {
     random_source numbers(printed_seed() + 4);
     for (int round = 0; round < (thinned() ? 60 : 300); ++round) {
-        const int64_t size = 2 * numbers.integer(1, 3) + 1;
+        const bool line = numbers.integer(0, 3) == 0; // along the rows alone
+        const int64_t size = line ? numbers.integer(2, 66)
+                                  : 2 * numbers.integer(1, 3) + 1;
         const int64_t channels = numbers.integer(0, 3) == 0
                 ? numbers.integer(1, 20)
                 : 8 * numbers.integer(1, 4);
         const int64_t stride = numbers.integer(0, 3) == 0 ? 2 : 1;
         convolution_case c {"random", numbers.integer(1, 4), channels, channels,
                 channels, {}, {size, size}, {stride, stride}, {1, 1}, {}, {}};
-        for (size_t axis = 0; axis < 2; ++axis) {
+        if (line) {
+            c.kernel = {1, size};
+            c.large = {numbers.integer(1, 3)};
+            c.pads_begin = c.pads_end = {0};
+        }
+        for (size_t axis = c.large.size(); axis < 2; ++axis) {
             c.pads_begin.push_back(numbers.integer(0, size - 1));
             c.pads_end.push_back(numbers.integer(0, size - 1));
             c.large.push_back(
                     std::max(size - c.pads_begin[axis] - c.pads_end[axis],
-                            numbers.integer(1, 40)));
+                            numbers.integer(1, line ? 600 : 40)));
         }
         const op::kind kind = numbers.pick(convolution_kinds());
         const layout spaced {"spaced_nxc", "NXC", "XIO", arrangement::spaced};

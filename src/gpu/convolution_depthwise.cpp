@@ -4,11 +4,13 @@
 // (NXC); other strides are free, and those of the weights all are. The kernels:
 //
 //     forward, backward_data   convolution_depthwise_diagonals_data.cu,
+//                              convolution_depthwise_lines_data.cu,
 //                              convolution_depthwise_matrices_data.cu,
 //                              convolution_depthwise_planes_data.cu,
 //                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
 //     backward_weights         convolution_depthwise_diagonals_weights.cu,
+//                              convolution_depthwise_lines_weights.cu,
 //                              convolution_depthwise_matrices_weights.cu,
 //                              convolution_depthwise_planes_weights.cu,
 //                              convolution_depthwise_walk_weights.cu, or
@@ -18,6 +20,8 @@
 // Those of diagonal matrices on tensor cores take 16-bit NXC, channels in vectors of
 // 16 bytes, windows of 5x5 and 7x7 with strides and dilations of 1
 // (diagonals_take).
+// Those of lines, on tensor cores too, take 16-bit NCX without gaps, windows of 5 to
+// 63 points along W alone with strides and dilations of 1 (lines_take).
 // Those that multiply matrices on tensor cores take 16-bit NCX without gaps,
 // windows of 5x5 and 7x7, and of 3x3 for data, with strides and dilations of 1,
 // where planes and rows are long enough (matrices_take).
@@ -38,11 +42,13 @@
 // chains of f32 sums to about 1024 terms.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "gpu/convolution_depthwise.hpp"
 #include "gpu/convolution_depthwise_diagonals.hpp"
+#include "gpu/convolution_depthwise_lines.hpp"
 #include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -81,6 +87,7 @@ bool contiguous(const tensor_view &tensor, size_t axis) {
 enum class kind {
     none,
     diagonals, ///< convolution_depthwise_diagonals*
+    lines, ///< convolution_depthwise_lines*
     matrices, ///< convolution_depthwise_matrices*
     planes, ///< convolution_depthwise_planes*
     walk, ///< convolution_depthwise_walk*
@@ -158,6 +165,9 @@ private:
             case kind::diagonals:
                 return launch_depthwise_diagonals_data(
                         type, shape_, diagonals_data_, whole, pointers, stream);
+            case kind::lines:
+                return launch_depthwise_lines_data(
+                        type, shape_, lines_, wide, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_data(
                         type, shape_, chosen.matrices, wide, pointers, stream);
@@ -186,6 +196,9 @@ private:
             case kind::diagonals:
                 return launch_depthwise_diagonals_weights(type, shape_,
                         diagonals_weights_, whole, pointers, stream);
+            case kind::lines:
+                return launch_depthwise_lines_weights(
+                        type, shape_, lines_, wide, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_weights(
                         type, shape_, chosen.matrices, wide, pointers, stream);
@@ -209,6 +222,7 @@ private:
     int64_t parts_of(const depthwise_variant &variant) const {
         switch (kind_) {
             case kind::diagonals: return diagonals_weights_.parts;
+            case kind::lines: return lines_.parts;
             case kind::matrices: return variant.matrices.parts();
             case kind::planes: return planes_.parts();
             case kind::walk: return variant.walk.parts;
@@ -246,6 +260,7 @@ private:
     // Chooses the kernels and cuts their work.
     kind choose() {
         if (make_diagonals()) return kind::diagonals;
+        if (make_lines()) return kind::lines;
         if (make_matrices()) return kind::matrices;
         if (make_planes()) return kind::planes;
         const kind rest = walks() ? kind::walk
@@ -275,6 +290,7 @@ private:
         const data_type type = problem_.src.type;
         const auto most = static_cast<int64_t>(most_shared_bytes_);
         const device_guard current(device_);
+        const capture_mode_guard relaxed; // attributes load the kernel
         if (of_weights()) {
             if (!cut_diagonals(
                         diagonals_weights_, shape_, multiprocessors_, most))
@@ -287,6 +303,14 @@ private:
             prepare_depthwise_diagonals_data(type, shape_, most_shared_bytes_);
         }
         return true;
+    }
+
+    bool make_lines() {
+        if (channels_last_ || !tensor_cores_take() || !lines_take(shape_)
+                || std::getenv("GRADNN_NO_LINES") != nullptr)
+            return false;
+        wide_ = lines_are_wide(shape_);
+        return cut_lines(lines_, shape_, of_weights(), multiprocessors_);
     }
 
     bool make_matrices() {
@@ -374,6 +398,7 @@ private:
     // Whatever the alignment.
     depthwise_diagonals_data diagonals_data_;
     depthwise_diagonals_weights diagonals_weights_;
+    depthwise_lines lines_;
     depthwise_planes planes_;
     /// Two columns at a time, where tensors begin at multiples of two elements.
     bool wide_ = false;

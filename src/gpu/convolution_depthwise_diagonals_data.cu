@@ -58,19 +58,6 @@ struct strip_steps {
     }
 };
 
-/// sums + 0 * bits, of two elements each.
-template <typename Type>
-__device__ __forceinline__ uint32_t add_zero_times(
-        uint32_t bits, uint32_t sums) {
-    using pair = std::conditional_t<std::is_same_v<Type, __half>, __half2,
-            __nv_bfloat162>;
-    const uint32_t zeros = 0;
-    const pair sum = __hfma2(reinterpret_cast<const pair &>(bits),
-            reinterpret_cast<const pair &>(zeros),
-            reinterpret_cast<const pair &>(sums));
-    return reinterpret_cast<const uint32_t &>(sum);
-}
-
 /// Two neighbours, together where they are aligned as two (`whole`).
 template <typename Type>
 __device__ __forceinline__ void store_two(Type *to, uint32_t word, bool whole) {

@@ -27,19 +27,6 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// sums + 0 * bits, of two elements each.
-template <typename Type>
-__device__ __forceinline__ uint32_t add_zero_times(
-        uint32_t bits, uint32_t sums) {
-    using pair = std::conditional_t<std::is_same_v<Type, __half>, __half2,
-            __nv_bfloat162>;
-    const uint32_t zeros = 0;
-    const pair sum = __hfma2(reinterpret_cast<const pair &>(bits),
-            reinterpret_cast<const pair &>(zeros),
-            reinterpret_cast<const pair &>(sums));
-    return reinterpret_cast<const uint32_t &>(sum);
-}
-
 template <typename Type, int size, int wide>
 __global__ void __launch_bounds__(
         matrices_warps * 32, size == 3 || wide == 2 ? 5 : 4)
