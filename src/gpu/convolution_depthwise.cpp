@@ -198,7 +198,7 @@ private:
                         diagonals_weights_, whole, pointers, stream);
             case kind::lines:
                 return launch_depthwise_lines_weights(
-                        type, shape_, lines_, wide, pointers, stream);
+                        type, shape_, lines_, pointers, stream);
             case kind::matrices:
                 return launch_depthwise_matrices_weights(
                         type, shape_, chosen.matrices, wide, pointers, stream);

@@ -41,9 +41,11 @@ bool cut_lines(depthwise_lines &cut, const depthwise_shape &shape,
         bool of_weights, int64_t multiprocessors) {
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
-    cut.lead = taps_before(along, shape.to_src) % 2;
-    // Of dst, seven columns after the last are met too, as zeros.
-    cut.pieces = ceil_div(along.written + (of_weights ? 7 : 0), lines_columns);
+    // Read begins at a multiple of so many columns where written does.
+    const int multiple = of_weights ? 8 : 2;
+    const int before = taps_before(along, shape.to_src);
+    cut.lead = round_up(before, multiple) - before;
+    cut.pieces = ceil_div(along.written, lines_columns);
     const int64_t pieces = shape.images * down.read * cut.pieces;
     const int64_t most_parts = ceil_div(pieces, int64_t {lines_warps});
     cut.parts = static_cast<int>(std::clamp<int64_t>(

@@ -3,6 +3,7 @@
 
 #include "gpu/convolution_depthwise_lines.hpp"
 #include "gpu/convolution_depthwise_matrices.cuh"
+#include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -32,32 +33,30 @@ struct held_columns {
         if (begin >= stop) return;
         const auto *const held
                 = reinterpret_cast<const std::byte *>(row + first) - past();
-        const int bytes_end = past()
-                + (stop - first) * static_cast<int>(sizeof(Type));
-        // The multiple of 16 that the first column inside lies behind.
-        int at = (past() + (begin - first) * static_cast<int>(sizeof(Type)))
+        // From the multiple of 16 that the first column inside lies behind.
+        const int begins
+                = (past() + (begin - first) * static_cast<int>(sizeof(Type)))
                 / 16 * 16;
-        at += lane * 16;
+        const int ends = round_up(
+                past() + (stop - first) * static_cast<int>(sizeof(Type)), 16);
+        const auto *const tensor_begin
+                = reinterpret_cast<const std::byte *>(tensor);
+        const auto *const tensor_end = reinterpret_cast<const std::byte *>(end);
+        if (held + begins >= tensor_begin && held + ends <= tensor_end) {
 #pragma unroll 1
-        for (; at < bytes_end; at += 32 * 16) {
-            const std::byte *const from = held + at;
-            if (from >= reinterpret_cast<const std::byte *>(tensor)
-                    && from + 16 <= reinterpret_cast<const std::byte *>(end)) {
+            for (int at = begins + lane * 16; at < ends; at += 32 * 16)
                 asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                                      to + at),
-                        "l"(from)
+                        "l"(held + at)
                         : "memory");
-                continue;
-            }
-            // At the tensor's ends.
-            for (int b = 0; b < 16; b += sizeof(Type)) {
-                const auto *const element
-                        = reinterpret_cast<const Type *>(from + b);
-                if (element >= tensor && element < end)
-                    store_shared_half(to + at + b,
-                            reinterpret_cast<const unsigned short &>(*element));
-            }
+            return;
         }
+        // At the tensor's ends element by element.
+        const uint32_t place = to + past();
+#pragma unroll 1
+        for (int i = begin - first + lane; i < stop - first; i += 32)
+            store_shared_half(place + i * 2,
+                    reinterpret_cast<const unsigned short *>(row + first)[i]);
     }
     /// Once the copies are there: zeros for the columns outside, by a warp. Returns
     /// whether there are any, then to be followed by __syncwarp.
@@ -75,6 +74,28 @@ struct held_columns {
     }
 };
 
+/// Pairs of elements from any address on, or (`wide` 2) from multiples of 4 bytes.
+template <int wide>
+class pairs_at {
+public:
+    __device__ explicit pairs_at(uint32_t address) : address_(address) {
+        if constexpr (wide == 2) return;
+        shift_ = (address & 2U) * 8;
+        address_ &= ~3U;
+    }
+    /// The pair so many bytes further on, a multiple of 4.
+    __device__ __forceinline__ uint32_t load(int offset) const {
+        const uint32_t low = load_shared(address_ + offset);
+        if constexpr (wide == 2) return low;
+        return __funnelshift_r(low, load_shared(address_ + offset + 4), shift_);
+    }
+    __device__ __forceinline__ void advance(int bytes) { address_ += bytes; }
+
+private:
+    uint32_t address_;
+    uint32_t shift_ = 0;
+};
+
 /// What a warp takes: a piece of a row.
 struct lines_piece {
     int image;
@@ -83,10 +104,11 @@ struct lines_piece {
 
     __device__ lines_piece(
             const depthwise_shape &shape, const depthwise_lines &cut, int piece) {
-        const int of_rows = piece / cut.pieces;
-        column = (piece - of_rows * cut.pieces) * lines_columns;
-        image = of_rows / shape.axes[1].read;
-        row = of_rows - image * shape.axes[1].read;
+        const int rows = shape.axes[1].read;
+        const int number = cut.pieces == 1 ? piece : piece / cut.pieces;
+        column = (piece - number * cut.pieces) * lines_columns;
+        image = rows == 1 ? number : number / rows;
+        row = number - image * rows;
     }
     /// The row of a channel in a tensor of so many columns.
     __device__ int64_t first(const depthwise_shape &shape, int64_t channel,
@@ -95,5 +117,18 @@ struct lines_piece {
                 * columns;
     }
 };
+
+/// Calls body.template operator()<steps>().
+template <typename Body>
+void with_lines(const depthwise_shape &shape, const depthwise_lines &cut,
+        const Body &body) {
+    switch (lines_steps(shape.axes[2].kernel + cut.lead)) {
+        case 1: return body.template operator()<1>();
+        case 2: return body.template operator()<2>();
+        case 3: return body.template operator()<3>();
+        case 4: return body.template operator()<4>();
+        default: return body.template operator()<5>();
+    }
+}
 
 } // namespace gradnn::gpu

@@ -10,9 +10,10 @@ namespace gradnn::gpu {
 constexpr int lines_columns = 512;
 constexpr int lines_tile = 128;
 constexpr int lines_warps = 8; ///< of a block
-/// Of the window, with a zero before the first where its padding is odd.
+/// Of the window, fewer than so many.
 constexpr int lines_most_taps = 64;
-/// Sixteen columns of read at a time meet eight of written.
+/// Matrices of sixteen rows or columns, of so many taps (zeros before the first among
+/// them) and what eight neighbouring columns meet beyond.
 __host__ __device__ constexpr int lines_steps(int taps) {
     return (taps + 7 + 15) / 16;
 }
@@ -44,7 +45,7 @@ void launch_depthwise_lines_data(detail::data_type type,
         const depthwise_pointers &, const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
 void launch_depthwise_lines_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_lines &, bool wide,
+        const depthwise_shape &, const depthwise_lines &,
         const depthwise_pointers &, const launch_stream &);
 
 } // namespace gradnn::gpu

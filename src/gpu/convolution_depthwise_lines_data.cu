@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
     const int64_t elements = shape.images * shape.channels * shape.axes[1].read
             * along.read;
     const int start = taps_before(along, shape.to_src) + cut.lead;
-    const auto held_of = [&](int piece) {
-        const lines_piece of(shape, cut, piece);
+    const auto held_of = [&](const lines_piece &of) {
         return held_columns<Type> {read, read + elements,
                 read + of.first(shape, channel, along.read), along.read,
                 of.column - start, lines_columns + 16 * steps};
     };
     const auto fetch = [&](int piece, int buffer) {
         if (piece < pieces)
-            held_of(piece).fetch(places + buffer * piece_bytes<steps>);
+            held_of(lines_piece(shape, cut, piece))
+                    .fetch(places + buffer * piece_bytes<steps>);
         commit_copies();
     };
 
@@ -95,16 +95,16 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         wait_for_copies<1>();
         __syncwarp();
         const uint32_t place = places + buffer * piece_bytes<steps>;
-        const held_columns<Type> held = held_of(piece);
+        const lines_piece of(shape, cut, piece);
+        const held_columns<Type> held = held_of(of);
         if (held.clear_outside(place)) __syncwarp();
         const int ahead = buffer == 0 ? buffers - 1 : buffer - 1;
         fetch(piece + 2 * apart, ahead);
         buffer = buffer + 1 == buffers ? 0 : buffer + 1;
-        const lines_piece of(shape, cut, piece);
         Type *const to
                 = written + of.first(shape, channel, along.written) + of.column;
         const int columns = min(along.written - of.column, lines_columns);
-        const uint32_t from = place + held.past() + lane * 4;
+        pairs_at<wide> from(place + held.past() + lane * 4);
 #pragma unroll 1
         for (int first = 0; first < columns; first += lines_tile) {
             // Of rows g and g + 8, which begin 64 columns further on, every eight
@@ -113,11 +113,9 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 #pragma unroll
             for (int row = 0; row < 2; ++row)
 #pragma unroll
-                for (int i = 0; i < 2 * steps; ++i) {
-                    uint32_t one[1];
-                    load_pairs<wide>(from + first * 2 + row * 128 + i * 16, one);
-                    words[row][i] = one[0];
-                }
+                for (int i = 0; i < 2 * steps; ++i)
+                    words[row][i] = from.load(row * 128 + i * 16);
+            from.advance(lines_tile * 2);
             float sums[4] = {};
 #pragma unroll
             for (int s = 0; s < steps; ++s)
@@ -165,31 +163,23 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 void launch_depthwise_lines_data(detail::data_type type,
         const depthwise_shape &shape, const depthwise_lines &cut, bool wide,
         const depthwise_pointers &pointers, const launch_stream &stream) {
-    const auto with = [&]<typename Type, int steps, int width>() {
-        launch_early("convolution.gpu_depthwise (lines)",
-                depthwise_lines_data_kernel<Type, steps, width>,
-                static_cast<unsigned>(shape.channels * cut.parts),
-                lines_warps * 32, 0, stream,
-                static_cast<const Type *>(pointers.read),
-                static_cast<const Type *>(pointers.weights),
-                static_cast<Type *>(pointers.written), shape, cut);
-    };
-    const auto of_steps = [&]<typename Type, int steps>() {
-        if (wide)
-            with.template operator()<Type, steps, 2>();
-        else
-            with.template operator()<Type, steps, 1>();
-    };
     with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2) {
-            switch (lines_steps(shape.axes[2].kernel + cut.lead)) {
-                case 1: return of_steps.template operator()<Type, 1>();
-                case 2: return of_steps.template operator()<Type, 2>();
-                case 3: return of_steps.template operator()<Type, 3>();
-                case 4: return of_steps.template operator()<Type, 4>();
-                default: return of_steps.template operator()<Type, 5>();
-            }
-        }
+        if constexpr (sizeof(Type) == 2)
+            with_lines(shape, cut, [&]<int steps>() {
+                const auto launch_of = [&]<int width>() {
+                    launch_early("convolution.gpu_depthwise (lines)",
+                            depthwise_lines_data_kernel<Type, steps, width>,
+                            static_cast<unsigned>(shape.channels * cut.parts),
+                            lines_warps * 32, 0, stream,
+                            static_cast<const Type *>(pointers.read),
+                            static_cast<const Type *>(pointers.weights),
+                            static_cast<Type *>(pointers.written), shape, cut);
+                };
+                if (wide)
+                    launch_of.template operator()<2>();
+                else
+                    launch_of.template operator()<1>();
+            });
     });
 }
 
