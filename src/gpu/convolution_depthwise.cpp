@@ -42,7 +42,6 @@
 // chains of f32 sums to about 1024 terms.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -306,8 +305,7 @@ private:
     }
 
     bool make_lines() {
-        if (channels_last_ || !tensor_cores_take() || !lines_take(shape_)
-                || std::getenv("GRADNN_NO_LINES") != nullptr)
+        if (channels_last_ || !tensor_cores_take() || !lines_take(shape_))
             return false;
         wide_ = lines_are_wide(shape_);
         return cut_lines(lines_, shape_, of_weights(), multiprocessors_);
