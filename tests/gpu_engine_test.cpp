@@ -197,6 +197,10 @@ TEST_F(gpu_engine, compiles_while_another_thread_captures) {
                         {1, 1}, {1, 1}},
                 l, data_type::f32));
         others.push_back(convolution_op(op::kind::ConvBackward,
+                {"depthwise", 3, 24, 24, 24, {19, 23}, {5, 5}, {1, 1}, {1, 1},
+                        {2, 2}, {2, 2}},
+                l, data_type::bf16));
+        others.push_back(convolution_op(op::kind::ConvBackward,
                 {"other", 3, 1, 20, 28, {19, 23}, {3, 3}, {1, 1}, {1, 1},
                         {1, 1}, {1, 1}},
                 l, data_type::f32));

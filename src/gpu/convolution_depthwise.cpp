@@ -17,29 +17,27 @@
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
 //
-// Those of diagonal matrices on tensor cores take 16-bit NXC, channels in vectors of
-// 16 bytes, windows of 5x5 and 7x7 with strides and dilations of 1
-// (diagonals_take).
-// Those of lines, on tensor cores too, take 16-bit NCX without gaps, windows of 5 to
-// 63 points along W alone with strides and dilations of 1 (lines_take).
-// Those that multiply matrices on tensor cores take 16-bit NCX without gaps,
-// windows of 5x5 and 7x7, and of 3x3 for data, with strides and dilations of 1,
-// where planes and rows are long enough (matrices_take).
-// Those that walk along H in global memory take windows of 3x3, 5x5 and 7x7 with
-// dilations of 1, of NXC with strides of 1 and (gradient of src) 2, of NCX with
-// strides of 1 where rows are whole vectors (walk_takes). Those that hold planes in
-// shared memory take the same windows in NCX without gaps otherwise, and of f64 all
-// in NCX without gaps: strides of 1 and (gradients) 2, rows of at most 1024
-// columns, or 512 (planes_take). f64 in NXC, and all else, is left to the others:
-// they walk D and H tap by tap, whatever strides and dilations are.
-// W is laid out as a row of taps without gaps, of which threads take 3, 4, 5, 7
-// or (again and again) 8 at a time over 8 neighbouring columns; so a dilation
-// along W costs its multiple of the multiplications, and strides of 1 and 2 are
-// taken alone.
+// On tensor cores, 16 bits with strides and dilations of 1: those of diagonal
+// matrices take NXC, channels in vectors of 16 bytes, windows of 5x5 and 7x7
+// (diagonals_take); those of lines NCX without gaps, windows of 5 to 63 points
+// along W alone (lines_take); those that multiply matrices NCX without gaps,
+// windows of 5x5 and 7x7, and of 3x3 for data, where planes and rows are long
+// enough (matrices_take). Those that walk along H in global memory take windows
+// of 3x3, 5x5 and 7x7 with dilations of 1, of NXC with strides of 1 and
+// (gradient of src) 2, of NCX with strides of 1 where rows are whole vectors
+// (walk_takes). Those that hold planes in shared memory take the same windows
+// in NCX without gaps otherwise, and of f64 all in NCX without gaps: strides of
+// 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). f64
+// in NXC, and all else, is left to the others: they walk D and H tap by tap,
+// whatever strides and dilations are. W is laid out as a row of taps without
+// gaps, of which threads take 3, 4, 5, 7 or (again and again) 8 at a time over
+// 8 neighbouring columns; so a dilation along W costs its multiple of the
+// multiplications, and strides of 1 and 2 are taken alone.
 //
 // Workspace: of NXC the weights in the sums' type; of backward_weights partial
 // sums, as many for each weight as it takes to fill the device and to keep
-// chains of f32 sums to about 1024 terms.
+// chains of f32 sums to about 1024 terms (on tensor cores to about 512
+// products, which are then added in f32).
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -81,8 +79,7 @@ bool contiguous(const tensor_view &tensor, size_t axis) {
     return tensor.dims[axis] == 1 || tensor.strides[axis] == 1;
 }
 
-/// The kernels that a plan has, of which those come first that are chosen where
-/// they take the problem.
+/// The kernels that a plan has, in the order in which they are asked.
 enum class kind {
     none,
     diagonals, ///< convolution_depthwise_diagonals*
@@ -328,8 +325,8 @@ private:
         if (channels_last_
                 || !planes_take(shape_, element_bytes(), of_weights()))
             return false;
-        // Threads that load vectors of whole rows are as fast or faster (measured
-        // on an H200).
+        // Threads that load vectors of whole rows are as fast or faster
+        // (measured on an H200).
         if (walks() && whole_rows()) return false;
         wide_ = planes_are_wide(shape_, of_weights());
         return of_weights()

@@ -1,5 +1,5 @@
-// Depthwise in NXC on tensor cores: which tensors and windows, and how the work is
-// cut. Plain host arithmetic.
+// Depthwise in NXC on tensor cores: which tensors and windows, and how the work
+// is cut. Plain host arithmetic.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -12,15 +12,15 @@ namespace gradnn::gpu {
 namespace {
 
 constexpr int vector_bytes = 16;
-constexpr int most_strips = 8; ///< of an image
+constexpr int most_strips = 32; ///< of an image
 constexpr int schedulers = 4; ///< of a multiprocessor
 /// Warps that copy: so many, or what multiplying ones leave.
 constexpr int most_copy_warps = 4;
 
-// Cycles of an H200: of a product, on one of a multiprocessor's schedulers; of what
-// else a warp does for those of a step, or of a column; of a stage; before a block's
-// first one. And the bytes of read that a multiprocessor has from memory in a cycle,
-// as long as it writes as many.
+// Cycles of an H200: of a product, on one of a multiprocessor's schedulers; of
+// what else a warp does for those of a step, or of a column; of a stage; before
+// a block's first one. And the bytes of read that a multiprocessor has from
+// memory in a cycle, as long as it writes as many.
 constexpr double cycles_product = 9.3;
 constexpr double cycles_step = 80;
 constexpr double cycles_column = 40;
@@ -30,8 +30,8 @@ constexpr double bytes_a_cycle = 8;
 /// Pieces of 16 bytes of a pixel take so much longer than those of more.
 constexpr double half_sectors = 1.3;
 
-/// The parts that strips are to be cut into, of blocks that take so many tiles of
-/// channels or columns each, and the cycles until all are done.
+/// How many parts strips are to be cut into, each of them for so many `tiles`
+/// of channels and columns, a block each; and the cycles until all are done.
 struct parts_estimate {
     int parts = 1;
     double cycles = std::numeric_limits<double>::infinity();
@@ -39,7 +39,8 @@ struct parts_estimate {
 parts_estimate share_out(int64_t strips, int64_t tiles, int64_t multiprocessors,
         double strip_cycles) {
     parts_estimate best;
-    for (int64_t each = 1; each <= strips; each += 1 + each / 16) {
+    for (int64_t each = 1, step = 1; each <= strips; each += step) {
+        step = std::clamp<int64_t>(strips - each, 1, 1 + each / 16);
         const int64_t parts = ceil_div(strips, each);
         if (parts * tiles >= INT32_MAX) continue;
         const double cycles
@@ -50,28 +51,29 @@ parts_estimate share_out(int64_t strips, int64_t tiles, int64_t multiprocessors,
     return best;
 }
 
-/// Of so many products of each warp, if the copies of `bytes` do not take longer.
+/// Of so many products of each warp, if the copies of `bytes` do not take
+/// longer.
 double cycles_of(int warps, double products, double others, double bytes) {
     return std::max({ceil_div(warps, schedulers) * products * cycles_product,
             products * cycles_product + others, bytes / bytes_a_cycle});
 }
 
-/// Elements of a row, which threads count in 32 bits.
-bool rows_are_short(const depthwise_shape &shape) {
-    const depthwise_axis &along = shape.axes[2];
-    const auto elements = [&](int columns, const int64_t (&strides)[5]) {
-        return (int64_t {columns} + along.kernel + 32) * strides[4];
-    };
-    return std::max(elements(along.read, shape.read_strides),
-                   elements(along.written, shape.written_strides))
-            < INT32_MAX;
+/// Pixels of a row, of which blocks hold some rows, and its elements, which
+/// threads count in 32 bits.
+bool rows_are_short(int pixels, int64_t pixel_stride) {
+    constexpr int most_pixels = 1 << 14;
+    return pixels <= most_pixels
+            && pixel_stride < INT32_MAX / (2 * most_pixels);
 }
 
 } // namespace
 
 bool diagonals_take(const depthwise_shape &shape) {
-    return window_slides(shape) && shape.axes[2].kernel != 3
-            && shape.images * most_strips < INT32_MAX && rows_are_short(shape);
+    const depthwise_axis &along = shape.axes[2];
+    return window_slides(shape) && along.kernel != 3
+            && shape.images < INT32_MAX / (2 * most_strips)
+            && rows_are_short(along.read, shape.read_strides[4])
+            && rows_are_short(along.written, shape.written_strides[4]);
 }
 
 bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
@@ -87,7 +89,8 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
     const auto estimate = [&](depthwise_diagonals_data cut) {
         cut.copy_warps = std::min(most_copy_warps, most_warps - cut.warps());
         const int columns = cut.tiles * diagonals_columns + size - 1;
-        // Neighbouring lanes copy to pixels of neighbouring groups, in other banks.
+        // Neighbouring lanes copy to pixels of neighbouring groups, in other
+        // banks.
         cut.pitch = columns;
         while (cut.pitch % 8 != (cut.groups > 4 ? 1 : 8 / cut.groups % 8))
             ++cut.pitch;
@@ -158,21 +161,23 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
                 ++strips) {
             cut.strip_stages = ceil_div(all_stages, strips);
             cut.strips = ceil_div(all_stages, cut.strip_stages);
-            // A strip's first stage has more rows of src, as has the oldest stage
-            // that is in use.
+            // A strip's first stage has more rows of src, as has the oldest
+            // stage that is in use.
             const int shortest
                     = all_stages - (cut.strips - 1) * cut.strip_stages;
             cut.src_rows = diagonals_weights_stages * cut.rows()
                     + (1 + ceil_div(diagonals_weights_stages, shortest))
                             * (size - 1);
-            const int64_t bytes = std::max<int64_t>(sums,
-                    diagonals_barriers_bytes(diagonals_weights_stages)
-                            + cut.src_bytes()
-                            + int64_t {diagonals_weights_stages}
-                                    * cut.dst_bytes());
+            const int64_t bytes
+                    = diagonals_barriers_bytes(diagonals_weights_stages)
+                    + std::max<int64_t>(sums,
+                            cut.src_bytes()
+                                    + int64_t {diagonals_weights_stages}
+                                            * cut.dst_bytes());
             if (bytes > most_shared_bytes) continue;
             cut.shared_bytes = static_cast<size_t>(bytes);
-            // The columns of dst that a walk begins with cost a part of a product.
+            // The columns of dst that a walk begins with cost a part of a
+            // product.
             const double columns = cut.part_columns + size / 2.;
             const double stage_cycles = cycles_stage
                     + cycles_of(cut.warps(), columns * products,

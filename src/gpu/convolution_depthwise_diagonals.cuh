@@ -1,11 +1,11 @@
 // Depthwise in NXC on tensor cores: what the two kernels share.
 //
-// Eight channels of a pixel are 16 bytes, a row of the 8x8 matrices that warps load
-// from shared memory. Sixteen rows of the left matrix are eight channels, twice;
-// its 32 columns are eight channels of four pixels, and what stands where row and
-// column are of the same channel is all that is not zero. Of four neighbouring
-// columns tensor cores take the two that a number says, so that such a product
-// costs half of a full one.
+// Eight channels of a pixel are 16 bytes, a row of the 8x8 matrices that warps
+// load from shared memory. Sixteen rows of the left matrix are eight channels,
+// twice; its 32 columns are eight channels of four pixels, and what stands
+// where row and column are of the same channel is all that is not zero. Of four
+// neighbouring columns tensor cores take the two that a number says, so that
+// such a product costs half of a full one.
 #pragma once
 
 #include "gpu/async_copy.cuh"
@@ -16,11 +16,11 @@
 
 namespace gradnn::gpu {
 
-/// What a lane has of the matrices: with g = lane / 4 and t = lane % 4, of the left
-/// one rows (channels) g and, of words 1 and 3, g + 8; of words 0 and 1 one of
-/// columns 4t to 4t + 3, which are of pixel t / 2, of words 2 and 3 the same 16
-/// columns on, of pixel t / 2 + 2. So it has something where g and 4t to 4t + 3
-/// meet, in the lower half of the word if g is even.
+/// What a lane has of the matrices: with g = lane / 4 and t = lane % 4, of the
+/// left one rows (channels) g and, of words 1 and 3, g + 8; of words 0 and 1
+/// one of columns 4t to 4t + 3, which are of pixel t / 2, of words 2 and 3 the
+/// same 16 columns on, of pixel t / 2 + 2. So it has something where g and 4t
+/// to 4t + 3 meet, in the lower half of the word if g is even.
 struct diagonal_lane {
     int channel; ///< g
     int pixel; ///< t / 2
@@ -40,8 +40,8 @@ struct diagonal_lane {
     }
 };
 
-// From CUDA 12.5 on; what it promises of the numbers holds here, and without the
-// promise Hopper is slower.
+// From CUDA 12.5 on; what it promises of the numbers holds here, and without
+// the promise Hopper is slower.
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1205
 #define GRADNN_SPARSE_MMA \
     "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col."
@@ -85,8 +85,8 @@ __device__ __forceinline__ void load_matrices(
             : "memory");
 }
 
-/// Of 8x8 elements, a word of two neighbours of a row each lane, the same of the
-/// transposed matrix.
+/// Of 8x8 elements, a word of two neighbours of a row each lane, the same of
+/// the transposed matrix.
 __device__ __forceinline__ uint32_t transpose_matrix(uint32_t word) {
     uint32_t transposed;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
@@ -117,8 +117,8 @@ public:
         if (stage < count) return;
         wait(memory_ + (count + place(stage)) * 8, turn(stage - count));
     }
-    /// After the thread has submitted its copies of a stage, or (`stored`) written
-    /// them itself.
+    /// After the thread has submitted its copies of a stage, or (`stored`)
+    /// written them itself.
     __device__ __forceinline__ void submitted(int stage, bool stored) const {
         const uint32_t barrier = memory_ + place(stage) * 8;
         if (stored)
@@ -183,9 +183,10 @@ private:
     uint32_t memory_;
 };
 
-/// Rows of pixels of some groups of eight channels, on their way from global memory
-/// to shared memory, where the groups lie apart and a pixel is 16 bytes: a warp's
-/// work. Neighbouring lanes have neighbouring channels, then the next pixel.
+/// Rows of pixels of some groups of eight channels, on their way from global
+/// memory to shared memory, where the groups lie apart and a pixel is 16 bytes:
+/// a warp's work. Neighbouring lanes have neighbouring channels, then the next
+/// pixel.
 template <typename Type>
 class pixel_rows {
 public:
@@ -203,8 +204,8 @@ public:
         shared_ = group * group_bytes + pixel * 16;
     }
 
-    /// Submits the copy of a row, at a multiple of 16 bytes as all its pixels, or
-    /// of zeros.
+    /// Submits the copy of a row, at a multiple of 16 bytes as all its pixels,
+    /// or of zeros.
     __device__ __forceinline__ void submit(
             uint32_t to, const Type *from, bool zeros) const {
         from += global_;

@@ -13,8 +13,8 @@ constexpr int diagonals_channels = 8;
 /// weights' kernel.
 constexpr int diagonals_columns = 8;
 constexpr int diagonals_dst_rows = 4;
-/// Stages that lie in shared memory or are on their way there, powers of two; and
-/// pairs of rows of read of a stage of the data kernel.
+/// Stages that lie in shared memory or are on their way there, powers of two;
+/// and pairs of rows of read of a stage of the data kernel.
 constexpr int diagonals_data_stages = 4;
 constexpr int diagonals_weights_stages = 4;
 constexpr int diagonals_steps = 2;
@@ -32,14 +32,16 @@ __host__ __device__ constexpr int diagonals_pairs(int size) {
 __host__ __device__ constexpr int diagonals_quads(int size) {
     return (2 * size + 3) / 4;
 }
-/// Warps of a multiprocessor, as many as its registers hold, in one block or more.
+/// Warps of a multiprocessor, as many as its registers hold, in one block or
+/// more.
 __host__ __device__ constexpr int diagonals_data_warps(int size) {
     return size == 7 ? 16 : 20;
 }
 constexpr int diagonals_weights_warps = 16;
 
 /// The data kernel: a block has some channels and columns of every so manyeth
-/// strip of rows of an image, of which it takes some pairs of rows of read at a time.
+/// strip of rows of an image, of which it takes some pairs of rows of read at a
+/// time.
 struct depthwise_diagonals_data {
     int groups = 1; ///< of eight channels
     int tiles = 1; ///< of columns
@@ -109,7 +111,8 @@ struct depthwise_diagonals_weights {
 
 // In convolution_depthwise_diagonals.cpp.
 /// NXC of bf16 and f16, channels in vectors of 16 bytes: whether tensor cores
-/// take the tensors and the window, and are faster than the others.
+/// take the tensors and the window. Those of 5x5 and 7x7, which others are
+/// slower at (measured on an H200; 5x5 of 32 columns aside).
 bool diagonals_take(const depthwise_shape &);
 /// Cut the work of either kernel; false where rows do not fit shared memory, of
 /// which a block may have so many bytes.

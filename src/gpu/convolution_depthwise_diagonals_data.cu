@@ -3,18 +3,20 @@
 //     written[n,h,w,c] = sum over r, s of
 //                        window[c,r,s] * read[n,h - before + r,w - before + s,c]
 //
-// where the window of the gradient of src is turned around. Eight pixels of a row
-// of eight channels each are an 8x8 matrix; those of four taps, one below the other,
-// times the taps' weights, as diagonal matrices side by side (those of a row of
-// written, and below them those of the next one), are a part of two rows of written
-// of eight columns. So a pair of rows of read, of `size` matrices each that lie a
-// pixel apart, takes some four taps at a time for every pair of rows of written that
-// it meets.
+// where the window of the gradient of src is turned around. Eight pixels of a
+// row of eight channels each are an 8x8 matrix; those of four taps, one below
+// the other, times the taps' weights, as diagonal matrices side by side (those
+// of a row of written, and below them those of the next one), are a part of two
+// rows of written of eight columns. So a pair of rows of read, of `size`
+// matrices each that lie a pixel apart, takes some four taps at a time for
+// every pair of rows of written that it meets.
 //
-// A block has some channels and columns. Its rows of read come to shared memory some
-// stages ahead, each once; a warp has eight channels and columns, the weights and
-// the open rows of written in registers, and walks down the rows. Products with the matrices' zeros are NaN where read or the window is infinite or
-// NaN: what came out infinite or NaN is in the end taken again from the definition.
+// A block has some channels and columns. Its rows of read come to shared memory
+// some stages ahead, each once; a warp has eight channels and columns, the
+// weights and the open rows of written in registers, and walks down the rows.
+// Products with the matrices' zeros are NaN where read or the window is
+// infinite or NaN: what came out infinite or NaN is in the end taken again from
+// the definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_diagonals.cuh"
@@ -27,10 +29,11 @@ namespace {
 
 using data_stages = diagonal_stages<diagonals_data_stages>;
 
-/// A pair of rows of read at a time, those of a strip: step m has rows `first` +
-/// 2m and on, opens the pair of rows of written `open` + 2m and completes the one
-/// that was opened diagonals_pairs - 1 steps ago. Rows of read are even numbers
-/// from the first of the plane, so that pairs are inside or outside.
+/// A pair of rows of read at a time, those of a strip: step m has rows `first`
+/// + 2m and on, opens the pair of rows of written `open` + 2m and completes the
+/// one that was opened diagonals_pairs - 1 steps ago. Pairs of rows of read
+/// begin at even ones of the plane, so that of the last alone one may be
+/// outside.
 template <int size>
 struct strip_steps {
     int image = 0;
@@ -42,7 +45,6 @@ struct strip_steps {
     int multiply_end = 0; ///< no step from here on does
     int end = 0;
 
-    strip_steps() = default;
     __device__ strip_steps(const depthwise_shape &shape,
             const depthwise_diagonals_data &cut, int strip) {
         const depthwise_axis &down = shape.axes[1];
@@ -70,15 +72,14 @@ __device__ __forceinline__ void store_two(Type *to, uint32_t word, bool whole) {
     elements[1] = static_cast<unsigned short>(word >> 16);
 }
 
-/// What a block has: some groups of channels, a band of columns, and of the strips
-/// of all images every so manyeth.
+/// What a block has: some groups of channels, a band of columns, and of the
+/// strips of all images every so manyeth.
 template <typename Type>
 struct data_block {
     const depthwise_shape &shape;
     const depthwise_diagonals_data &cut;
     int64_t first_channel;
     int groups; ///< of those of the cut, that the tensor has
-    int band;
     int part;
     int strips;
     // Columns of written, and those of read that are inside, which lie `margin`
@@ -94,7 +95,6 @@ struct data_block {
         : shape(shape), cut(cut) {
         const depthwise_axis &along = shape.axes[2];
         const auto rest = static_cast<int>(blockIdx.x / cut.channel_tiles);
-        band = rest % cut.column_bands;
         part = rest / cut.column_bands;
         strips = static_cast<int>(shape.images) * cut.strips;
         first_channel = blockIdx.x % cut.channel_tiles * cut.groups
@@ -102,7 +102,7 @@ struct data_block {
         groups = static_cast<int>(min(int64_t {cut.groups},
                 (shape.channels - first_channel) / diagonals_channels));
         const int columns = cut.tiles * diagonals_columns;
-        written_column = band * columns;
+        written_column = rest % cut.column_bands * columns;
         written_columns = min(along.written - written_column, columns);
         const int met = written_column - taps_before(along, shape.to_src);
         read_column = max(0, met);
@@ -165,9 +165,9 @@ __device__ __forceinline__ void copy_strips(const data_block<Type> &block,
     }
 }
 
-/// The weights of eight channels: of a pair of rows of read, tap after tap of the
-/// upper one, then of the lower one, four at a time, for the pair of rows of written
-/// that was opened so many steps ago.
+/// The weights of eight channels: of a pair of rows of read, tap after tap of
+/// the upper one, then of the lower one, four at a time, for the pair of rows
+/// of written that was opened so many steps ago.
 template <typename Type, int size>
 __device__ __forceinline__ void load_window(
         uint32_t (&left)[diagonals_pairs(size)][diagonals_quads(size)][4],
@@ -296,7 +296,8 @@ __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
     return products == 0;
 }
 
-/// By all threads of a block: what it wrote that is not finite, from the definition.
+/// By all threads of a block: what it wrote that is not finite, from the
+/// definition.
 template <typename Type, int size>
 __device__ void take_again(const data_block<Type> &block, const Type *read,
         const Type *weights, Type *written) {

@@ -3,18 +3,19 @@
 //     diff_weights[c,r,s] = sum over n, y, x of
 //                           src[n,y - pad + r,x - pad + s,c] * dst[n,y,x,c]
 //
-// Four pixels of dst, of a column, of eight channels each are diagonal matrices side
-// by side, and below them those of the column before. Eight pixels of src, of a
-// column too, are an 8x8 matrix, and four of those, one row further down each, lie
-// one below the other: the product has in its columns the sums of the taps r, in its
-// rows those of the channels, of two taps s. A warp walks along four rows of dst, a
-// column of src at a time, with as many of dst in registers as it meets.
+// Four pixels of dst, of a column, of eight channels each are diagonal matrices
+// side by side, and below them those of the column before. Eight pixels of src,
+// of a column too, are an 8x8 matrix, and four of those, one row further down
+// each, lie one below the other: the product has in its columns the sums of the
+// taps r, in its rows those of the channels, of two taps s. A warp walks along
+// four rows of dst, a column of src at a time, with as many of dst in registers
+// as it meets.
 //
 // A block has some channels. Its rows of src and dst come to shared memory some
-// stages ahead, each once, those of src in a ring; in the end it adds up its warps'
-// sums, in a fixed order, and writes one partial sum a weight, which a second launch adds up
-// (convolution_depthwise_parts.cu). Columns and rows outside are zeros; what comes
-// out infinite or NaN is taken again there.
+// stages ahead, each once, those of src in a ring; in the end it adds up its
+// warps' sums, in a fixed order, and writes one partial sum a weight, which a
+// second launch adds up (convolution_depthwise_parts.cu). Columns and rows
+// outside are zeros; what comes out infinite or NaN is taken again there.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_diagonals.cuh"
@@ -25,9 +26,9 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Products that are added up on tensor cores, which truncate each time, before the
-/// sums leave them.
-constexpr int longest_chain = 448;
+/// Products that are added up on tensor cores, which truncate each time, before
+/// the sums leave them.
+constexpr int longest_truncated_chain = 448;
 
 using weights_stages = diagonal_stages<diagonals_weights_stages>;
 
@@ -47,9 +48,9 @@ struct dst_strip {
     }
 };
 
-/// What a block has: some groups of channels, and of the strips of all images every
-/// so manyeth; and where its stages lie in shared memory: of src in a ring of rows.
-template <typename Type>
+/// What a block has: some groups of channels, and of the strips of all images
+/// every so manyeth; and where its stages lie in shared memory: of src in a
+/// ring of rows.
 struct weights_block {
     const depthwise_shape &shape;
     const depthwise_diagonals_weights &cut;
@@ -86,7 +87,7 @@ struct weights_block {
 
 /// The work of a warp that copies, of which it is the `first_row`th.
 template <typename Type, int size>
-__device__ __forceinline__ void copy_strips(const weights_block<Type> &block,
+__device__ __forceinline__ void copy_strips(const weights_block &block,
         const weights_stages &stages, int first_row, const Type *src,
         const Type *dst, bool whole) {
     const depthwise_shape &shape = block.shape;
@@ -149,8 +150,9 @@ __device__ __forceinline__ void copy_strips(const weights_block<Type> &block,
     }
 }
 
-/// A walk along the columns of src, four rows of dst of eight channels: sums[i] has
-/// of channel g the taps s = 2i (words 0 and 1) and 2i + 1 and r = 2t, 2t + 1.
+/// A walk along the columns of src, four rows of dst of eight channels: sums[i]
+/// has of channel g the taps s = 2i (words 0 and 1) and 2i + 1 and r = 2t, 2t +
+/// 1.
 template <typename Type, int size>
 __device__ __forceinline__ void multiply_rows(
         float (&sums)[diagonals_pairs(size)][4], uint32_t src_at,
@@ -164,9 +166,9 @@ __device__ __forceinline__ void multiply_rows(
                 : "memory");
         return word & has.mask;
     };
-    // Of dst, for the column of src at u and those before, in turns: in words 0 and
-    // 2 the column that it meets by the first tap, in words 1 and 3 the one before
-    // that.
+    // Of dst, for the column of src at u and those before, in turns: in words 0
+    // and 2 the column that it meets by the first tap, in words 1 and 3 the one
+    // before that.
     uint32_t left[size][4];
     left[1][1] = load_word(dst_at - size * 16);
     left[1][3] = load_word(dst_at - size * 16 + two_rows);
@@ -209,9 +211,8 @@ __device__ __forceinline__ void multiply_rows(
 /// The work of a warp that multiplies.
 template <typename Type, int size>
 __device__ __forceinline__ void multiply_strips(
-        float (&total)[diagonals_pairs(size)][4],
-        const weights_block<Type> &block, const weights_stages &stages,
-        int warp) {
+        float (&total)[diagonals_pairs(size)][4], const weights_block &block,
+        const weights_stages &stages, int warp) {
     constexpr int pairs = diagonals_pairs(size);
     const depthwise_shape &shape = block.shape;
     const depthwise_diagonals_weights &cut = block.cut;
@@ -257,7 +258,7 @@ __device__ __forceinline__ void multiply_strips(
                         2 * cut.dst_pitch * 16, columns, has);
                 chain += columns;
             }
-            if (chain > longest_chain - cut.part_columns) {
+            if (chain > longest_truncated_chain - cut.part_columns) {
                 chain = 0;
 #pragma unroll
                 for (int pair = 0; pair < pairs; ++pair)
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32,
     const auto threads = static_cast<int>(blockDim.x);
     const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    const weights_block<Type> block(shape, cut,
+    const weights_block block(shape, cut,
             base + diagonals_barriers_bytes(diagonals_weights_stages));
     for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
             i += threads)
@@ -308,7 +309,10 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32,
         copy_strips<Type, size>(
                 block, stages, warp - cut.warps(), src, dst, whole);
 
-    auto *const of_warps = reinterpret_cast<float *>(shared);
+    // Beside the barriers, which are alive.
+    auto *const of_warps = reinterpret_cast<float *>(shared)
+            + diagonals_barriers_bytes(diagonals_weights_stages)
+                    / sizeof(float);
     __syncthreads();
     const int lane = thread % 32;
 #pragma unroll

@@ -1,5 +1,5 @@
-// Depthwise windows along W alone, on tensor cores: which tensors and windows, and
-// how the work is cut. Plain host arithmetic.
+// Depthwise windows along W alone, on tensor cores: which tensors and windows,
+// and how the work is cut. Plain host arithmetic.
 #include <algorithm>
 #include <cstdint>
 
@@ -12,7 +12,8 @@ namespace {
 
 /// Blocks that a multiprocessor holds at once.
 constexpr int blocks_at_once = 4;
-/// Shorter windows and rows are left to the other kernels (measured on an H200).
+/// Shorter windows and rows are left to the other kernels (measured on an
+/// H200).
 constexpr int least_taps = 5;
 constexpr int least_columns = 64;
 

@@ -7,8 +7,9 @@
 
 namespace gradnn::gpu {
 
-/// Columns of a row as a warp holds them in shared memory, zeros in place of those
-/// outside. They begin as far past a multiple of 16 bytes as they do in the tensor.
+/// Columns of a row as a warp holds them in shared memory, zeros in place of
+/// those outside. They begin as far past a multiple of 16 bytes as they do in
+/// the tensor.
 template <typename Type>
 struct held_columns {
     const Type *tensor;
@@ -58,8 +59,8 @@ struct held_columns {
             store_shared_half(place + i * 2,
                     reinterpret_cast<const unsigned short *>(row + first)[i]);
     }
-    /// Once the copies are there: zeros for the columns outside, by a warp. Returns
-    /// whether there are any, then to be followed by __syncwarp.
+    /// Once the copies are there: zeros for the columns outside, by a warp.
+    /// Returns whether there are any, then to be followed by __syncwarp.
     __device__ __forceinline__ bool clear_outside(uint32_t to) const {
         if (first >= 0 && first + count <= columns) return false;
         const auto lane = static_cast<int>(threadIdx.x % 32);
@@ -74,7 +75,8 @@ struct held_columns {
     }
 };
 
-/// Pairs of elements from any address on, or (`wide` 2) from multiples of 4 bytes.
+/// Pairs of elements from any address on, or (`wide` 2) from multiples of 4
+/// bytes.
 template <int wide>
 class pairs_at {
 public:

@@ -1,18 +1,20 @@
-// Depthwise windows along W alone, forward and gradient of src, on tensor cores.
+// Depthwise windows along W alone, forward and gradient of src, on tensor
+// cores.
 //
 //     written[w] = sum over s of window[s] * read[w - before + s]
 //
-// in every row, where the window of the gradient of src is turned around. Sixteen
-// rows of a matrix are the columns of read from 0, 8, 16 ... on, so that they
-// overlap; that of 16x8 elements with window[k - column] in row k is the same for
-// all: sixteen columns of read at a time make a part of 128 columns of written.
+// in every row, where the window of the gradient of src is turned around.
+// Sixteen rows of a matrix are the columns of read from 0, 8, 16 ... on, so
+// that they overlap; that of 16x8 elements with window[k - column] in row k is
+// the same for all: sixteen columns of read at a time make a part of 128
+// columns of written.
 //
-// A block has a channel, a warp every so manyeth piece of its rows, the window's
-// matrices in registers. Read comes to shared memory two pieces ahead, 16 bytes at a
-// time wherever rows begin; results leave as they are in registers, which is how
-// they lie in memory. Products with the matrices' zeros are NaN where read or the
-// window is infinite or NaN: what came out infinite or NaN is in the end taken again
-// from the definition.
+// A block has a channel, a warp every so manyeth piece of its rows, the
+// window's matrices in registers. Read comes to shared memory two pieces ahead,
+// 16 bytes at a time wherever rows begin; results leave as they are in
+// registers, which is how they lie in memory. Products with the matrices' zeros
+// are NaN where read or the window is infinite or NaN: what came out infinite
+// or NaN is in the end taken again from the definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_lines.cuh"
@@ -24,8 +26,8 @@ namespace {
 
 constexpr int buffers = 3;
 
-/// Bytes that a warp holds of a piece: its columns, those that windows reach beyond
-/// and those that shifted loads do.
+/// Bytes that a warp holds of a piece: its columns, those that windows reach
+/// beyond and those that shifted loads do.
 template <int steps>
 constexpr int piece_bytes = (lines_columns + 16 * steps + 16) * 2;
 
@@ -107,8 +109,8 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         pairs_at<wide> from(place + held.past() + lane * 4);
 #pragma unroll 1
         for (int first = 0; first < columns; first += lines_tile) {
-            // Of rows g and g + 8, which begin 64 columns further on, every eight
-            // columns.
+            // Of rows g and g + 8, which begin 64 columns further on, every
+            // eight columns.
             uint32_t words[2][2 * steps];
 #pragma unroll
             for (int row = 0; row < 2; ++row)

@@ -2,19 +2,20 @@
 //
 //     diff_weights[s] = sum over n, rows, x of src[x - pad + s] * dst[x]
 //
-// A row in lines of eight columns: those of dst, one below the other, are a matrix of
-// eight columns; those of src, and beside them the lines that follow, one of some
-// more. Sixteen lines of one, turned around, times those of the other are a part of
-// the sums of all pairs of columns, of which those that lie s apart, on a diagonal,
-// belong to the tap s (less the zeros before the first, by which src begins at a
-// multiple of eight columns where dst does).
+// A row in lines of eight columns: those of dst, one below the other, are a
+// matrix of eight columns; those of src, and beside them the lines that follow,
+// one of some more. Sixteen lines of one, turned around, times those of the
+// other are a part of the sums of all pairs of columns, of which those that lie
+// s apart, on a diagonal, belong to the tap s (less the zeros before the first,
+// by which src begins at a multiple of eight columns where dst does).
 //
-// A block has a channel, a warp every so manyeth piece of its rows. Both tensors come
-// to shared memory a piece ahead, 16 bytes at a time wherever rows begin, and are
-// moved there to where lines are vectors of 16 bytes if they are not. In the end a
-// block adds up its warps' diagonals, in a fixed order, and writes one partial sum a
-// weight, which a second launch adds up (convolution_depthwise_parts.cu). Columns
-// outside are zeros; what comes out infinite or NaN is taken again there.
+// A block has a channel, a warp every so manyeth piece of its rows. Both
+// tensors come to shared memory a piece ahead, 16 bytes at a time wherever rows
+// begin, and are moved there to where lines are vectors of 16 bytes if they are
+// not. In the end a block adds up its warps' diagonals, in a fixed order, and
+// writes one partial sum a weight, which a second launch adds up
+// (convolution_depthwise_parts.cu). Columns outside are zeros; what comes out
+// infinite or NaN is taken again there.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_lines.cuh"
@@ -35,8 +36,8 @@ constexpr int dst_bytes = (lines_columns + 16) * 2;
 template <int steps>
 constexpr int piece_bytes = (src_columns<steps> + 16) * 2 + dst_bytes;
 
-/// Four matrices of 8x8, turned around, of whose rows lane i has the address of the
-/// ith.
+/// Four matrices of 8x8, turned around, of whose rows lane i has the address of
+/// the ith.
 __device__ __forceinline__ void load_turned_matrices(
         uint32_t (&words)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         buffer ^= 1;
         make_ready<lines_columns>(dst_of(of), dst_place);
         make_ready<src_columns<steps>>(src_of(of), src_place);
-        // Of sixteen lines the second eight are those of words 2 and 3; of src words
-        // 1 and 3 are of the lines that follow.
+        // Of sixteen lines the second eight are those of words 2 and 3; of src
+        // words 1 and 3 are of the lines that follow.
         const uint32_t dst_lane = dst_place + lane * 16;
         const uint32_t src_lane = src_place
                 + (lane % 8 + lane / 8 % 2 + lane / 16 * 8) * 16;
