@@ -470,7 +470,8 @@ TEST_F(gpu_engine, depthwise_adds_whole_numbers_exactly) {
         for (const auto &[images, channels, space] :
                 {std::tuple<int64_t, int64_t, sizes> {4500, 8, {3, 4}},
                         {300, 8, {13, 12}}, {12, 136, {13, 14}},
-                        {1, 8, {600, 40}}, {2, 16, {9, 333}}})
+                        {1, 8, {600, 40}}, {2, 16, {9, 333}},
+                        {1, 8, {2, 16400}}})
             for (const op::kind kind :
                     {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 for (const layout &l : {layouts()[0], layouts()[1]}) {

@@ -286,8 +286,6 @@ const std::vector<convolution_case> &convolution_cases() {
                     {1, 1}, {1, 1}, {0, 0}, {0, 0}},
             c {"depthwise_eights_5x5_full", 1, 16, 16, 16, {15, 57}, {5, 5},
                     {1, 1}, {1, 1}, {4, 4}, {4, 4}},
-            c {"depthwise_eights_5x5_endless_row", 1, 8, 8, 8, {1, 16400},
-                    {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
             c {"depthwise_eights_5x5_one_column", 3, 40, 40, 40, {23, 1},
                     {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
             c {"depthwise_eights_7x7", 5, 16, 16, 16, {7, 7}, {7, 7}, {1, 1},
