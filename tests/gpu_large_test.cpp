@@ -324,13 +324,15 @@ struct large_convolution {
     int64_t channels;
     sizes space;
     int64_t window = 1;
+    bool along_rows = false; ///< the window is of one row
 
     convolution_case of(int64_t n) const {
-        const int64_t pad = window / 2;
-        return {"large", n, channels, channels, channels, space,
-                {window, window}, {1, 1}, {1, 1}, {pad, pad}, {pad, pad}};
+        const int64_t rows = along_rows ? 1 : window;
+        const sizes pads {rows / 2, window / 2};
+        return {"large", n, channels, channels, channels, space, {rows, window},
+                {1, 1}, {1, 1}, pads, pads};
     }
-    int64_t taps() const { return window * window; }
+    int64_t taps() const { return along_rows ? window : window * window; }
     size_t image() const {
         return static_cast<size_t>(channels * space[0] * space[1]);
     }
@@ -349,6 +351,9 @@ std::vector<large_convolution> large_convolutions() {
             {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}, 7},
             {"convolution.gpu_depthwise", layouts()[1], 1870, 48, {155, 155},
                     5},
+            // In lines.
+            {"convolution.gpu_depthwise", layouts()[0], 8240, 8, {32, 1021}, 31,
+                    true},
             {"convolution.gpu_direct", layouts()[0], 2055, 1, {1024, 1021}},
             {"convolution.gpu_direct", layouts()[1], 2070, 8, {256, 509}}};
 }
@@ -408,7 +413,8 @@ TEST_F(gpu_large, convolution_weights) {
             const int64_t tap = c.l.weights_format == "XIO" ? i / c.channels
                                                             : i % c.taps();
             const auto met = [&](size_t axis, int64_t position) {
-                return c.space[axis] - std::abs(position - c.window / 2);
+                return c.space[axis]
+                        - std::abs(position - c.of(1).pads_begin[axis]);
             };
             const auto products = static_cast<double>(
                     met(0, tap / c.window) * met(1, tap % c.window));
