@@ -30,17 +30,19 @@ constexpr double bytes_a_cycle = 8;
 /// Pieces of 16 bytes of a pixel take so much longer than those of more.
 constexpr double half_sectors = 1.3;
 
-/// How many parts strips are to be cut into, each of them for so many `tiles`
-/// of channels and columns, a block each; and the cycles until all are done.
+/// How many parts strips are to be cut into, of at most `most` strips each and
+/// for so many `tiles` of channels and columns, a block each; and the cycles
+/// until all are done.
 struct parts_estimate {
     int parts = 1;
     double cycles = std::numeric_limits<double>::infinity();
 };
-parts_estimate share_out(int64_t strips, int64_t tiles, int64_t multiprocessors,
-        double strip_cycles) {
+parts_estimate share_out(int64_t strips, int64_t most, int64_t tiles,
+        int64_t multiprocessors, double strip_cycles) {
     parts_estimate best;
-    for (int64_t each = 1, step = 1; each <= strips; each += step) {
-        step = std::clamp<int64_t>(strips - each, 1, 1 + each / 16);
+    most = std::min(most, strips);
+    for (int64_t each = 1, step = 1; each <= most; each += step) {
+        step = std::clamp<int64_t>(most - each, 1, 1 + each / 16);
         const int64_t parts = ceil_div(strips, each);
         if (parts * tiles >= INT32_MAX) continue;
         const double cycles
@@ -111,6 +113,7 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
                     = (cut.strip_rows + (cut.strips > 1 ? size - 1 : 0) + 1)
                     / 2;
             const parts_estimate of = share_out(shape.images * cut.strips,
+                    shape.images * cut.strips,
                     cut.channel_tiles * cut.column_bands, multiprocessors,
                     steps * (step_cycles + cycles_stage / diagonals_steps));
             if (of.cycles >= least) continue;
@@ -185,7 +188,11 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
                             0.5 * cut.rows() * (along.read + along.written)
                                     * cut.groups * vector_bytes
                                     * (cut.groups == 1 ? half_sectors : 1));
+            const int64_t strip_products
+                    = int64_t {cut.strip_stages} * cut.part_columns;
             const parts_estimate of = share_out(shape.images * cut.strips,
+                    std::max<int64_t>(
+                            1, diagonals_longest_chain / strip_products),
                     cut.channel_tiles, multiprocessors,
                     stage_cycles
                             * (cut.strip_stages

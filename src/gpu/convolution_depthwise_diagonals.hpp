@@ -18,6 +18,12 @@ constexpr int diagonals_dst_rows = 4;
 constexpr int diagonals_data_stages = 4;
 constexpr int diagonals_weights_stages = 4;
 constexpr int diagonals_steps = 2;
+/// Of the weights' kernel: products that are added up on tensor cores, which
+/// truncate each time, before the sums leave them; and those of a block's warp at
+/// most, whose sums of so many are added up in f32, about 1024 times.
+constexpr int diagonals_longest_truncated_chain = 448;
+constexpr int64_t diagonals_longest_chain
+        = 1024 * diagonals_longest_truncated_chain;
 /// Two barriers for each.
 __host__ __device__ constexpr int diagonals_barriers_bytes(int stages) {
     return 2 * stages * 8;

@@ -26,10 +26,6 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Products that are added up on tensor cores, which truncate each time, before
-/// the sums leave them.
-constexpr int longest_truncated_chain = 448;
-
 using weights_stages = diagonal_stages<diagonals_weights_stages>;
 
 /// Rows of dst of an image, `stages` times as many as a stage has.
@@ -258,7 +254,7 @@ __device__ __forceinline__ void multiply_strips(
                         2 * cut.dst_pitch * 16, columns, has);
                 chain += columns;
             }
-            if (chain > longest_truncated_chain - cut.part_columns) {
+            if (chain > diagonals_longest_truncated_chain - cut.part_columns) {
                 chain = 0;
 #pragma unroll
                 for (int pair = 0; pair < pairs; ++pair)

@@ -12,6 +12,8 @@ namespace {
 
 /// Blocks that a multiprocessor holds at once.
 constexpr int blocks_at_once = 4;
+/// Pieces of a warp, whose sums for the weights it adds up in f32.
+constexpr int longest_chain = 1024;
 /// Shorter windows and rows are left to the other kernels (measured on an
 /// H200).
 constexpr int least_taps = 5;
@@ -49,10 +51,12 @@ bool cut_lines(depthwise_lines &cut, const depthwise_shape &shape,
     cut.pieces = ceil_div(along.written, lines_columns);
     const int64_t pieces = shape.images * down.read * cut.pieces;
     const int64_t most_parts = ceil_div(pieces, int64_t {lines_warps});
+    const int64_t least_parts
+            = of_weights ? ceil_div(most_parts, int64_t {longest_chain}) : 1;
     cut.parts = static_cast<int>(std::clamp<int64_t>(
-            multiprocessors * blocks_at_once / shape.channels, 1,
-            std::min<int64_t>(most_parts, 1 << 16)));
-    return pieces < INT32_MAX - 2 * lines_warps * cut.parts
+            multiprocessors * blocks_at_once / shape.channels, least_parts,
+            most_parts));
+    return pieces + int64_t {2} * lines_warps * cut.parts < INT32_MAX
             && shape.channels * cut.parts < INT32_MAX;
 }
 
