@@ -7,12 +7,14 @@
 //                              convolution_depthwise_lines_data.cu,
 //                              convolution_depthwise_matrices_data.cu,
 //                              convolution_depthwise_planes_data.cu,
+//                              convolution_depthwise_rows_nxc_data.cu,
 //                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
 //     backward_weights         convolution_depthwise_diagonals_weights.cu,
 //                              convolution_depthwise_lines_weights.cu,
 //                              convolution_depthwise_matrices_weights.cu,
 //                              convolution_depthwise_planes_weights.cu,
+//                              convolution_depthwise_rows_nxc_weights.cu,
 //                              convolution_depthwise_walk_weights.cu, or
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
@@ -27,8 +29,10 @@
 // (gradient of src) 2, of NCX with strides of 1 where rows are whole vectors
 // (walk_takes). Those that hold planes in shared memory take the same windows
 // in NCX without gaps otherwise, and of f64 all in NCX without gaps: strides of
-// 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). f64
-// in NXC, and all else, is left to the others: they walk D and H tap by tap,
+// 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Those
+// of rows take NXC, windows along W alone of 9 points and more with strides and
+// dilations of 1 (rows_nxc_take). The other windows of f64 in NXC, and all
+// else, are left to the rest: they walk D and H tap by tap,
 // whatever strides and dilations are. W is laid out as a row of taps without
 // gaps, of which threads take 3, 4, 5, 7 or (again and again) 8 at a time over
 // 8 neighbouring columns; so a dilation along W costs its multiple of the
@@ -46,6 +50,7 @@
 #include "gpu/convolution_depthwise.hpp"
 #include "gpu/convolution_depthwise_diagonals.hpp"
 #include "gpu/convolution_depthwise_lines.hpp"
+#include "gpu/convolution_depthwise_rows_nxc.hpp"
 #include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -86,6 +91,7 @@ enum class kind {
     lines, ///< convolution_depthwise_lines*
     matrices, ///< convolution_depthwise_matrices*
     planes, ///< convolution_depthwise_planes*
+    rows_nxc, ///< convolution_depthwise_rows_nxc*
     walk, ///< convolution_depthwise_walk*
     tiles, ///< convolution_depthwise_{data,weights}_ncx.cu
     blocks, ///< convolution_depthwise_{data,weights}_nxc.cu
@@ -94,6 +100,7 @@ enum class kind {
 /// What depends on where the data lies: at multiples of 16 bytes, or not.
 struct depthwise_variant {
     depthwise_matrices matrices;
+    depthwise_rows_nxc rows_nxc;
     depthwise_walk walk;
     depthwise_tile tile;
     depthwise_block block;
@@ -170,6 +177,9 @@ private:
             case kind::planes:
                 return launch_depthwise_planes_data(
                         type, shape_, planes_, wide, pointers, stream);
+            case kind::rows_nxc:
+                return launch_depthwise_rows_nxc_data(
+                        type, shape_, chosen.rows_nxc, pointers, stream);
             case kind::walk:
                 return launch_depthwise_walk_data(
                         type, shape_, chosen.walk, pointers, stream);
@@ -201,6 +211,9 @@ private:
             case kind::planes:
                 return launch_depthwise_planes_weights(
                         type, shape_, planes_, wide, pointers, stream);
+            case kind::rows_nxc:
+                return launch_depthwise_rows_nxc_weights(
+                        type, shape_, chosen.rows_nxc, pointers, stream);
             case kind::walk:
                 return launch_depthwise_walk_weights(
                         type, shape_, chosen.walk, pointers, stream);
@@ -221,6 +234,7 @@ private:
             case kind::lines: return lines_.parts;
             case kind::matrices: return variant.matrices.parts();
             case kind::planes: return planes_.parts();
+            case kind::rows_nxc: return variant.rows_nxc.parts;
             case kind::walk: return variant.walk.parts;
             case kind::tiles:
             case kind::blocks: return variant.parts.parts;
@@ -259,6 +273,7 @@ private:
         if (make_lines()) return kind::lines;
         if (make_matrices()) return kind::matrices;
         if (make_planes()) return kind::planes;
+        if (make_rows_nxc()) return kind::rows_nxc;
         const kind rest = walks() ? kind::walk
                 : channels_last_  ? kind::blocks
                                   : kind::tiles;
@@ -334,6 +349,19 @@ private:
                           multiprocessors_, longest_chain)
                 : cut_planes(
                           planes_, shape_, element_bytes(), multiprocessors_);
+    }
+
+    bool make_rows_nxc() {
+        if (!channels_last_ || !rows_nxc_take(shape_)) return false;
+        const int widest = sum_bytes_ == 4 && both_divide(2, 1) ? 2 : 1;
+        const auto cut = [&](depthwise_rows_nxc &rows, int vector) {
+            rows.vector = vector;
+            return of_weights()
+                    ? cut_rows_nxc_weights(rows, shape_, widest,
+                              multiprocessors_, longest_chain)
+                    : cut_rows_nxc(rows, shape_, widest, multiprocessors_);
+        };
+        return cut(aligned_.rows_nxc, widest) && cut(unaligned_.rows_nxc, 1);
     }
 
     bool make_walk(depthwise_walk &walk, bool whole) const {
