@@ -376,35 +376,81 @@ std::optional<double> gemm_cost(
             + step_cost;
 }
 
-/// Whether convolution.gemm is faster than oneDNN in f32, as measured on two
-/// cores of an EPYC: windows over a single position and gradients of weights by
-/// products of matrices of which one side is short (about half the time), and
-/// gradients of weights of windows side by side in NXC (0.3 to 1.1 times
-/// oneDNN's over ten shapes; in NCX it depends on the shape).
-bool is_for_gemm(const geometry &problem, const implementation &best) {
+bool has_contiguous_channels(const geometry &problem) {
+    return problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
+}
+
+/// Sums over overlapping windows along one axis whose positions lie a multiple
+/// of 4096 bytes apart, once channels are contiguous: they meet in the same lines
+/// of the first-level cache (oneDNN's brgemm has 50 to 100 GFLOP/s where it
+/// otherwise has 350). In NXC, where convolution.gemm's own loads do so too, it is
+/// faster all the same with few positions or little overlap.
+bool meets_in_cache(const geometry &problem) {
+    constexpr int64_t apart = 4096 / static_cast<int64_t>(sizeof(float));
+    if (problem.strides.size() != 1
+            || problem.strides[0] * problem.src.sizes[1] % apart != 0)
+        return false;
+    const int64_t window = problem.weights.sizes.back();
+    const int64_t positions = problem.dst.sizes.back();
+    if (has_contiguous_channels(problem))
+        return window >= 2 * problem.strides[0] && positions >= 1024;
+    return window > problem.strides[0] && positions >= 256;
+}
+
+/// Gradients of weights, as below. `large_planes`: oneDNN's kernels for blocks
+/// of channels add up too many products one by one.
+bool weights_are_for_gemm(const geometry &problem, const implementation &best,
+        bool large_planes) {
     constexpr int64_t short_side = 32;
+    constexpr int64_t wide_side = 48;
+    const auto &weights = problem.weights.sizes;
+    const size_t axes = problem.strides.size();
+    const int64_t taps = problem.weights.elements() / (weights[0] * weights[1]);
+    const bool nxc = has_contiguous_channels(problem);
+    const int64_t narrowest = std::min(weights[0], weights[1]);
+    if (contains(best.name, "gemm"))
+        return std::min(weights[0], weights[1] * taps) <= short_side
+                || (nxc && taps > 1 && narrowest >= short_side);
+    bool side_by_side = taps > 1;
+    bool is_strided = false;
+    for (size_t axis = 0; axis < axes; ++axis) {
+        side_by_side
+                = side_by_side && weights[axis + 2] == problem.strides[axis];
+        is_strided = is_strided || problem.strides[axis] > 1;
+    }
+    if (side_by_side && (nxc || (large_planes && narrowest >= short_side)))
+        return true;
+    if (taps == 1) return false;
+    if (axes == 1)
+        return nxc && is_plain(best.dst) && !is_strided
+                && narrowest > wide_side;
+    constexpr int64_t most_taps = 9;
+    return axes == 2 && large_planes && taps <= most_taps
+            && narrowest >= (nxc && is_strided ? short_side : wide_side);
+}
+
+/// Whether convolution.gemm is faster than oneDNN in f32, as measured on two
+/// cores of an EPYC: windows over a single position, sums whose positions meet
+/// in the cache, and gradients of weights
+/// - by products of matrices of which one side is short (about half the time), or
+///   in NXC with windows (0.3 to 0.6 of it);
+/// - of windows side by side, in NXC or of large planes (0.2 to 1.1);
+/// - along one axis in NXC (0.65 to 1);
+/// - of large planes and windows of 3x3 (0.2 to 0.95).
+bool is_for_gemm(const geometry &problem, const implementation &best,
+        bool large_planes) {
     if (problem.grouped || problem.src.type != detail::data_type::f32
             || problem.direction == convolution_direction::backward_data)
         return false;
     const auto &weights = problem.weights.sizes;
-    int64_t taps = 1;
-    for (size_t axis = 2; axis < weights.size(); ++axis)
-        taps *= weights[axis];
     const auto &dst = problem.dst.sizes;
-    if (taps > 1
-            && std::all_of(dst.begin() + 2, dst.end(),
-                    [](int64_t size) { return size == 1; }))
+    const auto is_one = [](int64_t size) { return size == 1; };
+    if (!std::all_of(weights.begin() + 2, weights.end(), is_one)
+            && std::all_of(dst.begin() + 2, dst.end(), is_one))
         return true;
-    if (problem.direction != convolution_direction::backward_weights)
-        return false;
-    if (contains(best.name, "gemm"))
-        return std::min(weights[0], weights[1] * taps) <= short_side;
-    bool side_by_side = taps > 1;
-    for (size_t axis = 0; axis < problem.strides.size(); ++axis)
-        side_by_side = side_by_side
-                && weights[axis + 2] == problem.strides[axis];
-    return side_by_side && problem.src.strides[1] == 1
-            && problem.dst.strides[1] == 1;
+    if (problem.direction == convolution_direction::forward)
+        return meets_in_cache(problem);
+    return weights_are_for_gemm(problem, best, large_planes);
 }
 
 /// The types that the problem can be computed in.
@@ -443,6 +489,7 @@ implementation choose_implementation(const geometry &problem,
     }
     bool reference = false;
     bool general = false;
+    bool large_planes = false;
     const dims src = with_batch(problem.src.sizes, options.images);
     const dims dst = with_batch(problem.dst.sizes, options.images);
     for (const auto &types : usable_types(problem, options.partial_sums)) {
@@ -468,8 +515,11 @@ implementation choose_implementation(const geometry &problem,
                 general = true;
                 continue;
             }
-            found.cost = estimate(problem, found)
-                    * (is_inexact(problem, found) ? inexact_factor : 1);
+            found.cost = estimate(problem, found);
+            if (is_inexact(problem, found)) {
+                large_planes = true;
+                found.cost *= inexact_factor;
+            }
             if (!best || found.cost < best.cost) best = std::move(found);
         }
     }
@@ -478,7 +528,7 @@ implementation choose_implementation(const geometry &problem,
         refusal = "convolution.gemm, which copies nothing, should be faster";
         return {};
     }
-    if (best && is_for_gemm(problem, best)) {
+    if (best && is_for_gemm(problem, best, large_planes)) {
         refusal = "convolution.gemm is faster for windows like these";
         return {};
     }
