@@ -4,7 +4,7 @@
 // and its gradients with respect to src and weights.
 //
 // The implementation and its layouts are chosen at compile by the cost rule of
-// convolution_onednn_choice.cpp. A tensor that lies otherwise (or has a type
+// convolution_onednn_cost.cpp. A tensor that lies otherwise (or has a type
 // that the implementation does not take: f16 on CPUs without products of it)
 // is copied to the workspace before, or from it after, by oneDNN's reorder or
 // by gradnn::cpu::convert.

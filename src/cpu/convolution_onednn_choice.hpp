@@ -4,26 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include <gradnn/engine.hpp>
 
 #include "cpu/convolution_onednn_geometry.hpp"
+#include "cpu/convolution_onednn_implementation.hpp"
 
 namespace gradnn::cpu::onednn {
-
-/// An implementation of oneDNN with its layouts.
-struct implementation {
-    dnnl::primitive_desc descriptor;
-    dnnl::memory::desc src;
-    dnnl::memory::desc weights;
-    dnnl::memory::desc dst;
-    std::string name;
-    /// Estimated by the cost rule in the source file.
-    double cost = 0;
-
-    explicit operator bool() const { return static_cast<bool>(descriptor); }
-};
 
 /// What a choice depends on besides the problem.
 struct choice_options {

@@ -1,0 +1,20 @@
+// Where convolution.gemm is faster than the best of oneDNN's implementations.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/convolution_onednn_geometry.hpp"
+#include "cpu/convolution_onednn_implementation.hpp"
+
+namespace gradnn::cpu::onednn {
+
+/// By its estimated cost, where it copies nothing and `best` does.
+bool gemm_is_cheaper(
+        const geometry &problem, const implementation &best, int64_t images);
+
+/// By what was measured. `large_planes`: oneDNN's kernels for blocks of channels
+/// would add up too many products one by one.
+bool gemm_is_faster(
+        const geometry &problem, const implementation &best, bool large_planes);
+
+} // namespace gradnn::cpu::onednn
