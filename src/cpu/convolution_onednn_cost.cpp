@@ -43,12 +43,6 @@ constexpr double strided_nxc_factor = 1.25;
 /// Depthwise kernels are bound by loads, not by arithmetic.
 constexpr double depthwise_factor = 6;
 
-bool cpu_has(dnnl::cpu_isa wanted) {
-    const auto bits = static_cast<unsigned>(wanted);
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    return (isa & bits) == bits;
-}
-
 /// Whether a GEMM-based convolution runs on AMX; its name does not say so.
 bool is_amx_gemm(memory::data_type type, std::string_view name) {
     return type == memory::data_type::bf16 && contains(name, "gemm")
@@ -157,6 +151,12 @@ double compute_cost(const geometry &problem, const implementation &found) {
 }
 
 } // namespace
+
+bool cpu_has(dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    return (isa & bits) == bits;
+}
 
 double estimate(const geometry &problem, const implementation &found) {
     const auto copies

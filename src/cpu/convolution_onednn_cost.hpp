@@ -10,6 +10,9 @@ namespace gradnn::cpu::onednn {
 /// A step's fixed price: its threads start and meet (4 us).
 constexpr double step_cost = 2e6;
 
+/// Whether oneDNN may use these instructions here.
+bool cpu_has(dnnl::cpu_isa wanted);
+
 /// Its work and the copies between the caller's layouts and its own.
 double estimate(const geometry &problem, const implementation &found);
 
