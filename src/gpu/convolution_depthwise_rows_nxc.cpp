@@ -10,12 +10,12 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Shorter windows are left to the other kernels (measured on an H200).
-constexpr int least_taps = 5;
+/// Shorter windows are left to the other kernels.
+constexpr int least_taps = 9;
 constexpr int most_lanes = 32;
-/// What a piece's first columns and the end of a block take, in columns.
-constexpr int64_t start_cost = 16;
-constexpr int64_t end_cost = 32;
+/// What starting a thread takes, and the end of a block, in tenths of a run.
+constexpr int64_t start_cost = 8;
+constexpr int64_t end_cost = 20;
 
 /// Fewer than the kernels' 32-bit numbers hold.
 bool fits(int64_t count) {
@@ -29,9 +29,9 @@ int64_t rows_of(const depthwise_shape &shape) {
 /// All but the pieces.
 void cut_channels(
         depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
-    cut.taps = 8;
-    while (cut.taps < shape.axes[2].kernel)
-        cut.taps *= 2;
+    const int taps = shape.axes[2].kernel;
+    cut.taps = taps <= 16 ? 16 : 32;
+    cut.chunks = ceil_div(taps, cut.taps);
     const auto vectors
             = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
     cut.lanes = ceil_div(vectors, ceil_div(vectors, most_lanes));
@@ -40,29 +40,20 @@ void cut_channels(
             ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));
 }
 
-/// Blocks that run at once, of as many channels as vectors of `widest` have.
-int64_t resident_blocks(const depthwise_rows_nxc &cut, int widest,
-        int64_t element_bytes, int64_t multiprocessors) {
-    const int words = widest * (element_bytes == 8 ? 2 : 1);
-    return multiprocessors * rows_nxc_resident(cut.taps, words);
-}
-
-/// Calls body(columns, pieces) for pieces of a row of even length, the longest
-/// first.
+/// Calls body(runs, pieces) for pieces of a row of even length, the longest
+/// first, of so many runs.
 template <typename Body>
 void for_each_piece(const depthwise_shape &shape, const Body &body) {
-    const int columns = shape.axes[2].written;
-    const int least = ceil_div(columns, rows_nxc_longest_piece);
-    const int most = std::min(ceil_div(columns, rows_nxc_group), 64 * least);
-    for (int pieces = least; pieces <= most; ++pieces) {
-        const int size = round_up(ceil_div(columns, pieces), rows_nxc_group);
-        body(size, ceil_div(columns, size));
+    const int runs = ceil_div(shape.axes[2].written, rows_nxc_run);
+    for (int size = std::min(runs, rows_nxc_longest_piece); size > 0; --size) {
+        const int pieces = ceil_div(runs, size);
+        body(ceil_div(runs, pieces), pieces);
     }
 }
 
 } // namespace
 
-bool rows_nxc_take(const depthwise_shape &shape, int64_t element_bytes) {
+bool rows_nxc_take(const depthwise_shape &shape) {
     for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
         if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
                 || axis->read != axis->written)
@@ -70,34 +61,27 @@ bool rows_nxc_take(const depthwise_shape &shape, int64_t element_bytes) {
     const depthwise_axis &along = shape.axes[2];
     // Columns are 32-bit offsets apart.
     return along.stride == 1 && along.dilation == 1
-            && along.kernel >= least_taps
-            && along.kernel <= rows_nxc_most_taps(element_bytes)
-            && shape.read_strides[4] < INT32_MAX
+            && along.kernel >= least_taps && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }
 
-int rows_nxc_widest(const depthwise_shape &shape, int64_t element_bytes) {
-    return element_bytes < 8 && shape.axes[2].kernel <= 32 ? 2 : 1;
-}
-
 bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
-        int widest, int64_t element_bytes, int64_t multiprocessors) {
+        int widest, int64_t multiprocessors) {
     cut_channels(cut, shape, widest);
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * cut.lanes);
-    const int64_t resident
-            = resident_blocks(cut, widest, element_bytes, multiprocessors);
+    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
     int64_t least = 0;
-    for_each_piece(shape, [&](int columns, int pieces) {
+    for_each_piece(shape, [&](int runs, int pieces) {
         const int64_t units = rows_of(shape) * pieces;
         const int64_t parts = ceil_div(units, int64_t {cut.slots});
-        const int64_t cost
-                = ceil_div(parts * tiles, resident) * (columns + start_cost);
+        const int64_t cost = ceil_div(parts * tiles, resident)
+                * (int64_t {10} * runs + start_cost);
         if (!fits(units) || !fits(parts * cut.channel_tiles)
                 || (least != 0 && cost >= least))
             return;
         least = cost;
-        cut.piece_columns = columns;
+        cut.piece_runs = runs;
         cut.pieces = pieces;
         cut.units = static_cast<int>(units);
         cut.parts = static_cast<int>(parts);
@@ -106,29 +90,27 @@ bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
 }
 
 bool cut_rows_nxc_weights(depthwise_rows_nxc &cut, const depthwise_shape &shape,
-        int widest, int64_t element_bytes, int64_t multiprocessors,
-        int64_t longest_chain) {
+        int widest, int64_t multiprocessors, int64_t longest_chain) {
     cut_channels(cut, shape, widest);
-    const int64_t tiles
-            = ceil_div(shape.channels, int64_t {widest} * cut.lanes);
-    const int64_t resident
-            = resident_blocks(cut, widest, element_bytes, multiprocessors);
+    const int64_t tiles = ceil_div(shape.channels, int64_t {widest} * cut.lanes)
+            * cut.chunks;
+    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
     int64_t least = 0;
-    for_each_piece(shape, [&](int columns, int pieces) {
+    for_each_piece(shape, [&](int runs, int pieces) {
         const int64_t units = rows_of(shape) * pieces;
         const int64_t all = ceil_div(units, int64_t {cut.slots});
-        const int64_t most
-                = std::clamp<int64_t>(longest_chain / columns, 1, all);
+        const int64_t most = std::clamp<int64_t>(
+                longest_chain / (int64_t {runs} * rows_nxc_run), 1, all);
         for (int64_t each = most; each > 0; --each) {
             const int64_t parts = ceil_div(all, each);
             const int64_t cost = ceil_div(parts * tiles, resident)
-                    * (each * (columns + start_cost) + end_cost);
+                    * (each * (int64_t {10} * runs + start_cost) + end_cost);
             if (!fits(units + parts * cut.slots)
-                    || !fits(parts * cut.channel_tiles)
+                    || !fits(parts * cut.channel_tiles * cut.chunks)
                     || (least != 0 && cost >= least))
                 continue;
             least = cost;
-            cut.piece_columns = columns;
+            cut.piece_runs = runs;
             cut.pieces = pieces;
             cut.units = static_cast<int>(units);
             cut.parts = static_cast<int>(parts);

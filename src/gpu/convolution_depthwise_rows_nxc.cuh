@@ -7,58 +7,51 @@
 
 namespace gradnn::gpu {
 
-/// The columns of a row one after the other, of `vector` channels each, `ahead`
-/// of them on their way; zeros where columns are outside.
-template <typename Type, int vector, int ahead>
+/// `count` neighbouring columns of a row, of `vector` channels each, some columns
+/// ahead of what is computed; zeros where columns are outside.
+template <typename Type, int vector, int count>
 class column_stream {
+    static constexpr int ahead = count < 8 ? count : 8;
+
 public:
     /// Column `first` of `columns` lies at `from`.
     __device__ __forceinline__ column_stream(
             const Type *from, int stride, int first, int columns)
-        : from_(from), stride_(stride), column_(first), columns_(columns) {}
-
-    /// The next column, at once.
-    __device__ __forceinline__ void take(sum_of<Type> (&values)[vector]) {
-        next().unpack(values);
-    }
-    __device__ __forceinline__ void start() {
+        : from_(from), stride_(stride) {
+        const int begin = max(0, -first);
+        const int end = min(count, columns - first);
+        if (begin < end)
+            inside_ = (uint64_t {1} << end) - (uint64_t {1} << begin);
 #pragma unroll
-        for (int i = 0; i < ahead; ++i)
-            loaded_[i] = next();
+        for (int c = 0; c < ahead; ++c)
+            load(c);
     }
-    /// Column `number` since start(), which the compiler knows modulo `ahead`.
-    __device__ __forceinline__ void take(
-            int number, sum_of<Type> (&values)[vector]) {
-        loaded_[number % ahead].unpack(values);
-        loaded_[number % ahead] = next();
+    /// Calls body(c, values) for column after column, c known to the compiler.
+    template <typename Body>
+    __device__ __forceinline__ void for_each(const Body &body) {
+#pragma unroll
+        for (int c = 0; c < count; ++c) {
+            sum_of<Type> values[vector];
+            loaded_[c % ahead].unpack(values);
+            if (c + ahead < count) load(c + ahead);
+            body(c, values);
+        }
     }
 
 private:
-    __device__ __forceinline__ pack<Type, vector> next() {
-        pack<Type, vector> column {};
-        if (static_cast<unsigned>(column_) < static_cast<unsigned>(columns_))
-            column = pack<Type, vector>::load(from_);
+    __device__ __forceinline__ void load(int c) {
+        loaded_[c % ahead] = {};
+        if ((inside_ >> c & 1U) != 0)
+            loaded_[c % ahead] = pack<Type, vector>::load(from_);
         from_ = after(from_, stride_);
-        ++column_;
-        return column;
     }
 
+    static_assert(count < 64);
     const Type *from_;
     int stride_;
-    int column_;
-    int columns_;
+    uint64_t inside_ = 0; // a bit for each column
     pack<Type, vector> loaded_[ahead];
 };
-
-/// Columns on their way that registers leave room for.
-template <typename Type, int taps, int vector>
-constexpr int rows_nxc_ahead
-        = sizeof(Type) * vector == 8 && taps * vector >= 32 ? 4 : 8;
-
-/// Words of a column in the type of the sums.
-template <typename Type, int vector>
-constexpr int rows_nxc_words
-        = vector * static_cast<int>(sizeof(sum_of<Type>)) / 4;
 
 /// Where a thread's piece of a row lies.
 struct rows_nxc_piece {
@@ -66,60 +59,40 @@ struct rows_nxc_piece {
     int d;
     int h;
     int column; ///< of written or dst
-    int columns;
 
     __device__ __forceinline__ rows_nxc_piece(const depthwise_shape &shape,
             const depthwise_rows_nxc &cut, int unit) {
-        column = unit % cut.pieces * cut.piece_columns;
-        columns = min(cut.piece_columns, shape.axes[2].written - column);
+        column = unit % cut.pieces * cut.piece_runs * rows_nxc_run;
         int rest = unit / cut.pieces;
         h = rest % shape.axes[1].written;
         rest /= shape.axes[1].written;
         d = rest % shape.axes[0].written;
         image = rest / shape.axes[0].written;
     }
-    /// A column of the row in a tensor of such strides.
-    __device__ __forceinline__ int64_t place(
-            const int64_t *strides, int64_t at) const {
-        return image * strides[0] + d * strides[2] + h * strides[3]
-                + at * strides[4];
+    /// The row's first element in a tensor of such strides.
+    __device__ __forceinline__ int64_t row(const int64_t *strides) const {
+        return image * strides[0] + d * strides[2] + h * strides[3];
+    }
+    /// Runs of it.
+    __device__ __forceinline__ int runs(
+            const depthwise_shape &shape, const depthwise_rows_nxc &cut) const {
+        const int left = shape.axes[2].written - column;
+        return min(cut.piece_runs, (left + rows_nxc_run - 1) / rows_nxc_run);
     }
 };
-
-/// Calls step(s) for so many columns, s being known to the compiler, the column's
-/// number modulo `taps`, and group_end() after every rows_nxc_group of them.
-template <int taps, typename Step, typename End>
-__device__ __forceinline__ void for_each_column(
-        int columns, const Step &step, const End &group_end) {
-#pragma unroll 1
-    while (columns > 0) {
-#pragma unroll
-        for (int first = 0; first < taps; first += rows_nxc_group) {
-#pragma unroll
-            for (int s = 0; s < rows_nxc_group; ++s)
-                step(first + s);
-            group_end();
-            columns -= rows_nxc_group;
-            if (columns <= 0) break;
-        }
-    }
-}
 
 /// Calls body.template operator()<taps, vector>() for a cut.
 template <typename Type, typename Body>
 void with_rows_nxc(const depthwise_rows_nxc &cut, const Body &body) {
     const auto of_taps = [&]<int taps>() {
-        if constexpr (sizeof(Type) < 8 && taps < 64)
+        if constexpr (sizeof(Type) < 8)
             if (cut.vector == 2) return body.template operator()<taps, 2>();
         body.template operator()<taps, 1>();
     };
-    switch (cut.taps) {
-        case 8: return of_taps.template operator()<8>();
-        case 16: return of_taps.template operator()<16>();
-        case 32: return of_taps.template operator()<32>();
-        default:
-            if constexpr (sizeof(Type) < 8) of_taps.template operator()<64>();
-    }
+    if (cut.taps == 16)
+        of_taps.template operator()<16>();
+    else
+        of_taps.template operator()<32>();
 }
 
 } // namespace gradnn::gpu

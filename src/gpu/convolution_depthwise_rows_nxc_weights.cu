@@ -2,13 +2,13 @@
 //
 //     diff_weights[k,c] = sum over n, x of src[n,x-pad+k,c] * dst[n,x,c]
 //
-// A thread has some channels of pieces of rows, one after the other, and the sums
-// of the window's taps in registers, with as many columns of src. Of a piece it
-// takes a column of src, in place of the first that it has, and a column of dst,
-// which it multiplies with all that it has of src into all sums. Both are loaded
-// some columns ahead. Neighbouring threads have neighbouring channels. In the end
-// a block adds up its threads of the same channels, in a fixed order, and writes
-// one partial sum a weight, which a second launch adds up
+// A thread has some channels of pieces of rows, one after the other, and the
+// sums of the window's taps (32 at most; wider windows are several blocks') in
+// registers. Of a piece it takes sixteen columns of dst at a time, and the
+// columns of src that these meet pass by, each multiplied into the sums of all
+// taps that it meets. Neighbouring threads have neighbouring channels. In the
+// end a block adds up its threads of the same channels, in a fixed order, and
+// writes one partial sum a weight, which a second launch adds up
 // (convolution_depthwise_parts.cu). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there. The order of the sums is the same
 // whatever the vectors.
@@ -20,24 +20,27 @@ namespace gradnn::gpu {
 namespace {
 
 template <typename Type, int taps, int vector>
-__global__ void __launch_bounds__(
-        rows_nxc_threads, rows_nxc_resident(taps, rows_nxc_words<Type, vector>))
+__global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
         depthwise_rows_nxc_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
                 const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_rows_nxc cut) {
     using sum = sum_of<Type>;
-    using stream
-            = column_stream<Type, vector, rows_nxc_ahead<Type, taps, vector>>;
+    constexpr int run = rows_nxc_run;
     __shared__ sum sums[vector][rows_nxc_threads];
     const depthwise_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % cut.lanes;
     const int slot = thread / cut.lanes;
-    const int tile = static_cast<int>(blockIdx.x) % cut.channel_tiles;
-    const int part = static_cast<int>(blockIdx.x) / cut.channel_tiles;
+    int rest = static_cast<int>(blockIdx.x);
+    const int tile = rest % cut.channel_tiles;
+    rest /= cut.channel_tiles;
+    const int first_tap = rest % cut.chunks * taps;
+    const int part = rest / cut.chunks;
     const int channel = (tile * cut.lanes + lane) * vector;
     const bool works = channel < shape.channels && slot < cut.slots;
+    const auto src_stride = static_cast<int>(shape.read_strides[4]);
+    const auto dst_stride = static_cast<int>(shape.written_strides[4]);
     wait_for_earlier_work();
     let_later_work_start();
 
@@ -46,43 +49,53 @@ __global__ void __launch_bounds__(
 #pragma unroll 1
     for (; unit < cut.units; unit += cut.parts * cut.slots) {
         const rows_nxc_piece piece(shape, cut, unit);
-        const int first = piece.column + shape.base;
-        stream of_src(src + piece.place(shape.read_strides, first) + channel,
-                static_cast<int>(shape.read_strides[4]), first, along.read);
-        stream of_dst(dst + piece.place(shape.written_strides, piece.column)
-                        + channel,
-                static_cast<int>(shape.written_strides[4]), 0, piece.columns);
-        // Column c since the first is in place c % taps.
-        sum held[taps][vector];
+        int column = piece.column;
+        int first = column + shape.base + first_tap;
+        const Type *from_src = src + piece.row(shape.read_strides) + channel
+                + first * shape.read_strides[4];
+        const Type *from_dst = dst + piece.row(shape.written_strides) + channel
+                + column * shape.written_strides[4];
+#pragma unroll 1
+        for (int runs = piece.runs(shape, cut); runs > 0; --runs) {
+            column_stream<Type, vector, run + taps - 1> columns(
+                    from_src, src_stride, first, along.read);
+            pack<Type, vector> loaded[run];
+            const Type *place = from_dst;
 #pragma unroll
-        for (int c = 0; c < taps - 1; ++c)
-            of_src.take(held[c]);
-        of_src.start();
-        of_dst.start();
-        for_each_column<taps>(
-                piece.columns,
-                [&](int s) {
-                    of_src.take(s, held[(s + taps - 1) % taps]);
-                    sum by[vector];
-                    of_dst.take(s, by);
+            for (int i = 0; i < run; ++i) {
+                loaded[i] = {};
+                if (column + i < along.written)
+                    loaded[i] = pack<Type, vector>::load(place);
+                place = after(place, dst_stride);
+            }
+            sum by[run][vector];
 #pragma unroll
-                    for (int e = 0; e < taps; ++e)
+            for (int i = 0; i < run; ++i)
+                loaded[i].unpack(by[i]);
+            columns.for_each([&](int c, const sum(&values)[vector]) {
+#pragma unroll
+                for (int i = 0; i < run; ++i)
+                    if (c >= i && c - i < taps)
 #pragma unroll
                         for (int v = 0; v < vector; ++v)
-                            total[e][v] += by[v] * held[(s + e) % taps][v];
-                },
-                [] {});
+                            total[c - i][v] += by[i][v] * values[v];
+            });
+            from_src += run * shape.read_strides[4];
+            from_dst += run * shape.written_strides[4];
+            first += run;
+            column += run;
+        }
     }
 
 #pragma unroll
-    for (int tap = 0; tap < taps; ++tap) {
-        if (tap >= along.kernel) break;
+    for (int e = 0; e < taps; ++e) {
         __syncthreads();
 #pragma unroll
         for (int v = 0; v < vector; ++v)
-            sums[v][thread] = total[tap][v];
+            sums[v][thread] = total[e][v];
         __syncthreads();
-        if (!works || slot != 0) continue;
+        const int tap = first_tap + e;
+        if (!works || slot != 0 || tap >= along.kernel) continue;
 #pragma unroll
         for (int v = 0; v < vector; ++v) {
             sum of_block = 0;
@@ -105,7 +118,8 @@ void launch_depthwise_rows_nxc_weights(detail::data_type type,
         with_rows_nxc<Type>(cut, [&]<int taps, int vector>() {
             launch_early("convolution.gpu_depthwise (rows, NXC, weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
-                    static_cast<unsigned>(cut.parts * cut.channel_tiles),
+                    static_cast<unsigned>(
+                            cut.parts * cut.channel_tiles * cut.chunks),
                     rows_nxc_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.written),
