@@ -49,9 +49,15 @@ double sum_contiguous(const T *from, int64_t count) {
         }
         for (; i + lanes <= part; i += lanes)
             a = hn::Add(a, load(d, from + i));
-        if (i < part)
-            b = hn::Add(b,
-                    load_first(d, from + i, static_cast<size_t>(part - i)));
+        if (i < part && part >= lanes) {
+            // The last vector, of which the first lanes have been added.
+            const auto added
+                    = hn::FirstN(d, static_cast<size_t>(lanes - (part - i)));
+            b = hn::Add(
+                    b, hn::IfThenZeroElse(added, load(d, from + part - lanes)));
+        } else if (i < part) {
+            b = load_first(d, from, static_cast<size_t>(part));
+        }
         const auto sum = hn::Add(hn::Add(a, b), hn::Add(c, e));
         total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
         from += part;
@@ -106,6 +112,24 @@ void sum_planes(const bias_work &work, const T *from, double *partials,
             }
 }
 
+/// sums[x] = the sum of a few rows of so many vectors at x, in registers.
+template <int vectors, typename T>
+HWY_INLINE void sum_vectors(const bias_work &work, const T *from, int64_t row,
+        int64_t row_end, accumulator_of<T> *sums) {
+    const hn::ScalableTag<accumulator_of<T>> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator_of<T>>);
+    hn::Vec<decltype(d)> total[vectors];
+    for (auto &each : total)
+        each = hn::Zero(d);
+    for (; row < row_end; ++row) {
+        const T *at = from + work.offset_of(row);
+        for (int v = 0; v < vectors; ++v)
+            total[v] = hn::Add(total[v], load(d, at + v * lanes));
+    }
+    for (int v = 0; v < vectors; ++v)
+        hn::StoreU(total[v], d, sums + v * lanes);
+}
+
 /// sums[x] += row[x].
 template <typename T>
 HWY_INLINE void add_row(const T *row, accumulator_of<T> *sums, int64_t count) {
@@ -120,6 +144,23 @@ HWY_INLINE void add_row(const T *row, accumulator_of<T> *sums, int64_t count) {
         sums[x] += convert_scalar<acc>(row[x]);
 }
 
+/// sums[x] = the sum of a few rows at x, read one after the other, as memory likes
+/// to be read.
+template <typename T>
+HWY_INLINE void sum_few(const bias_work &work, const T *from, int64_t row,
+        int64_t row_end, accumulator_of<T> *sums, int64_t count) {
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator_of<T>>);
+    if (count == 4 * lanes)
+        return sum_vectors<4>(work, from, row, row_end, sums);
+    if (count == 8 * lanes)
+        return sum_vectors<8>(work, from, row, row_end, sums);
+    if (HWY_TARGET == HWY_AVX3 && count == 16 * lanes) // has 32 registers
+        return sum_vectors<16>(work, from, row, row_end, sums);
+    std::fill(sums, sums + count, accumulator_of<T>(0));
+    for (; row < row_end; ++row)
+        add_row(from + work.offset_of(row), sums, count);
+}
+
 /// A block of rows of columns: partial[x] for its columns, over its rows.
 template <typename T>
 void sum_rows(const bias_work &work, const T *from, double *partials,
@@ -131,17 +172,16 @@ void sum_rows(const bias_work &work, const T *from, double *partials,
             = std::min(work.rows(), (row_block + 1) * work.row_block);
     double *partial = partials + row_block * work.columns + begin;
     std::fill(partial, partial + count, 0.0);
-    // Whole rows one after the other, as memory likes to be read; the sums of a
-    // few in the tensors' accumulator.
+    // A few in the tensors' accumulator.
     constexpr int64_t few = 16;
     accumulator_of<T> sums[bias_work::most_columns];
     int64_t row = row_block * work.row_block;
     while (row < row_end) {
-        std::fill(sums, sums + count, accumulator_of<T>(0));
-        for (const int64_t end = std::min(row + few, row_end); row < end; ++row)
-            add_row(from + work.offset_of(row) + begin, sums, count);
+        const int64_t end = std::min(row + few, row_end);
+        sum_few(work, from + begin, row, end, sums, count);
         for (int64_t x = 0; x < count; ++x)
             partial[x] += static_cast<double>(sums[x]);
+        row = end;
     }
     // What is left of the last row where several make one row of columns.
     if (work.rest > begin && row == work.rows()) {

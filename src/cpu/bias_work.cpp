@@ -13,8 +13,11 @@ using axis = bias_work::axis;
 // own.
 constexpr int64_t block_elements = 64 << 10;
 constexpr int64_t piece_elements = 16 << 10;
+// Elements of a partial, and blocks, if there are that many.
+constexpr int64_t summed_elements = 256;
+constexpr int64_t few_blocks = 8;
 // Rows of pixels are joined until they have this many elements.
-constexpr int64_t joined_elements = 64;
+constexpr int64_t joined_elements = 128;
 
 constexpr int64_t blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -88,15 +91,17 @@ bias_work cut_planes(const detail::tensor_view &view) {
     work.row_block = std::max<int64_t>(1, block_elements / work.piece);
     work.row_block = std::min(work.row_block, rows);
     work.row_blocks = blocks_of(rows, work.row_block);
-    // Small planes: several channels, then several n, make a block.
+    // Small planes: several channels, then several n, make a block, read in the
+    // order of memory; of a channel so many that partials are few against what
+    // they sum, but in a few blocks at least.
     const int64_t planes = std::max<int64_t>(1, block_elements / plane);
     work.column_block = std::min(work.columns, planes);
     work.column_blocks = blocks_of(work.columns, work.column_block);
-    // Eight planes and more of a channel where they are tiny, so that partials
-    // are few against what they sum.
-    work.n_block = std::max<int64_t>(
-            planes / work.column_block, plane < 1024 ? 8 : 1);
-    work.n_block = std::min(work.n_block, work.n.dim);
+    const int64_t wanted = std::max(
+            planes / work.column_block, blocks_of(summed_elements, plane));
+    const int64_t most = std::max<int64_t>(
+            1, work.n.dim * work.column_blocks * work.row_blocks / few_blocks);
+    work.n_block = std::min({wanted, most, work.n.dim});
     work.n_blocks = blocks_of(work.n.dim, work.n_block);
     return work;
 }
