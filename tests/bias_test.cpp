@@ -27,11 +27,11 @@ const std::vector<plane_case> &bias_cases() {
                 {"filling_channels", {2, 530, 5, 8}},
                 // Whole vectors but for the end of the tensor.
                 {"loose_end", {3, 67, 7, 9}},
-                // Rows of NXC that are wider than a block.
                 // Rows of 4, 8 and 16 vectors of some type.
                 {"vectors", {3, 64, 9, 11}},
                 {"many_vectors", {2, 256, 5, 7}},
                 {"tiny_planes", {40, 33, 2, 5}},
+                // Rows of NXC that are wider than a block.
                 {"wide_channels", {3, 2100, 2, 3}},
         };
         all.insert(all.end(), more.begin(), more.end());

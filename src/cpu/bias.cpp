@@ -9,8 +9,10 @@
 // nothing. Deterministic: blocks follow from the problem alone.
 //
 // Blocks come in two kinds. Where channels are contiguous, rows of columns are
-// added element by element, one after the other. Otherwise planes are summed
-// one after the other, each along its contiguous (or any other) innermost axis.
+// added element by element, one after the other: in registers where a row is a
+// few whole vectors (with AVX-512 most narrow rows are, since pixels of few
+// channels are joined), else to sums in memory. Otherwise planes are summed one
+// after the other, each along its contiguous (or any other) innermost axis.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/bias.cpp"
 #include "cpu/simd_target.hpp"

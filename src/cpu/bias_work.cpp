@@ -13,8 +13,9 @@ using axis = bias_work::axis;
 // own.
 constexpr int64_t block_elements = 64 << 10;
 constexpr int64_t piece_elements = 16 << 10;
-// Elements of a partial, and blocks, if there are that many.
-constexpr int64_t summed_elements = 256;
+// Elements of a partial and of a small block, and blocks, if there are that many.
+constexpr int64_t summed_elements = 128;
+constexpr int64_t small_block_elements = 16 << 10;
 constexpr int64_t few_blocks = 8;
 // Rows of pixels are joined until they have this many elements.
 constexpr int64_t joined_elements = 128;
@@ -92,16 +93,18 @@ bias_work cut_planes(const detail::tensor_view &view) {
     work.row_block = std::min(work.row_block, rows);
     work.row_blocks = blocks_of(rows, work.row_block);
     // Small planes: several channels, then several n, make a block, read in the
-    // order of memory; of a channel so many that partials are few against what
-    // they sum, but in a few blocks at least.
+    // order of memory: a few blocks at least, but of a channel so many that
+    // partials are few against what they sum, and no tiny blocks.
     const int64_t planes = std::max<int64_t>(1, block_elements / plane);
     work.column_block = std::min(work.columns, planes);
     work.column_blocks = blocks_of(work.columns, work.column_block);
-    const int64_t wanted = std::max(
-            planes / work.column_block, blocks_of(summed_elements, plane));
-    const int64_t most = std::max<int64_t>(
-            1, work.n.dim * work.column_blocks * work.row_blocks / few_blocks);
-    work.n_block = std::min({wanted, most, work.n.dim});
+    const int64_t least = std::max(blocks_of(summed_elements, plane),
+            blocks_of(small_block_elements, plane * work.column_block));
+    const int64_t most
+            = work.n.dim * work.column_blocks * work.row_blocks / few_blocks;
+    work.n_block = std::min(
+            std::max(std::min(planes / work.column_block, most), least),
+            work.n.dim);
     work.n_blocks = blocks_of(work.n.dim, work.n_block);
     return work;
 }

@@ -109,11 +109,9 @@ implementation query(
     return found;
 }
 
-
 bool is_reference(std::string_view name) {
     return contains(name, "ref");
 }
-
 
 /// Implementations that are wrong for some problems in oneDNN 3.2 (found by
 /// running them with different contents of the scratchpad and guards around
@@ -226,7 +224,6 @@ implementation choose_implementation(const geometry &problem,
     }
     bool reference = false;
     bool general = false;
-    bool large_planes = false;
     const dims src = with_batch(problem.src.sizes, options.images);
     const dims dst = with_batch(problem.dst.sizes, options.images);
     for (const auto &types : usable_types(problem, options.partial_sums)) {
@@ -252,11 +249,8 @@ implementation choose_implementation(const geometry &problem,
                 general = true;
                 continue;
             }
-            found.cost = estimate(problem, found);
-            if (is_inexact(problem, found)) {
-                large_planes = true;
-                found.cost *= inexact_factor;
-            }
+            found.cost = estimate(problem, found)
+                    * (is_inexact(problem, found) ? inexact_factor : 1);
             if (!best || found.cost < best.cost) best = std::move(found);
         }
     }
@@ -264,7 +258,10 @@ implementation choose_implementation(const geometry &problem,
         refusal = "convolution.gemm, which copies nothing, should be faster";
         return {};
     }
-    if (best && gemm_is_faster(problem, best, large_planes)) {
+    // convolution.gemm knows no other arithmetic.
+    const bool relaxed = options.fpmath == fpmath_mode::bf16
+            || options.fpmath == fpmath_mode::any;
+    if (best && !relaxed && gemm_is_faster(problem, best)) {
         refusal = "convolution.gemm is faster for windows like these";
         return {};
     }

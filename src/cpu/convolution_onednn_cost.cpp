@@ -39,7 +39,6 @@ constexpr double brgemm_gain = 1.1;
 constexpr int64_t brgemm_row = 24;
 /// jit kernels for the gradient of weights in NXC with strides above 1.
 constexpr double strided_nxc_factor = 1.25;
-/// What an implementation of the right order of exactness may cost more.
 /// Depthwise kernels are bound by loads, not by arithmetic.
 constexpr double depthwise_factor = 6;
 

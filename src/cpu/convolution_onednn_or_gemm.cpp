@@ -23,8 +23,12 @@ bool has_contiguous_channels(const geometry &problem) {
 /// faster with few positions or little overlap.
 bool meets_in_cache(const geometry &problem) {
     constexpr int64_t apart = 4096 / static_cast<int64_t>(sizeof(float));
-    if (problem.strides.size() != 1
-            || problem.strides[0] * problem.src.sizes[1] % apart != 0)
+    constexpr int64_t narrow_side = 16; // convolution.planes has these
+    const auto &weights = problem.weights.sizes;
+    if (problem.strides.size() != 1 || problem.strides[0] == 1
+            || problem.dilates[0] != 0
+            || problem.strides[0] * problem.src.sizes[1] % apart != 0
+            || std::min(weights[0], weights[1]) <= narrow_side)
         return false;
     const int64_t window = problem.weights.sizes.back();
     const int64_t positions = problem.dst.sizes.back();
@@ -38,9 +42,11 @@ bool meets_in_cache(const geometry &problem) {
 ///   in NXC with windows (0.3 to 0.6 of it);
 /// - of windows side by side, in NXC or of large planes (0.2 to 1.1);
 /// - along one axis in NXC (0.65 to 1);
-/// - of large planes and windows of 3x3 (0.2 to 0.95).
-bool weights_are_for_gemm(const geometry &problem, const implementation &best,
-        bool large_planes) {
+/// - of large planes and windows of up to nine taps (0.2 to 0.95).
+/// Large planes are those that oneDNN's kernels for blocks of channels are not
+/// exact enough for.
+bool weights_are_for_gemm(const geometry &problem, const implementation &best) {
+    constexpr int64_t large_plane = 13000;
     constexpr int64_t short_side = 32;
     constexpr int64_t wide_side = 48;
     const auto &weights = problem.weights.sizes;
@@ -48,6 +54,9 @@ bool weights_are_for_gemm(const geometry &problem, const implementation &best,
     const int64_t taps = problem.weights.elements() / (weights[0] * weights[1]);
     const bool nxc = has_contiguous_channels(problem);
     const int64_t narrowest = std::min(weights[0], weights[1]);
+    const auto &dst = problem.dst.sizes;
+    const bool large_planes
+            = problem.dst.elements() / (dst[0] * dst[1]) > large_plane;
     if (contains(best.name, "gemm"))
         return std::min(weights[0], weights[1] * taps) <= short_side
                 || (nxc && taps > 1 && narrowest >= short_side);
@@ -75,12 +84,13 @@ bool weights_are_for_gemm(const geometry &problem, const implementation &best,
 bool is_narrow_point(const geometry &problem) {
     constexpr int64_t lanes = 16;
     constexpr int64_t short_side = 32;
+    constexpr int64_t most_pairs = 64; // convolution.planes has these
     const auto &weights = problem.weights.sizes;
     const int64_t narrowest = std::min(weights[0], weights[1]);
     return problem.direction == convolution_direction::backward_weights
             && problem.weights.elements() == weights[0] * weights[1]
             && has_contiguous_channels(problem) && narrowest <= short_side
-            && narrowest % lanes != 0
+            && narrowest % lanes != 0 && weights[0] * weights[1] > most_pairs
             && !cpu_has(dnnl::cpu_isa::avx512_core_amx);
 }
 
@@ -106,8 +116,7 @@ bool gemm_is_cheaper(
     return cost < best.cost;
 }
 
-bool gemm_is_faster(const geometry &problem, const implementation &best,
-        bool large_planes) {
+bool gemm_is_faster(const geometry &problem, const implementation &best) {
     if (problem.grouped) return false;
     if (problem.src.type != detail::data_type::f32)
         return is_narrow_point(problem);
@@ -120,7 +129,7 @@ bool gemm_is_faster(const geometry &problem, const implementation &best,
         return true;
     if (problem.direction == convolution_direction::forward)
         return meets_in_cache(problem);
-    return weights_are_for_gemm(problem, best, large_planes);
+    return weights_are_for_gemm(problem, best);
 }
 
 } // namespace gradnn::cpu::onednn

@@ -12,9 +12,7 @@ namespace gradnn::cpu::onednn {
 bool gemm_is_cheaper(
         const geometry &problem, const implementation &best, int64_t images);
 
-/// By what was measured. `large_planes`: oneDNN's kernels for blocks of channels
-/// would add up too many products one by one.
-bool gemm_is_faster(
-        const geometry &problem, const implementation &best, bool large_planes);
+/// By what was measured, in the problem's own type.
+bool gemm_is_faster(const geometry &problem, const implementation &best);
 
 } // namespace gradnn::cpu::onednn

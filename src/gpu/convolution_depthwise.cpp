@@ -30,9 +30,10 @@
 // (walk_takes). Those that hold planes in shared memory take the same windows
 // in NCX without gaps otherwise, and of f64 all in NCX without gaps: strides of
 // 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Those
-// of rows take NXC, windows along W alone of 9 points and more with strides and
-// dilations of 1 (rows_nxc_take). The other windows of f64 in NXC, and all
-// else, are left to the rest: they walk D and H tap by tap,
+// that keep the window in registers take NXC, windows along W alone of 9 points
+// and more with strides and dilations of 1 (rows_nxc_take). The other windows of
+// f64 in NXC, and all else, are left to the last ones: they walk D and H tap by
+// tap,
 // whatever strides and dilations are. W is laid out as a row of taps without
 // gaps, of which threads take 3, 4, 5, 7 or (again and again) 8 at a time over
 // 8 neighbouring columns; so a dilation along W costs its multiple of the

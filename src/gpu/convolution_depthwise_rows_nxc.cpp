@@ -10,8 +10,10 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Shorter windows are left to the other kernels.
+/// Shorter windows and rows are left to the other kernels, which take the whole
+/// window at a time, and columns by eight.
 constexpr int least_taps = 9;
+constexpr int least_columns = rows_nxc_run;
 constexpr int most_lanes = 32;
 /// What starting a thread takes, and the end of a block, in tenths of a run.
 constexpr int64_t start_cost = 8;
@@ -26,12 +28,15 @@ int64_t rows_of(const depthwise_shape &shape) {
     return shape.images * shape.axes[0].written * shape.axes[1].written;
 }
 
+constexpr int taps_held(int kernel) {
+    return kernel <= 16 ? 16 : 32;
+}
+
 /// All but the pieces.
 void cut_channels(
         depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
-    const int taps = shape.axes[2].kernel;
-    cut.taps = taps <= 16 ? 16 : 32;
-    cut.chunks = ceil_div(taps, cut.taps);
+    cut.taps = taps_held(shape.axes[2].kernel);
+    cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
     const auto vectors
             = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
     cut.lanes = ceil_div(vectors, ceil_div(vectors, most_lanes));
@@ -59,9 +64,13 @@ bool rows_nxc_take(const depthwise_shape &shape) {
                 || axis->read != axis->written)
             return false;
     const depthwise_axis &along = shape.axes[2];
-    // Columns are 32-bit offsets apart.
+    // Not where the taps held would be more than those of the other kernels,
+    // which take eight at a time. Columns are 32-bit offsets apart.
     return along.stride == 1 && along.dilation == 1
-            && along.kernel >= least_taps && shape.read_strides[4] < INT32_MAX
+            && along.kernel >= least_taps && along.written >= least_columns
+            && round_up(along.kernel, taps_held(along.kernel))
+            == round_up(along.kernel, 8)
+            && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }
 
@@ -77,7 +86,8 @@ bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
         const int64_t parts = ceil_div(units, int64_t {cut.slots});
         const int64_t cost = ceil_div(parts * tiles, resident)
                 * (int64_t {10} * runs + start_cost);
-        if (!fits(units) || !fits(parts * cut.channel_tiles)
+        // With `widest` channels a thread or one.
+        if (!fits(units) || !fits(parts * tiles * widest)
                 || (least != 0 && cost >= least))
             return;
         least = cost;
@@ -106,7 +116,7 @@ bool cut_rows_nxc_weights(depthwise_rows_nxc &cut, const depthwise_shape &shape,
             const int64_t cost = ceil_div(parts * tiles, resident)
                     * (each * (int64_t {10} * runs + start_cost) + end_cost);
             if (!fits(units + parts * cut.slots)
-                    || !fits(parts * cut.channel_tiles * cut.chunks)
+                    || !fits(parts * tiles * widest)
                     || (least != 0 && cost >= least))
                 continue;
             least = cost;

@@ -7,7 +7,7 @@
 // A thread has some channels of a piece of a row, of which it computes sixteen
 // columns at a time: the window's taps (32 at most at a time) and the sums stay
 // in registers, and the columns of read that the sixteen meet pass by, each
-// multiplied into all sums that it meets, so that taps come in ascending order.
+// multiplied into all sums that it meets, in the order of read's columns.
 // Neighbouring threads have neighbouring channels; what sixteen columns read
 // again of those before them they mostly find in L1. Columns outside are zeros,
 // and sums that come out infinite or NaN are taken again from the definition.
@@ -130,11 +130,14 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
         const int begin = at * run;
         const int end = min(begin + run, along.written - piece.column);
 #pragma unroll 1
-        for (int i = begin * vector; i < end * vector; ++i)
-            to[i / vector * shape.written_strides[4] + i % vector]
-                    = narrow<Type>(exact_element(read, weights, shape,
-                            piece.image, channel + i % vector, piece.d, piece.h,
-                            piece.column + i / vector));
+        for (int i = begin * vector; i < end * vector; ++i) {
+            Type &element
+                    = to[i / vector * shape.written_strides[4] + i % vector];
+            if (is_finite(widen(element))) continue;
+            element = narrow<Type>(exact_element(read, weights, shape,
+                    piece.image, channel + i % vector, piece.d, piece.h,
+                    piece.column + i / vector));
+        }
     }
 }
 

@@ -257,6 +257,8 @@ const std::vector<convolution_case> &convolution_cases() {
                     {15}},
             c {"depthwise_lines_31_even", 2, 6, 6, 6, {1000}, {31}, {1}, {1},
                     {15}, {15}},
+            c {"depthwise_lines_15", 2, 6, 6, 6, {200}, {15}, {1}, {1}, {7},
+                    {7}},
             c {"depthwise_lines_32_uneven", 2, 4, 4, 4, {514}, {32}, {1}, {1},
                     {15}, {16}},
             c {"depthwise_lines_5_valid", 7, 3, 3, 3, {519}, {5}, {1}, {1}, {0},
