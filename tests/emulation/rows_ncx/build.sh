@@ -1,1 +1,0 @@
-python3 prep.py && g++ -std=c++20 ${OPT:--O1 -g -fsanitize=address,undefined -fno-sanitize=vptr,pointer-overflow} -w -I/work/main/src -I/work/main/include -I/usr/local/cuda/include emu.cpp /work/main/src/gpu/convolution_depthwise_rows_ncx.cpp /work/main/src/gpu/convolution_depthwise_shape.cpp -o ${OUT:-emu}
