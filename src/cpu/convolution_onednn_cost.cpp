@@ -95,7 +95,7 @@ double compute_cost(const geometry &problem, const implementation &found) {
             padded = padded || problem.pads_begin[axis] != 0
                     || problem.pads_end[axis] != 0;
         const double columns = points * filter * static_cast<double>(inputs)
-                * (taps > 1 ? 1
+                * (taps > 1                ? 1
                                 : is_strided ? strided_column_factor
                                 : padded     ? 1
                                              : 0);
@@ -158,13 +158,14 @@ bool cpu_has(dnnl::cpu_isa wanted) {
 }
 
 double estimate(const geometry &problem, const implementation &found) {
-    const auto copies
-            = [&](operand tensor, const memory::desc &layout, bool is_weights) {
-                  if (!is_weights) tensor.sizes[0] = layout.get_dims()[0];
-                  const double bytes = copy_bytes(tensor, layout, is_weights);
-                  return bytes > 0 ? bytes * copied_byte_cost + step_cost : 0;
-              };
-    return compute_cost(problem, found) + copies(problem.src, found.src, false)
+    const auto copies = [&](operand tensor, const memory::desc &layout,
+                                bool is_weights) {
+        if (!is_weights) tensor.sizes[0] = layout.get_dims()[0];
+        const double bytes = copy_bytes(tensor, layout, is_weights);
+        return bytes > 0 ? bytes * copied_byte_cost + step_cost : 0;
+    };
+    return compute_cost(problem, found)
+            + copies(problem.src, found.src, false)
             + copies(problem.weights, found.weights, true)
             + copies(problem.dst, found.dst, false);
 }

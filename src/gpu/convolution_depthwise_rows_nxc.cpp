@@ -69,7 +69,7 @@ bool rows_nxc_take(const depthwise_shape &shape) {
     return along.stride == 1 && along.dilation == 1
             && along.kernel >= least_taps && along.written >= least_columns
             && round_up(along.kernel, taps_held(along.kernel))
-            == round_up(along.kernel, 8)
+                    == round_up(along.kernel, 8)
             && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }
