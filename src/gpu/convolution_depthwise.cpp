@@ -51,7 +51,9 @@
 #include "gpu/convolution_depthwise.hpp"
 #include "gpu/convolution_depthwise_diagonals.hpp"
 #include "gpu/convolution_depthwise_lines.hpp"
+#include "gpu/convolution_depthwise_rows_ncx.hpp"
 #include "gpu/convolution_depthwise_rows_nxc.hpp"
+#include "gpu/convolution_depthwise_volume.hpp"
 #include "gpu/convolution_operands.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -92,8 +94,10 @@ enum class kind {
     lines, ///< convolution_depthwise_lines*
     matrices, ///< convolution_depthwise_matrices*
     planes, ///< convolution_depthwise_planes*
+    rows_ncx, ///< convolution_depthwise_rows_ncx*
     rows_nxc, ///< convolution_depthwise_rows_nxc*
     walk, ///< convolution_depthwise_walk*
+    volume, ///< convolution_depthwise_volume*
     tiles, ///< convolution_depthwise_{data,weights}_ncx.cu
     blocks, ///< convolution_depthwise_{data,weights}_nxc.cu
 };
@@ -102,7 +106,7 @@ enum class kind {
 struct depthwise_variant {
     depthwise_matrices matrices;
     depthwise_rows_nxc rows_nxc;
-    depthwise_walk walk;
+    depthwise_walk walk; ///< of walk or volume
     depthwise_tile tile;
     depthwise_block block;
     depthwise_parts parts; ///< of tiles or blocks
@@ -178,11 +182,17 @@ private:
             case kind::planes:
                 return launch_depthwise_planes_data(
                         type, shape_, planes_, wide, pointers, stream);
+            case kind::rows_ncx:
+                return launch_depthwise_rows_ncx_data(
+                        type, shape_, rows_ncx_, pointers, stream);
             case kind::rows_nxc:
                 return launch_depthwise_rows_nxc_data(
                         type, shape_, chosen.rows_nxc, pointers, stream);
             case kind::walk:
                 return launch_depthwise_walk_data(
+                        type, shape_, chosen.walk, pointers, stream);
+            case kind::volume:
+                return launch_depthwise_volume_data(
                         type, shape_, chosen.walk, pointers, stream);
             case kind::tiles:
                 return launch_depthwise_data_ncx(
@@ -212,11 +222,17 @@ private:
             case kind::planes:
                 return launch_depthwise_planes_weights(
                         type, shape_, planes_, wide, pointers, stream);
+            case kind::rows_ncx:
+                return launch_depthwise_rows_ncx_weights(
+                        type, shape_, rows_ncx_, pointers, stream);
             case kind::rows_nxc:
                 return launch_depthwise_rows_nxc_weights(
                         type, shape_, chosen.rows_nxc, pointers, stream);
             case kind::walk:
                 return launch_depthwise_walk_weights(
+                        type, shape_, chosen.walk, pointers, stream);
+            case kind::volume:
+                return launch_depthwise_volume_weights(
                         type, shape_, chosen.walk, pointers, stream);
             case kind::tiles:
                 return launch_depthwise_weights_ncx(type, shape_, chosen.tile,
@@ -235,8 +251,10 @@ private:
             case kind::lines: return lines_.parts;
             case kind::matrices: return variant.matrices.parts();
             case kind::planes: return planes_.parts();
+            case kind::rows_ncx: return rows_ncx_.parts;
             case kind::rows_nxc: return variant.rows_nxc.parts;
-            case kind::walk: return variant.walk.parts;
+            case kind::walk:
+            case kind::volume: return variant.walk.parts;
             case kind::tiles:
             case kind::blocks: return variant.parts.parts;
             case kind::none: break;
@@ -263,7 +281,7 @@ private:
     }
     bool walks() const {
         const bool strided = shape_.axes[1].stride > 1;
-        return sum_bytes_ == 4 && walk_takes(shape_)
+        return (sum_bytes_ == 4 || channels_last_) && walk_takes(shape_)
                 && (channels_last_
                         || (!strided && (of_weights() || whole_rows())));
     }
@@ -274,16 +292,19 @@ private:
         if (make_lines()) return kind::lines;
         if (make_matrices()) return kind::matrices;
         if (make_planes()) return kind::planes;
+        if (make_rows_ncx()) return kind::rows_ncx;
         if (make_rows_nxc()) return kind::rows_nxc;
-        const kind rest = walks() ? kind::walk
-                : channels_last_  ? kind::blocks
-                                  : kind::tiles;
+        const kind rest = walks()      ? kind::walk
+                : volume_takes(shape_) ? kind::volume
+                : channels_last_       ? kind::blocks
+                                       : kind::tiles;
         return make(rest, aligned_, true) && make(rest, unaligned_, false)
                 ? rest
                 : kind::none;
     }
     bool make(kind of, depthwise_variant &variant, bool whole) const {
         if (of == kind::walk) return make_walk(variant.walk, whole);
+        if (of == kind::volume) return make_volume(variant.walk, whole);
         if (of == kind::tiles) return make_tile(variant, whole);
         return make_block(variant, whole);
     }
@@ -352,6 +373,12 @@ private:
                           planes_, shape_, element_bytes(), multiprocessors_);
     }
 
+    bool make_rows_ncx() {
+        return !channels_last_ && rows_ncx_take(shape_, element_bytes())
+                && cut_rows_ncx(rows_ncx_, shape_, element_bytes(),
+                        of_weights(), multiprocessors_, longest_chain);
+    }
+
     bool make_rows_nxc() {
         if (!channels_last_ || !rows_nxc_take(shape_)) return false;
         const int widest = sum_bytes_ == 4 && both_divide(2, 1) ? 2 : 1;
@@ -368,8 +395,10 @@ private:
     bool make_walk(depthwise_walk &walk, bool whole) const {
         int widest = 1;
         walk.channels_last = channels_last_;
+        walk.sum_bytes = static_cast<int>(sum_bytes_);
         if (channels_last_) {
-            const int most = depthwise_walk_vector(shape_.axes[2].kernel);
+            const int most = depthwise_walk_vector(
+                    shape_.axes[2].kernel, walk.sum_bytes);
             if (both_divide(most, 1)) widest = most;
         } else {
             walk.dense = whole && whole_rows();
@@ -378,6 +407,21 @@ private:
         return of_weights() ? cut_walk_units(walk, shape_, widest,
                                       multiprocessors_, longest_chain)
                             : cut_walk(walk, shape_, multiprocessors_);
+    }
+
+    bool make_volume(depthwise_walk &walk, bool whole) const {
+        int widest = 1;
+        walk.channels_last = channels_last_;
+        if (channels_last_) {
+            const int most = volume_vector(element_bytes());
+            if (both_divide(most, 1)) widest = most;
+        } else if (whole) {
+            walk.together = volume_together(shape_, element_bytes());
+        }
+        walk.vector = whole ? widest : 1;
+        return of_weights() ? cut_volume_units(walk, shape_, widest,
+                                      multiprocessors_, longest_chain)
+                            : cut_volume(walk, shape_, multiprocessors_);
     }
 
     bool make_tile(depthwise_variant &variant, bool whole) const {
@@ -424,6 +468,7 @@ private:
     depthwise_diagonals_weights diagonals_weights_;
     depthwise_lines lines_;
     depthwise_planes planes_;
+    depthwise_rows_ncx rows_ncx_;
     /// Two columns at a time, where tensors begin at multiples of two elements.
     bool wide_ = false;
     kind kind_; ///< last, as choosing sets what is above

@@ -134,6 +134,18 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
     return total;
 }
 
+/// Takes an element of written that came out infinite or NaN again from the
+/// definition. Others stay as they are: their bits may not depend on what else
+/// their thread has.
+template <typename Type>
+__device__ __forceinline__ void take_again(Type &element, const Type *read,
+        const Type *weights, const depthwise_shape &shape, int64_t image,
+        int64_t channel, int d, int h, int w) {
+    if (!is_finite(widen(element)))
+        element = narrow<Type>(exact_element(
+                read, weights, shape, image, channel, d, h, w));
+}
+
 /// Multiplies a row of read into the rows of written that it meets, of `run`
 /// columns and `vector` channels each, by tap rows kh in turn: by(kh, e, v) is a
 /// weight, e counting the taps of W as they are met, value(column, v) the row.

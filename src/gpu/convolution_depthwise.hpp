@@ -136,25 +136,43 @@ struct depthwise_steps {
 
 /// Windows of 3x3, 5x5 and 7x7 with dilations of 1 and strides of 1, or 2 in the
 /// gradient of src of NXC: threads that walk along H, each of some channels,
-/// columns and rows of written.
+/// columns and rows of written. And windows of 3x3x3, whose threads have some
+/// depths too (convolution_depthwise_volume.hpp).
 struct depthwise_walk {
     bool channels_last = false;
     /// NCX: rows are whole vectors, and the window's middle column is the
     /// written one.
     bool dense = false;
+    int together = 1; ///< 3x3x3, NCX: columns that are loaded together
     int vector = 1; ///< channels; 1 in NCX
+    int sum_bytes = 4;
     uint32_t groups = 1; ///< of neighbouring columns
     depthwise_steps steps; ///< of the data kernel
     uint32_t strips = 1; ///< of neighbouring rows, or steps
     int strip_rows = 1;
     uint32_t items = 1; ///< threads of the data kernel
-    // The weights gradient: a thread takes every so manyeth unit, a strip of a
-    // group.
+    // The weights gradient, and channel_tiles and lanes of the data kernel of
+    // 3x3x3 too. A thread takes every so manyeth unit, a strip of a group.
     uint32_t units = 1;
     uint32_t parts = 1; ///< blocks with the same channels
     uint32_t channel_tiles = 1;
-    int lanes = 1; ///< threads of a block along the channels; 1 in NCX
+    int lanes = 1; ///< neighbouring threads along the channels; 1 in NCX
     int slots = 1; ///< threads of a block with the same channels
+};
+
+/// How long such blocks take: so many at a time, a turn for each row or step.
+struct depthwise_turns {
+    int64_t blocks = 1;
+    /// They share a multiprocessor's time, which few of them do not fill: a turn
+    /// more.
+    bool shared = false;
+    /// What else a block takes, in rows: to load the weights, to add up sums.
+    int load_rows = 0;
+    int sum_rows = 8;
+
+    constexpr int64_t of(int64_t count) const {
+        return (count + blocks - 1) / blocks + (shared ? 1 : 0);
+    }
 };
 
 /// NCX without gaps, windows of 3x3, 5x5 and 7x7 with strides of 1 or (of the
@@ -203,15 +221,20 @@ __host__ __device__ constexpr int odd_taps(int size, int stride) {
 constexpr int depthwise_longest_strip = 64;
 
 /// Channels of a thread at most, and its columns: what its registers hold.
-constexpr int depthwise_walk_vector(int size) {
-    return size == 7 ? 1 : 2;
+constexpr int depthwise_walk_vector(int size, int64_t sum_bytes = 4) {
+    return size == 7 || sum_bytes == 8 ? 1 : 2;
 }
-constexpr int depthwise_walk_run(int size, int vector) {
-    return size == 5 && vector == 2 ? 4 : 8;
+constexpr int depthwise_walk_run(int size, int vector, int64_t sum_bytes) {
+    const bool few = sum_bytes == 8 ? size > 3 : size == 5 && vector == 2;
+    return few ? 4 : 8;
 }
 /// The same for all vectors, and so the order of the sums.
-constexpr int depthwise_walk_weights_run(int size) {
-    return size == 3 ? 8 : 4;
+constexpr int depthwise_walk_weights_run(int size, int64_t sum_bytes) {
+    return size == 3 ? 8 : size == 7 && sum_bytes == 8 ? 3 : 4;
+}
+/// Blocks of walk_threads that a multiprocessor's registers hold, of f64.
+constexpr int walk_f64_blocks(int size, bool of_weights) {
+    return of_weights || size == 7 ? 2 : size == 5 ? 3 : 4;
 }
 
 // In convolution_depthwise_shape.cpp.
@@ -243,10 +266,20 @@ bool cut_blocks_weights(depthwise_block &, depthwise_parts &,
 
 // In convolution_depthwise_walk.cpp.
 depthwise_steps steps_of(const depthwise_shape &);
+/// Cuts `rows` rows, or steps, into strips, each of which takes `ahead` more. A
+/// strip of all planes is so many threads. False where there are too many.
+bool cut_strips(depthwise_walk &, int rows, int ahead, int64_t of_strip,
+        const depthwise_turns &);
+/// The same of the weights gradient, and its units into parts; lanes is set. A
+/// strip of all planes is so many units, of which a row is `width` elements.
+bool cut_units(depthwise_walk &, const depthwise_shape &, int widest, int width,
+        int64_t of_strip, const depthwise_turns &, int64_t longest_chain);
+/// Threads of a block along the channels, of `widest` channels each.
+int lanes_of(const depthwise_shape &, int widest);
 /// Whether the kernels that walk along H take the window.
 bool walk_takes(const depthwise_shape &);
-/// Cuts the work of the data kernel; vector, dense and channels_last are set.
-/// False where the tensors are too large.
+/// Cuts the work of the data kernel; vector, dense, sum_bytes and channels_last
+/// are set. False where the tensors are too large.
 bool cut_walk(depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);
 /// Of the weights gradient, whose sums are in the order of vectors of `widest`
 /// channels whatever `vector` is, and in chains of at most so many terms.
@@ -266,7 +299,8 @@ __host__ __device__ constexpr int planes_run(int64_t element_bytes) {
     return element_bytes == 8 ? 4 : 8;
 }
 constexpr int planes_weights_run(int size, int64_t element_bytes) {
-    return element_bytes == 8 ? 4 : depthwise_walk_weights_run(size);
+    return element_bytes == 8 ? 4
+                              : depthwise_walk_weights_run(size, element_bytes);
 }
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
 /// with a padding of usual_pad.
@@ -395,7 +429,7 @@ void launch_depthwise_data_ncx(detail::data_type type, const depthwise_shape &,
         const depthwise_tile &, const depthwise_pointers &, cudaStream_t);
 void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
         const depthwise_block &, const depthwise_pointers &, cudaStream_t);
-/// Not for f64.
+/// Of f64 in NXC alone, as launch_depthwise_walk_weights.
 void launch_depthwise_walk_data(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
         const depthwise_pointers &, const launch_stream &);
@@ -414,7 +448,6 @@ void launch_depthwise_weights_ncx(detail::data_type type,
 void launch_depthwise_weights_nxc(detail::data_type type,
         const depthwise_shape &, const depthwise_block &,
         const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
-/// Not for f64.
 void launch_depthwise_walk_weights(detail::data_type type,
         const depthwise_shape &, const depthwise_walk &,
         const depthwise_pointers &, const launch_stream &);

@@ -199,8 +199,8 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
             if (is_finite(of_all)) continue;
 #pragma unroll 1
             for (int i = 0; i < min(left, depthwise_run); ++i)
-                to[i * shape.written_strides[4]] = narrow<Type>(exact_element(
-                        read, weights, shape, image, channel, d, h, w + i));
+                take_again(to[i * shape.written_strides[4]], read, weights,
+                        shape, image, channel, d, h, w + i);
         }
     }
 }

@@ -152,9 +152,9 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
         to -= depthwise_run * shape.written_strides[4];
 #pragma unroll 1
         for (int i = 0; i < min(left, depthwise_run) * vector; ++i)
-            to[i / vector * shape.written_strides[4] + i % vector]
-                    = narrow<Type>(exact_element(read, weights, shape, image,
-                            channel + i % vector, d, h, w + i / vector));
+            take_again(to[i / vector * shape.written_strides[4] + i % vector],
+                    read, weights, shape, image, channel + i % vector, d, h,
+                    w + i / vector);
     }
 }
 

@@ -318,10 +318,9 @@ __device__ void take_again(const data_block<Type> &block, const Type *read,
                 const int channel = i - column * channels;
                 Type &result = plane[h * shape.written_strides[3]
                         + column * shape.written_strides[4] + channel];
-                if (!is_finite(widen(result)))
-                    result = narrow<Type>(exact_element(read, weights, shape,
-                            steps.image, block.first_channel + channel, 0, h,
-                            block.written_column + column));
+                take_again(result, read, weights, shape, steps.image,
+                        block.first_channel + channel, 0, h,
+                        block.written_column + column);
             }
     }
 }

@@ -154,9 +154,8 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         for (int column = lane * 2; column < columns; column += 64)
 #pragma unroll 1
             for (int w = column; w < min(column + 2, columns); ++w)
-                if (!is_finite(widen(to[w])))
-                    to[w] = narrow<Type>(exact_element(read, weights, shape,
-                            of.image, channel, 0, of.row, of.column + w));
+                take_again(to[w], read, weights, shape, of.image, channel, 0,
+                        of.row, of.column + w);
     }
 }
 

@@ -289,11 +289,9 @@ __global__ void __launch_bounds__(
                 const int i = e / count;
                 const int row = (e - i * count) / along.written;
                 Type &result = results_of(i)[e - i * count];
-                if (is_finite(widen(result))) continue;
-                result = narrow<Type>(exact_element(read, weights, shape,
-                        block.image(stage, i),
+                take_again(result, read, weights, shape, block.image(stage, i),
                         block.first_channel + row / out.rows(), 0,
-                        out.held.begin + row % out.rows(), e % along.written));
+                        out.held.begin + row % out.rows(), e % along.written);
             }
             __syncthreads();
         }

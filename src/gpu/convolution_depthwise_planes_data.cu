@@ -167,10 +167,9 @@ __global__ void __launch_bounds__(
                                 >= static_cast<unsigned>(down.written)
                         || i >= left)
                     continue;
-                first_out[h * out_pitch + i]
-                        = narrow<Type>(exact_element(read, weights, shape,
-                                at / shape.channels, at % shape.channels, 0,
-                                mirrored ? down.written - 1 - h : h, w + i));
+                take_again(first_out[h * out_pitch + i], read, weights, shape,
+                        at / shape.channels, at % shape.channels, 0,
+                        mirrored ? down.written - 1 - h : h, w + i);
             }
         }
     }

@@ -130,14 +130,10 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
         const int begin = at * run;
         const int end = min(begin + run, along.written - piece.column);
 #pragma unroll 1
-        for (int i = begin * vector; i < end * vector; ++i) {
-            Type &element
-                    = to[i / vector * shape.written_strides[4] + i % vector];
-            if (is_finite(widen(element))) continue;
-            element = narrow<Type>(exact_element(read, weights, shape,
-                    piece.image, channel + i % vector, piece.d, piece.h,
-                    piece.column + i / vector));
-        }
+        for (int i = begin * vector; i < end * vector; ++i)
+            take_again(to[i / vector * shape.written_strides[4] + i % vector],
+                    read, weights, shape, piece.image, channel + i % vector,
+                    piece.d, piece.h, piece.column + i / vector);
     }
 }
 

@@ -11,8 +11,9 @@ namespace gradnn::gpu {
 namespace {
 
 /// Blocks of a multiprocessor: what registers leave.
-constexpr int64_t resident_blocks(int taps) {
-    return taps == 3 ? 4 : 3;
+int64_t resident_blocks(int size, const depthwise_walk &walk, bool of_weights) {
+    if (walk.sum_bytes == 8) return walk_f64_blocks(size, of_weights);
+    return size == 3 ? 4 : 3;
 }
 
 bool fits(int64_t count) {
@@ -64,23 +65,16 @@ bool walk_takes(const depthwise_shape &shape) {
             && shape.written_strides[4] < longest;
 }
 
-bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
-        int64_t multiprocessors) {
-    const int size = shape.axes[2].kernel;
-    const int columns = depthwise_walk_run(size, walk.vector);
-    walk.steps = steps_of(shape);
-    const int ahead = (size - 1) / shape.axes[1].stride;
-    const int64_t of_strip = cut_groups(walk, shape, columns)
-            * (shape.channels / walk.vector);
-    const int64_t resident
-            = multiprocessors * resident_blocks(size) * walk_threads;
+bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
+        const depthwise_turns &turns) {
     int64_t least = 0;
-    for_each_strip(walk.steps.count, [&](int rows, int strips) {
+    for_each_strip(rows, [&](int size, int strips) {
+        const int64_t blocks = ceil_div(of_strip * strips, walk_threads);
         const int64_t cost
-                = ceil_div(of_strip * strips, resident) * (rows + ahead);
+                = turns.of(blocks) * (size + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
         least = cost;
-        walk.strip_rows = rows;
+        walk.strip_rows = size;
         walk.strips = static_cast<uint32_t>(strips);
     });
     if (!fits(of_strip * walk.strips)) return false;
@@ -88,31 +82,24 @@ bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
     return true;
 }
 
-bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
-        int widest, int64_t multiprocessors, int64_t longest_chain) {
-    const auto vectors
-            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
-    constexpr int most_lanes = 32;
-    walk.lanes = walk.channels_last
-            ? ceil_div(vectors, ceil_div(vectors, most_lanes))
-            : 1;
+bool cut_units(depthwise_walk &walk, const depthwise_shape &shape, int widest,
+        int width, int64_t of_strip, const depthwise_turns &turns,
+        int64_t longest_chain) {
     walk.slots = walk_threads / walk.lanes;
-    const int columns = depthwise_walk_weights_run(shape.taps);
-    const int64_t of_strip = cut_groups(walk, shape, columns);
-    const int64_t tiles = ceil_div(vectors, walk.lanes);
-    const int64_t resident = multiprocessors * resident_blocks(shape.taps);
+    const int64_t tiles
+            = ceil_div(shape.channels, int64_t {widest} * walk.lanes);
+    const int ahead = shape.axes[1].kernel - 1;
     int64_t least = 0;
     int64_t parts = 1;
     for_each_strip(shape.axes[1].written, [&](int rows, int strips) {
         const int64_t units = of_strip * strips;
-        const int64_t most = std::clamp<int64_t>(
-                longest_chain / (int64_t {rows} * columns), 1,
-                ceil_div(units, int64_t {walk.slots}));
+        const int64_t most
+                = std::clamp<int64_t>(longest_chain / (int64_t {rows} * width),
+                        1, ceil_div(units, int64_t {walk.slots}));
         for (int64_t each = most; each > 0; --each) {
             const int64_t blocks = ceil_div(units, each * walk.slots);
-            // And what it takes to add up a block, about eight rows.
-            const int64_t cost = ceil_div(blocks * tiles, resident)
-                    * (each * (rows + shape.taps - 1) + 8);
+            const int64_t cost = turns.of(blocks * tiles)
+                    * (each * (rows + ahead) + turns.sum_rows);
             if (least != 0 && cost >= least) continue;
             least = cost;
             parts = blocks;
@@ -129,6 +116,35 @@ bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
     walk.units = static_cast<uint32_t>(units);
     walk.parts = static_cast<uint32_t>(parts);
     return true;
+}
+
+int lanes_of(const depthwise_shape &shape, int widest) {
+    constexpr int most = 32;
+    const auto vectors
+            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
+    return ceil_div(vectors, ceil_div(vectors, most));
+}
+
+bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
+        int64_t multiprocessors) {
+    const int size = shape.axes[2].kernel;
+    const int columns = depthwise_walk_run(size, walk.vector, walk.sum_bytes);
+    walk.steps = steps_of(shape);
+    const int64_t of_strip
+            = cut_groups(walk, shape, columns) * (shape.channels / walk.vector);
+    return cut_strips(walk, walk.steps.count, (size - 1) / shape.axes[1].stride,
+            of_strip, {multiprocessors * resident_blocks(size, walk, false)});
+}
+
+bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
+        int widest, int64_t multiprocessors, int64_t longest_chain) {
+    const int size = shape.axes[2].kernel;
+    walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
+    const int columns = depthwise_walk_weights_run(size, walk.sum_bytes);
+    return cut_units(walk, shape, widest, columns,
+            cut_groups(walk, shape, columns),
+            {multiprocessors * resident_blocks(size, walk, true)},
+            longest_chain);
 }
 
 } // namespace gradnn::gpu

@@ -101,13 +101,14 @@ template <typename Type, bool of_weights, typename Body>
 void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
         const Body &body) {
     const auto of_size = [&]<int size>() {
+        constexpr int64_t sum_bytes = sizeof(sum_of<Type>);
         const auto of_vector = [&]<int vector>() {
             constexpr int run = of_weights
-                    ? depthwise_walk_weights_run(size)
-                    : depthwise_walk_run(size, vector);
+                    ? depthwise_walk_weights_run(size, sum_bytes)
+                    : depthwise_walk_run(size, vector, sum_bytes);
             constexpr int most = 16 / static_cast<int>(sizeof(Type));
             constexpr int dense = run < most ? run : most;
-            if constexpr (vector == 1)
+            if constexpr (vector == 1 && sum_bytes == 4)
                 if (walk.dense)
                     return body.template operator()<size, 1, 1, run, dense>();
             if constexpr (!of_weights)
@@ -115,7 +116,7 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
                     return body.template operator()<size, 2, vector, run, 0>();
             body.template operator()<size, 1, vector, run, 0>();
         };
-        if constexpr (depthwise_walk_vector(size) == 2)
+        if constexpr (depthwise_walk_vector(size, sum_bytes) == 2)
             if (walk.vector == 2) return of_vector.template operator()<2>();
         of_vector.template operator()<1>();
     };

@@ -1,5 +1,6 @@
 // Depthwise convolution, forward and gradient of src, windows of 3x3, 5x5 and
-// 7x7 with strides of 1, NCX and NXC, or (gradient of src of NXC) of 2.
+// 7x7 with strides of 1, NCX (not of f64) and NXC, or (gradient of src of NXC)
+// of 2.
 //
 //     written[n,x,c] = sum over k of weights[k,c] * read[n,position(x,k),c]
 //
@@ -24,9 +25,15 @@ namespace gradnn::gpu {
 
 namespace {
 
+/// Blocks of a multiprocessor: what registers leave.
+constexpr int walk_data_blocks(int size, int vector, int64_t sum_bytes) {
+    if (sum_bytes == 8) return walk_f64_blocks(size, false);
+    return size == 7 || (size == 5 && vector == 2) ? 3 : 4;
+}
+
 template <typename Type, int size, int stride, int vector, int run, int dense>
 __global__ void __launch_bounds__(
-        walk_threads, size == 7 || (size == 5 && vector == 2) ? 3 : 4)
+        walk_threads, walk_data_blocks(size, vector, sizeof(sum_of<Type>)))
         depthwise_walk_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_walk walk) {
@@ -162,11 +169,10 @@ __global__ void __launch_bounds__(
             Type *const to = first_to + h * written_pitch;
 #pragma unroll 1
             for (int i = 0; i < min(left, run) * vector; ++i)
-                to[i / vector * shape.written_strides[4] + i % vector]
-                        = narrow<Type>(exact_element(read, weights, shape,
-                                image, channel + i % vector, d,
-                                mirrored ? down.written - 1 - h : h,
-                                w + i / vector));
+                take_again(
+                        to[i / vector * shape.written_strides[4] + i % vector],
+                        read, weights, shape, image, channel + i % vector, d,
+                        mirrored ? down.written - 1 - h : h, w + i / vector);
         }
     }
 }
@@ -177,20 +183,16 @@ void launch_depthwise_walk_data(detail::data_type type,
         const depthwise_shape &shape, const depthwise_walk &walk,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) < 8)
-            with_walk<Type, false>(shape, walk,
-                    [&]<int size, int stride, int vector, int run,
-                            int dense>() {
-                        launch_early("convolution.gpu_depthwise",
-                                depthwise_walk_data_kernel<Type, size, stride,
-                                        vector, run, dense>,
-                                ceil_div(walk.items, walk_threads),
-                                walk_threads, 0, stream,
-                                static_cast<const Type *>(pointers.read),
-                                static_cast<const Type *>(pointers.weights),
-                                static_cast<Type *>(pointers.written), shape,
-                                walk);
-                    });
+        with_walk<Type, false>(shape, walk,
+                [&]<int size, int stride, int vector, int run, int dense>() {
+                    launch_early("convolution.gpu_depthwise",
+                            depthwise_walk_data_kernel<Type, size, stride,
+                                    vector, run, dense>,
+                            ceil_div(walk.items, walk_threads), walk_threads, 0,
+                            stream, static_cast<const Type *>(pointers.read),
+                            static_cast<const Type *>(pointers.weights),
+                            static_cast<Type *>(pointers.written), shape, walk);
+                });
     });
 }
 

@@ -1,5 +1,5 @@
 // Depthwise convolution, gradient of the weights, windows of 3x3, 5x5 and 7x7
-// with strides and dilations of 1, NCX and NXC.
+// with strides and dilations of 1, NCX (not of f64) and NXC.
 //
 //     diff_weights[k,c] = sum over n, y of src[n,y-pad+k,c] * dst[n,y,c]
 //
@@ -23,9 +23,16 @@ namespace gradnn::gpu {
 
 namespace {
 
+/// Blocks of a multiprocessor: what registers leave.
+constexpr int walk_weights_blocks(int size, int vector, int64_t element_bytes) {
+    if (element_bytes == 8) return walk_f64_blocks(size, true);
+    return size < 7 && (vector == 1 || (size == 3 && element_bytes == 2)) ? 4
+                                                                          : 3;
+}
+
 template <typename Type, int size, int vector, int run, int dense>
-__global__ void __launch_bounds__(walk_threads,
-        size < 7 && (vector == 1 || (size == 3 && sizeof(Type) == 2)) ? 4 : 3)
+__global__ void __launch_bounds__(
+        walk_threads, walk_weights_blocks(size, vector, sizeof(Type)))
         depthwise_walk_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
                 const __grid_constant__ depthwise_shape shape,
@@ -161,19 +168,17 @@ void launch_depthwise_walk_weights(detail::data_type type,
         const depthwise_shape &shape, const depthwise_walk &walk,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) < 8)
-            with_walk<Type, true>(shape, walk,
-                    [&]<int size, int, int vector, int run, int dense>() {
-                        launch_early("convolution.gpu_depthwise (weights)",
-                                depthwise_walk_weights_kernel<Type, size,
-                                        vector, run, dense>,
-                                walk.parts * walk.channel_tiles, walk_threads,
-                                0, stream,
-                                static_cast<const Type *>(pointers.read),
-                                static_cast<const Type *>(pointers.written),
-                                static_cast<sum_of<Type> *>(pointers.workspace),
-                                shape, walk);
-                    });
+        with_walk<Type, true>(shape, walk,
+                [&]<int size, int, int vector, int run, int dense>() {
+                    launch_early("convolution.gpu_depthwise (weights)",
+                            depthwise_walk_weights_kernel<Type, size, vector,
+                                    run, dense>,
+                            walk.parts * walk.channel_tiles, walk_threads, 0,
+                            stream, static_cast<const Type *>(pointers.read),
+                            static_cast<const Type *>(pointers.written),
+                            static_cast<sum_of<Type> *>(pointers.workspace),
+                            shape, walk);
+                });
     });
 }
 
