@@ -7,14 +7,18 @@
 //                              convolution_depthwise_lines_data.cu,
 //                              convolution_depthwise_matrices_data.cu,
 //                              convolution_depthwise_planes_data.cu,
+//                              convolution_depthwise_rows_ncx_data.cu,
 //                              convolution_depthwise_rows_nxc_data.cu,
+//                              convolution_depthwise_volume_data.cu,
 //                              convolution_depthwise_walk_data.cu, or
 //                              convolution_depthwise_data_{ncx,nxc}.cu
 //     backward_weights         convolution_depthwise_diagonals_weights.cu,
 //                              convolution_depthwise_lines_weights.cu,
 //                              convolution_depthwise_matrices_weights.cu,
 //                              convolution_depthwise_planes_weights.cu,
+//                              convolution_depthwise_rows_ncx_weights.cu,
 //                              convolution_depthwise_rows_nxc_weights.cu,
+//                              convolution_depthwise_volume_weights.cu,
 //                              convolution_depthwise_walk_weights.cu, or
 //                              convolution_depthwise_weights_{ncx,nxc}.cu;
 //                              then convolution_depthwise_parts.cu
@@ -29,11 +33,13 @@
 // (gradient of src) 2, of NCX with strides of 1 where rows are whole vectors
 // (walk_takes). Those that hold planes in shared memory take the same windows
 // in NCX without gaps otherwise, and of f64 all in NCX without gaps: strides of
-// 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Those
-// that keep the window in registers take NXC, windows along W alone of 9 points
-// and more with strides and dilations of 1 (rows_nxc_take). The other windows of
-// f64 in NXC, and all else, are left to the last ones: they walk D and H tap by
-// tap,
+// 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Of
+// windows along W alone with strides and dilations of 1, those that hold rows in
+// shared memory take f32 and f64 in NCX, of 3 points and more (rows_ncx_take),
+// those that keep the window in registers NXC, of 9 and more (rows_nxc_take).
+// Windows of 3x3x3 with strides and dilations of 1 have kernels that walk along
+// H with some depths each (volume_takes). All else is left to the last ones:
+// they walk D and H tap by tap,
 // whatever strides and dilations are. W is laid out as a row of taps without
 // gaps, of which threads take 3, 4, 5, 7 or (again and again) 8 at a time over
 // 8 neighbouring columns; so a dilation along W costs its multiple of the
@@ -294,10 +300,10 @@ private:
         if (make_planes()) return kind::planes;
         if (make_rows_ncx()) return kind::rows_ncx;
         if (make_rows_nxc()) return kind::rows_nxc;
-        const kind rest = walks()      ? kind::walk
-                : volume_takes(shape_) ? kind::volume
-                : channels_last_       ? kind::blocks
-                                       : kind::tiles;
+        const kind rest = walks()                      ? kind::walk
+                : volume_takes(shape_, channels_last_) ? kind::volume
+                : channels_last_                       ? kind::blocks
+                                                       : kind::tiles;
         return make(rest, aligned_, true) && make(rest, unaligned_, false)
                 ? rest
                 : kind::none;
@@ -412,6 +418,7 @@ private:
     bool make_volume(depthwise_walk &walk, bool whole) const {
         int widest = 1;
         walk.channels_last = channels_last_;
+        walk.sum_bytes = static_cast<int>(sum_bytes_);
         if (channels_last_) {
             const int most = volume_vector(element_bytes());
             if (both_divide(most, 1)) widest = most;
