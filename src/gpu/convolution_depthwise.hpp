@@ -134,9 +134,6 @@ struct depthwise_steps {
     int pad = 0;
 };
 
-/// Of a block, of the kernels that walk along H and of planes.
-constexpr int walk_threads = 128;
-
 /// Windows of 3x3, 5x5 and 7x7 with dilations of 1 and strides of 1, or 2 in the
 /// gradient of src of NXC: threads that walk along H, each of some channels,
 /// columns and rows of written. And windows of 3x3x3, whose threads have some
@@ -163,25 +160,18 @@ struct depthwise_walk {
     int slots = 1; ///< threads of a block with the same channels
 };
 
-/// How long blocks take, each of as many turns as it has rows or steps.
+/// How long such blocks take: so many at a time, a turn for each row or step.
 struct depthwise_turns {
-    int64_t multiprocessors = 1;
-    int64_t resident = 1; ///< blocks of a multiprocessor at a time
-    /// Blocks that are resident share a multiprocessor's time, which few of them
-    /// do not fill: so many turns more. 0 where they wait for memory, not for one
-    /// another: a turn serves all.
-    int64_t unfilled = 0;
+    int64_t blocks = 1;
+    /// They share a multiprocessor's time, which few of them do not fill: a turn
+    /// more.
+    bool shared = false;
     /// What else a block takes, in rows: to load the weights, to add up sums.
     int load_rows = 0;
     int sum_rows = 8;
-    int threads = walk_threads; ///< of a block
 
     constexpr int64_t of(int64_t count) const {
-        const int64_t blocks = (count + multiprocessors - 1) / multiprocessors;
-        const int64_t full = blocks / resident;
-        const int64_t rest = blocks % resident;
-        if (unfilled == 0) return full + (rest > 0 ? 1 : 0);
-        return full * (resident + unfilled) + (rest > 0 ? rest + unfilled : 0);
+        return (count + blocks - 1) / blocks + (shared ? 1 : 0);
     }
 };
 
@@ -216,6 +206,8 @@ struct depthwise_planes {
     }
 };
 
+/// Threads of a block.
+constexpr int walk_threads = 128;
 /// The padding that keeps the size of a plane. For the gradient of src with a
 /// stride of 2 the kernels are made for paddings along W of the same remainder
 /// modulo 2: its even columns then meet the odd taps (1) or the even ones (0).

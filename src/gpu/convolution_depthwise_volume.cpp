@@ -28,13 +28,11 @@ int64_t cut_groups(depthwise_walk &walk, const depthwise_shape &shape) {
 }
 
 /// Products take most of the time: blocks of a multiprocessor share it.
-depthwise_turns turns_of(int64_t multiprocessors, int64_t resident) {
-    return {.multiprocessors = multiprocessors,
-            .resident = resident,
-            .unfilled = 2,
+depthwise_turns turns_of(int64_t multiprocessors) {
+    return {.blocks = multiprocessors,
+            .shared = true,
             .load_rows = 3,
-            .sum_rows = 4,
-            .threads = volume_threads};
+            .sum_rows = 4};
 }
 
 } // namespace
@@ -74,18 +72,14 @@ bool cut_volume(depthwise_walk &walk, const depthwise_shape &shape,
     const int64_t of_strip
             = cut_groups(walk, shape) * walk.lanes * walk.channel_tiles;
     return cut_strips(walk, walk.steps.count, volume_size - 1, of_strip,
-            turns_of(multiprocessors,
-                    volume_data_blocks(walk.vector, walk.sum_bytes)));
+            turns_of(multiprocessors));
 }
 
 bool cut_volume_units(depthwise_walk &walk, const depthwise_shape &shape,
         int widest, int64_t multiprocessors, int64_t longest_chain) {
     walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
     return cut_units(walk, shape, widest, volume_run * volume_depths,
-            cut_groups(walk, shape),
-            turns_of(multiprocessors,
-                    volume_weights_blocks(widest, walk.sum_bytes)),
-            longest_chain);
+            cut_groups(walk, shape), turns_of(multiprocessors), longest_chain);
 }
 
 } // namespace gradnn::gpu

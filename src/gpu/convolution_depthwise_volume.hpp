@@ -7,21 +7,12 @@
 namespace gradnn::gpu {
 
 constexpr int volume_size = 3;
-constexpr int volume_threads = 64; ///< of a block
 /// Neighbouring columns and depths of a thread, of written or dst.
 constexpr int volume_run = 4;
 constexpr int volume_depths = 2;
 /// Channels of a thread at most: what its registers hold.
 constexpr int volume_vector(int64_t element_bytes) {
     return element_bytes == 2 ? 2 : 1;
-}
-
-/// Blocks of a multiprocessor: what registers leave.
-constexpr int volume_data_blocks(int vector, int64_t sum_bytes) {
-    return sum_bytes == 8 ? 4 : vector == 2 ? 6 : 8;
-}
-constexpr int volume_weights_blocks(int vector, int64_t sum_bytes) {
-    return sum_bytes == 8 || vector == 2 ? 4 : 6;
 }
 
 // In convolution_depthwise_volume.cpp.
@@ -31,8 +22,7 @@ bool volume_takes(const depthwise_shape &, bool channels_last);
 /// NCX: columns that threads may load and store together, of tensors that begin at
 /// multiples of 16 bytes.
 int volume_together(const depthwise_shape &, int64_t element_bytes);
-/// Cuts the work of the data kernel; vector, together, sum_bytes and channels_last
-/// are set.
+/// Cuts the work of the data kernel; vector, together and channels_last are set.
 /// False where the tensors are too large.
 bool cut_volume(
         depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);

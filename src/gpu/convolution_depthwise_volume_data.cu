@@ -25,6 +25,11 @@ namespace gradnn::gpu {
 
 namespace {
 
+/// Blocks of a multiprocessor: what registers leave.
+constexpr int volume_data_blocks(int vector, int64_t sum_bytes) {
+    return sum_bytes == 8 ? 2 : vector == 2 ? 3 : 4;
+}
+
 /// Multiplies a row into the sums that multiply_row began with a row of another
 /// slice, at the same H.
 template <int run, int vector, typename Sum>
@@ -47,7 +52,7 @@ __device__ __forceinline__ void add_row(
 
 template <typename Type, int vector, int together>
 __global__ void __launch_bounds__(
-        volume_threads, volume_data_blocks(vector, sizeof(sum_of<Type>)))
+        walk_threads, volume_data_blocks(vector, sizeof(sum_of<Type>)))
         depthwise_volume_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ depthwise_shape shape,
                 const __grid_constant__ depthwise_walk walk) {
@@ -63,7 +68,7 @@ __global__ void __launch_bounds__(
     const depthwise_axis &deep = shape.axes[0];
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
-    uint32_t rest = blockIdx.x * volume_threads + threadIdx.x;
+    uint32_t rest = blockIdx.x * walk_threads + threadIdx.x;
     if (rest >= walk.items) return;
     const auto take = [&](uint32_t count) {
         const uint32_t taken = rest % count;
@@ -239,8 +244,8 @@ void launch_depthwise_volume_data(detail::data_type type,
         with_volume<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise",
                     depthwise_volume_data_kernel<Type, vector, together>,
-                    ceil_div(walk.items, volume_threads), volume_threads, 0,
-                    stream, static_cast<const Type *>(pointers.read),
+                    ceil_div(walk.items, walk_threads), walk_threads, 0, stream,
+                    static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.weights),
                     static_cast<Type *>(pointers.written), shape, walk);
         });

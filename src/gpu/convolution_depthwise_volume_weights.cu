@@ -24,12 +24,17 @@ namespace gradnn::gpu {
 
 namespace {
 
+/// Blocks of a multiprocessor: what registers leave.
+constexpr int volume_weights_blocks(int vector, int64_t sum_bytes) {
+    return sum_bytes == 8 || vector == 2 ? 2 : 3;
+}
+
 /// Taps of a window's slice, which a block adds up together.
 constexpr int slice_taps = volume_size * volume_size;
 
 template <typename Type, int vector, int together>
 __global__ void __launch_bounds__(
-        volume_threads, volume_weights_blocks(vector, sizeof(sum_of<Type>)))
+        walk_threads, volume_weights_blocks(vector, sizeof(sum_of<Type>)))
         depthwise_volume_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
                 const __grid_constant__ depthwise_shape shape,
@@ -44,7 +49,7 @@ __global__ void __launch_bounds__(
     constexpr bool loads_first = volume_loads_first<Type, together>;
     using src_row = walk_row<Type, run, span, vector, dense>;
     using dst_row = walk_row<Type, run, run, vector, dense>;
-    __shared__ sum sums[slice_taps][vector][volume_threads];
+    __shared__ sum sums[slice_taps][vector][walk_threads];
     const depthwise_axis &deep = shape.axes[0];
     const depthwise_axis &down = shape.axes[1];
     const depthwise_axis &along = shape.axes[2];
@@ -197,11 +202,11 @@ __global__ void __launch_bounds__(
             // All threads have the same channels: a warp has a tap of one.
 #pragma unroll 1
             for (int at = thread / 32; at < slice_taps * vector;
-                    at += volume_threads / 32) {
+                    at += walk_threads / 32) {
                 const int tap = at / vector;
                 sum of_block = 0;
 #pragma unroll
-                for (int other = 0; other < volume_threads; other += 32)
+                for (int other = 0; other < walk_threads; other += 32)
                     of_block += sums[tap][at % vector][other + thread % 32];
 #pragma unroll
                 for (int distance = 16; distance > 0; distance /= 2)
@@ -215,7 +220,7 @@ __global__ void __launch_bounds__(
             const int channels = walk.lanes * vector;
 #pragma unroll 1
             for (int at = thread; at < slice_taps * channels;
-                    at += volume_threads) {
+                    at += walk_threads) {
                 const int tap = at / channels;
                 const int place = at % channels;
                 const int of_channel = first_channel + place;
@@ -240,7 +245,7 @@ void launch_depthwise_volume_weights(detail::data_type type,
         with_volume<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise (weights)",
                     depthwise_volume_weights_kernel<Type, vector, together>,
-                    walk.parts * walk.channel_tiles, volume_threads, 0, stream,
+                    walk.parts * walk.channel_tiles, walk_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.written),
                     static_cast<sum_of<Type> *>(pointers.workspace), shape,

@@ -69,7 +69,7 @@ bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
         const depthwise_turns &turns) {
     int64_t least = 0;
     for_each_strip(rows, [&](int size, int strips) {
-        const int64_t blocks = ceil_div(of_strip * strips, turns.threads);
+        const int64_t blocks = ceil_div(of_strip * strips, walk_threads);
         const int64_t cost
                 = turns.of(blocks) * (size + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
@@ -85,7 +85,7 @@ bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
 bool cut_units(depthwise_walk &walk, const depthwise_shape &shape, int widest,
         int width, int64_t of_strip, const depthwise_turns &turns,
         int64_t longest_chain) {
-    walk.slots = turns.threads / walk.lanes;
+    walk.slots = walk_threads / walk.lanes;
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * walk.lanes);
     const int ahead = shape.axes[1].kernel - 1;
@@ -133,7 +133,7 @@ bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
     const int64_t of_strip
             = cut_groups(walk, shape, columns) * (shape.channels / walk.vector);
     return cut_strips(walk, walk.steps.count, (size - 1) / shape.axes[1].stride,
-            of_strip, {multiprocessors, resident_blocks(size, walk, false)});
+            of_strip, {multiprocessors * resident_blocks(size, walk, false)});
 }
 
 bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
@@ -143,7 +143,7 @@ bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
     const int columns = depthwise_walk_weights_run(size, walk.sum_bytes);
     return cut_units(walk, shape, widest, columns,
             cut_groups(walk, shape, columns),
-            {multiprocessors, resident_blocks(size, walk, true)},
+            {multiprocessors * resident_blocks(size, walk, true)},
             longest_chain);
 }
 
