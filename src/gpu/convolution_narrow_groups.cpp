@@ -1,5 +1,5 @@
-// Convolution with groups of 4 or 8 channels in and out, all directions, in
-// f32, bf16 and f16: plain products in f32.
+// Convolution with groups of 4 or 8 channels in and out, all directions: plain
+// products in f32, of f64 in f64.
 //
 //     forward, backward_data   convolution_narrow_groups_data.cu
 //     backward_weights         convolution_narrow_groups_weights.cu
@@ -10,9 +10,10 @@
 // NXC through the workspace. So are planes of few rows or columns, of which
 // threads would have little to do. Weights may have any strides.
 //
-// Workspace: the copies; the weights as f32 in the order of the threads; of
-// backward_weights partial sums, as many for each weight as it takes to fill
-// the device once and to keep chains of f32 sums to about 1024 terms.
+// Workspace: the copies; the weights in the order of the threads and the type
+// of sums; of backward_weights partial sums, as many for each weight as it
+// takes to fill the device once and to keep chains of f32 sums to about 1024
+// terms.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -41,8 +42,8 @@ using detail::text;
 /// Of f32 sums: of the weights' partial ones, and of data.
 constexpr int64_t longest_chain = 1024;
 constexpr int64_t longest_data_chain = 4096;
-/// Blocks of the weights gradient that a multiprocessor holds.
-constexpr int64_t resident_blocks = 4;
+/// Of the weights gradient, by their registers on a multiprocessor.
+constexpr int64_t resident_f64_warps = 8;
 /// Points along an axis.
 constexpr int64_t most_points = int64_t {1} << 26;
 /// A warp of fewer columns reads short pieces of rows.
@@ -147,7 +148,8 @@ public:
     std::string refusal() const {
         constexpr int64_t most = std::numeric_limits<int32_t>::max();
         const int64_t slots
-                = (of_weights() ? 32 : narrow_data_threads) / shape_.lanes;
+                = (of_weights() ? 32 : narrow_data_threads(size_of(type_)))
+                / shape_.lanes;
         const int64_t blocks = of_weights()
                 ? int64_t {parts_.parts} * parts_.job_blocks
                 : ceil_div(items_, slots);
@@ -179,8 +181,7 @@ public:
         pointers.read = data[to_src ? 2 : 0];
         pointers.weights = data[1];
         pointers.written = data[to_src ? 0 : 2];
-        pointers.workspace
-                = reinterpret_cast<float *>(start + operands().staged_bytes());
+        pointers.workspace = start + operands().staged_bytes();
         if (of_weights())
             launch_narrow_weights(type_, weights_type_, shape_, parts_,
                     pointers, scope.stream());
@@ -200,10 +201,11 @@ private:
     }
 
     size_t own_bytes() const {
-        const int64_t floats = of_weights()
+        const int64_t sums = of_weights()
                 ? int64_t {parts_.parts} * parts_.sums()
                 : narrow_gathered(shape_);
-        return static_cast<size_t>(floats) * sizeof(float);
+        return static_cast<size_t>(sums)
+                * (type_ == data_type::f64 ? sizeof(double) : sizeof(float));
     }
 
     void set_shape(const convolution_problem &problem, bool planes) {
@@ -267,9 +269,14 @@ private:
         parts_.padded_units = shape_.unit_tiles * shape_.lanes;
         const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
         // Not a block more than there is place for at a time.
-        const int64_t fill = multiprocessors * resident_blocks
+        const int64_t resident = type_ == data_type::f64
+                ? resident_f64_warps / parts_.block_jobs
+                : narrow_weights_blocks(size_of(type_));
+        const int64_t fill = multiprocessors * resident
                 / (int64_t {parts_.job_blocks} * shape_.unit_tiles);
-        const int64_t least = ceil_div(runs * narrow_run, longest_chain);
+        const int64_t least = type_ == data_type::f64
+                ? 1
+                : ceil_div(runs * narrow_run, longest_chain);
         parts_.parts = static_cast<uint32_t>(
                 std::clamp<int64_t>(std::max(fill, least), 1, runs));
     }
@@ -300,10 +307,6 @@ bool takes_planes(const convolution_problem &problem) {
 /// Why not; empty where the kernels take it.
 std::string reason_against(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
-    const data_type type = problem.src.type;
-    if (type != data_type::f32 && type != data_type::bf16
-            && type != data_type::f16)
-        return text("takes f32, bf16 and f16, given ", to_string(type));
     const auto narrow
             = [](int64_t channels) { return channels == 4 || channels == 8; };
     if (weights[0] < 2 || !narrow(weights[1]) || !narrow(weights[2]))
@@ -329,7 +332,7 @@ std::string reason_against(const convolution_problem &problem) {
             = problem.direction == convolution_direction::backward_data;
     const int64_t chain = window / weights[0] * weights[to_src ? 1 : 2];
     if (problem.direction != convolution_direction::backward_weights
-            && chain > longest_data_chain)
+            && problem.src.type != data_type::f64 && chain > longest_data_chain)
         return text("wants sums of at most ", longest_data_chain,
                 " terms, given ", chain);
     if (problem.src.dims[0] > most_points) return "wants at most 2^26 images";

@@ -97,23 +97,26 @@ __device__ __forceinline__ const Type *moved(
             reinterpret_cast<const char *>(from) + int64_t {bytes} * count);
 }
 
-/// Four neighbouring channels of one position: of NXC at one address, of planes
-/// `apart` from each other. They stay as they are loaded until they are wanted,
-/// so that loads go on behind each other.
+/// Four neighbouring channels of one position: of NXC at one address (of f64 by
+/// two accesses), of planes `apart` from each other. They stay as they are
+/// loaded until they are wanted, so that loads go on behind each other.
 template <typename Type, bool planes>
 struct narrow_column {
-    static constexpr int parts = planes ? narrow_channels : 1;
-    static constexpr int together = narrow_channels / parts;
+    static constexpr int together = planes ? 1
+            : sizeof(Type) == 8            ? narrow_channels / 2
+                                           : narrow_channels;
+    static constexpr int parts = narrow_channels / together;
+    static constexpr int addresses = planes ? parts : 1;
     using part = pack<Type, together>;
     part loaded[parts];
 
     /// Of the first position, whose channels lie `apart`.
     struct address {
-        const Type *of[parts];
+        const Type *of[addresses];
 
         __device__ __forceinline__ address(const Type *from, int64_t apart) {
 #pragma unroll
-            for (int i = 0; i < parts; ++i)
+            for (int i = 0; i < addresses; ++i)
                 of[i] = from + i * apart;
         }
     };
@@ -126,33 +129,51 @@ struct narrow_column {
         for (int i = 0; i < parts; ++i) {
             loaded[i] = {};
             if (wanted)
-                loaded[i] = part::load(moved(from.of[i], pitch, number));
+                loaded[i] = part::load(
+                        moved(from.of[planes ? i : 0], pitch, number)
+                        + (planes ? 0 : i * together));
         }
     }
     __device__ __forceinline__ void unpack(
-            float (&values)[narrow_channels]) const {
-        if constexpr (planes) {
+            sum_of<Type> (&values)[narrow_channels]) const {
+        if constexpr (parts == 1) {
+            loaded[0].unpack(values);
+        } else {
 #pragma unroll
             for (int i = 0; i < parts; ++i) {
-                float value[1];
-                loaded[i].unpack(value);
-                values[i] = value[0];
+                sum_of<Type> some[together];
+                loaded[i].unpack(some);
+#pragma unroll
+                for (int j = 0; j < together; ++j)
+                    values[i * together + j] = some[j];
             }
-        } else {
-            loaded[0].unpack(values);
         }
     }
-    __device__ static __forceinline__ void stream(
-            Type *to, int64_t apart, const float (&values)[narrow_channels]) {
-        if constexpr (planes) {
-#pragma unroll
-            for (int i = 0; i < parts; ++i)
-                stream_one(to + i * apart, values[i]);
-        } else {
+    __device__ static __forceinline__ void stream(Type *to, int64_t apart,
+            const sum_of<Type> (&values)[narrow_channels]) {
+        if constexpr (parts == 1) {
             part::of(values).stream(to);
+        } else {
+#pragma unroll
+            for (int i = 0; i < parts; ++i) {
+                sum_of<Type> some[together];
+#pragma unroll
+                for (int j = 0; j < together; ++j)
+                    some[j] = values[i * together + j];
+                part::of(some).stream(to + i * (planes ? apart : together));
+            }
         }
     }
 };
+
+/// Four neighbouring sums.
+template <typename Sum>
+__device__ __forceinline__ void load_sums(
+        const Sum *from, Sum (&values)[narrow_channels]) {
+    narrow_column<Sum, false> column;
+    column.load(true, {from, 1}, 0, 0);
+    column.unpack(values);
+}
 
 /// Zeros stand for what is outside, and times an infinity they are NaN. So a
 /// sum that comes out infinite or NaN is taken again, by its definition.
@@ -161,14 +182,6 @@ __device__ __forceinline__ bool is_finite(double value) {
 }
 __device__ __forceinline__ bool is_finite(float value) {
     return value - value == 0.0F;
-}
-
-/// Calls body.template operator()<Type>() with a float type of at most 4 bytes.
-template <typename Body>
-void with_narrow_type(detail::data_type type, const Body &body) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) <= 4) body.template operator()<Type>();
-    });
 }
 
 } // namespace gradnn::gpu

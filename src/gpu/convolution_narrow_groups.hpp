@@ -15,7 +15,15 @@ namespace gradnn::gpu {
 constexpr int narrow_channels = 4;
 /// Neighbouring positions of a thread.
 constexpr int narrow_run = 8;
-constexpr int narrow_data_threads = 256;
+/// Of a block of data. A multiprocessor holds two blocks: threads of f64 have
+/// twice the registers.
+__host__ __device__ constexpr int narrow_data_threads(int64_t element_bytes) {
+    return element_bytes == 8 ? 128 : 256;
+}
+/// Blocks of the weights gradient that a multiprocessor holds.
+__host__ __device__ constexpr int narrow_weights_blocks(int64_t element_bytes) {
+    return element_bytes == 8 ? 2 : 4;
+}
 /// Warps of a block of the weights gradient, at most: the three rows of a 3x3
 /// window.
 constexpr int narrow_weights_warps = 3;
@@ -99,7 +107,7 @@ __host__ __device__ constexpr int narrow_weights_lanes(bool planes) {
     return planes ? 1 : 32;
 }
 
-/// Floats of the weights in the data kernel's order.
+/// Weights in the data kernel's order.
 inline int64_t narrow_gathered(const narrow_shape &shape) {
     int64_t count = int64_t {shape.unit_tiles} * shape.read_chunks
             * narrow_channels * narrow_channels
@@ -115,10 +123,11 @@ struct narrow_pointers {
     void *weights = nullptr;
     /// Of backward_weights dst, which is read.
     void *written = nullptr;
-    float *workspace = nullptr; ///< at a multiple of 16 bytes
+    /// Of the type of sums, at a multiple of 16 bytes.
+    void *workspace = nullptr;
 };
 
-// One file each. `type` is that of src and dst, not f64.
+// One file each. `type` is that of src and dst.
 void launch_narrow_data(detail::data_type type, const narrow_shape &,
         const narrow_pointers &, const launch_stream &);
 void launch_narrow_weights(detail::data_type type,

@@ -3,25 +3,26 @@
 //     written[n,o,x] = sum over i, k of
 //                      weights[o,i,k] * read[n,i,position(x,k)]
 //
-// A first launch writes the weights to the workspace as f32, in the order in
-// which threads take them: [tile of units][taps of the first two axes][chunk of
-// 4 channels read][tap along the last axis][channel read][unit][channel
-// written]. Then a thread has 4 channels of written (a unit) and 8 neighbouring
-// positions, along W of NXC, along H of planes; of gradients of src with
-// strides, those of one phase. For each tap of the other two axes, and each
-// chunk, it loads what three taps meet once, and multiplies. Neighbouring
-// threads of NXC have neighbouring units, and read the weights side by side; of
-// planes neighbouring columns, and one address of the weights.
+// A first launch writes the weights to the workspace as f32 (of f64 as they
+// are), in the order in which threads take them: [tile of units][taps of the
+// first two axes][chunk of 4 channels read][tap along the last axis][channel
+// read][unit][channel written]. Then a thread has 4 channels of written (a
+// unit) and 8 neighbouring positions, along W of NXC, along H of planes; of
+// gradients of src with strides, those of one phase. For each tap of the other
+// two axes, and each chunk, it loads what three taps meet once, and multiplies.
+// Neighbouring threads of NXC have neighbouring units, and read the weights
+// side by side; of planes neighbouring columns, and one address of the weights.
 //
-// Reads of NXC are 4 channels by one access. Taps of the first two axes that
-// are outside are skipped, positions outside on the last are zeros, and sums
-// that come out infinite or NaN are taken again from the definition.
+// Reads of NXC are 4 channels by one access, of f64 by two. Taps of the first
+// two axes that are outside are skipped, positions outside on the last are
+// zeros, and sums that come out infinite or NaN are taken again from the
+// definition.
 //
 // Counted in the machine code, 384 products (of three taps and a chunk) take
-// 478 instructions in f32 NXC, 553 in NCX, 508 and 610 in bf16. Of NXC a warp's
-// loads are 22 of at most 512 bytes, which L1 serves in about the time of the
-// products. Each element is one thread's sum in one order: the same bits
-// always.
+// 478 instructions in f32 NXC, 553 in NCX, 508 and 610 in bf16, 550 and 583 in
+// f64. Of NXC a warp's loads are 22 of at most 512 bytes (of f64 44), which L1
+// serves in about the time of the products. Each element is one thread's sum in
+// one order: the same bits always.
 #include "gpu/convolution_narrow_groups.cuh"
 #include "gpu/early_start.cuh"
 
@@ -33,7 +34,7 @@ constexpr int gather_threads = 256;
 
 template <typename Type, bool planes>
 __global__ void __launch_bounds__(gather_threads)
-        narrow_gather_kernel(const Type *weights, float *gathered,
+        narrow_gather_kernel(const Type *weights, sum_of<Type> *gathered,
                 const __grid_constant__ narrow_shape shape, int64_t count) {
     const int64_t number = blockIdx.x * int64_t {gather_threads} + threadIdx.x;
     wait_for_earlier_work();
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(gather_threads)
     tap[1] = next(shape.axes[1].kernel);
     tap[0] = next(shape.axes[0].kernel);
     const int unit = static_cast<int>(rest) * shape.lanes + lane;
-    float value = 0;
+    sum_of<Type> value = 0;
     if (lane < shape.lanes && unit < shape.units) {
         const int group = unit / shape.written_chunks;
         int64_t from = group * shape.weights_strides[0]
@@ -72,9 +73,9 @@ __global__ void __launch_bounds__(gather_threads)
 
 /// One element from the definition: channel `o` of a unit.
 template <typename Type>
-__device__ __noinline__ float sum_again(const Type *read, const Type *weights,
-        const narrow_shape &shape, const narrow_place &place, int along,
-        int unit, int o) {
+__device__ __noinline__ sum_of<Type> sum_again(const Type *read,
+        const Type *weights, const narrow_shape &shape,
+        const narrow_place &place, int along, int unit, int o) {
     const int group = unit / shape.written_chunks;
     const int channels = shape.read_chunks * narrow_channels;
     const narrow_taps of[3]
@@ -86,7 +87,7 @@ __device__ __noinline__ float sum_again(const Type *read, const Type *weights,
     weights += group * shape.weights_strides[0]
             + ((unit - group * shape.written_chunks) * narrow_channels + o)
                     * shape.weights_strides[1];
-    float sum = 0;
+    sum_of<Type> sum = 0;
     for (int a = 0; a < of[0].count; ++a)
         for (int b = 0; b < of[1].count; ++b)
             for (int c = 0; c < of[2].count; ++c) {
@@ -102,7 +103,7 @@ __device__ __noinline__ float sum_again(const Type *read, const Type *weights,
                             * shape.weights_strides[3 + i];
                 }
                 for (int i = 0; i < channels; ++i)
-                    sum = fmaf(widen(read[at + i * shape.read_strides[1]]),
+                    sum = fma(widen(read[at + i * shape.read_strides[1]]),
                             widen(weights[by + i * shape.weights_strides[2]]),
                             sum);
             }
@@ -110,12 +111,15 @@ __device__ __noinline__ float sum_again(const Type *read, const Type *weights,
 }
 
 template <typename Type, bool planes>
-__global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
-        const Type *read, const float *gathered, const Type *weights,
-        Type *written, const __grid_constant__ narrow_shape shape) {
+__global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
+        narrow_data_kernel(const Type *read, const sum_of<Type> *gathered,
+                const Type *weights, Type *written,
+                const __grid_constant__ narrow_shape shape) {
+    using sum = sum_of<Type>;
     using column = narrow_column<Type, planes>;
+    constexpr int threads = narrow_data_threads(sizeof(Type));
     constexpr int weights_lanes = narrow_weights_lanes(planes);
-    constexpr int tap_floats
+    constexpr int tap_weights
             = narrow_channels * weights_lanes * narrow_channels;
     uint32_t rest = blockIdx.x;
     const int tile = take(rest, shape.by_tiles);
@@ -123,8 +127,7 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
     const int lane = take(slot, shape.by_lanes);
     const int unit = tile * shape.lanes + lane;
     const uint32_t item
-            = rest * (narrow_data_threads / static_cast<uint32_t>(shape.lanes))
-            + slot;
+            = rest * (threads / static_cast<uint32_t>(shape.lanes)) + slot;
     if (item >= shape.items || unit >= shape.units) return;
     const narrow_place place = place_of(shape, item);
     const narrow_axis &along = shape.axes[2];
@@ -138,19 +141,19 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
     const Type *const from_group = read + place.image * shape.read_strides[0]
             + int64_t {group} * (shape.read_chunks * narrow_channels)
                     * shape.read_strides[1];
-    const float *const by_unit = gathered
+    const sum *const by_unit = gathered
             + int64_t {tile} * shape.axes[0].kernel * shape.axes[1].kernel
-                    * shape.read_chunks * along.kernel * tap_floats
+                    * shape.read_chunks * along.kernel * tap_weights
             + lane * narrow_channels;
     const int64_t apart = shape.read_strides[1];
     const int64_t stride = shape.read_strides[4];
     wait_for_earlier_work();
     let_later_work_start();
 
-    float total[narrow_run][narrow_channels] = {};
+    sum total[narrow_run][narrow_channels] = {};
     // Taps tap, tap + tap_step, ...; the first one of the thread's first
     // position reads `at` of the row `from`. `step` lies between positions.
-    const auto add_taps = [&]<int taps>(const Type *from, const float *by,
+    const auto add_taps = [&]<int taps>(const Type *from, const sum *by,
                                   int tap, int at, int step) {
         constexpr int span = narrow_run + taps - 1;
         column columns[span];
@@ -161,27 +164,25 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
             columns[j].load(static_cast<unsigned>(at + j * step)
                             < static_cast<unsigned>(along.read),
                     first, pitch, j);
-        const float *with = by + tap * tap_floats;
-        const int next = along.tap_step * tap_floats;
+        const sum *with = by + tap * tap_weights;
+        const int next = along.tap_step * tap_weights;
 #pragma unroll
         for (int e = 0; e < taps; ++e) {
-            float factor[narrow_channels][narrow_channels];
+            sum factor[narrow_channels][narrow_channels];
 #pragma unroll
             for (int i = 0; i < narrow_channels; ++i)
-                pack<float, narrow_channels>::load(
-                        with + i * weights_lanes * narrow_channels)
-                        .unpack(factor[i]);
+                load_sums(
+                        with + i * weights_lanes * narrow_channels, factor[i]);
             with += next;
 #pragma unroll
             for (int p = 0; p < narrow_run; ++p) {
-                float values[narrow_channels];
+                sum values[narrow_channels];
                 columns[p + e].unpack(values);
 #pragma unroll
                 for (int i = 0; i < narrow_channels; ++i)
 #pragma unroll
                     for (int o = 0; o < narrow_channels; ++o)
-                        total[p][o]
-                                = fmaf(values[i], factor[i][o], total[p][o]);
+                        total[p][o] = fma(values[i], factor[i][o], total[p][o]);
             }
         }
     };
@@ -196,9 +197,9 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
                             * shape.read_strides[2]
                     + (of_down.from + b * shape.axes[1].move)
                             * shape.read_strides[3];
-            const float *by = by_unit
+            const sum *by = by_unit
                     + int64_t {tap_a * shape.axes[1].kernel + tap_b}
-                            * shape.read_chunks * along.kernel * tap_floats;
+                            * shape.read_chunks * along.kernel * tap_weights;
 #pragma unroll 1
             for (int chunk = 0; chunk < shape.read_chunks; ++chunk) {
                 int tap = of_along.first;
@@ -224,11 +225,11 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
                     at += along.move;
                 }
                 from += narrow_channels * apart;
-                by += along.kernel * tap_floats;
+                by += along.kernel * tap_weights;
             }
         }
 
-    float of_all = 0; // infinite or NaN if one of them is
+    sum of_all = 0; // infinite or NaN if one of them is
     const int64_t to_apart = shape.written_strides[1];
     const int64_t to_stride = shape.run_step * shape.written_strides[4];
     Type *const first_to = written + place.image * shape.written_strides[0]
@@ -264,29 +265,28 @@ __global__ void __launch_bounds__(narrow_data_threads, 2) narrow_data_kernel(
 template <typename Type, bool planes>
 void start(const narrow_shape &shape, const narrow_pointers &pointers,
         const launch_stream &stream) {
+    constexpr int threads = narrow_data_threads(sizeof(Type));
     const auto *const weights = static_cast<const Type *>(pointers.weights);
+    auto *const gathered = static_cast<sum_of<Type> *>(pointers.workspace);
     const int64_t count = narrow_gathered(shape);
     launch_early("convolution.gpu_narrow_groups (weights)",
             narrow_gather_kernel<Type, planes>,
             static_cast<unsigned>(ceil_div(count, gather_threads)),
-            gather_threads, 0, stream, weights, pointers.workspace, shape,
-            count);
-    const uint32_t slots
-            = narrow_data_threads / static_cast<uint32_t>(shape.lanes);
+            gather_threads, 0, stream, weights, gathered, shape, count);
+    const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
     launch_early("convolution.gpu_narrow_groups",
             narrow_data_kernel<Type, planes>,
             ceil_div(shape.items, slots)
                     * static_cast<unsigned>(shape.unit_tiles),
-            narrow_data_threads, 0, stream,
-            static_cast<const Type *>(pointers.read), pointers.workspace,
-            weights, static_cast<Type *>(pointers.written), shape);
+            threads, 0, stream, static_cast<const Type *>(pointers.read),
+            gathered, weights, static_cast<Type *>(pointers.written), shape);
 }
 
 } // namespace
 
 void launch_narrow_data(detail::data_type type, const narrow_shape &shape,
         const narrow_pointers &pointers, const launch_stream &stream) {
-    with_narrow_type(type, [&]<typename Type>() {
+    with_float_type(type, [&]<typename Type>() {
         if (shape.planes)
             start<Type, true>(shape, pointers, stream);
         else

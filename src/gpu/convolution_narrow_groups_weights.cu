@@ -18,9 +18,9 @@
 // second launch.
 //
 // Counted in the machine code, a run's 384 products take 571 instructions in
-// f32 NXC, 700 in NCX, 620 and 805 in bf16. The runs of a part, and the parts,
-// follow from the problem and the number of multiprocessors: the same bits
-// always.
+// f32 NXC, 700 in NCX, 620 and 805 in bf16, 733 and 809 in f64. The runs of a
+// part, and the parts, follow from the problem and the number of
+// multiprocessors: the same bits always.
 #include "gpu/convolution_narrow_groups.cuh"
 #include "gpu/early_start.cuh"
 
@@ -33,8 +33,10 @@ constexpr int sum_lanes = 32;
 constexpr int sum_rows = 16;
 
 template <typename Type, bool planes, int taps, int step>
-__global__ void __launch_bounds__(32 * narrow_weights_warps, 4)
-        narrow_weights_kernel(const Type *src, const Type *dst, float *partials,
+__global__ void __launch_bounds__(
+        32 * narrow_weights_warps, narrow_weights_blocks(sizeof(Type)))
+        narrow_weights_kernel(const Type *src, const Type *dst,
+                sum_of<Type> *partials,
                 const __grid_constant__ narrow_shape shape,
                 const __grid_constant__ narrow_parts parts) {
     using column = narrow_column<Type, planes>;
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(32 * narrow_weights_warps, 4)
     wait_for_earlier_work();
     let_later_work_start();
 
-    float total[taps][narrow_channels][narrow_channels] = {};
+    sum_of<Type> total[taps][narrow_channels][narrow_channels] = {};
 #pragma unroll 1
     for (; item < end; item += slots) {
         const narrow_place place = place_of(shape, item);
@@ -114,26 +116,26 @@ __global__ void __launch_bounds__(32 * narrow_weights_warps, 4)
                     from, src_pitch, j);
 #pragma unroll
         for (int j = 0; j < span; ++j) {
-            float values[narrow_channels];
+            sum_of<Type> values[narrow_channels];
             of_src[j].unpack(values);
 #pragma unroll
             for (int p = 0; p < narrow_run; ++p) {
                 const int e = j - p * step;
                 if (e < 0 || e >= taps) continue;
-                float factor[narrow_channels];
+                sum_of<Type> factor[narrow_channels];
                 of_dst[p].unpack(factor);
 #pragma unroll
                 for (int i = 0; i < narrow_channels; ++i)
 #pragma unroll
                     for (int o = 0; o < narrow_channels; ++o)
                         total[e][i][o]
-                                = fmaf(values[i], factor[o], total[e][i][o]);
+                                = fma(values[i], factor[o], total[e][i][o]);
             }
         }
     }
 
     constexpr int sums = taps * narrow_channels * narrow_channels;
-    float *const to = partials + part * parts.sums()
+    sum_of<Type> *const to = partials + part * parts.sums()
             + int64_t {job} * sums * parts.padded_units + unit;
 #pragma unroll
     for (int e = 0; e < taps; ++e)
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(32 * narrow_weights_warps, 4)
         for (int i = 0; i < narrow_channels; ++i)
 #pragma unroll
             for (int o = 0; o < narrow_channels; ++o) {
-                float sum = total[e][i][o];
+                sum_of<Type> sum = total[e][i][o];
                 for (int distance = 16; distance >= shape.lanes; distance /= 2)
                     sum += __shfl_xor_sync(0xffffffffU, sum, distance);
                 if (slot == 0)
@@ -244,7 +246,7 @@ __device__ __forceinline__ double sum_of_rows(
 
 template <typename Type, typename Result>
 __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
-        const float *partials, const Type *src, const Type *dst,
+        const sum_of<Type> *partials, const Type *src, const Type *dst,
         Result *diff_weights, const __grid_constant__ narrow_shape shape,
         const __grid_constant__ narrow_parts parts) {
     __shared__ double shares[sum_rows][sum_lanes];
@@ -289,8 +291,8 @@ void start(const narrow_shape &shape, const narrow_parts &parts,
                     * static_cast<unsigned>(shape.unit_tiles),
             static_cast<unsigned>(32 * parts.block_jobs), 0, stream,
             static_cast<const Type *>(pointers.read),
-            static_cast<const Type *>(pointers.written), pointers.workspace,
-            shape, parts);
+            static_cast<const Type *>(pointers.written),
+            static_cast<sum_of<Type> *>(pointers.workspace), shape, parts);
 }
 
 template <typename Type, bool planes>
@@ -310,7 +312,8 @@ void start_sum(const narrow_shape &shape, const narrow_parts &parts,
     launch_early("convolution.gpu_narrow_groups (parts)",
             narrow_sum_kernel<Type, Result>,
             static_cast<unsigned>(ceil_div(parts.sums(), sum_lanes)),
-            dim3(sum_lanes, sum_rows), 0, stream, pointers.workspace,
+            dim3(sum_lanes, sum_rows), 0, stream,
+            static_cast<const sum_of<Type> *>(pointers.workspace),
             static_cast<const Type *>(pointers.read),
             static_cast<const Type *>(pointers.written),
             static_cast<Result *>(pointers.weights), shape, parts);
@@ -322,15 +325,16 @@ void launch_narrow_weights(detail::data_type type,
         detail::data_type weights_type, const narrow_shape &shape,
         const narrow_parts &parts, const narrow_pointers &pointers,
         const launch_stream &stream) {
-    with_narrow_type(type, [&]<typename Type>() {
+    with_float_type(type, [&]<typename Type>() {
         if (shape.planes)
             start_step<Type, true>(shape, parts, pointers, stream);
         else
             start_step<Type, false>(shape, parts, pointers, stream);
-        if (type == weights_type)
-            start_sum<Type, Type>(shape, parts, pointers, stream);
-        else
-            start_sum<Type, float>(shape, parts, pointers, stream);
+        if constexpr (sizeof(Type) == 2) {
+            if (weights_type == detail::data_type::f32)
+                return start_sum<Type, float>(shape, parts, pointers, stream);
+        }
+        start_sum<Type, Type>(shape, parts, pointers, stream);
     });
 }
 
