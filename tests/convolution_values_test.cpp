@@ -181,9 +181,9 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
                      "depthwise_7x7", "depthwise_eights_3x3_full",
                      "depthwise_eights_5x5", "depthwise_eights_7x7",
                      "depthwise_eights_7x7_valid", "depthwise_lines_7_rows",
-                     "depthwise_lines_48_many", "grouped_2d",
-                     "narrow_groups", "asymmetric_pads", "plain_1d",
-                     "plain_3d"})
+                     "depthwise_lines_48_many", "depthwise_3d",
+                     "depthwise_wide_3d", "grouped_2d", "narrow_groups",
+                     "asymmetric_pads", "plain_1d", "plain_3d"})
             for (const data_type type : float_types())
                 for (const size_t which : {0U, 1U})
                     for (const size_t input : {0U, 1U, 2U})

@@ -36,17 +36,23 @@ consumer interpolation(const std::string &name, int64_t n, int64_t channels,
 }
 
 consumer backward_data(const std::string &name, int64_t groups,
-        int64_t channels, int64_t outputs, int64_t kernel, const layout &l,
-        data_type type) {
-    const convolution_case c {name, 8, groups, channels, outputs, {40, 56},
-            {kernel, kernel}, {1, 1}, {1, 1}, {kernel / 2, kernel / 2},
-            {kernel / 2, kernel / 2}};
+        int64_t channels, int64_t outputs, const sizes &space,
+        const sizes &kernel, const layout &l, data_type type) {
+    const sizes ones(kernel.size(), 1);
+    sizes pads;
+    for (const int64_t size : kernel)
+        pads.push_back(size / 2);
+    sizes dims {8, outputs};
+    dims.insert(dims.end(), space.begin(), space.end());
+    const convolution_case c {name, 8, groups, channels, outputs, space, kernel,
+            ones, ones, pads, pads};
     return {name, convolution_op(op::kind::ConvolutionBackwardData, c, l, type),
-            0, {8, outputs, 40, 56}};
+            0, dims};
 }
 
 std::vector<consumer> consumers(const layout &l, data_type type) {
     const sizes plane {8, 33, 57, 61};
+    const sizes space {40, 56};
     return {interpolation("up_2x", 8, 32, {40, 48}, {80, 96}, l, type),
             interpolation("ragged", 8, 32, {41, 47}, {77, 99}, l, type),
             interpolation("odd_channels", 4, 257, {20, 21}, {41, 43}, l, type),
@@ -55,13 +61,18 @@ std::vector<consumer> consumers(const layout &l, data_type type) {
             interpolation("up_16x", 4, 21, {9, 9}, {144, 144}, l, type),
             interpolation("tiny", 64, 256, {7, 7}, {14, 14}, l, type),
             interpolation("volume", 2, 16, {9, 10, 11}, {19, 20, 21}, l, type),
-            {"bias", plane_op(op::kind::BiasAddBackward, {"bias", plane}, l,
-                             type),
+            {"bias",
+                    plane_op(op::kind::BiasAddBackward, {"bias", plane}, l,
+                            type),
                     0, plane},
-            backward_data("dense", 1, 24, 40, 3, l, type),
-            backward_data("first_layer", 1, 3, 32, 7, l, type),
-            backward_data("depthwise", 34, 34, 34, 3, l, type),
-            backward_data("narrow_groups", 8, 32, 64, 3, l, type)};
+            backward_data("dense", 1, 24, 40, space, {3, 3}, l, type),
+            backward_data("first_layer", 1, 3, 32, space, {7, 7}, l, type),
+            backward_data("depthwise", 34, 34, 34, space, {3, 3}, l, type),
+            backward_data("depthwise_7x7", 32, 32, 32, space, {7, 7}, l, type),
+            backward_data("depthwise_lines", 34, 34, 34, {2000}, {31}, l, type),
+            backward_data("depthwise_3d", 34, 34, 34, {6, 20, 24}, {3, 3, 3}, l,
+                    type),
+            backward_data("narrow_groups", 8, 32, 64, space, {3, 3}, l, type)};
 }
 
 struct early_start_param {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "support/gpu.hpp"
@@ -323,60 +325,91 @@ struct large_convolution {
     int64_t images;
     int64_t channels;
     sizes space;
-    int64_t window = 1;
-    bool along_rows = false; ///< the window is of one row
+    sizes window;
+    data_type type = data_type::bf16;
 
     convolution_case of(int64_t n) const {
-        const int64_t rows = along_rows ? 1 : window;
-        const sizes pads {rows / 2, window / 2};
-        return {"large", n, channels, channels, channels, space, {rows, window},
-                {1, 1}, {1, 1}, pads, pads};
+        const sizes ones(window.size(), 1);
+        sizes pads;
+        for (const int64_t size : window)
+            pads.push_back(size / 2);
+        return {"large", n, channels, channels, channels, space, window, ones,
+                ones, pads, pads};
     }
-    int64_t taps() const { return along_rows ? window : window * window; }
+    int64_t taps() const { return product_of(window); }
     size_t image() const {
-        return static_cast<size_t>(channels * space[0] * space[1]);
+        return static_cast<size_t>(channels * product_of(space));
+    }
+    /// Products of a tap, in an image.
+    double products(int64_t tap) const {
+        double all = 1;
+        for (size_t axis = window.size(); axis-- > 0;) {
+            const int64_t position = tap % window[axis];
+            tap /= window[axis];
+            all *= static_cast<double>(
+                    space[axis] - std::abs(position - window[axis] / 2));
+        }
+        return all;
+    }
+
+private:
+    static int64_t product_of(const sizes &each) {
+        return std::accumulate(
+                each.begin(), each.end(), int64_t {1}, std::multiplies());
     }
 };
 
 std::vector<large_convolution> large_convolutions() {
-    return {{"convolution.gpu_depthwise", layouts()[0], 2055, 1, {1024, 1021}},
-            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}},
+    const char *const depthwise = "convolution.gpu_depthwise";
+    const char *const direct = "convolution.gpu_direct";
+    const layout &ncx = layouts()[0];
+    const layout &nxc = layouts()[1];
+    return {{depthwise, ncx, 2055, 1, {1024, 1021}, {1, 1}},
+            {depthwise, nxc, 2070, 8, {256, 509}, {1, 1}},
             // On tensor cores, in planes and by walks along H.
-            {"convolution.gpu_depthwise", layouts()[0], 2920, 8, {256, 360}, 3},
-            {"convolution.gpu_depthwise", layouts()[0], 2070, 8, {256, 509}, 3},
-            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}, 3},
+            {depthwise, ncx, 2920, 8, {256, 360}, {3, 3}},
+            {depthwise, ncx, 2070, 8, {256, 509}, {3, 3}},
+            {depthwise, nxc, 2070, 8, {256, 509}, {3, 3}},
+            {depthwise, ncx, 2070, 8, {4, 64, 509}, {3, 3, 3}},
+            {depthwise, nxc, 2070, 8, {4, 64, 509}, {3, 3, 3}},
             // On tensor cores, in bands and whole planes, and in NXC.
-            {"convolution.gpu_depthwise", layouts()[0], 9370, 8, {256, 112}, 7},
-            {"convolution.gpu_depthwise", layouts()[0], 32430, 32, {45, 46}, 5},
-            {"convolution.gpu_depthwise", layouts()[1], 2070, 8, {256, 509}, 7},
-            {"convolution.gpu_depthwise", layouts()[1], 1870, 48, {155, 155},
-                    5},
+            {depthwise, ncx, 9370, 8, {256, 112}, {7, 7}},
+            {depthwise, ncx, 32430, 32, {45, 46}, {5, 5}},
+            {depthwise, nxc, 2070, 8, {256, 509}, {7, 7}},
+            {depthwise, nxc, 1870, 48, {155, 155}, {5, 5}},
             // In lines.
-            {"convolution.gpu_depthwise", layouts()[0], 8240, 8, {32, 1021}, 31,
-                    true},
-            {"convolution.gpu_direct", layouts()[0], 2055, 1, {1024, 1021}},
-            {"convolution.gpu_direct", layouts()[1], 2070, 8, {256, 509}}};
+            {depthwise, ncx, 8240, 8, {32, 1021}, {1, 31}},
+            {direct, ncx, 2055, 1, {1024, 1021}, {1, 1}},
+            {direct, nxc, 2070, 8, {256, 509}, {1, 1}}};
 }
 
 // The gradient of every image is that of one.
 TEST_F(gpu_large, convolution) {
-    for (const large_convolution &c : large_convolutions()) {
-        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
+    std::vector<large_convolution> all_of = large_convolutions();
+    // From rows in shared memory.
+    all_of.push_back({"convolution.gpu_depthwise", layouts()[0], 8240, 8,
+            {32, 1021}, {1, 31}, data_type::f32});
+    for (const large_convolution &c : all_of) {
+        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name + " "
+                + to_string(c.type));
         const forced_kernel forced(c.kernel);
         ASSERT_GT(c.image() * static_cast<size_t>(c.images), size_t {1} << 31);
-        const size_t size = 2 * c.image();
+        const auto element = static_cast<size_t>(detail::size_of(c.type));
+        const size_t size = element * c.image();
         const bytes row = random_bits(
-                data_type::bf16, static_cast<size_t>(c.space[1]) * 8, 25);
+                c.type, static_cast<size_t>(c.space.back()) * 8, 25);
         // Of a window's taps one is not zero (in XIO too, as the number of
-        // channels has no divisor of the taps').
-        bytes window(static_cast<size_t>(2 * c.taps()));
+        // channels has no divisor of the taps'). Two in f32 begins as in bf16.
+        const auto taps = static_cast<size_t>(c.taps());
+        bytes window(element * taps);
         const bytes two = bf16_twos(1);
-        std::copy(two.begin(), two.end(), window.begin() + c.taps() / 2 * 2);
+        std::copy(two.begin(), two.end(),
+                window.begin() + element * (taps / 2) + element - 2);
         const patterned_memory weights(
                 window.size() * static_cast<size_t>(c.channels), window);
         const auto backward_data = [&](int64_t n) {
-            return convolution_op(op::kind::ConvolutionBackwardData, c.of(n),
-                    c.l, data_type::bf16);
+            return convolution_op(
+                    op::kind::ConvolutionBackwardData, c.of(n), c.l, c.type);
         };
         const patterned_memory few_in(size, row);
         const patterned_memory few(size, nan_bits());
@@ -412,12 +445,7 @@ TEST_F(gpu_large, convolution_weights) {
         for (int64_t i = 0; i < c.channels * c.taps(); ++i) {
             const int64_t tap = c.l.weights_format == "XIO" ? i / c.channels
                                                             : i % c.taps();
-            const auto met = [&](size_t axis, int64_t position) {
-                return c.space[axis]
-                        - std::abs(position - c.of(1).pads_begin[axis]);
-            };
-            const auto products = static_cast<double>(
-                    met(0, tap / c.window) * met(1, tap % c.window));
+            const double products = c.products(tap);
             // A float holds the sum, but not each of the partial ones.
             EXPECT_NEAR(sums[static_cast<size_t>(i)],
                     (static_cast<double>(images) + 1) * products,
@@ -432,7 +460,7 @@ TEST_F(gpu_large, convolution_weights) {
 TEST_F(gpu_large, convolution_weights_of_16_bits) {
     for (const large_convolution &c : large_convolutions()) {
         SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name + " "
-                + std::to_string(c.window));
+                + std::to_string(c.taps()));
         const forced_kernel forced(c.kernel);
         const bytes src = bf16_integers(c.image(), 27);
         const bytes diff_dst = bf16_integers(c.image(), 28);

@@ -91,8 +91,11 @@ TEST_P(random_ops, convolution) {
 TEST_P(random_ops, depthwise) {
     random_source numbers(printed_seed() + 4);
     for (int round = 0; round < (thinned() ? 60 : 300); ++round) {
-        const bool line = numbers.integer(0, 3) == 0; // along the rows alone
+        const int64_t form = numbers.integer(0, 4);
+        const bool line = form == 0; // along the rows alone
+        const bool cube = form == 1; // 3x3x3
         const int64_t size = line ? numbers.integer(2, 66)
+                : cube            ? 3
                                   : 2 * numbers.integer(1, 3) + 1;
         const int64_t channels = numbers.integer(0, 3) == 0
                 ? numbers.integer(1, 20)
@@ -105,12 +108,17 @@ TEST_P(random_ops, depthwise) {
             c.large = {numbers.integer(1, 3)};
             c.pads_begin = c.pads_end = {0};
         }
-        for (size_t axis = c.large.size(); axis < 2; ++axis) {
+        if (cube) {
+            c.kernel = {3, 3, 3};
+            c.strides = c.dilations = {1, 1, 1};
+        }
+        const int64_t longest = line ? 600 : cube ? 20 : 40;
+        for (size_t axis = c.large.size(); axis < c.kernel.size(); ++axis) {
             c.pads_begin.push_back(numbers.integer(0, size - 1));
             c.pads_end.push_back(numbers.integer(0, size - 1));
             c.large.push_back(
                     std::max(size - c.pads_begin[axis] - c.pads_end[axis],
-                            numbers.integer(1, line ? 600 : 40)));
+                            numbers.integer(1, longest)));
         }
         const op::kind kind = numbers.pick(convolution_kinds());
         const layout spaced {"spaced_nxc", "NXC", "XIO", arrangement::spaced};

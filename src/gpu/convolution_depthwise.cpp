@@ -35,12 +35,12 @@
 // in NCX without gaps otherwise, and of f64 all in NCX without gaps: strides of
 // 1 and (gradients) 2, rows of at most 1024 columns, or 512 (planes_take). Of
 // windows along W alone with strides and dilations of 1, those that hold rows in
-// shared memory take f32 and f64 in NCX, of 3 points and more (rows_ncx_take),
-// those that keep the window in registers NXC, of 9 and more (rows_nxc_take).
-// Windows of 3x3x3 with strides and dilations of 1 have kernels that walk along
-// H with some depths each (volume_takes). All else is left to the last ones:
-// they walk D and H tap by tap,
-// whatever strides and dilations are. W is laid out as a row of taps without
+// shared memory take f32 and f64 in NCX (rows_ncx_take), those that keep the
+// window in registers NXC, of 9 points and more where they need not hold more
+// taps than the last ones take (rows_nxc_take). Windows of 3x3x3 with strides
+// and dilations of 1 have kernels that walk along H with some depths each
+// (volume_takes). All else is left to the last ones: they walk D and H tap by
+// tap, whatever strides and dilations are. W is laid out as a row of taps without
 // gaps, of which threads take 3, 4, 5, 7 or (again and again) 8 at a time over
 // 8 neighbouring columns; so a dilation along W costs its multiple of the
 // multiplications, and strides of 1 and 2 are taken alone.
@@ -300,13 +300,14 @@ private:
         if (make_planes()) return kind::planes;
         if (make_rows_ncx()) return kind::rows_ncx;
         if (make_rows_nxc()) return kind::rows_nxc;
-        const kind rest = walks()                      ? kind::walk
-                : volume_takes(shape_, channels_last_) ? kind::volume
-                : channels_last_                       ? kind::blocks
-                                                       : kind::tiles;
-        return make(rest, aligned_, true) && make(rest, unaligned_, false)
-                ? rest
-                : kind::none;
+        const kind any = channels_last_ ? kind::blocks : kind::tiles;
+        if (walks() && make_both(kind::walk)) return kind::walk;
+        if (volume_takes(shape_, channels_last_) && make_both(kind::volume))
+            return kind::volume;
+        return make_both(any) ? any : kind::none;
+    }
+    bool make_both(kind of) {
+        return make(of, aligned_, true) && make(of, unaligned_, false);
     }
     bool make(kind of, depthwise_variant &variant, bool whole) const {
         if (of == kind::walk) return make_walk(variant.walk, whole);

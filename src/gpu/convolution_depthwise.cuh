@@ -80,9 +80,9 @@ __device__ __forceinline__ int tap_at(const depthwise_shape &shape, int e) {
     return shape.to_src ? axis.kernel - 1 - k : k;
 }
 
-/// Zeros stand for what is outside, and times an infinity they are NaN. So
-/// a sum that comes out infinite or NaN is taken again, by its definition (with
-/// the thread's others).
+/// Zeros stand for what is outside, and times an infinity they are NaN. So a
+/// thread with a sum that is not finite looks at all of its own again
+/// (take_again).
 template <typename Sum>
 __device__ __forceinline__ bool is_finite(Sum value) {
     return value - value == Sum(0);
@@ -134,14 +134,15 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
     return total;
 }
 
-/// Takes an element of written that came out infinite or NaN again from the
-/// definition. Others stay as they are: their bits may not depend on what else
-/// their thread has.
+/// Takes an element of written that came out NaN again from the definition.
+/// Others stay as they are: their bits may not depend on what else their thread
+/// has, which is what made it look.
 template <typename Type>
 __device__ __forceinline__ void take_again(Type &element, const Type *read,
         const Type *weights, const depthwise_shape &shape, int64_t image,
         int64_t channel, int d, int h, int w) {
-    if (!is_finite(widen(element)))
+    const sum_of<Type> value = widen(element);
+    if (value != value)
         element = narrow<Type>(exact_element(
                 read, weights, shape, image, channel, d, h, w));
 }

@@ -160,16 +160,17 @@ struct depthwise_walk {
     int slots = 1; ///< threads of a block with the same channels
 };
 
-/// How long such blocks take: so many at a time, a turn for each row or step.
+/// How long the blocks of such a walk take, a turn for each row or step.
 struct depthwise_turns {
-    int64_t blocks = 1;
-    /// They share a multiprocessor's time, which few of them do not fill: a turn
-    /// more.
+    int64_t blocks = 1; ///< at a time
+    /// Those of a multiprocessor share its time, so that `blocks` counts one of
+    /// them; few do not fill it: a turn more.
     bool shared = false;
     /// What else a block takes, in rows: to load the weights, to add up sums.
     int load_rows = 0;
     int sum_rows = 8;
 
+    /// Turns for a row of each of so many blocks.
     constexpr int64_t of(int64_t count) const {
         return (count + blocks - 1) / blocks + (shared ? 1 : 0);
     }
@@ -247,6 +248,10 @@ int positions_after(const depthwise_axis &, bool to_src);
 /// Such a window on planes (one depth), with strides of 1, and on either side fewer
 /// positions outside than it has taps.
 bool window_slides(const depthwise_shape &);
+/// NCX: whether rows are whole vectors of so many elements and begin at multiples of
+/// that where the tensor does.
+bool rows_of_read_divide(const depthwise_shape &, int64_t by);
+bool rows_of_written_divide(const depthwise_shape &, int64_t by);
 
 // In convolution_depthwise_tiles.cpp.
 /// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.

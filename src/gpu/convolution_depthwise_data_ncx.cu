@@ -6,9 +6,9 @@
 // the sums; a thread computes 8 neighbouring columns: for each row of the
 // window it loads the columns that they meet and the row's weights, 16 bytes at
 // a time, and multiplies in registers. Rows and depths outside are skipped;
-// columns outside are zeros, and sums that come out infinite or NaN are taken
-// again from the definition. The gradient of src with a stride of 2 along W
-// multiplies only where a tap meets a column of dst.
+// columns outside are zeros, and sums that come out NaN are taken again from
+// the definition. The gradient of src with a stride of 2 along W multiplies
+// only where a tap meets a column of dst.
 //
 // Counted in the machine code, an element of 3x3 takes 12 instructions for its
 // sums, 6 for staging and about 20 besides, of 7x7 59 and as many besides; at

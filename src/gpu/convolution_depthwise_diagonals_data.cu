@@ -15,8 +15,8 @@
 // some stages ahead, each once; a warp has eight channels and columns, the
 // weights and the open rows of written in registers, and walks down the rows.
 // Products with the matrices' zeros are NaN where read or the window is
-// infinite or NaN: what came out infinite or NaN is in the end taken again from
-// the definition.
+// infinite or NaN: what came out NaN is in the end taken again from the
+// definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_diagonals.cuh"
@@ -296,10 +296,9 @@ __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
     return products == 0;
 }
 
-/// By all threads of a block: what it wrote that is not finite, from the
-/// definition.
+/// By all threads of a block: what it wrote that is NaN, from the definition.
 template <typename Type, int size>
-__device__ void take_again(const data_block<Type> &block, const Type *read,
+__device__ void take_all_again(const data_block<Type> &block, const Type *read,
         const Type *weights, Type *written) {
     const depthwise_shape &shape = block.shape;
     const int channels = block.groups * diagonals_channels;
@@ -353,7 +352,7 @@ __global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
         copy_strips<Type, size>(
                 block, stages, places, warp - cut.warps(), read, whole);
     if (__syncthreads_or(!finite) != 0)
-        take_again<Type, size>(block, read, weights, written);
+        take_all_again<Type, size>(block, read, weights, written);
 }
 
 } // namespace

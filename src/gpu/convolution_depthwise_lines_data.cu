@@ -13,8 +13,8 @@
 // window's matrices in registers. Read comes to shared memory two pieces ahead,
 // 16 bytes at a time wherever rows begin; results leave as they are in
 // registers, which is how they lie in memory. Products with the matrices' zeros
-// are NaN where read or the window is infinite or NaN: what came out infinite
-// or NaN is in the end taken again from the definition.
+// are NaN where read or the window is infinite or NaN: what came out NaN is in
+// the end taken again from the definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_lines.cuh"

@@ -2,16 +2,16 @@
 //
 //     written[n,c,x] = sum over k of weights[c,k] * read[n,c,position(x,k)]
 //
-// A block copies whole planes, or a band of the rows of one, to shared memory as
-// they lie: 16 bytes at a time, whatever the length of a row is. A thread has 8
-// (f64: 4) neighbouring columns of written and walks along H, down in the forward
-// direction and up in the gradient of src, so that the taps come in ascending
-// order. It loads each row that its columns meet once, one or two elements at a
-// time, and multiplies it into the sums of the rows of written that meet it, of which
-// it keeps those that this does not complete (with a stride of 2 it completes
-// two at a time). Results are collected in shared memory and leave as they came.
-// Columns and rows outside are zeros, and sums that come out infinite or NaN are
-// taken again from the definition.
+// A block copies whole planes, or a band of the rows of one, to shared memory
+// as they lie: 16 bytes at a time, whatever the length of a row is. A thread
+// has 8 (f64: 4) neighbouring columns of written and walks along H, down in the
+// forward direction and up in the gradient of src, so that the taps come in
+// ascending order. It loads each row that its columns meet once, one or two
+// elements at a time, and multiplies it into the sums of the rows of written
+// that meet it, of which it keeps those that this does not complete (with a
+// stride of 2 it completes two at a time). Results are collected in shared
+// memory and leave as they came. Columns and rows outside are zeros, and sums
+// that come out NaN are taken again from the definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_planes.cuh"

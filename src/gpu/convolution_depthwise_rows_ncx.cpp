@@ -32,17 +32,6 @@ int64_t channel_rows_of(const depthwise_shape &shape) {
     return shape.images * shape.axes[0].read * shape.axes[1].read;
 }
 
-/// Whether rows of so many columns are whole vectors of `count` elements and
-/// begin at multiples of that where the tensor does.
-bool rows_divide(const depthwise_shape &shape, int columns,
-        const int64_t (&strides)[5], int64_t count) {
-    const int64_t sizes[4] = {shape.images, shape.channels, shape.axes[0].read,
-            shape.axes[1].read};
-    for (int i = 0; i < 4; ++i)
-        if (sizes[i] > 1 && strides[i] % count != 0) return false;
-    return columns % count == 0;
-}
-
 /// Sets rows, threads and shared_bytes for the pieces; false where nothing fits.
 bool cut_tile(depthwise_rows_ncx &cut, int64_t element_bytes, bool of_weights) {
     const int run = rows_ncx_run(element_bytes);
@@ -142,9 +131,8 @@ bool cut_rows_ncx(depthwise_rows_ncx &cut, const depthwise_shape &shape,
     }
     cut.channel_rows = static_cast<int>(channel_rows_of(shape));
     const int64_t vector = 16 / element_bytes;
-    cut.wide_read = rows_divide(shape, along.read, shape.read_strides, vector);
-    cut.wide_written
-            = rows_divide(shape, along.written, shape.written_strides, vector);
+    cut.wide_read = rows_of_read_divide(shape, vector);
+    cut.wide_written = rows_of_written_divide(shape, vector);
 
     // The pieces with the fewest threads, counted with what they copy.
     const int groups = ceil_div(along.written, run);

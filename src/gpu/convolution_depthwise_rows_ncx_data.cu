@@ -3,17 +3,17 @@
 //
 //     written[w] = sum over s of window[s] * read[w - before + s]
 //
-// in every row, where the window of the gradient of src is turned around.
-// A block has some rows of a channel, or pieces of rows. Their columns of read
+// in every row, where the window of the gradient of src is turned around. A
+// block has some rows of a channel, or pieces of rows. Their columns of read
 // come to shared memory 16 bytes at a time where all rows begin at multiples of
 // that, one by one otherwise, zeros in place of those outside. A thread has 12
 // (f64: 10) neighbouring columns of written in one row; it walks over the
 // columns that they meet in ascending order, loads each once, 16 bytes at a
 // time, and multiplies it in registers. Zeros before the window's first tap let
-// these loads begin at multiples of 16 bytes, others fill it up to whole chunks.
-// Results take the place of the columns and leave as those came. Products with
-// zeros are NaN where the other factor is infinite or NaN: sums that come out
-// infinite or NaN are taken again from the definition.
+// these loads begin at multiples of 16 bytes, others fill it up to whole
+// chunks. Results take the place of the columns and leave as those came.
+// Products with zeros are NaN where the other factor is infinite or NaN: sums
+// that come out NaN are taken again from the definition.
 #include <cstddef>
 
 #include "gpu/convolution_depthwise_rows_ncx.cuh"

@@ -14,7 +14,6 @@ namespace {
 /// window at a time, and columns by eight.
 constexpr int least_taps = 9;
 constexpr int least_columns = rows_nxc_run;
-constexpr int most_lanes = 32;
 /// What starting a thread takes, and the end of a block, in tenths of a run.
 constexpr int64_t start_cost = 8;
 constexpr int64_t end_cost = 20;
@@ -37,9 +36,7 @@ void cut_channels(
         depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
     cut.taps = taps_held(shape.axes[2].kernel);
     cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
-    const auto vectors
-            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
-    cut.lanes = ceil_div(vectors, ceil_div(vectors, most_lanes));
+    cut.lanes = lanes_of(shape, widest);
     cut.slots = rows_nxc_threads / cut.lanes;
     cut.channel_tiles = static_cast<int>(
             ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));

@@ -10,7 +10,7 @@
 // multiplied into all sums that it meets, in the order of read's columns.
 // Neighbouring threads have neighbouring channels; what sixteen columns read
 // again of those before them they mostly find in L1. Columns outside are zeros,
-// and sums that come out infinite or NaN are taken again from the definition.
+// and sums that come out NaN are taken again from the definition.
 //
 // An element of 31 taps takes 52 instructions in bf16 (ncu), 31 of them products;
 // the kernel that takes eight columns and eight taps at a time

@@ -80,4 +80,29 @@ bool window_slides(const depthwise_shape &shape) {
     return true;
 }
 
+namespace {
+
+bool rows_divide(
+        const int64_t (&strides)[5], const int64_t (&sizes)[5], int64_t by) {
+    for (int i = 0; i < 4; ++i)
+        if (sizes[i] > 1 && strides[i] % by != 0) return false;
+    return strides[4] == 1 && sizes[4] % by == 0;
+}
+
+} // namespace
+
+bool rows_of_read_divide(const depthwise_shape &shape, int64_t by) {
+    return rows_divide(shape.read_strides,
+            {shape.images, shape.channels, shape.axes[0].read,
+                    shape.axes[1].read, shape.axes[2].read},
+            by);
+}
+
+bool rows_of_written_divide(const depthwise_shape &shape, int64_t by) {
+    return rows_divide(shape.written_strides,
+            {shape.images, shape.channels, shape.axes[0].written,
+                    shape.axes[1].written, shape.axes[2].written},
+            by);
+}
+
 } // namespace gradnn::gpu

@@ -9,15 +9,6 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Rows begin at multiples of so many elements, and are so long.
-bool rows_divide(const int64_t *strides, const depthwise_shape &shape,
-        int depths, int rows, int columns, int by) {
-    const int64_t counts[4] = {shape.images, shape.channels, depths, rows};
-    for (int i = 0; i < 4; ++i)
-        if (counts[i] > 1 && strides[i] % by != 0) return false;
-    return strides[4] == 1 && columns % by == 0;
-}
-
 /// Groups of columns, and how many there are of them and of groups of depths in
 /// one strip of all images.
 int64_t cut_groups(depthwise_walk &walk, const depthwise_shape &shape) {
@@ -53,12 +44,8 @@ int volume_together(const depthwise_shape &shape, int64_t element_bytes) {
     // The window's middle column is the written one.
     if (shape.axes[2].pad != usual_pad(volume_size)) return 1;
     for (const int count : {volume_run, 2})
-        if (count * element_bytes <= 16
-                && rows_divide(shape.read_strides, shape, shape.axes[0].read,
-                        shape.axes[1].read, shape.axes[2].read, count)
-                && rows_divide(shape.written_strides, shape,
-                        shape.axes[0].written, shape.axes[1].written,
-                        shape.axes[2].written, count))
+        if (count * element_bytes <= 16 && rows_of_read_divide(shape, count)
+                && rows_of_written_divide(shape, count))
             return count;
     return 1;
 }

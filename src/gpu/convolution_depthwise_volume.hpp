@@ -22,8 +22,8 @@ bool volume_takes(const depthwise_shape &, bool channels_last);
 /// NCX: columns that threads may load and store together, of tensors that begin at
 /// multiples of 16 bytes.
 int volume_together(const depthwise_shape &, int64_t element_bytes);
-/// Cuts the work of the data kernel; vector, together and channels_last are set.
-/// False where the tensors are too large.
+/// Cuts the work of the data kernel; vector, together and channels_last are
+/// set. False where the tensors are too large.
 bool cut_volume(
         depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);
 /// Of the weights gradient, as cut_walk_units does.

@@ -5,13 +5,13 @@
 //
 // A thread has one channel (of 16 bits in NXC two) of four neighbouring columns
 // and two neighbouring depths, and walks along H as the threads of
-// convolution_depthwise_walk_data.cu do. In a step it takes a row of each of the
-// four slices that its depths meet, loaded a step ahead, and multiplies it into
-// the sums of the rows of written that meet it; the weights stay in registers.
-// Neighbouring threads have neighbouring channels, then depths (NXC), or columns,
-// then depths (NCX): what threads of a block read twice comes from L1. What is
-// outside is zeros, and sums that come out infinite or NaN are taken again from
-// the definition.
+// convolution_depthwise_walk_data.cu do. In a step it takes a row of each of
+// the four slices that its depths meet, loaded a step ahead, and multiplies it
+// into the sums of the rows of written that meet it; the weights stay in
+// registers. Neighbouring threads have neighbouring channels, then depths
+// (NXC), or columns, then depths (NCX): what threads of a block read twice
+// comes from L1. What is outside is zeros, and sums that come out NaN are taken
+// again from the definition.
 //
 // Counted in the machine code, an element takes 45 instructions in bf16, in f32
 // 44 (NCX) or 56, of which 27 are products; and at the ends of a strip there are

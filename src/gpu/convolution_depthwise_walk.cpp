@@ -10,7 +10,7 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Blocks of a multiprocessor: what registers leave.
+/// Blocks of a multiprocessor, as the estimate counts them.
 int64_t resident_blocks(int size, const depthwise_walk &walk, bool of_weights) {
     if (walk.sum_bytes == 8) return walk_f64_blocks(size, of_weights);
     return size == 3 ? 4 : 3;
@@ -24,8 +24,9 @@ bool fits(int64_t count) {
 /// many rows. Each strip reads more rows than it has.
 template <typename Body>
 void for_each_strip(int rows, const Body &body) {
-    for (int size = std::min(rows, depthwise_longest_strip); size > 0; --size) {
-        const int strips = ceil_div(rows, size);
+    for (int height = std::min(rows, depthwise_longest_strip); height > 0;
+            --height) {
+        const int strips = ceil_div(rows, height);
         body(ceil_div(rows, strips), strips);
     }
 }
@@ -68,13 +69,13 @@ bool walk_takes(const depthwise_shape &shape) {
 bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
         const depthwise_turns &turns) {
     int64_t least = 0;
-    for_each_strip(rows, [&](int size, int strips) {
+    for_each_strip(rows, [&](int height, int strips) {
         const int64_t blocks = ceil_div(of_strip * strips, walk_threads);
         const int64_t cost
-                = turns.of(blocks) * (size + ahead + turns.load_rows);
+                = turns.of(blocks) * (height + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
         least = cost;
-        walk.strip_rows = size;
+        walk.strip_rows = height;
         walk.strips = static_cast<uint32_t>(strips);
     });
     if (!fits(of_strip * walk.strips)) return false;

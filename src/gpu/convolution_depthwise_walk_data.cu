@@ -5,13 +5,13 @@
 //     written[n,x,c] = sum over k of weights[k,c] * read[n,position(x,k),c]
 //
 // A thread has some channels of neighbouring columns (of NCX one channel) and
-// walks along H, down in the forward direction and up in the gradient of src, so
-// that the taps come in ascending order. It reads each row of its columns once,
-// one row ahead, and multiplies it into the sums of the rows of written that
-// meet it, of which it keeps those that this does not complete; the weights
-// stay in registers. Neighbouring threads have neighbouring channels (NXC) or
-// columns. Columns and rows outside are zeros, and sums that come out infinite
-// or NaN are taken again from the definition.
+// walks along H, down in the forward direction and up in the gradient of src,
+// so that the taps come in ascending order. It reads each row of its columns
+// once, one row ahead, and multiplies it into the sums of the rows of written
+// that meet it, of which it keeps those that this does not complete; the
+// weights stay in registers. Neighbouring threads have neighbouring channels
+// (NXC) or columns. Columns and rows outside are zeros, and sums that come out
+// NaN are taken again from the definition.
 //
 // Counted in the machine code, an element of 3x3 takes 20 instructions in bf16
 // NXC, 9 of them products, and 29 where channels are odd. The kernels that read
