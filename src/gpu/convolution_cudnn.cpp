@@ -86,6 +86,20 @@ private:
     const cudnn_plan chosen_;
 };
 
+/// Where cuDNN 9.14, looking for engines, divides by zero or writes where it may
+/// not, which ends the process: some three-dimensional gradients of src with
+/// strides and dilations along the same axis. Which ones is not known: (3, 3, 4)
+/// with (2, 3, 2) and 4 with 2 throughout do, 2 with 2 and 3 with 2 do not.
+bool crashes_cudnn(
+        const convolution_problem &problem, const cudnn_arrangement &seen) {
+    if (problem.direction != detail::convolution_direction::backward_data
+            || seen.space != 3)
+        return false;
+    for (size_t axis = 0; axis < 3; ++axis)
+        if (seen.strides[axis] > 1 && seen.dilations[axis] > 1) return true;
+    return false;
+}
+
 } // namespace
 
 plan_or_refusal make_convolution_cudnn(
@@ -99,6 +113,10 @@ plan_or_refusal make_convolution_cudnn(
         return plan_or_refusal::refuse(
                 "cuDNN is not given tensors of 2^31 elements and more, nor "
                 "windows that lie beside src");
+    if (crashes_cudnn(problem, arrangements.front()))
+        return plan_or_refusal::refuse(
+                "cuDNN crashes on some gradients of src with strides and "
+                "dilations along an axis in three dimensions");
     // No refusal: what runs without cuDNN may be a hundred times slower, which
     // the caller must want.
     if (cudnn_version() == 0)
