@@ -171,6 +171,7 @@ private:
                 format("%.0e", tolerance_of(type))};
         if (!expected_.empty()) add_expected(row, lt, given, complaint);
         row.push_back(complaint.empty() ? "ok" : complaint);
+        ++outputs_;
         if (!complaint.empty()) ++failures_;
         results_.add(std::move(row));
     }
@@ -199,16 +200,19 @@ private:
         std::cout
                 << "error: ||output - reference|| / ||reference||; the float64 "
                    "reference of an op takes the inputs\nthat the op received, "
-                   "so errors of earlier ops do not count. Every partition ran "
+                   "so errors of earlier ops do not count. kernel and time are "
+                   "of an op's (or\nfused ops') outputs together; all ran "
                    "several times"
-                << (failures_ == 0 ? ", with the same bits" : "") << ".\n";
-        if (failures_ != 0) std::cout << failures_ << " outputs failed.\n";
+                << (failures_ == 0 ? ", with the same bits" : "") << ".\n"
+                << outputs_ - failures_ << " of " << outputs_
+                << " outputs are ok.\n";
     }
 
     session work_;
     std::vector<file_option> expected_;
     table results_;
     progress line_;
+    int outputs_ = 0;
     int failures_ = 0;
 };
 
