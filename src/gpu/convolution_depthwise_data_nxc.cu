@@ -17,6 +17,7 @@
 // multiplications. Each element is one thread's sum in ascending taps: the same
 // bits always.
 #include "gpu/convolution_depthwise.cuh"
+#include "gpu/convolution_depthwise_tiles.hpp"
 #include "gpu/launch.hpp"
 
 namespace gradnn::gpu {

@@ -1,6 +1,7 @@
 // Depthwise on tensor cores: what the two kernels share.
 #pragma once
 
+#include "gpu/convolution_depthwise_matrices.hpp"
 #include "gpu/convolution_depthwise_planes.cuh"
 
 namespace gradnn::gpu {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/convolution_depthwise.cuh"
+#include "gpu/convolution_depthwise_tiles.hpp"
 
 namespace gradnn::gpu {
 

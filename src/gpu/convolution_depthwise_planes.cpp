@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_depthwise_planes.hpp"
 #include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
@@ -16,16 +16,6 @@ constexpr int64_t most_bytes = 48 << 10;
 /// besides its own.
 constexpr int64_t shared_memory = 228 << 10;
 constexpr int64_t reserved_bytes = 1 << 10;
-
-/// Rows follow one another, and planes of the channels and images.
-bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
-        int rows, int columns) {
-    const int64_t plane = int64_t {rows} * columns;
-    return (columns == 1 || strides[4] == 1)
-            && (rows == 1 || strides[3] == columns)
-            && (shape.channels == 1 || strides[1] == plane)
-            && (shape.images == 1 || strides[0] == plane * shape.channels);
-}
 
 /// Of both buffers: what a block holds, its slack, and where it begins.
 size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
@@ -200,18 +190,6 @@ bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
 }
 
 } // namespace
-
-bool planes_without_gaps(const depthwise_shape &shape) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    // Offsets within a plane are 32-bit.
-    return int64_t {std::max(down.read, down.written)}
-                    * std::max(along.read, along.written)
-            <= INT32_MAX
-            && without_gaps(shape.read_strides, shape, down.read, along.read)
-            && without_gaps(
-                    shape.written_strides, shape, down.written, along.written);
-}
 
 bool planes_take(
         const depthwise_shape &shape, int64_t element_bytes, bool of_weights) {

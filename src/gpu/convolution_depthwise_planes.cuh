@@ -3,6 +3,7 @@
 
 #include "gpu/async_copy.cuh"
 #include "gpu/convolution_depthwise.cuh"
+#include "gpu/convolution_depthwise_planes.hpp"
 #include "gpu/early_start.cuh"
 
 namespace gradnn::gpu {

@@ -6,6 +6,27 @@
 
 namespace gradnn::gpu {
 
+namespace {
+
+bool rows_divide(
+        const int64_t (&strides)[5], const int64_t (&sizes)[5], int64_t by) {
+    for (int i = 0; i < 4; ++i)
+        if (sizes[i] > 1 && strides[i] % by != 0) return false;
+    return strides[4] == 1 && sizes[4] % by == 0;
+}
+
+/// Rows follow one another, and planes of the channels and images.
+bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
+        int rows, int columns) {
+    const int64_t plane = int64_t {rows} * columns;
+    return (columns == 1 || strides[4] == 1)
+            && (rows == 1 || strides[3] == columns)
+            && (shape.channels == 1 || strides[1] == plane)
+            && (shape.images == 1 || strides[0] == plane * shape.channels);
+}
+
+} // namespace
+
 depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
     depthwise_shape shape;
     shape.to_src
@@ -80,17 +101,6 @@ bool window_slides(const depthwise_shape &shape) {
     return true;
 }
 
-namespace {
-
-bool rows_divide(
-        const int64_t (&strides)[5], const int64_t (&sizes)[5], int64_t by) {
-    for (int i = 0; i < 4; ++i)
-        if (sizes[i] > 1 && strides[i] % by != 0) return false;
-    return strides[4] == 1 && sizes[4] % by == 0;
-}
-
-} // namespace
-
 bool rows_of_read_divide(const depthwise_shape &shape, int64_t by) {
     return rows_divide(shape.read_strides,
             {shape.images, shape.channels, shape.axes[0].read,
@@ -103,6 +113,25 @@ bool rows_of_written_divide(const depthwise_shape &shape, int64_t by) {
             {shape.images, shape.channels, shape.axes[0].written,
                     shape.axes[1].written, shape.axes[2].written},
             by);
+}
+
+bool planes_without_gaps(const depthwise_shape &shape) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    // Offsets within a plane are 32-bit.
+    return int64_t {std::max(down.read, down.written)}
+                    * std::max(along.read, along.written)
+            <= INT32_MAX
+            && without_gaps(shape.read_strides, shape, down.read, along.read)
+            && without_gaps(
+                    shape.written_strides, shape, down.written, along.written);
+}
+
+int lanes_of(const depthwise_shape &shape, int widest) {
+    constexpr int most = 32;
+    const auto vectors
+            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
+    return ceil_div(vectors, ceil_div(vectors, most));
 }
 
 } // namespace gradnn::gpu

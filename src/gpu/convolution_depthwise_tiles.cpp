@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_depthwise_tiles.hpp"
 #include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {

@@ -2,7 +2,7 @@
 // convolution_depthwise_volume_data.cu and _weights.cu.
 #pragma once
 
-#include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_depthwise_walk.hpp"
 
 namespace gradnn::gpu {
 

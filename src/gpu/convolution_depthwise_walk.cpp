@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/convolution_depthwise.hpp"
+#include "gpu/convolution_depthwise_walk.hpp"
 #include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
@@ -117,13 +117,6 @@ bool cut_units(depthwise_walk &walk, const depthwise_shape &shape, int widest,
     walk.units = static_cast<uint32_t>(units);
     walk.parts = static_cast<uint32_t>(parts);
     return true;
-}
-
-int lanes_of(const depthwise_shape &shape, int widest) {
-    constexpr int most = 32;
-    const auto vectors
-            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
-    return ceil_div(vectors, ceil_div(vectors, most));
 }
 
 bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/convolution_depthwise.cuh"
+#include "gpu/convolution_depthwise_walk.hpp"
 #include "gpu/early_start.cuh"
 
 namespace gradnn::gpu {
