@@ -9,7 +9,8 @@ set(private_libdir "${CMAKE_INSTALL_LIBDIR}/gradnn")
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gradnn")
 
 install(TARGETS gradnn EXPORT gradnn-targets
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gradnn"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
@@ -19,8 +20,10 @@ if(TARGET gradnn_driver)
         RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+set(gradnn_onednn_file "")
 if(GRADNN_WITH_ONEDNN AND OneDNN_BUNDLED)
     file(REAL_PATH "${OneDNN_LIBRARY}" onednn_file)
+    cmake_path(GET onednn_file FILENAME gradnn_onednn_file)
     install(FILES "${onednn_file}" DESTINATION "${private_libdir}")
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/third_party/onednn/share/doc/onednn"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
@@ -33,6 +36,11 @@ if(GRADNN_WITH_CUTLASS AND EXISTS "${cutlass_licence}")
         DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.cutlass)
 endif()
 
+if(GRADNN_STATIC)
+    install(FILES "${CMAKE_CURRENT_LIST_DIR}/FindHighway.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake"
+        DESTINATION "${package_dir}")
+endif()
 install(EXPORT gradnn-targets NAMESPACE gradnn:: DESTINATION "${package_dir}")
 configure_package_config_file(
     "${CMAKE_CURRENT_LIST_DIR}/gradnn-config.cmake.in"
@@ -55,6 +63,21 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR
     BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" OUTPUT_VARIABLE pc_libdir)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR
     BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" OUTPUT_VARIABLE pc_includedir)
+# What a static library takes along: pkg-config --static.
+set(pc_private "")
+if(GRADNN_STATIC)
+    set(pc_private "-lhwy -fopenmp -lpthread -ldl -lstdc++ -lm")
+    if(gradnn_onednn_file)
+        string(APPEND pc_private " \${libdir}/gradnn/${gradnn_onednn_file}"
+            " -Wl,-rpath,\${libdir}/gradnn")
+    elseif(GRADNN_WITH_ONEDNN)
+        string(APPEND pc_private " ${OneDNN_LIBRARY}")
+    endif()
+    if(GRADNN_WITH_CUDA)
+        string(APPEND pc_private
+            " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+    endif()
+endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/gradnn.pc.in"
     "${PROJECT_BINARY_DIR}/cmake/gradnn.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/cmake/gradnn.pc"

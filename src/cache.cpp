@@ -1,5 +1,7 @@
 #include "cache.hpp"
 
+#include <atomic>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -22,19 +24,30 @@ public:
         const auto found = by_key_.find(key);
         if (found == by_key_.end()) return nullptr;
         order_.splice(order_.begin(), order_, found->second);
-        return found->second->second;
+        return found->second->made;
     }
 
-    std::shared_ptr<const executable> keep(
-            const std::string &key, std::shared_ptr<const executable> made) {
+    std::shared_ptr<const executable> keep(const std::string &key,
+            std::shared_ptr<const executable> made, size_t owner) {
+        std::list<entry> gone;
         const std::lock_guard lock(mutex_);
         const auto found = by_key_.find(key);
-        if (found != by_key_.end()) return found->second->second;
+        if (found != by_key_.end()) return found->second->made;
         if (capacity_ == 0) return made;
-        order_.emplace_front(key, made);
+        order_.push_front({key, made, owner});
         by_key_.emplace(key, order_.begin());
-        shrink();
+        shrink(gone);
         return made;
+    }
+
+    void drop(size_t owner) {
+        std::list<entry> gone;
+        const std::lock_guard lock(mutex_);
+        for (auto each = order_.begin(); each != order_.end();) {
+            const auto next = std::next(each);
+            if (each->owner == owner) remove(each, gone);
+            each = next;
+        }
     }
 
     size_t capacity() {
@@ -43,20 +56,30 @@ public:
     }
 
     void set_capacity(size_t capacity) {
+        std::list<entry> gone;
         const std::lock_guard lock(mutex_);
         capacity_ = capacity;
-        shrink();
+        shrink(gone);
     }
 
 private:
-    void shrink() {
-        while (order_.size() > capacity_) {
-            by_key_.erase(order_.back().first);
-            order_.pop_back();
-        }
+    struct entry {
+        std::string key;
+        std::shared_ptr<const executable> made;
+        size_t owner;
+    };
+
+    // What goes is destroyed by the caller after the lock is released: that may
+    // call an allocator of the user's, who may wait for a thread that compiles.
+    void remove(std::list<entry>::iterator each, std::list<entry> &gone) {
+        by_key_.erase(each->key);
+        gone.splice(gone.end(), order_, each);
     }
 
-    using entry = std::pair<std::string, std::shared_ptr<const executable>>;
+    void shrink(std::list<entry> &gone) {
+        while (order_.size() > capacity_)
+            remove(std::prev(order_.end()), gone);
+    }
 
     std::mutex mutex_;
     size_t capacity_ = 1024;
@@ -77,9 +100,22 @@ std::shared_ptr<const executable> find_cached(const std::string &key) {
     return cache().find(key);
 }
 
-std::shared_ptr<const executable> keep_cached(
-        const std::string &key, std::shared_ptr<const executable> made) {
-    return cache().keep(key, std::move(made));
+std::shared_ptr<const executable> keep_cached(const std::string &key,
+        std::shared_ptr<const executable> made, size_t owner) {
+    return cache().keep(key, std::move(made), owner);
+}
+
+size_t new_cache_owner() {
+    static std::atomic<size_t> last {0};
+    return ++last;
+}
+
+void drop_cached(size_t owner) noexcept {
+    try {
+        cache().drop(owner);
+    } catch (...) {
+        // A mutex that cannot be locked: what is kept stays.
+    }
 }
 
 } // namespace detail

@@ -1,20 +1,22 @@
 #include "compile.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "cache.hpp"
-#include "cpu/parallel.hpp"
+#include "compile_settings.hpp"
+#include "engine_impl.hpp"
 #include "executable.hpp"
+#include "gpu/backend.hpp"
+#include "graph_dump.hpp"
 #include "kernel_choice.hpp"
 #include "logical_tensor_tools.hpp"
 #include "lowering.hpp"
 #include "op_check.hpp"
 #include "shapes.hpp"
 #include "text.hpp"
-#include "verbose.hpp"
+#include "unique_ids.hpp"
 
 namespace gradnn::detail {
 
@@ -90,7 +92,8 @@ logical_tensor merged(
 }
 
 /// An output whose layout is the library's choice nests its axes as the first
-/// input of its rank does: a channels-last gradient of channels-last data.
+/// input of its rank does: a channels-last gradient of channels-last data. Where
+/// a kernel prefers another, with_preferred_layouts changes that.
 logical_tensor with_layout(const op &the_op, const logical_tensor &lt) {
     if (lt.get_layout_type() == layout_type::strided) return lt;
     const auto dims = lt.get_dims();
@@ -109,8 +112,43 @@ logical_tensor with_layout(const op &the_op, const logical_tensor &lt) {
             lt.get_property_type()};
 }
 
+/// A dense tensor with the channels side by side.
+logical_tensor channels_last(const op &the_op, const logical_tensor &lt) {
+    const auto dims = lt.get_dims();
+    const auto rank = static_cast<int>(dims.size());
+    const auto channels = static_cast<size_t>(channel_axis(the_op, rank));
+    auto strides = lt.get_strides();
+    int64_t next = dims[channels];
+    strides[channels] = 1;
+    for (size_t axis = dims.size(); axis-- > 0;) {
+        if (axis == channels) continue;
+        strides[axis] = next;
+        next *= dims[axis];
+    }
+    return {lt.get_id(), lt.get_data_type(), dims, strides,
+            lt.get_property_type()};
+}
+
+/// The op with those outputs channels last, of those that `chosen` names, whose
+/// kernels rather write them so.
+op with_preferred_layouts(const op &the_op, const std::vector<bool> &chosen,
+        engine::kind kind, const compile_options &options) {
+    std::vector<logical_tensor> outputs = the_op.get_outputs();
+    for (const lowered_step &step : lower(the_op)) {
+        for (const port_reference port : step.arguments) {
+            if (!port.output || !chosen[port.index]
+                    || !writes_channels_last(step, kind, options))
+                continue;
+            logical_tensor &lt = outputs[port.index];
+            lt = channels_last(the_op, lt);
+        }
+    }
+    return with_ports(the_op, the_op.get_inputs(), outputs);
+}
+
 /// The op with every port's shape and layout known.
-op completed(const op &declared, given_tensors &given) {
+op completed(const op &declared, given_tensors &given, engine::kind kind,
+        const compile_options &options) {
     std::vector<logical_tensor> inputs = declared.get_inputs();
     std::vector<logical_tensor> outputs = declared.get_outputs();
     for (auto *list : {&inputs, &outputs})
@@ -129,27 +167,27 @@ op completed(const op &declared, given_tensors &given) {
     op result
             = with_shapes(checked(with_ports(declared, inputs, outputs)), true);
     outputs = result.get_outputs();
+    std::vector<bool> chosen; // by the library
     for (logical_tensor &lt : outputs) {
-        if (lt.is_absent()) continue;
-        lt = with_layout(result, lt);
-        given.replace(lt);
+        chosen.push_back(!lt.is_absent()
+                && lt.get_layout_type() != layout_type::strided);
+        if (!lt.is_absent()) lt = with_layout(result, lt);
     }
-    result = with_ports(result, result.get_inputs(), outputs);
-    return checked(result); // the chosen layouts too must fit in memory
+    // The chosen layouts too must fit in memory.
+    result = checked(with_ports(result, result.get_inputs(), outputs));
+    if (std::find(chosen.begin(), chosen.end(), true) != chosen.end())
+        result = checked(with_preferred_layouts(result, chosen, kind, options));
+    for (const logical_tensor &lt : result.get_outputs())
+        if (!lt.is_absent()) given.replace(lt);
+    return result;
 }
 
 /// All that decides what is compiled, and no names.
 std::string cache_key(const std::vector<op> &ops,
         const std::vector<logical_tensor> &ports, engine::kind kind,
-        const compile_options &options, const std::string &forced) {
+        size_t owner, const compile_options &options) {
     std::ostringstream key;
-    key << static_cast<int>(kind) << ' ' << options.device << ' '
-        << options.deterministic << ' ' << static_cast<int>(options.fpmath)
-        << ' ' << options.threads << ' ' << forced << '\n';
-    for (const char *variable : compile_variables(kind)) {
-        const char *const value = std::getenv(variable);
-        key << (value != nullptr ? value : "") << '\n';
-    }
+    key << static_cast<int>(kind) << ' ' << owner << ' ' << key_of(options);
     const auto port_of = [&](const logical_tensor &lt) {
         return lt.is_absent() ? -1
                               : std::find_if(ports.begin(), ports.end(),
@@ -196,7 +234,8 @@ void find_inplace(executable &program, const op &the_op,
     const logical_tensor &out = program.ports[output].lt;
     for (const size_t index : inputs) {
         const logical_tensor &in = program.ports[index].lt;
-        if (in.get_strides() == out.get_strides())
+        if (in.get_dims() == out.get_dims()
+                && in.get_strides() == out.get_strides())
             program.inplace.emplace_back(index, output);
     }
 }
@@ -212,11 +251,11 @@ void share_copies(executable_step &earlier, executable_step &step) {
 
 std::shared_ptr<const executable> build(const std::vector<op> &ops,
         const std::vector<logical_tensor> &ports, size_t input_count,
-        const engine &e, const compile_options &options,
-        const std::string &forced) {
+        const engine &e, const compile_options &options) {
     auto program = std::make_shared<executable>();
     program->engine_kind = e.get_kind();
     program->engine_index = e.get_index();
+    program->threads = options.threads;
     for (const logical_tensor &lt : ports) {
         executable_port port;
         port.lt = lt;
@@ -245,13 +284,14 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
         }
         for (const lowered_step &lowered : lower(the_op)) {
             executable_step step = choose_kernel(
-                    lowered, program->engine_kind, options, forced, the_op);
+                    lowered, program->engine_kind, options, the_op);
             for (const port_reference port : lowered.arguments) {
                 const size_t index = index_of(port.output
                                 ? the_op.get_outputs()[port.index]
                                 : the_op.get_inputs()[port.index]);
                 program->ports[index].used = true;
                 step.arguments.push_back(index);
+                if (port.output) step.output = port.index;
             }
             step.op = static_cast<size_t>(&the_op - ops.data());
             if (!program->steps.empty())
@@ -268,6 +308,37 @@ std::shared_ptr<const executable> build(const std::vector<op> &ops,
                 index_of(the_op.get_outputs().front()));
     }
     return program;
+}
+
+/// "ConvBackward 'conv3x3' diff_weights convolution.cudnn".
+void name_ranges(compiled_impl &compiled) {
+    for (const executable_step &step : compiled.program->steps) {
+        const op &the_op = compiled.ops[step.op];
+        std::string name = to_string(the_op.get_kind());
+        if (!the_op.get_name().empty()) name += " '" + the_op.get_name() + '\'';
+        name += ' ' + output_name(the_op, step.output) + ' ' + step.kernel;
+        compiled.range_names.push_back(std::move(name));
+    }
+}
+
+void log_compilation(
+        const compiled_impl &compiled, bool cache_hit, double milliseconds) {
+    log_line line = compiled.common_line();
+    line.event = cache_hit ? "compile:cache_hit" : "compile:cache_miss";
+    line.milliseconds = log_milliseconds(milliseconds);
+    write_log(line);
+    if (log_level() < log_refusals) return;
+    for (const executable_step &step : compiled.program->steps)
+        for (const kernel_refusal &refusal : step.refusals) {
+            log_line refused = compiled.common_line();
+            refused.event = "dispatch";
+            refused.steps = text(step_text(compiled.ops[step.op], step.output),
+                    ':', refusal.kernel);
+            refused.workspace_bytes.clear();
+            refused.moved_bytes.clear();
+            refused.note = refusal.reason;
+            write_log(refused);
+        }
 }
 
 } // namespace
@@ -298,7 +369,7 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
     const auto start = std::chrono::steady_clock::now();
     const std::string label = op_label(partition.ops.front());
     if (!partition.unsupported.empty())
-        throw error(status::unimplemented,
+        throw error(status::invalid_arguments,
                 label + ": not supported: " + partition.unsupported);
     if (!e)
         throw error(status::invalid_arguments,
@@ -309,50 +380,43 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
                         " engine; the partition is for ",
                         to_string(partition.engine_kind)));
 
+    const compile_options options = options_of(partition, e);
     auto result = std::make_shared<compiled_impl>();
     result->partition_id = partition.id;
+    result->id = new_compiled_id();
     given_tensors given(inputs, outputs);
     for (const op &declared : partition.ops)
-        result->ops.push_back(completed(declared, given));
+        result->ops.push_back(
+                completed(declared, given, e.get_kind(), options));
     given.check_all_used();
+    dump_partition(partition, *result);
     result->ports = input_ports(result->ops);
     const size_t input_count = result->ports.size();
     const auto outs = output_ports(result->ops);
     result->ports.insert(result->ports.end(), outs.begin(), outs.end());
 
-    compile_options options;
-    options.deterministic = partition.deterministic;
-    options.fpmath = partition.fpmath;
-    options.threads
-            = e.get_kind() == engine::kind::cpu ? cpu::max_threads() : 1;
-    options.device = e.get_index();
-    const std::string forced = forced_kernels();
-    const std::string key = cache_key(
-            result->ops, result->ports, e.get_kind(), options, forced);
+    const engine_impl &device = *access::impl(e);
+    const std::string key = cache_key(result->ops, result->ports, e.get_kind(),
+            device.cache_owner, options);
     result->program = find_cached(key);
     const bool hit = result->program != nullptr;
     if (!hit) {
         try {
-            result->program = keep_cached(key,
-                    build(result->ops, result->ports, input_count, e, options,
-                            forced));
+            std::shared_ptr<const executable> made;
+            device.while_compiling([&] {
+                made = build(
+                        result->ops, result->ports, input_count, e, options);
+            });
+            result->program
+                    = keep_cached(key, std::move(made), device.cache_owner);
         } catch (const std::bad_alloc &) {
             throw error(status::out_of_memory,
                     label + ": compile could not get the memory it needs");
         }
     }
-    if (verbose()) {
-        std::string kernels;
-        for (const executable_step &step : result->program->steps) {
-            if (!kernels.empty()) kernels += '+';
-            kernels += step.kernel;
-        }
-        log_line(text(hit ? "compile:cache_hit," : "compile:cache_miss,",
-                to_string(e.get_kind()), ",",
-                to_string(result->ops.front().get_kind()), ",", kernels, ",",
-                result->program->workspace_bytes, ",",
-                milliseconds_since(start)));
-    }
+    if (gpu::profiler_listens()) name_ranges(*result);
+    if (log_level() >= log_events)
+        log_compilation(*result, hit, milliseconds_since(start));
     return result;
 }
 

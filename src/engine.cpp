@@ -1,5 +1,6 @@
 #include <gradnn/engine.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <new>
 
@@ -14,16 +15,54 @@ namespace detail {
 
 namespace {
 
+struct cpu_step_clock final : step_clock {
+    using clock = std::chrono::steady_clock;
+
+    void mark() override { marks.push_back(clock::now()); }
+    std::vector<double> milliseconds() override {
+        std::vector<double> times;
+        for (size_t index = 1; index < marks.size(); ++index)
+            times.push_back(std::chrono::duration<double, std::milli>(
+                    marks[index] - marks[index - 1])
+                                    .count());
+        return times;
+    }
+
+    std::vector<clock::time_point> marks;
+};
+
 struct cpu_stream final : stream_impl {
     using stream_impl::stream_impl;
     ~cpu_stream() override { release_workspace(); }
     void wait() override {} // execute returns when all is done
+    std::unique_ptr<step_clock> make_step_clock(size_t steps) override {
+        auto made = std::make_unique<cpu_step_clock>();
+        made->marks.reserve(steps + 1);
+        return made;
+    }
 };
 
 struct cpu_engine final : engine_impl {
     using engine_impl::engine_impl;
 
     void *allocate(size_t bytes, stream_impl &) const override {
+        return take(bytes, "workspace");
+    }
+    void deallocate(void *pointer, stream_impl &) const override {
+        give_back(pointer);
+    }
+
+    void *allocate_tensor(size_t bytes) const override {
+        return take(bytes, "a tensor");
+    }
+    void deallocate_tensor(void *pointer) const noexcept override {
+        give_back(pointer);
+    }
+
+    std::string check_pointer(const void *) const override { return {}; }
+
+private:
+    void *take(size_t bytes, const char *what) const {
         void *pointer = memory.get_host_allocate()
                 ? memory.get_host_allocate()(bytes, workspace_alignment)
                 : ::operator new(bytes, std::align_val_t {workspace_alignment},
@@ -31,19 +70,16 @@ struct cpu_engine final : engine_impl {
         if (!pointer)
             throw error(status::out_of_memory,
                     text("the CPU engine's allocator could not give ", bytes,
-                            " bytes of workspace"));
+                            " bytes of ", what));
         return pointer;
     }
-
-    void deallocate(void *pointer, stream_impl &) const override {
+    void give_back(void *pointer) const {
         if (memory.get_host_deallocate())
             memory.get_host_deallocate()(pointer);
         else
             ::operator delete(
                     pointer, std::align_val_t {workspace_alignment});
     }
-
-    std::string check_pointer(const void *) const override { return {}; }
 };
 
 } // namespace

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include <gradnn/graph.hpp>
 
 #include "kernel.hpp"
+#include "log_text.hpp"
 
 namespace gradnn::detail {
 
@@ -25,6 +28,12 @@ struct executable_port {
     std::vector<int64_t> expected;
 };
 
+/// Why a kernel of the list did not take a problem.
+struct kernel_refusal {
+    const char *kernel;
+    std::string reason;
+};
+
 /// A plan and where its arguments come from. Steps run one after the other and
 /// share the workspace.
 struct executable_step {
@@ -32,6 +41,8 @@ struct executable_step {
     std::unique_ptr<detail::plan> plan;
     std::vector<size_t> arguments; ///< indices of ports
     size_t op = 0; ///< index of the op that it belongs to
+    size_t output = 0; ///< index of the op's output that it computes
+    std::vector<kernel_refusal> refusals; ///< of earlier kernels of the list
 };
 
 /// Immutable; shared by compiled partitions and by the cache.
@@ -43,6 +54,7 @@ struct executable {
     size_t workspace_bytes = 0;
     engine::kind engine_kind = engine::kind::cpu;
     size_t engine_index = 0;
+    int threads = 1; ///< of the CPU engine
 };
 
 /// An executable and the caller's names for its ports.
@@ -51,6 +63,19 @@ struct compiled_impl {
     std::vector<logical_tensor> ports; ///< with ids; inputs, then outputs
     std::vector<op> ops; ///< for messages and the log
     size_t partition_id = 0;
+    size_t id = 0; ///< unique in the process
+    /// What a profiler calls each step; empty where none listens.
+    std::vector<std::string> range_names;
+
+    /// What log lines have in common, made when the first one is written.
+    const log_line &common_line() const {
+        std::call_once(line_made_, [this] { line_ = compiled_line(*this); });
+        return line_;
+    }
+
+private:
+    mutable std::once_flag line_made_;
+    mutable log_line line_;
 };
 
 constexpr size_t workspace_alignment = 64;

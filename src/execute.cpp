@@ -1,17 +1,22 @@
 // compiled_partition: what a compiled partition tells of itself, and execute:
 // the checks that need the data's addresses, then the steps.
+#include "execute.hpp"
+
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include <gradnn/graph.hpp>
 
+#include "cpu/threads.hpp"
 #include "engine_impl.hpp"
 #include "executable.hpp"
+#include "gpu/backend.hpp"
 #include "memory_overlap.hpp"
 #include "op_check.hpp"
 #include "text.hpp"
-#include "verbose.hpp"
 
 namespace gradnn {
 
@@ -161,19 +166,46 @@ void check_overlaps(const compiled_impl &compiled, const pointers &data) {
     }
 }
 
-void run_steps(const compiled_impl &compiled, const pointers &data,
-        std::byte *workspace, stream_impl &stream) {
-    for (const executable_step &step : compiled.program->steps) {
+/// A step as a profiler sees it.
+class step_range {
+public:
+    step_range(const compiled_impl &compiled, const executable_step &step)
+        : open_(!compiled.range_names.empty()) {
+        const auto index
+                = static_cast<size_t>(&step - compiled.program->steps.data());
+        if (open_) gpu::begin_range(compiled.range_names[index].c_str());
+    }
+    step_range(const step_range &) = delete;
+    step_range &operator=(const step_range &) = delete;
+    ~step_range() {
+        if (open_) gpu::end_range();
+    }
+
+private:
+    const bool open_;
+};
+
+/// `clock`, where there is one, marks the beginning and the end of each step.
+void run_steps(const compiled_impl &compiled,
+        std::span<const executable_step> steps, const pointers &data,
+        std::byte *workspace, stream_impl &stream, step_clock *clock) {
+    std::optional<cpu::at_most_threads> threads;
+    if (compiled.program->engine_kind == engine::kind::cpu)
+        threads.emplace(compiled.program->threads);
+    if (clock) clock->mark();
+    for (const executable_step &step : steps) {
         std::array<void *, max_ports> arguments {};
         for (size_t i = 0; i < step.arguments.size(); ++i)
             arguments[i] = data[step.arguments[i]];
         try {
+            const step_range range(compiled, step);
             step.plan->execute(
                     std::span(arguments.data(), step.arguments.size()),
                     workspace, stream);
         } catch (const error &failure) {
             throw named(failure, compiled.ops[step.op], step.kernel);
         }
+        if (clock) clock->mark();
     }
 }
 
@@ -187,9 +219,12 @@ std::byte *workspace_of(const compiled_impl &compiled, stream_impl &stream) {
     }
 }
 
-void execute(const compiled_impl &compiled, stream &astream,
+/// With `timed`, returns a clock of the steps, or null where the stream cannot
+/// have one now.
+std::unique_ptr<step_clock> execute(const compiled_impl &compiled,
+        std::span<const executable_step> steps, stream &astream,
         const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
-        bool own_workspace, void *workspace) {
+        bool own_workspace, void *workspace, bool timed) {
     const executable &program = *compiled.program;
     if (!astream)
         throw error(status::invalid_arguments,
@@ -239,21 +274,48 @@ void execute(const compiled_impl &compiled, stream &astream,
         scratch = static_cast<std::byte *>(workspace);
     else if (program.workspace_bytes != 0)
         scratch = workspace_of(compiled, stream);
-    run_steps(compiled, data, scratch, stream);
+    std::unique_ptr<step_clock> clock;
+    if (timed) clock = stream.make_step_clock(steps.size());
+    run_steps(compiled, steps, data, scratch, stream, clock.get());
+    return clock;
+}
+
+void log_step_lines(const compiled_impl &compiled, step_clock *clock) {
+    log_line line = compiled.common_line();
+    line.event = "execute:step";
+    line.workspace_bytes.clear();
+    line.moved_bytes.clear();
+    if (!clock) {
+        line.note = "no times: the stream is being captured";
+        return write_log(line);
+    }
+    const std::vector<double> times = clock->milliseconds();
+    for (size_t index = 0; index < times.size(); ++index) {
+        const executable_step &step = compiled.program->steps[index];
+        line.steps = text(step_text(compiled.ops[step.op], step.output), ':',
+                step.kernel);
+        line.workspace_bytes = std::to_string(step.plan->workspace_bytes());
+        line.milliseconds = log_milliseconds(times[index]);
+        write_log(line);
+    }
 }
 
 void execute_logged(const compiled_impl &compiled, stream &astream,
         const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
         bool own_workspace, void *workspace) {
-    if (!verbose())
-        return execute(
-                compiled, astream, inputs, outputs, own_workspace, workspace);
-    const auto start = std::chrono::steady_clock::now();
-    execute(compiled, astream, inputs, outputs, own_workspace, workspace);
-    log_line(text("execute,", to_string(compiled.program->engine_kind), ",",
-            to_string(compiled.ops.front().get_kind()), ",partition ",
-            compiled.partition_id, ",", compiled.program->workspace_bytes, ",",
-            milliseconds_since(start)));
+    const int level = log_level();
+    const auto start = level >= log_events
+            ? std::chrono::steady_clock::now()
+            : std::chrono::steady_clock::time_point();
+    const auto clock = execute(compiled, compiled.program->steps, astream,
+            inputs, outputs, own_workspace, workspace, level >= log_step_times);
+    if (level < log_events) return;
+    const double milliseconds = milliseconds_since(start);
+    log_line line = compiled.common_line();
+    line.event = "execute";
+    line.milliseconds = log_milliseconds(milliseconds);
+    write_log(line);
+    if (level >= log_step_times) log_step_lines(compiled, clock.get());
 }
 
 const compiled_impl &filled(const std::shared_ptr<const compiled_impl> &impl) {
@@ -264,6 +326,19 @@ const compiled_impl &filled(const std::shared_ptr<const compiled_impl> &impl) {
 }
 
 } // namespace
+
+void execute_step(const compiled_partition &compiled, size_t step,
+        stream &astream, const std::vector<tensor> &inputs,
+        const std::vector<tensor> &outputs) {
+    const compiled_impl &impl = filled(access::impl(compiled));
+    const std::span<const executable_step> steps = impl.program->steps;
+    if (step >= steps.size())
+        throw error(status::invalid_arguments,
+                text("execute_step: given step ", step,
+                        "; the compiled partition has ", steps.size()));
+    execute(impl, steps.subspan(step, 1), astream, inputs, outputs, false,
+            nullptr, false);
+}
 
 } // namespace detail
 
@@ -285,12 +360,18 @@ std::vector<std::pair<size_t, size_t>> compiled_partition::get_inplace_ports()
 }
 
 compiled_partition_info compiled_partition::get_info() const {
-    const detail::executable &program = *detail::filled(impl_).program;
+    const detail::compiled_impl &compiled = detail::filled(impl_);
+    const detail::executable &program = *compiled.program;
     compiled_partition_info info;
+    info.id = compiled.id;
+    info.partition_id = compiled.partition_id;
     info.workspace_bytes = program.workspace_bytes;
+    info.threads = program.threads;
     for (const detail::executable_step &step : program.steps) {
+        const op &the_op = compiled.ops[step.op];
         info.steps.push_back({step.kernel, step.plan->backend(),
-                step.plan->workspace_bytes(), step.plan->deterministic()});
+                step.plan->workspace_bytes(), step.plan->deterministic(),
+                the_op.get_id(), detail::output_name(the_op, step.output)});
         info.deterministic = info.deterministic && step.plan->deterministic();
     }
     return info;

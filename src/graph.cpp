@@ -7,13 +7,17 @@
 #include <set>
 
 #include "compile.hpp"
+#include "compile_settings.hpp"
 #include "executable.hpp"
 #include "gpu/backend.hpp"
+#include "graph_dump.hpp"
 #include "graph_impl.hpp"
+#include "log_text.hpp"
 #include "logical_tensor_tools.hpp"
 #include "op_check.hpp"
+#include "op_schema.hpp"
 #include "text.hpp"
-#include "verbose.hpp"
+#include "unique_ids.hpp"
 
 namespace gradnn {
 
@@ -21,7 +25,15 @@ namespace detail {
 
 namespace {
 
-std::string why_unsupported(engine::kind kind) {
+std::string why_unsupported(engine::kind kind, const op &the_op) {
+    if (!find_schema(the_op.get_kind())) {
+        if (the_op.get_kind() == op::kind::End)
+            return "End marks the end of a graph; there is nothing to run";
+        if (the_op.get_kind() == op::kind::Wildcard)
+            return "Wildcard stands for an op that is not gradnn's";
+        return text(
+                to_string(the_op.get_kind()), " is not one of gradnn's ops");
+    }
     if (kind == engine::kind::cpu) return {};
     if (kind == engine::kind::gpu) return gpu::unavailable_reason();
     return "engine kind any is not one that a partition can run on; cpu and "
@@ -100,6 +112,20 @@ std::vector<op> ordered(
     return result;
 }
 
+void log_creation(const partition_impl &partition) {
+    if (log_level() < log_events) return;
+    log_line line;
+    line.event = "create";
+    line.engine = to_string(partition.engine_kind);
+    line.partition = std::to_string(partition.id);
+    line.ops = ops_text(partition.ops);
+    line.inputs = ports_text(partition.ops, input_ports(partition.ops), false);
+    line.outputs = ports_text(partition.ops, output_ports(partition.ops), true);
+    if (!partition.unsupported.empty())
+        line.note = "not supported: " + partition.unsupported;
+    write_log(line);
+}
+
 } // namespace
 
 } // namespace detail
@@ -144,7 +170,9 @@ status graph::add_op(const op &op, bool allow_exception) {
 void graph::finalize() {
     if (impl_->finalized) return;
     impl_->ops = detail::ordered(impl_->ops, detail::check_edges(impl_->ops));
+    impl_->first_partition_id = detail::new_partition_ids(impl_->ops.size());
     impl_->finalized = true;
+    detail::dump_graph(*impl_);
 }
 
 bool graph::is_finalized() const {
@@ -159,6 +187,29 @@ bool graph::get_deterministic() const {
     return impl_->deterministic;
 }
 
+void graph::set_compile_settings(const compile_settings &settings) {
+    detail::check_settings(settings);
+    impl_->settings = settings;
+}
+
+compile_settings graph::get_compile_settings() const {
+    return impl_->settings;
+}
+
+void graph::set_fpmath_mode(fpmath_mode mode, bool apply_to_int) {
+    impl_->fpmath = mode;
+    impl_->fpmath_of_int = apply_to_int;
+}
+
+fpmath_mode graph::get_fpmath_mode() const {
+    return impl_->fpmath;
+}
+
+void graph::get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const {
+    mode = impl_->fpmath;
+    apply_to_int = impl_->fpmath_of_int;
+}
+
 std::vector<partition> graph::get_partitions(partition::policy) {
     if (!impl_->finalized)
         throw error(status::invalid_graph,
@@ -166,16 +217,15 @@ std::vector<partition> graph::get_partitions(partition::policy) {
     std::vector<partition> partitions;
     for (const op &the_op : impl_->ops) {
         auto impl = std::make_shared<partition_impl>();
-        impl->id = partitions.size();
+        impl->id = impl_->first_partition_id + partitions.size();
         impl->engine_kind = impl_->engine_kind;
         impl->fpmath = impl_->fpmath;
         impl->deterministic = impl_->deterministic;
+        impl->settings = impl_->settings;
         impl->ops = {the_op};
-        impl->unsupported = detail::why_unsupported(impl_->engine_kind);
-        if (detail::verbose())
-            detail::log_line(text("create,", to_string(impl->engine_kind), ",",
-                    to_string(the_op.get_kind()), ",partition ", impl->id,
-                    ",0,0"));
+        impl->unsupported
+                = detail::why_unsupported(impl_->engine_kind, the_op);
+        detail::log_creation(*impl);
         partitions.push_back(access::make<partition>(
                 std::shared_ptr<const partition_impl>(std::move(impl))));
     }
@@ -190,16 +240,25 @@ size_t graph::get_partition_count() const {
     return impl_->ops.size();
 }
 
-partition::partition(const op &aop, engine::kind ekind) {
+partition::partition(const op &aop, engine::kind ekind)
+    : partition(aop, ekind, compile_settings()) {}
+
+partition::partition(const op &aop, engine::kind ekind,
+        const compile_settings &settings) {
+    detail::check_settings(settings);
     auto impl = std::make_shared<partition_impl>();
+    impl->id = detail::new_partition_ids(1);
     impl->engine_kind = ekind;
-    impl->unsupported = detail::why_unsupported(ekind);
+    impl->settings = settings;
+    impl->alone = true;
+    impl->unsupported = detail::why_unsupported(ekind, aop);
     try {
         impl->ops = {detail::checked(aop)};
     } catch (const error &failure) {
         impl->ops = {aop};
         impl->unsupported = failure.what();
     }
+    detail::log_creation(*impl);
     impl_ = std::move(impl);
 }
 

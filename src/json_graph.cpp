@@ -11,6 +11,8 @@
 #include "input_error.hpp"
 #include "json_text.hpp"
 #include "logical_tensor_tools.hpp"
+#include "op_names.hpp"
+#include "op_schema.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -62,9 +64,8 @@ constexpr named<const char *> attr_aliases[] = {
 };
 
 // Attributes without a meaning here: what oneDNN Graph's partitioner notes in
-// its dumps, and Add's, whose shapes must be equal in gradnn.
-constexpr const char *ignored_attrs[]
-        = {"partition_id", "backend", "matched", "auto_broadcast"};
+// its dumps.
+constexpr const char *ignored_attrs[] = {"partition_id", "backend", "matched"};
 
 template <typename Value, size_t count>
 const Value *find_named(
@@ -94,23 +95,12 @@ std::string current_name(
 
 op::kind read_kind(const json_node &node) {
     const std::string name = current_name(node.as_string(), kind_aliases);
+    if (const auto kind = kind_named(name)) return *kind;
     std::string names;
-    for (int value = 0; value < static_cast<int>(op::kind::LastSymbol);
-            ++value) {
-        const auto kind = static_cast<op::kind>(value);
-        if (name == to_string(kind)) return kind;
-        names += std::string(names.empty() ? "" : ", ") + to_string(kind);
-    }
-    node.fail(
-            "unknown op kind \"" + one_line(name) + "\"; gradnn has " + names);
-}
-
-op::attr find_attr(const std::string &name) {
-    for (int value = 1; value <= static_cast<int>(op::attr::weights_format);
-            ++value)
-        if (name == to_string(static_cast<op::attr>(value)))
-            return static_cast<op::attr>(value);
-    return op::attr::undef;
+    for (const op_schema &schema : all_schemas())
+        names += std::string(names.empty() ? "" : ", ") + schema.name;
+    node.fail("unknown op kind \"" + one_line(name) + "\"; gradnn has " + names
+            + ", and leaves alone ops of oneDNN Graph's other kinds");
 }
 
 template <typename Value, typename Read>
@@ -177,13 +167,15 @@ void read_attrs(op &the_op, const json_node &node) {
                 != std::end(ignored_attrs))
             continue;
         const json_node attr_node = *node.find(item.key());
-        const op::attr name = find_attr(current_name(item.key(), attr_aliases));
-        if (name == op::attr::undef)
+        const auto name = attr_named(current_name(item.key(), attr_aliases));
+        if (!name || *name == op::attr::undef) {
+            if (!find_schema(the_op.get_kind())) continue;
             attr_node.fail("no op has an attribute of this name");
-        if (!seen.insert(name).second)
-            attr_node.fail(std::string("attribute ") + to_string(name)
+        }
+        if (!seen.insert(*name).second)
+            attr_node.fail(std::string("attribute ") + to_string(*name)
                     + " is given twice");
-        read_attr(the_op, name, attr_node);
+        read_attr(the_op, *name, attr_node);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,14 +15,22 @@
 
 namespace gradnn::detail {
 
-/// What the caller of compile asked for, beyond the problem.
+/// What the caller of compile asked for, beyond the problem: compile_settings
+/// with the defaults and the environment filled in (compile_settings.hpp).
 struct compile_options {
     bool deterministic = true;
     fpmath_mode fpmath = fpmath_mode::strict;
-    /// Threads of a CPU engine, as the OpenMP runtime stands at compile.
+    /// Threads of a CPU engine.
     int threads = 1;
     /// Index of the device, for GPU kernels.
     size_t device = 0;
+    /// Names of the kernels that may be tried, or empty.
+    std::string kernels;
+    bool cudnn_autotune = false;
+    /// A file, or empty.
+    std::string cudnn_plan_cache;
+    /// In bytes; what is not set is for the backend to decide.
+    std::optional<size_t> convolution_workspace_limit;
 };
 
 /// A kernel bound to a problem: everything that can be decided before the data
@@ -83,6 +92,12 @@ struct kernel_lists {
     std::span<const kernel<convolution_problem>> convolution;
     std::span<const kernel<bias_problem>> bias;
     std::span<const kernel<elementwise_problem>> elementwise;
+    /// Whether the output of a convolution (of data, not of weights) is better
+    /// written channels last than in the layout that the problem has, where the
+    /// caller leaves that to the library. Null where it is never.
+    bool (*writes_channels_last)(
+            const convolution_problem &, const compile_options &)
+            = nullptr;
 };
 
 } // namespace gradnn::detail

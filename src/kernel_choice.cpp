@@ -1,7 +1,6 @@
 #include "kernel_choice.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "cpu/kernels.hpp"
@@ -49,8 +48,9 @@ void check_forced(const std::string &forced) {
     for (const std::string_view word : words(forced)) {
         if (std::find(names.begin(), names.end(), word) == names.end())
             throw error(status::invalid_arguments,
-                    text("GRADNN_KERNEL names \"", word,
-                            "\"; the kernels of this build are ", known));
+                    text("compile_settings::kernels or GRADNN_KERNEL names \"",
+                            word, "\"; the kernels of this build are ",
+                            known));
     }
 }
 
@@ -91,24 +91,21 @@ std::span<const kernel<elementwise_problem>> list_for(
 
 } // namespace
 
-std::span<const char *const> compile_variables(engine::kind kind) {
-    if (kind == engine::kind::gpu) return gpu::compile_variables();
-    return {};
-}
-
-std::string forced_kernels() {
-    const char *value = std::getenv("GRADNN_KERNEL");
-    return value ? value : "";
+bool writes_channels_last(const lowered_step &step, engine::kind kind,
+        const compile_options &options) {
+    const auto *problem = std::get_if<convolution_problem>(&step.problem);
+    const auto ask = lists_of(kind).writes_channels_last;
+    return problem != nullptr && ask != nullptr && ask(*problem, options);
 }
 
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
-        const compile_options &options, const std::string &forced,
-        const op &the_op) {
+        const compile_options &options, const op &the_op) {
+    const std::string &forced = options.kernels;
     if (!forced.empty()) check_forced(forced);
     return std::visit(
             [&](const auto &problem) {
                 using problem_type = std::decay_t<decltype(problem)>;
-                std::string refusals;
+                std::vector<kernel_refusal> refusals;
                 for (const auto &row : candidates(
                              list_for<problem_type>(lists_of(kind)), forced)) {
                     plan_or_refusal made = [&] {
@@ -122,14 +119,19 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
                         executable_step result;
                         result.kernel = row.name;
                         result.plan = std::move(made.plan);
+                        result.refusals = std::move(refusals);
                         return result;
                     }
-                    if (!refusals.empty()) refusals += "; ";
-                    refusals += text(row.name, ": ", made.refusal);
+                    refusals.push_back({row.name, std::move(made.refusal)});
+                }
+                std::string reasons;
+                for (const kernel_refusal &each : refusals) {
+                    if (!reasons.empty()) reasons += "; ";
+                    reasons += text(each.kernel, ": ", each.reason);
                 }
                 throw error(status::unimplemented,
                         text(op_label(the_op), ": no kernel takes the ",
-                                problem_type::name, " problem (", refusals,
+                                problem_type::name, " problem (", reasons,
                                 ")"));
             },
             step.problem);

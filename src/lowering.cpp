@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "convolution_window.hpp"
 #include "logical_tensor_tools.hpp"
 #include "op_check.hpp"
 #include "shapes.hpp"
+#include "text.hpp"
 
 namespace gradnn::detail {
 
@@ -115,6 +117,24 @@ lowered_step lower_interpolation(const op &the_op) {
 
 // Convolution.
 
+lowered_step zero_fill(const op &the_op, port_reference port);
+
+/// Kernels multiply positions of windows, those outside src too, by strides of
+/// the tensors and by element sizes of up to 8 bytes.
+void check_offsets(const op &the_op, const convolution_problem &problem) {
+    constexpr __int128 most = __int128 {1} << 58;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const int64_t reach = window_reach(problem, axis);
+        const int64_t stride = std::max(
+                problem.src.strides[axis + 2], problem.dst.strides[axis + 2]);
+        if (__int128 {reach} * stride > most)
+            fail_shape(the_op,
+                    text("spatial axis ", axis, " of D, H, W: windows reach ",
+                            reach, " elements at a memory stride of ", stride,
+                            "; a product of at most 2^58 is allowed"));
+    }
+}
+
 /// Builds the convolution that relates the large, the small and the weights
 /// port, one of them the output.
 lowered_step lower_convolution(const op &the_op, port_reference large,
@@ -135,6 +155,11 @@ lowered_step lower_convolution(const op &the_op, port_reference large,
         problem.dilations[place] = geometry.dilations[axis];
         problem.pads_begin[place] = geometry.pads_begin[axis];
     }
+    if (!simplify_windows(problem)) {
+        for (const port_reference port : {large, small, weights})
+            if (port.output) return zero_fill(the_op, port);
+    }
+    check_offsets(the_op, problem);
     return {problem, {large, weights, small}};
 }
 
@@ -202,14 +227,28 @@ elementwise_problem merged(elementwise_kind kind, data_type type,
     return problem;
 }
 
+/// The strides of an input by the axes of `shape`: 0 where it is broadcast.
+dims broadcast_strides(const logical_tensor &lt, const dims &shape) {
+    const dims own = lt.get_dims();
+    const dims strides = lt.get_strides();
+    dims result(shape.size(), 0);
+    const size_t missing = shape.size() - own.size();
+    for (size_t axis = 0; axis < own.size(); ++axis)
+        if (own[axis] == shape[missing + axis])
+            result[missing + axis] = strides[axis];
+    return result;
+}
+
 lowered_step lower_elementwise(const op &the_op) {
     const auto &inputs = the_op.get_inputs();
     const logical_tensor &out = the_op.get_outputs()[0];
+    const dims shape = out.get_dims();
     const auto kind = the_op.get_kind() == op::kind::Add
             ? elementwise_kind::add
             : elementwise_kind::relu_backward;
-    return {merged(kind, out.get_data_type(), out.get_dims(),
-                    {inputs[0].get_strides(), inputs[1].get_strides(),
+    return {merged(kind, out.get_data_type(), shape,
+                    {broadcast_strides(inputs[0], shape),
+                            broadcast_strides(inputs[1], shape),
                             out.get_strides()}),
             {input(0), input(1), output(0)}};
 }

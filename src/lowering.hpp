@@ -27,7 +27,10 @@ struct lowered_step {
 
 /// The steps of an op. `the_op` is checked, its shapes are complete, and every
 /// port that is present is strided. Outputs without elements get no step;
-/// outputs that are sums over nothing are zero-filled.
+/// outputs that are sums over nothing are zero-filled. Attributes of
+/// convolutions that cannot matter have small values
+/// (convolution_window.hpp), and index arithmetic of kernels in 64 bits does
+/// not overflow: throws invalid_shape where it would.
 std::vector<lowered_step> lower(const op &the_op);
 
 } // namespace gradnn::detail

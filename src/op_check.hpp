@@ -16,7 +16,8 @@ namespace gradnn::detail {
 /// or attribute where the op is wrong in itself, whatever the shapes that are
 /// not known yet. Returns the op in canonical form: attribute defaults filled
 /// in, attribute strings in the schema's case, optional ports that are absent
-/// present as logical_tensor().
+/// present as logical_tensor(). An op that gradnn cannot compute is returned as
+/// it is.
 op checked(const op &the_op);
 
 /// Failures of an op, each with the op's label before the text.

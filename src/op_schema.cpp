@@ -91,6 +91,8 @@ constexpr attr_row transposed_weights_attrs[]
         = {strides, pads_begin, pads_end, dilations, auto_pad, output_padding,
                 groups, data_format, iox, weights_shape};
 constexpr attr_row bias_attrs[] = {data_format};
+constexpr attr_row add_attrs[] = {{attr::auto_broadcast, attr_type::string,
+        false, "none|numpy", "numpy"}};
 constexpr attr_row relu_attrs[]
         = {{attr::use_dst, attr_type::boolean, false, nullptr, "true"}};
 
@@ -100,7 +102,7 @@ using family = op_family;
 // The table. Spatial rank 1 to 3 is rank 3 to 5; a bias gradient may also
 // have no spatial axis, and elementwise ops take any rank.
 constexpr op_schema schemas[] = {
-        {kind::Add, "Add", family::elementwise, add_in, add_out, {}, 0,
+        {kind::Add, "Add", family::elementwise, add_in, add_out, add_attrs, 0,
                 logical_tensor::max_ndims},
         {kind::BiasAddBackward, "BiasAddBackward", family::bias, bias_in,
                 bias_out, bias_attrs, 2, 5},

@@ -80,14 +80,17 @@ void from_planes(
 void reference_bias(const planes &diff_dst, reference_tensor &diff_bias) {
     const auto &dims = diff_dst.dims;
     const int64_t space = dims[2] * dims[3] * dims[4];
-    for (int64_t n = 0; n < dims[0]; ++n)
-        for (int64_t c = 0; c < dims[1]; ++c) {
-            double sum = 0;
+    for (int64_t c = 0; c < dims[1]; ++c) {
+        double sum = 0;
+        double low = 0;
+        for (int64_t n = 0; n < dims[0]; ++n) {
+            const double *const plane
+                    = diff_dst.values.data() + (n * dims[1] + c) * space;
             for (int64_t x = 0; x < space; ++x)
-                sum += diff_dst.values[static_cast<size_t>(
-                        (n * dims[1] + c) * space + x)];
-            diff_bias.values[static_cast<size_t>(c)] += sum;
+                add_compensated(sum, low, plane[x]);
         }
+        diff_bias.values[static_cast<size_t>(c)] = sum + low;
+    }
 }
 
 namespace {
@@ -110,10 +113,30 @@ reference_tensors relu(const op &the_op, const reference_tensors &inputs) {
     return outputs;
 }
 
+/// The element of a tensor that numpy's rules broadcast to element `index` of
+/// one with dims `shape`: both counted row by row, the last axis fastest.
+size_t broadcast_from(const reference_tensor &tensor,
+        const logical_tensor::dims &shape, size_t index) {
+    size_t from = 0;
+    size_t step = 1;
+    for (size_t back = 1; back <= tensor.dims.size(); ++back) {
+        const auto size = static_cast<size_t>(shape[shape.size() - back]);
+        const auto own
+                = static_cast<size_t>(tensor.dims[tensor.dims.size() - back]);
+        if (own != 1) from += index % size * step;
+        step *= own;
+        index /= size;
+    }
+    return from;
+}
+
 reference_tensors add(const op &the_op, const reference_tensors &inputs) {
     reference_tensors outputs {reference_output(the_op, 0)};
+    const auto &shape = outputs[0].dims;
     for (size_t i = 0; i < outputs[0].values.size(); ++i)
-        outputs[0].values[i] = inputs[0].values[i] + inputs[1].values[i];
+        outputs[0].values[i]
+                = inputs[0].values[broadcast_from(inputs[0], shape, i)]
+                + inputs[1].values[broadcast_from(inputs[1], shape, i)];
     return outputs;
 }
 
@@ -133,7 +156,7 @@ reference_tensors reference(const op &the_op, const reference_tensors &inputs) {
         case op::kind::ConvolutionBackwardData:
         case op::kind::ConvolutionBackwardWeights:
             return reference_convolution(the_op, inputs);
-        case op::kind::LastSymbol: break;
+        default: break; // of another library
     }
     throw error(status::invalid_arguments, "reference: no such op kind");
 }

@@ -9,6 +9,7 @@
 //     weights[s, l, k] += small[n, s] * large[n, l]
 // for the channels s and l of each group.
 #include <algorithm>
+#include <functional>
 
 #include "cpu/parallel.hpp"
 #include "reference_ops.hpp"
@@ -127,8 +128,9 @@ struct relation {
     int64_t small_plane(int64_t n, int64_t c) const {
         return (n * small[1] + c) * small[2] * small[3] * small[4];
     }
+    int64_t taps() const { return kernel[2] * kernel[3] * kernel[4]; }
     int64_t filter(int64_t s, int64_t l) const {
-        return (s * kernel[1] + l) * kernel[2] * kernel[3] * kernel[4];
+        return (s * kernel[1] + l) * taps();
     }
 };
 
@@ -141,13 +143,55 @@ void for_each_pair(int64_t count_a, int64_t count_b, const Body &body) {
     });
 }
 
+/// Terms that are added up one after the other, before their sum is added to
+/// others with what that rounds off.
+constexpr int64_t most_terms = 256;
+
+/// A plane that is summed in parts of so many terms of an element.
+class plane_sum {
+public:
+    plane_sum(double *total, const std::array<int64_t, 5> &dims)
+        : total_(total),
+          part_(static_cast<size_t>(dims[2] * dims[3] * dims[4])),
+          lows_(part_.size()) {}
+    plane_sum(const plane_sum &) = delete;
+    plane_sum &operator=(const plane_sum &) = delete;
+    ~plane_sum() {
+        finish_part();
+        for (size_t x = 0; x < part_.size(); ++x)
+            total_[x] += lows_[x];
+    }
+
+    /// Where the terms of a weight are to be added. Weights come in ascending
+    /// order; an element has at most one term of each.
+    double *part(int64_t weight) {
+        if (weight - first_ >= most_terms) {
+            finish_part();
+            first_ = weight;
+        }
+        return part_.data();
+    }
+
+private:
+    void finish_part() {
+        for (size_t x = 0; x < part_.size(); ++x)
+            add_compensated(total_[x], lows_[x], part_[x]);
+        std::fill(part_.begin(), part_.end(), 0.0);
+    }
+
+    double *const total_;
+    std::vector<double> part_;
+    std::vector<double> lows_;
+    int64_t first_ = 0;
+};
+
 void sum_into_large(const relation &r, double *large, const double *small,
         const double *weights) {
     const int64_t stride = r.w.strides[2];
     for_each_pair(r.large[0], r.large[1], [&](int64_t n, int64_t c) {
         const int64_t group = c / r.kernel[1];
         const int64_t l = c % r.kernel[1];
-        double *const to = large + r.large_plane(n, c);
+        plane_sum sum(large + r.large_plane(n, c), r.large);
         for (int64_t i = 0; i < r.small_per_group(); ++i) {
             const int64_t s = group * r.small_per_group() + i;
             const double *const from = small + r.small_plane(n, s);
@@ -155,6 +199,7 @@ void sum_into_large(const relation &r, double *large, const double *small,
             for_each_row_pair(r.w, r.large, r.small, r.kernel,
                     [&](int64_t large_row, int64_t small_row, int64_t k,
                             span_of_row x, int64_t shift) {
+                        double *const to = sum.part(i * r.taps() + k);
                         const double weight = filter[k];
 #pragma omp simd
                         for (int64_t y = x.begin; y < x.end; ++y)
@@ -170,7 +215,7 @@ void sum_into_small(const relation &r, const double *large, double *small,
     const int64_t stride = r.w.strides[2];
     for_each_pair(r.small[0], r.small[1], [&](int64_t n, int64_t s) {
         const int64_t group = s / r.small_per_group();
-        double *const to = small + r.small_plane(n, s);
+        plane_sum sum(small + r.small_plane(n, s), r.small);
         for (int64_t l = 0; l < r.kernel[1]; ++l) {
             const double *const from
                     = large + r.large_plane(n, group * r.kernel[1] + l);
@@ -178,6 +223,7 @@ void sum_into_small(const relation &r, const double *large, double *small,
             for_each_row_pair(r.w, r.large, r.small, r.kernel,
                     [&](int64_t large_row, int64_t small_row, int64_t k,
                             span_of_row x, int64_t shift) {
+                        double *const to = sum.part(l * r.taps() + k);
                         const double weight = filter[k];
 #pragma omp simd
                         for (int64_t y = x.begin; y < x.end; ++y)
@@ -195,6 +241,7 @@ void sum_into_weights(const relation &r, const double *large,
     for_each_pair(r.kernel[0], r.kernel[1], [&](int64_t s, int64_t l) {
         const int64_t group = s / r.small_per_group();
         double *const filter = weights + r.filter(s, l);
+        std::vector<double> lows(static_cast<size_t>(r.taps()));
         for (int64_t n = 0; n < r.small[0]; ++n) {
             const double *const of_large
                     = large + r.large_plane(n, group * r.kernel[1] + l);
@@ -202,14 +249,23 @@ void sum_into_weights(const relation &r, const double *large,
             for_each_row_pair(r.w, r.large, r.small, r.kernel,
                     [&](int64_t large_row, int64_t small_row, int64_t k,
                             span_of_row x, int64_t shift) {
-                        double sum = 0;
+                        for (int64_t begin = x.begin; begin < x.end;
+                                begin += most_terms) {
+                            const int64_t end
+                                    = std::min(x.end, begin + most_terms);
+                            double sum = 0;
 #pragma omp simd reduction(+ : sum)
-                        for (int64_t y = x.begin; y < x.end; ++y)
-                            sum += of_small[small_row + y]
-                                    * of_large[large_row + y * stride + shift];
-                        filter[k] += sum;
+                            for (int64_t y = begin; y < end; ++y)
+                                sum += of_small[small_row + y]
+                                        * of_large[large_row + y * stride
+                                                + shift];
+                            add_compensated(filter[k],
+                                    lows[static_cast<size_t>(k)], sum);
+                        }
                     });
         }
+        std::transform(
+                filter, filter + r.taps(), lows.begin(), filter, std::plus<>());
     });
 }
 

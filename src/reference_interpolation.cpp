@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 
 #include "cpu/parallel.hpp"
 #include "reference_ops.hpp"
@@ -142,6 +143,7 @@ reference_tensors reference_interpolation(
             = diff_dst.dims[2] * diff_dst.dims[3] * diff_dst.dims[4];
     const auto scatter = [&](int64_t plane) {
         double *const to = diff_src.values.data() + plane * src_plane;
+        std::vector<double> lows(static_cast<size_t>(src_plane));
         const double *from = diff_dst.values.data() + plane * dst_plane;
         for (const auto &depth_taps : taps[0])
             for (const auto &height_taps : taps[1])
@@ -149,12 +151,17 @@ reference_tensors reference_interpolation(
                     const double value = *from++;
                     for (const tap &d : depth_taps)
                         for (const tap &h : height_taps)
-                            for (const tap &w : width_taps)
-                                to[(d.index * src_height + h.index) * src_width
-                                        + w.index]
-                                        += d.weight * h.weight * w.weight
-                                        * value;
+                            for (const tap &w : width_taps) {
+                                const int64_t x
+                                        = (d.index * src_height + h.index)
+                                                * src_width
+                                        + w.index;
+                                add_compensated(to[x],
+                                        lows[static_cast<size_t>(x)],
+                                        d.weight * h.weight * w.weight * value);
+                            }
                 }
+        std::transform(to, to + src_plane, lows.begin(), to, std::plus<>());
     };
     cpu::parallel_for(plane_count, 1, [&](int64_t begin, int64_t end) {
         for (int64_t plane = begin; plane < end; ++plane)

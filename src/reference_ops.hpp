@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,17 @@
 namespace gradnn::detail {
 
 using reference_tensors = std::vector<reference_tensor>;
+
+/// sum += addend, and low += what that rounds off: sum + low is as exact as if
+/// sums had twice the digits, however many are added.
+inline void add_compensated(double &sum, double &low, double addend) {
+    const double total = sum + addend;
+    const double taken = total - sum;
+    const double rest = (sum - (total - taken)) + (addend - taken);
+    // An infinity has no rest.
+    if (std::isfinite(total)) low += rest;
+    sum = total;
+}
 
 /// A string attribute in lower case; `fallback` where absent.
 std::string reference_word(

@@ -196,11 +196,11 @@ int64_t narrow(const op &the_op, wide value, const char *what) {
 
 struct axis_rule {
     const op &the_op;
-    bool transposed;
     bool same;
     wide effective_kernel;
     wide stride;
     wide pads;
+    /// Of dims that are inferred; where both are given it has no say.
     wide output_padding;
 
     int64_t small_of(int64_t large) const {
@@ -218,30 +218,50 @@ struct axis_rule {
                                 + output_padding,
                 "the output");
     }
+    /// As in oneDNN Graph, large may have up to stride - 1 elements at its end
+    /// that no window reaches; or it is what an output_padding of stride and
+    /// more makes of small.
     bool agree(int64_t large, int64_t small) const {
         if (large == 0 || small == 0) return true;
         if (same) return (large + stride - 1) / stride == small;
-        if (transposed || output_padding != 0) return large_of(small) == large;
-        const wide room = large + pads - effective_kernel;
-        return room >= 0 && room / stride + 1 == small;
+        const wide rest
+                = large + pads - effective_kernel - (small - 1) * stride;
+        return rest >= 0 && (rest < stride || rest == output_padding);
     }
 };
 
 /// Sum of begin and end pads; auto_pad same_* is dealt with by axis_rule.
-axis_rule rule_of(const op &the_op, const op_schema &schema, size_t axis,
-        int64_t kernel) {
+axis_rule rule_of(const op &the_op, size_t axis, int64_t kernel) {
     const std::string &auto_pad = get_string(the_op, op::attr::auto_pad);
     const auto list = [&](op::attr name) {
         const auto values = get_s64_list(the_op, name);
         return axis < values.size() ? wide {values[axis]} : wide {0};
     };
-    axis_rule rule {the_op, schema.family == op_family::transposed,
+    axis_rule rule {the_op,
             auto_pad == "same_upper" || auto_pad == "same_lower",
             (wide {kernel} - 1) * list(op::attr::dilations) + 1,
             list(op::attr::strides), 0, list(op::attr::output_padding)};
     if (auto_pad == "none")
         rule.pads = list(op::attr::pads_begin) + list(op::attr::pads_end);
     return rule;
+}
+
+/// Kernels add positions, points of the window and pads in 64 bits: each of
+/// them stays below 2^61, so that no sum of them overflows.
+void check_reach(const op &the_op, const axis_rule &rule, size_t axis,
+        int64_t large, int64_t small) {
+    constexpr wide most = wide {1} << 60;
+    const wide positions
+            = (wide {std::max<int64_t>(small, 1)} - 1) * rule.stride;
+    for (const auto &[length, what] :
+            {std::pair {wide {large}, "the size goes"},
+                    std::pair {positions, "the window's positions go"},
+                    std::pair {rule.effective_kernel, "the window goes"}})
+        if (length > most)
+            fail_shape(the_op,
+                    text("spatial axis ", axis, ": ", what,
+                            " beyond 2^60 elements; at most 2^60 "
+                            "are allowed"));
 }
 
 void check_channels(const op &the_op, const dims &large, const dims &small,
@@ -335,7 +355,7 @@ void shape_convolution(op &the_op, const op_schema &schema, bool complete) {
         if (kernel < 1)
             fail_shape(the_op, text("weights ", text_of(*weights.known),
                                        ": kernel sizes must be positive"));
-        const axis_rule rule = rule_of(the_op, schema, axis, kernel);
+        const axis_rule rule = rule_of(the_op, axis, kernel);
         int64_t &large_dim = (*large.known)[first + axis];
         int64_t &small_dim = (*small.known)[first + axis];
         if (large_inferred) large_dim = rule.large_of(small_dim);
@@ -343,6 +363,7 @@ void shape_convolution(op &the_op, const op_schema &schema, bool complete) {
         if (!rule.agree(large_dim, small_dim))
             fail_shape(the_op,
                     axis_text(the_op, axis, large_dim, small_dim, kernel));
+        check_reach(the_op, rule, axis, large_dim, small_dim);
     }
     check_channels(the_op, *large.known, *small.known, *weights.known);
     settle(the_op, schema, port_role::large, *large.known, large.from);
@@ -355,7 +376,46 @@ void shape_convolution(op &the_op, const op_schema &schema, bool complete) {
             "the channels of input 0 (diff_dst)");
 }
 
+// Add.
+
+/// Numpy's rule: from the last axis on, dims are equal or one of them is 1;
+/// missing ones are 1. An unknown dim stays unknown.
+dims broadcast(const op &the_op, const dims &a, const dims &b) {
+    dims result = a.size() >= b.size() ? a : b;
+    const dims &other = a.size() >= b.size() ? b : a;
+    const size_t missing = result.size() - other.size();
+    for (size_t axis = 0; axis < other.size(); ++axis) {
+        int64_t &dim = result[missing + axis];
+        if (dim == other[axis] || other[axis] == 1) continue;
+        if (dim != 1)
+            fail_shape(the_op,
+                    text("input 0 (src_0) has dims ", text_of(a),
+                            " and input 1 (src_1) ", text_of(b),
+                            ": they must be equal or broadcast to "
+                            "each other"));
+        dim = other[axis];
+    }
+    return result;
+}
+
+void shape_elementwise(op &the_op, const op_schema &schema) {
+    if (!broadcasts(the_op)) {
+        const role_dims shape = collect(the_op, schema, port_role::element);
+        settle(the_op, schema, port_role::element, *shape.known, shape.from);
+        return;
+    }
+    const auto &inputs = the_op.get_inputs();
+    settle(the_op, schema, port_role::element,
+            broadcast(the_op, inputs[0].get_dims(), inputs[1].get_dims()),
+            "the inputs, broadcast");
+}
+
 } // namespace
+
+bool broadcasts(const op &the_op) {
+    return the_op.get_kind() == op::kind::Add
+            && get_string(the_op, op::attr::auto_broadcast) == "numpy";
+}
 
 int channel_axis(const op &the_op, int rank) {
     return get_string(the_op, op::attr::data_format) == "NCX" ? 1 : rank - 1;
@@ -377,7 +437,7 @@ void check_ranks(const op &the_op, const op_schema &schema) {
     std::string from;
     for (const port &p : ports_of(the_op, schema)) {
         const auto shape = dims_of(*p.lt);
-        if (!shape || !is_data(p.row->role)) continue;
+        if (!shape || !is_data(p.row->role) || broadcasts(the_op)) continue;
         const int given = static_cast<int>(shape->size());
         if (rank >= 0 && given != rank)
             fail_shape(the_op, text(p.label(), " has ", given, " dims and ",
@@ -435,13 +495,7 @@ op with_shapes(const op &the_op, bool complete) {
                     "the channels of input 0 (diff_dst)");
             break;
         }
-        case op_family::elementwise: {
-            const role_dims shape
-                    = collect(result, schema, port_role::element);
-            settle(result, schema, port_role::element, *shape.known,
-                    shape.from);
-            break;
-        }
+        case op_family::elementwise: shape_elementwise(result, schema); break;
     }
     const auto &outputs = result.get_outputs();
     const bool settled = std::all_of(outputs.begin(), outputs.end(),
@@ -477,8 +531,7 @@ convolution_geometry geometry_of(const op &the_op) {
         } else if (auto_pad != "valid") {
             // Total padding such that dst = ceil(src / stride); the odd one
             // goes to the end for same_upper, to the beginning for same_lower.
-            const axis_rule rule
-                    = rule_of(the_op, schema, axis, result.kernel[axis]);
+            const axis_rule rule = rule_of(the_op, axis, result.kernel[axis]);
             const int64_t size = large[first + axis];
             const wide total = std::max<wide>(0,
                     wide {rule.small_of(size) - 1} * rule.stride

@@ -33,6 +33,10 @@ void check_ranks(const op &the_op, const op_schema &schema);
 /// leaves them unknown otherwise.
 op with_shapes(const op &the_op, bool complete);
 
+/// Whether an op's inputs are broadcast to the dims of its output, aligned at
+/// the last axis.
+bool broadcasts(const op &the_op);
+
 /// Of an op that with_shapes(the_op, true) returned.
 convolution_geometry geometry_of(const op &the_op);
 

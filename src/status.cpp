@@ -1,4 +1,5 @@
 #include <gradnn/status.hpp>
+#include <gradnn/version.hpp>
 
 namespace gradnn {
 
@@ -28,5 +29,9 @@ error::error(const error &other) noexcept
     : std::runtime_error(other), status(other.status), message(what()) {}
 
 error::~error() = default;
+
+version_info version() noexcept {
+    return {version_major, version_minor, version_patch};
+}
 
 } // namespace gradnn

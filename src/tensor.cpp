@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine_impl.hpp"
 #include "logical_tensor_tools.hpp"
 #include "problem.hpp"
 #include "text.hpp"
@@ -151,6 +152,16 @@ tensor::tensor(const logical_tensor &lt, const engine &aengine, void *handle)
     if (lt.is_absent())
         throw error(status::invalid_arguments,
                 "tensor: its logical_tensor stands for no tensor");
+}
+
+tensor::tensor(const logical_tensor &lt, const engine &aengine)
+    : tensor(lt, aengine, nullptr) {
+    const size_t bytes = lt.get_mem_size();
+    if (bytes == 0) return;
+    const auto &device = detail::access::impl(aengine);
+    owned_ = std::shared_ptr<void>(device->allocate_tensor(bytes),
+            [device](void *memory) { device->deallocate_tensor(memory); });
+    handle_ = owned_.get();
 }
 
 } // namespace gradnn

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "op_schema.hpp"
 #include "support/op_builders.hpp"
 #include "support/op_samples.hpp"
 
@@ -66,8 +67,10 @@ TEST(names, are_those_of_the_files) {
     EXPECT_STREQ(to_string(op::attr::coordinate_transformation_mode),
             "coordinate_transformation_mode");
     std::set<std::string> kinds;
-    for (int i = 0; i < static_cast<int>(op::kind::LastSymbol); ++i)
-        kinds.insert(to_string(static_cast<op::kind>(i)));
+    for (const detail::op_schema &schema : detail::all_schemas()) {
+        EXPECT_STREQ(to_string(schema.kind), schema.name);
+        kinds.insert(schema.name);
+    }
     EXPECT_EQ(kinds,
             (std::set<std::string> {"Add", "BiasAddBackward", "ConvBackward",
                     "ConvTransposeBackward", "ConvTransposeBackwardData",

@@ -1,8 +1,8 @@
 // The cache of compiled partitions: hits share their plans, capacity bounds
 // it, and the least recently used goes first.
 #include <gtest/gtest.h>
-#include <omp.h>
 
+#include "cache.hpp"
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "support/op_builders.hpp"
@@ -91,17 +91,6 @@ TEST_F(cache, what_differs_is_compiled_again) {
         EXPECT_NE(program_of(upsample(1), kernel), first);
 }
 
-// A plan may share its work among as many threads as there were at compile.
-TEST_F(cache, number_of_threads_is_part_of_the_key) {
-    const int threads = omp_get_max_threads();
-    omp_set_num_threads(3);
-    const void *const three = program_of(upsample(1));
-    omp_set_num_threads(4);
-    const void *const four = program_of(upsample(1));
-    omp_set_num_threads(threads);
-    EXPECT_NE(three, four);
-}
-
 TEST_F(cache, scales_that_print_alike_differ) {
     const auto scaled = [&](float scale) {
         op result = upsample(1);
@@ -141,6 +130,33 @@ TEST_F(cache, failures_are_not_kept) {
     const forced_kernel unknown("no.such");
     EXPECT_THROW(compile(upsample(9), shared_engine(engine::kind::cpu)), error);
     EXPECT_THROW(compile(upsample(9), shared_engine(engine::kind::cpu)), error);
+}
+
+// What was compiled for an engine of its own leaves with it, and nothing else.
+TEST_F(cache, forgets_what_an_owner_compiled) {
+    const size_t owner = detail::new_cache_owner();
+    const size_t other = detail::new_cache_owner();
+    EXPECT_NE(owner, 0U);
+    EXPECT_NE(owner, other);
+    const auto kept = [](const char *key, size_t of) {
+        return detail::keep_cached(
+                key, std::make_shared<detail::executable>(), of);
+    };
+    const std::weak_ptr<const detail::executable> first = kept("first", owner);
+    const std::weak_ptr<const detail::executable> second
+            = kept("second", owner);
+    const auto others = kept("third", other);
+    const auto shared = kept("fourth", 0);
+    EXPECT_EQ(detail::find_cached("second"), second.lock());
+    detail::drop_cached(owner);
+    EXPECT_TRUE(first.expired());
+    EXPECT_TRUE(second.expired());
+    EXPECT_EQ(detail::find_cached("first"), nullptr);
+    EXPECT_EQ(detail::find_cached("third"), others);
+    EXPECT_EQ(detail::find_cached("fourth"), shared);
+    set_compiled_partition_cache_capacity(1);
+    EXPECT_EQ(detail::find_cached("third"), nullptr);
+    EXPECT_EQ(detail::find_cached("fourth"), shared);
 }
 
 // A compiled partition outlives its place in the cache, the graph and the

@@ -65,6 +65,56 @@ TEST_P(elementwise_ops, any_rank) {
             }
 }
 
+op broadcast_add(const sizes &a, const sizes &b, const sizes &out,
+        data_type type, const char *rule) {
+    using lt = logical_tensor;
+    op result(0, op::kind::Add,
+            {lt(0, type, a, layout_type::strided),
+                    lt(1, type, b, layout_type::strided)},
+            {lt(2, type, out, layout_type::any)});
+    return result.set_attr(op::attr::auto_broadcast, rule);
+}
+
+TEST_P(elementwise_ops, add_broadcasts_as_numpy_does) {
+    const engine e = shared_engine(GetParam());
+    struct shapes {
+        sizes a, b, out;
+    };
+    for (const shapes &s : {shapes {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}},
+                 shapes {{2, 3, 4}, {4}, {2, 3, 4}},
+                 shapes {{3, 1}, {2, 1, 5}, {2, 3, 5}},
+                 shapes {{}, {7, 9}, {7, 9}}, shapes {{1}, {1, 1}, {1, 1}},
+                 shapes {{2, 1, 3, 1, 2}, {1, 2, 1, 4, 1}, {2, 2, 3, 4, 2}},
+                 shapes {{64, 1, 33}, {65, 1}, {64, 65, 33}},
+                 shapes {{1, 3}, {0, 3}, {0, 3}}})
+        for (const data_type type : float_types()) {
+            const op the_op = broadcast_add(s.a, s.b, s.out, type, "numpy");
+            op_run r(the_op, e, random_inputs(the_op, 22));
+            r.execute();
+            r.expect_right();
+            // Memory that is not as large as the output is no place for it.
+            for (const auto &[in, out] : r.compiled().get_inplace_ports())
+                EXPECT_EQ(r.compiled().query_logical_tensor(in).get_dims(),
+                        s.out);
+        }
+}
+
+TEST_P(elementwise_ops, add_refuses_what_does_not_broadcast) {
+    const auto refused = [](const op &the_op) {
+        return graph(engine::kind::cpu).add_op(the_op, false)
+                == status::invalid_shape;
+    };
+    using types = data_type;
+    EXPECT_TRUE(
+            refused(broadcast_add({2, 3}, {2}, {2, 3}, types::f32, "numpy")));
+    EXPECT_TRUE(refused(
+            broadcast_add({2, 3}, {1, 3}, {2, 4}, types::f32, "numpy")));
+    EXPECT_TRUE(
+            refused(broadcast_add({2, 3}, {1, 3}, {2, 3}, types::f32, "none")));
+    EXPECT_FALSE(
+            refused(broadcast_add({2, 3}, {2, 3}, {2, 3}, types::f32, "None")));
+}
+
 // Where src > 0 the gradient passes, whatever it is; where it is not (0, -0,
 // below, NaN), 0 comes out, and never NaN * 0.
 TEST_P(elementwise_ops, relu_at_the_edges) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "op_names.hpp"
 #include "support/op_builders.hpp"
 #include "support/param_names.hpp"
 
@@ -56,28 +57,16 @@ std::vector<golden_case> all_cases() {
     return cases;
 }
 
-op::kind kind_named(const std::string &name) {
-    for (int i = 0; i < static_cast<int>(op::kind::LastSymbol); ++i)
-        if (name == to_string(static_cast<op::kind>(i)))
-            return static_cast<op::kind>(i);
-    throw std::out_of_range(name);
-}
-
 void set_attribute(op &the_op, const std::string &name, const json &value) {
-    for (int i = 0; i <= static_cast<int>(op::attr::weights_format); ++i) {
-        const auto attribute = static_cast<op::attr>(i);
-        if (name != to_string(attribute)) continue;
-        if (value.is_string())
-            the_op.set_attr(attribute, value.get<std::string>());
-        else if (attribute == op::attr::scales)
-            the_op.set_attr(attribute, value.get<std::vector<float>>());
-        else if (value.is_array())
-            the_op.set_attr(attribute, value.get<std::vector<int64_t>>());
-        else
-            the_op.set_attr(attribute, value.get<int64_t>());
-        return;
-    }
-    throw std::out_of_range(name);
+    const op::attr attribute = detail::attr_named(name).value();
+    if (value.is_string())
+        the_op.set_attr(attribute, value.get<std::string>());
+    else if (attribute == op::attr::scales)
+        the_op.set_attr(attribute, value.get<std::vector<float>>());
+    else if (value.is_array())
+        the_op.set_attr(attribute, value.get<std::vector<int64_t>>());
+    else
+        the_op.set_attr(attribute, value.get<int64_t>());
 }
 
 logical_tensor tensor_of(size_t id, data_type type, const json &body) {
@@ -93,8 +82,8 @@ op op_of(const json &body, data_type type) {
         inputs.push_back(tensor_of(id++, type, t));
     for (const json &t : body.at("outputs"))
         outputs.push_back(tensor_of(id++, type, t));
-    op result(0, kind_named(body.at("kind")), inputs, outputs,
-            body.at("name").get<std::string>());
+    op result(0, detail::kind_named(body.at("kind").get<std::string>()).value(),
+            inputs, outputs, body.at("name").get<std::string>());
     for (const auto &[name, value] : body.at("attrs").items())
         set_attribute(result, name, value);
     return result;

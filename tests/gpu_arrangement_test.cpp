@@ -238,6 +238,32 @@ TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
     EXPECT_GT(filled, 20U);
 }
 
+TEST(CudnnArrangement, TellsOfShapesBeyondAGrid) {
+    const auto exceeds = [](const std::array<int64_t, 5> &src_dims,
+                                 int64_t groups) {
+        convolution_problem p;
+        p.direction = convolution_direction::backward_data;
+        p.src.type = p.dst.type = p.weights.type = data_type::f32;
+        p.src.dims = p.dst.dims = src_dims;
+        const auto &d = src_dims;
+        p.src.strides = {d[1] * d[2] * d[3] * d[4], d[2] * d[3] * d[4],
+                d[3] * d[4], d[4], 1};
+        p.dst.strides = p.src.strides;
+        p.weights.dims = {groups, d[1] / groups, d[1] / groups, 1, 1, 1};
+        p.weights.strides
+                = {p.weights.dims[1] * p.weights.dims[2], p.weights.dims[2], 1,
+                        0, 0, 0};
+        const auto found = gpu::cudnn_arrangements(p);
+        return !found.empty() && found.front().exceeds_a_grid();
+    };
+    EXPECT_FALSE(exceeds({65535, 8, 1, 2, 2}, 1));
+    EXPECT_TRUE(exceeds({65536, 8, 1, 2, 2}, 1));
+    EXPECT_FALSE(exceeds({8191, 16, 1, 2, 2}, 8));
+    EXPECT_TRUE(exceeds({8192, 16, 1, 2, 2}, 8)) << "images times groups";
+    EXPECT_TRUE(exceeds({1, 8, 1, 65536, 2}, 1)) << "rows";
+    EXPECT_FALSE(exceeds({1, 8, 1, 1, 65536}, 1)) << "columns";
+}
+
 TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 24;

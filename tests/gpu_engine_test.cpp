@@ -620,6 +620,74 @@ TEST_F(gpu_engine, uses_the_callers_allocator) {
     run.expect_right();
 }
 
+TEST_F(gpu_engine, takes_tables_from_the_callers_allocator) {
+    counted_memory memory;
+    const op up = interpolation_op({"up", 2, 19, {23, 29}, {46, 61}}, {},
+            layouts()[0], data_type::f32);
+    size_t of_one = 0;
+    {
+        const engine e = cuda_interop::make_engine_with_allocator(
+                0, memory.functions());
+        op_run run(up, e, random_inputs(up, 16));
+        of_one = memory.allocations;
+        EXPECT_GT(of_one, 0U) << "the tables are not the allocator's";
+        EXPECT_EQ(memory.device, 0);
+        stream s(e);
+        run.execute(s);
+        run.expect_right();
+        // Again: from the cache.
+        op_run(up, e, random_inputs(up, 16)).execute(s);
+        EXPECT_EQ(memory.allocations, of_one);
+        // Another engine of the same allocator has tables of its own.
+        const engine other = cuda_interop::make_engine_with_allocator(
+                0, memory.functions());
+        op_run(up, other, random_inputs(up, 16)).execute();
+        EXPECT_EQ(memory.allocations, 2 * of_one);
+    }
+    EXPECT_EQ(memory.deallocations, memory.allocations);
+}
+
+TEST_F(gpu_engine, has_tables_that_outlive_their_engine) {
+    counted_memory memory;
+    const op up = interpolation_op({"up", 2, 19, {23, 29}, {46, 63}}, {},
+            layouts()[0], data_type::f32);
+    {
+        op_run run(up, gpu(), random_inputs(up, 17));
+        const compiled_partition compiled = compile(up,
+                cuda_interop::make_engine_with_allocator(
+                        0, memory.functions()));
+        EXPECT_GT(memory.allocations, 0U);
+        EXPECT_EQ(memory.deallocations, 0U);
+        stream s(gpu());
+        compiled.execute(s, run.input_tensors(), run.output_tensors());
+        s.wait();
+        run.expect_right();
+    }
+    EXPECT_EQ(memory.deallocations, memory.allocations);
+}
+
+TEST_F(gpu_engine, says_when_there_is_no_memory_for_tables) {
+    counted_memory memory;
+    memory.exhausted = true;
+    const engine e
+            = cuda_interop::make_engine_with_allocator(0, memory.functions());
+    const op up = interpolation_op({"up", 2, 19, {23, 29}, {46, 65}}, {},
+            layouts()[0], data_type::f32);
+    try {
+        static_cast<void>(compile(up, e));
+        FAIL() << "compiled without tables";
+    } catch (const error &failure) {
+        EXPECT_EQ(failure.status, status::out_of_memory);
+        EXPECT_NE(std::string(failure.what()).find("for a table"),
+                std::string::npos)
+                << failure.what();
+    }
+    memory.exhausted = false;
+    op_run run(up, e, random_inputs(up, 18));
+    run.execute();
+    run.expect_right();
+}
+
 TEST_F(gpu_engine, refuses_allocators_that_cannot_serve) {
     EXPECT_THROW(cuda_interop::make_engine_with_allocator(
                          0, {counted_memory::allocate, nullptr, nullptr}),

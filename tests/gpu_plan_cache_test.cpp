@@ -1,5 +1,4 @@
 // The file that keeps cuDNN's plans. Needs no GPU.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,16 +20,15 @@ protected:
         folder_ = std::filesystem::temp_directory_path()
                 / ("gradnn_plans_" + std::to_string(::getpid()) + test->name());
         std::filesystem::create_directory(folder_);
-        name(folder_ / "plans");
+        file_ = folder_ / "plans";
     }
-    void TearDown() override {
-        ::unsetenv("GRADNN_CUDNN_PLAN_CACHE");
-        std::filesystem::remove_all(folder_);
-    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
 
-    void name(const std::filesystem::path &file) {
-        file_ = file;
-        ::setenv("GRADNN_CUDNN_PLAN_CACHE", file.c_str(), 1);
+    void keep(const std::string &problem, const std::string &kernel) const {
+        gpu::keep_in_plan_cache(problem, kernel, file_.string());
+    }
+    std::optional<std::string> find(const std::string &problem) const {
+        return gpu::find_in_plan_cache(problem, file_.string());
     }
     void write(const std::string &text) const { std::ofstream(file_) << text; }
     std::string read() const {
@@ -45,20 +43,26 @@ protected:
 
 TEST_F(plan_cache_file, keeps_what_others_added) {
     write("gradnn cuDNN plans 1\ntheirs\tkernel 1\n");
-    gpu::keep_in_plan_cache("ours", "kernel 2");
+    keep("ours", "kernel 2");
     EXPECT_EQ(read(),
             "gradnn cuDNN plans 1\nours\tkernel 2\ntheirs\tkernel 1\n");
 }
 
 TEST_F(plan_cache_file, is_read_when_it_is_named) {
     write("gradnn cuDNN plans 1\nread from a file\tkernel 3\n");
-    EXPECT_EQ(gpu::find_in_plan_cache("read from a file"), "kernel 3");
-    EXPECT_FALSE(gpu::find_in_plan_cache("in no file"));
+    EXPECT_EQ(find("read from a file"), "kernel 3");
+    EXPECT_FALSE(find("in no file"));
+}
+
+TEST_F(plan_cache_file, without_a_name_is_none) {
+    gpu::keep_in_plan_cache("of this process", "kernel 7", "");
+    EXPECT_EQ(gpu::find_in_plan_cache("of this process", ""), "kernel 7");
+    EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
 // A team shares it.
 TEST_F(plan_cache_file, has_the_mode_of_any_new_file) {
-    gpu::keep_in_plan_cache("some", "kernel 4");
+    keep("some", "kernel 4");
     const mode_t mask = ::umask(0);
     ::umask(mask);
     struct stat made {};
@@ -68,11 +72,11 @@ TEST_F(plan_cache_file, has_the_mode_of_any_new_file) {
 
 TEST_F(plan_cache_file, that_cannot_be_used_is_named) {
     write("something else\n");
-    expect_error({"not a cache", [] { gpu::keep_in_plan_cache("any", "k 5"); },
+    expect_error({"not a cache", [&] { keep("any", "k 5"); },
             status::invalid_arguments,
             {"GRADNN_CUDNN_PLAN_CACHE", file_.string(), "line 1"}});
-    name(folder_ / "absent" / "plans");
-    expect_error({"no folder", [] { gpu::keep_in_plan_cache("any", "k 6"); },
+    file_ = folder_ / "absent" / "plans";
+    expect_error({"no folder", [&] { keep("any", "k 6"); },
             status::runtime_error,
             {"GRADNN_CUDNN_PLAN_CACHE", file_.string(), "cannot be written"}});
 }

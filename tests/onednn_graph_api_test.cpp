@@ -229,6 +229,63 @@ TEST(onednn_graph_program, compiled_partition_cache) {
     set_compiled_partition_cache_capacity(capacity);
 }
 
+TEST(onednn_graph_program, attributes_of_plain_literals) {
+    op the_op(0, op::kind::ConvolutionBackwardData);
+    the_op.set_attr(op::attr::groups, 2)
+            .set_attr(op::attr::data_format, "NCX")
+            .set_attr(op::attr::use_dst, true);
+    const auto &attrs = the_op.get_attrs();
+    EXPECT_EQ(std::get<int64_t>(attrs.at(op::attr::groups)), 2);
+    EXPECT_EQ(std::get<std::string>(attrs.at(op::attr::data_format)), "NCX");
+    EXPECT_TRUE(std::get<bool>(attrs.at(op::attr::use_dst)));
+}
+
+TEST(onednn_graph_program, fpmath_mode_of_a_graph) {
+    graph g(engine::kind::cpu);
+    EXPECT_EQ(g.get_fpmath_mode(), fpmath_mode::strict);
+    g.set_fpmath_mode(fpmath_mode::bf16);
+    EXPECT_EQ(g.get_fpmath_mode(), fpmath_mode::bf16);
+    g.set_fpmath_mode(fpmath_mode::tf32, true);
+    fpmath_mode mode = fpmath_mode::strict;
+    bool apply_to_int = false;
+    g.get_fpmath_mode(mode, apply_to_int);
+    EXPECT_EQ(mode, fpmath_mode::tf32);
+    EXPECT_TRUE(apply_to_int);
+}
+
+TEST(onednn_graph_program, constant_tensor_cache) {
+    EXPECT_EQ(get_constant_tensor_cache(), 0);
+    set_constant_tensor_cache(1);
+    EXPECT_EQ(get_constant_tensor_cache(), 1);
+    set_constant_tensor_cache(0);
+    EXPECT_THROW(set_constant_tensor_cache(-1), error);
+    set_constant_tensor_cache_capacity(engine::kind::cpu, 1024);
+    EXPECT_EQ(get_constant_tensor_cache_capacity(engine::kind::cpu), 1024U);
+    EXPECT_EQ(get_constant_tensor_cache_capacity(engine::kind::gpu), 0U);
+    EXPECT_THROW(
+            set_constant_tensor_cache_capacity(engine::kind::any, 1), error);
+}
+
+TEST(onednn_graph_program, version_of_the_library) {
+    EXPECT_EQ(version().major, version_major);
+    EXPECT_EQ(version().minor, version_minor);
+    EXPECT_EQ(version().patch, version_patch);
+    EXPECT_TRUE(version_agrees());
+}
+
+/// Whether set_attr takes a value of the type: nothing that would be cut.
+template <typename Value, typename = void>
+struct is_settable : std::false_type {};
+template <typename Value>
+struct is_settable<Value,
+        std::void_t<decltype(std::declval<op &>().set_attr(
+                op::attr::undef, std::declval<Value>()))>> : std::true_type {};
+static_assert(is_settable<int>::value && is_settable<const char *>::value
+        && is_settable<int64_t>::value && is_settable<bool>::value);
+static_assert(!is_settable<double>::value && !is_settable<unsigned>::value
+        && !is_settable<long long>::value
+        && !is_settable<std::vector<int>>::value);
+
 // Signatures, where a call could compile for the wrong reason. Their types are
 // those of dnnl_graph.hpp.
 static_assert(std::is_same_v<dim, int64_t>);

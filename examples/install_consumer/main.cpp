@@ -97,9 +97,11 @@ int main() {
     const bool upsample = upsample_is_right();
     const bool convolution = convolution_is_right();
     const bool errors = errors_are_caught();
-    std::printf("gradnn %d.%d.%d: upsample %s, convolution %s, errors %s\n",
-            version_major, version_minor, version_patch,
-            upsample ? "right" : "wrong", convolution ? "right" : "wrong",
-            errors ? "caught" : "missed");
-    return upsample && convolution && errors ? 0 : 1;
+    const version_info library = version();
+    std::printf("gradnn %d.%d.%d (headers %d.%d.%d): upsample %s, "
+                "convolution %s, errors %s\n",
+            library.major, library.minor, library.patch, version_major,
+            version_minor, version_patch, upsample ? "right" : "wrong",
+            convolution ? "right" : "wrong", errors ? "caught" : "missed");
+    return upsample && convolution && errors && version_agrees() ? 0 : 1;
 }

@@ -27,10 +27,22 @@ using device_allocate_f = void *(*)(size_t bytes, int device,
 using device_deallocate_f = void (*)(void *pointer, int device,
         cuda_stream stream, void *context);
 
-/// Where the workspace of a GPU engine comes from when `execute` is not given
-/// one. Both functions are null (cudaMallocAsync and cudaFreeAsync on the
-/// stream then serve) or neither; they may be called from any thread that
-/// executes or destroys a stream.
+/// Where the memory of a GPU engine comes from: the workspace, where `execute`
+/// is not given one, and what compile puts on the device (tables of
+/// interpolation, a trial of a doubtful plan). Both functions are null (then
+/// cudaMallocAsync and cudaFreeAsync on the stream serve for the workspace,
+/// cudaMalloc and cudaFree for the rest) or neither. They may be called from any
+/// thread that compiles, executes, destroys a stream or a compiled partition, or
+/// changes the cache of compiled partitions.
+///
+/// Workspaces are allocated and freed on the stream that executes. The memory of
+/// compile is allocated on a non-blocking stream of gradnn's own, one a device
+/// until the process ends, which `compile` has waited for when it returns; it is
+/// freed on that stream after cudaDeviceSynchronize, when the last copy of the
+/// compiled partition and the cache have let it go (not while a stream of the
+/// device is captured, which that would break). The cache lets go of an
+/// engine's with the last copy of the engine and of its streams. `context` must
+/// live until then, and until the last compiled partition is destroyed.
 struct device_allocator {
     device_allocate_f allocate = nullptr;
     device_deallocate_f deallocate = nullptr;
@@ -38,9 +50,9 @@ struct device_allocator {
     void *context = nullptr;
 };
 
-/// A GPU engine whose workspaces come from `alloc`. The engine is another than
+/// A GPU engine whose memory comes from `alloc`. The engine is another than
 /// engine(engine::kind::gpu, index): partitions compiled for one run on
-/// streams of that one. Throws invalid_arguments for an index out of range or
+/// streams of that one, but the cache does not share them between engines. Throws invalid_arguments for an index out of range or
 /// a half-filled allocator.
 GRADNN_API engine make_engine_with_allocator(
         size_t index, const device_allocator &alloc);

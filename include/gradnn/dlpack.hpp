@@ -6,28 +6,36 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <gradnn/tensor.hpp>
 
 namespace gradnn {
 
+namespace detail {
+
+template <typename Type, typename = void>
+struct is_dl_tensor : std::false_type {};
 /// Anything with the members of DLPack's DLTensor.
 template <typename Type>
-concept dl_tensor = requires(const Type &t) {
-    t.data;
-    t.byte_offset;
-    static_cast<int>(t.ndim);
-    t.shape[0];
-    t.strides;
-    static_cast<int>(t.dtype.code);
-    static_cast<int>(t.dtype.bits);
-    static_cast<int>(t.dtype.lanes);
-    static_cast<int>(t.device.device_type);
-    static_cast<int>(t.device.device_id);
-};
-
-namespace detail {
+struct is_dl_tensor<Type,
+        std::void_t<decltype(std::declval<const Type &>().data),
+                decltype(std::declval<const Type &>().byte_offset),
+                decltype(static_cast<int>(std::declval<const Type &>().ndim)),
+                decltype(std::declval<const Type &>().shape[0]),
+                decltype(std::declval<const Type &>().strides),
+                decltype(static_cast<int>(
+                        std::declval<const Type &>().dtype.code)),
+                decltype(static_cast<int>(
+                        std::declval<const Type &>().dtype.bits)),
+                decltype(static_cast<int>(
+                        std::declval<const Type &>().dtype.lanes)),
+                decltype(static_cast<int>(
+                        std::declval<const Type &>().device.device_type)),
+                decltype(static_cast<int>(
+                        std::declval<const Type &>().device.device_id))>>
+    : std::true_type {};
 
 /// Codes of DLPack's DLDataTypeCode and DLDeviceType.
 enum class dl_type_code { integer = 0, floating = 2, bfloat = 4 };
@@ -46,7 +54,8 @@ GRADNN_API void dl_check_device(
 
 /// The description of a DLTensor, with the id that the graph gives it. Null
 /// strides mean dense row-major, as DLPack defines.
-template <dl_tensor DLTensor>
+template <typename DLTensor,
+        typename = std::enable_if_t<detail::is_dl_tensor<DLTensor>::value>>
 logical_tensor logical_tensor_from_dlpack(size_t tid, const DLTensor &t) {
     const auto type = detail::dl_data_type(tid, static_cast<int>(t.dtype.code),
             static_cast<int>(t.dtype.bits), static_cast<int>(t.dtype.lanes));
@@ -61,7 +70,8 @@ logical_tensor logical_tensor_from_dlpack(size_t tid, const DLTensor &t) {
 /// DLManagedTensor until the executions that use it are done. Types are f16,
 /// bf16, f32, f64 and s32. Throws invalid_data_type for others and
 /// invalid_arguments where the memory is not on the engine's device.
-template <dl_tensor DLTensor>
+template <typename DLTensor,
+        typename = std::enable_if_t<detail::is_dl_tensor<DLTensor>::value>>
 tensor from_dlpack(size_t tid, const DLTensor &t, const engine &e) {
     detail::dl_check_device(tid, static_cast<int>(t.device.device_type),
             static_cast<int>(t.device.device_id), e);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gradnn/op.hpp>
+#include <gradnn/settings.hpp>
 
 namespace gradnn {
 
@@ -26,8 +27,12 @@ struct step_info {
     std::string backend;
     /// Workspace of this step in bytes.
     size_t workspace_bytes = 0;
-    /// The same inputs give the same bits on every run and thread count.
+    /// The same inputs give the same bits on every run.
     bool deterministic = true;
+    /// The op that it belongs to, and the output of it that it computes, as
+    /// the op's page names it: "diff_weights".
+    size_t op_id = 0;
+    std::string output;
 };
 
 /// See compiled_partition::get_info.
@@ -37,6 +42,13 @@ struct compiled_partition_info {
     size_t workspace_bytes = 0;
     /// All steps are deterministic.
     bool deterministic = true;
+    /// Threads of the CPU engine that it was compiled for, see
+    /// compile_settings::threads; 1 on a GPU.
+    int threads = 1;
+    /// Unique in the process; the field "compiled" of log lines.
+    size_t id = 0;
+    /// partition::get_id() of the partition that was compiled.
+    size_t partition_id = 0;
 };
 
 /// A partition compiled for an engine and for the shapes and layouts of its
@@ -46,8 +58,8 @@ public:
     compiled_partition() = default;
 
     /// The port with this id, its shape and layout known (an output compiled
-    /// with layout_type::any is strided here). Throws invalid_arguments where
-    /// no port has the id.
+    /// with layout_type::any is strided here: nested as input 0 is, or as the
+    /// kernel writes best). Throws invalid_arguments where no port has the id.
     logical_tensor query_logical_tensor(size_t tid) const;
 
     /// Pairs (input id, output id) that may share the same memory.
@@ -95,7 +107,11 @@ public:
     partition() = default;
     /// A partition of one op, without a graph.
     partition(const op &aop, engine::kind ekind);
+    /// Throws invalid_arguments for settings that are out of range.
+    partition(const op &aop, engine::kind ekind,
+            const compile_settings &settings);
 
+    /// Unique in the process; the field "partition" of log lines.
     size_t get_id() const;
     size_t get_ops_num() const;
     /// Ids of the ops, in the order in which they run.
@@ -118,8 +134,9 @@ public:
     /// layout `any`. Compiled partitions are cached: compiling the same again
     /// is cheap.
     ///
-    /// Throws invalid_shape, invalid_data_type or invalid_arguments naming the
-    /// op and the port or attribute, unimplemented where every kernel refuses
+    /// Throws invalid_arguments where is_supported() is false; invalid_shape,
+    /// invalid_data_type or invalid_arguments naming the op and the port or
+    /// attribute; unimplemented where every kernel refuses
     /// (the message holds their reasons).
     compiled_partition compile(const std::vector<logical_tensor> &inputs,
             const std::vector<logical_tensor> &outputs, const engine &e) const;
@@ -136,7 +153,8 @@ public:
     graph(engine::kind engine_kind, fpmath_mode mode);
 
     /// Checks an op against its schema and adds it. With `allow_exception`
-    /// false a failure is returned instead of thrown.
+    /// false a failure is returned instead of thrown. An op that gradnn cannot
+    /// compute, Wildcard and End among them, is added unchecked.
     status add_op(const op &op, bool allow_exception = true);
 
     /// Ends the adding of ops: checks that ids are unique, that every tensor
@@ -144,14 +162,31 @@ public:
     void finalize();
     bool is_finalized() const;
 
-    /// On by default: the same inputs give the same bits on every run, on any
-    /// thread count. Off, kernels may be chosen that do not promise it. To be
-    /// called before get_partitions.
+    /// On by default: the same inputs give the same bits on every run of
+    /// partitions that are compiled for the same number of threads (see
+    /// compile_settings::threads) and the same kind of device. Off, kernels
+    /// may be chosen that do not promise it. To be called before
+    /// get_partitions.
     void set_deterministic(bool deterministic);
     bool get_deterministic() const;
 
+    /// How the partitions are compiled: threads, autotuning, workspace. To be
+    /// called before get_partitions. Throws invalid_arguments for settings
+    /// that are out of range.
+    void set_compile_settings(const compile_settings &settings);
+    compile_settings get_compile_settings() const;
+
+    /// Replaces the mode that the graph was made with. To be called before
+    /// get_partitions. `apply_to_int`, which oneDNN Graph has for integer ops,
+    /// is remembered and has no effect: gradnn has no such ops.
+    void set_fpmath_mode(fpmath_mode mode, bool apply_to_int = false);
+    fpmath_mode get_fpmath_mode() const;
+    void get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const;
+
     /// Partitions in an order in which they can be executed. The graph must be
-    /// finalized.
+    /// finalized. Each op that gradnn cannot compute is an unsupported
+    /// partition of its own, as in oneDNN Graph; so is End, which makes nothing
+    /// to run.
     std::vector<partition> get_partitions(
             partition::policy policy = partition::policy::fusion);
     /// How many partitions get_partitions() returns.
@@ -166,5 +201,16 @@ private:
 /// turns it off). Throws invalid_arguments for a negative capacity.
 GRADNN_API int get_compiled_partition_cache_capacity();
 GRADNN_API void set_compiled_partition_cache_capacity(int capacity);
+
+/// oneDNN Graph's constant tensor cache, for programs written against it. The
+/// values are remembered and have no effect: the weights that a gradient takes
+/// change with every step, so gradnn keeps nothing of them between executions.
+/// Off (0) and 0 megabytes at first. Throw invalid_arguments for a negative
+/// flag, and for engine kind any.
+GRADNN_API void set_constant_tensor_cache(int flag);
+GRADNN_API int get_constant_tensor_cache();
+GRADNN_API void set_constant_tensor_cache_capacity(
+        engine::kind kind, size_t megabytes);
+GRADNN_API size_t get_constant_tensor_cache_capacity(engine::kind kind);
 
 } // namespace gradnn

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include <gradnn/engine.hpp>
@@ -110,8 +111,8 @@ private:
 /// The name of a data type as JSON files write it ("f32", ...).
 GRADNN_API const char *to_string(logical_tensor::data_type type);
 
-/// Memory of the caller with a description. Copies share nothing but the
-/// caller's memory, which must outlive every execution that uses it.
+/// Memory with a description: the caller's, which must outlive every execution
+/// that uses it, or the library's, which the last copy of the tensor frees.
 class GRADNN_API tensor {
 public:
     tensor() = default;
@@ -120,9 +121,20 @@ public:
     /// engine. Null is accepted for empty tensors and for inputs whose data no
     /// formula reads (InterpolateBackward's src).
     tensor(const logical_tensor &lt, const engine &aengine, void *handle);
+    /// The library allocates get_mem_size() bytes at a multiple of 64 by the
+    /// engine's allocator, without setting them; none for an empty tensor. On a
+    /// GPU this, and the freeing with the last copy, wait for the device: keep
+    /// such tensors rather than make them for each execution. Shape inputs take
+    /// a CPU engine. Throws out_of_memory, and invalid_arguments where dims are
+    /// not known.
+    tensor(const logical_tensor &lt, const engine &aengine);
 
     void *get_data_handle() const { return handle_; }
-    void set_data_handle(void *handle) { handle_ = handle; }
+    /// Memory of the caller from now on.
+    void set_data_handle(void *handle) {
+        handle_ = handle;
+        owned_.reset();
+    }
     engine get_engine() const { return engine_; }
     const logical_tensor &get_logical_tensor() const { return lt_; }
 
@@ -133,6 +145,7 @@ private:
     logical_tensor lt_;
     engine engine_;
     void *handle_ = nullptr;
+    std::shared_ptr<void> owned_; ///< handle_, where the library allocated it
 };
 
 } // namespace gradnn

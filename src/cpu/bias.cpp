@@ -3,9 +3,10 @@
 // Two stages. First diff_dst is cut into blocks, and each block is summed for
 // each of its columns (a column: a channel, or one of several neighbouring
 // elements that are folded back later) to an f64 partial in the workspace.
-// Then each channel adds up its partials in the order of the blocks. Within a
-// block at most a few dozen terms are added in the tensors' accumulator before
-// the sum goes into an f64. Threads own blocks, then channels; they share
+// Then each channel adds up its partials in the order of the blocks, and what
+// these additions round off. Within a block at most a few dozen terms are added
+// in the tensors' accumulator before the sum goes into an f64, of which a partial
+// is at most a few thousand. Threads own blocks, then channels; they share
 // nothing. Deterministic: blocks follow from the problem alone.
 //
 // Blocks come in two kinds. Where channels are contiguous, rows of columns are
@@ -20,6 +21,7 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu/bias_work.hpp"
 #include "cpu/kernels.hpp"
@@ -262,12 +264,20 @@ private:
     // Additions that are worth waking a thread for.
     static constexpr int64_t grain_terms = 8192;
 
+    /// With what the additions round off.
     double sum(const double *partials, int64_t channel) const {
         double total = 0;
+        double low = 0;
         for (int64_t row = 0; row < work_.partial_rows(); ++row)
-            for (int64_t x = channel; x < work_.columns; x += channels_)
-                total += partials[row * work_.columns + x];
-        return total;
+            for (int64_t x = channel; x < work_.columns; x += channels_) {
+                const double addend = partials[row * work_.columns + x];
+                const double next = total + addend;
+                const double taken = next - total;
+                const double rest = (total - (next - taken)) + (addend - taken);
+                if (std::isfinite(next)) low += rest;
+                total = next;
+            }
+        return total + low;
     }
 
     const bias_work work_;

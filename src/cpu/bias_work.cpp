@@ -17,6 +17,9 @@ constexpr int64_t piece_elements = 16 << 10;
 constexpr int64_t summed_elements = 128;
 constexpr int64_t small_block_elements = 16 << 10;
 constexpr int64_t few_blocks = 8;
+// Rows, and sums of rows, that a partial adds up at most.
+constexpr int64_t most_rows = 64 << 10;
+constexpr int64_t most_sums = 8 << 10;
 // Rows of pixels are joined until they have this many elements.
 constexpr int64_t joined_elements = 128;
 
@@ -65,8 +68,8 @@ bias_work cut_pixels(const detail::tensor_view &view) {
     work.column_blocks = blocks_of(work.columns, work.column_block);
     // 64 rows and more, so that partials are few against what they sum.
     const int64_t rows = std::max<int64_t>(1, work.rows());
-    work.row_block = std::max<int64_t>(
-            {64, block_elements / work.columns, blocks_of(rows, 256)});
+    work.row_block = std::max<int64_t>({64, block_elements / work.columns,
+            std::min(blocks_of(rows, 256), most_rows)});
     work.row_blocks = blocks_of(rows, work.row_block);
     return work;
 }
@@ -90,7 +93,7 @@ bias_work cut_planes(const detail::tensor_view &view) {
     const int64_t rows = work.rows();
     const int64_t plane = rows * work.piece; // or a little less
     work.row_block = std::max<int64_t>(1, block_elements / work.piece);
-    work.row_block = std::min(work.row_block, rows);
+    work.row_block = std::min({work.row_block, rows, most_sums});
     work.row_blocks = blocks_of(rows, work.row_block);
     // Small planes: several channels, then several n, make a block, read in the
     // order of memory: a few blocks at least, but of a channel so many that
@@ -104,7 +107,8 @@ bias_work cut_planes(const detail::tensor_view &view) {
             = work.n.dim * work.column_blocks * work.row_blocks / few_blocks;
     work.n_block = std::min(
             std::max(std::min(planes / work.column_block, most), least),
-            work.n.dim);
+            std::min(work.n.dim,
+                    std::max<int64_t>(1, most_sums / work.row_block)));
     work.n_blocks = blocks_of(work.n.dim, work.n_block);
     return work;
 }

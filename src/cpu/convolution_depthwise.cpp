@@ -12,7 +12,7 @@
 //
 // Workspace: the weights once more as f32 or f64 (forward, backward_data), or
 // at most 32 partial gradients; for each thread (as counted at compile; more
-// do not join in) at most 100 kB, or the weights of a few channels.
+// do not join in) at most 140 kB, or twice the weights of a few channels.
 #include <cstring>
 #include <string>
 
@@ -146,7 +146,7 @@ depthwise_plan::depthwise_plan(
                 std::min({ceil_divide(32, blocks_), units(),
                         static_cast<int64_t>(std::min(products / 5e5, 32.0))}));
         tasks_ = blocks_ * pieces_;
-        totals_bytes_ = round_up(taps * slots_of(blocks_ - 1) * wide, 64);
+        totals_bytes_ = 2 * round_up(taps * slots_of(blocks_ - 1) * wide, 64);
         shared_bytes_
                 = round_up(tasks_ * taps * slots_of(blocks_ - 1) * wide, 64);
     } else {
@@ -227,8 +227,10 @@ void depthwise_plan::run_weights(int64_t task, std::span<void *const> args,
     const int64_t count = phases_.taps() * slots_of(block);
     std::byte *sums = partial(workspace, piece, block);
     const auto bytes = static_cast<size_t>(count * kernels_.wide_bytes);
+    std::byte *lows = totals + totals_bytes_ / 2;
     std::memset(sums, 0, bytes);
     std::memset(totals, 0, bytes);
+    std::memset(lows, 0, bytes);
     const auto *src = static_cast<const std::byte *>(args[0])
             + block_first(block) * element;
     const auto *dst = static_cast<const std::byte *>(args[2])
@@ -250,10 +252,11 @@ void depthwise_plan::run_weights(int64_t task, std::span<void *const> args,
                             range.first[2] + range.count[2], block_size(block),
                             totals);
                     if (++lines % longest_run != 0) return;
-                    kernels_.accumulate(totals, count, sums);
+                    kernels_.accumulate_compensated(totals, count, sums, lows);
                     std::memset(totals, 0, bytes);
                 });
-    kernels_.accumulate(totals, count, sums);
+    kernels_.accumulate_compensated(totals, count, sums, lows);
+    kernels_.accumulate(lows, count, sums);
 }
 
 int64_t depthwise_plan::weights_offset(int64_t tap) const {

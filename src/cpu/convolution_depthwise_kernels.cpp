@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include "cpu/compensated_sum.hpp"
 #include "cpu/convolution_depthwise_kernels.hpp"
 #include "cpu/copy_rectangle.hpp"
 #include "cpu/simd.hpp"
@@ -264,6 +265,13 @@ void add_up(const void *addends, int64_t count, void *sums) {
         static_cast<T *>(sums)[i] += static_cast<const T *>(addends)[i];
 }
 
+template <typename T>
+void add_up_compensated(
+        const void *addends, int64_t count, void *sums, void *lows) {
+    add_compensated(static_cast<const T *>(addends), count,
+            static_cast<T *>(sums), static_cast<T *>(lows));
+}
+
 template <typename T, typename Result>
 depthwise_kernels depthwise_kernels_of() {
     using wide = accumulator_of<T>;
@@ -276,6 +284,7 @@ depthwise_kernels depthwise_kernels_of() {
     kernels.widen = widen<T>;
     kernels.narrow = narrow<T, Result>;
     kernels.accumulate = add_up<wide>;
+    kernels.accumulate_compensated = add_up_compensated<wide>;
     return kernels;
 }
 

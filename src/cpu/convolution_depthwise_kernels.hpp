@@ -48,6 +48,10 @@ struct depthwise_kernels {
     /// to[i * to_step] = from[i], rounded to elements of the result's type.
     void (*narrow)(const void *from, void *to, int64_t to_step, int64_t count)
             = nullptr;
+    /// sums[i] += addends[i], and lows[i] += what that rounds off.
+    void (*accumulate_compensated)(const void *addends, int64_t count,
+            void *sums, void *lows)
+            = nullptr;
     /// sums[i] += addends[i].
     void (*accumulate)(const void *addends, int64_t count, void *sums)
             = nullptr;

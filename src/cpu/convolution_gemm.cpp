@@ -12,7 +12,7 @@
 // follow from the problem; blocks and threads decide only who computes it.
 //
 // Workspace: for each thread (as counted at compile; more do not join in) at
-// most about 1 MB, or 1.4 MB for sums over more than 64 chunks; packed weights
+// most about 1 MB, or 1.8 MB for sums over more than 64 chunks; packed weights
 // of at most 64 MB; partial sums of at most 10 MB.
 #include <string>
 

@@ -13,7 +13,7 @@
 // dst stay in the caches on their way: they take staging_share bytes for each
 // thread, more where the weights are so large that going over them for every
 // block would cost, but at most staging_limit bytes, or one image of each where
-// that is more. To these come a copy of the weights, for partial sums two in
+// that is more. To these come a copy of the weights, for partial sums three in
 // f32, and oneDNN's scratchpad, whose size oneDNN decides. workspace_bytes() is
 // the sum.
 //
@@ -21,10 +21,10 @@
 // whole batch in one pass would be less exact than gradnn promises.
 //
 // Threads: oneDNN's, on parts of the output, or for gradients of the weights
-// also of the sum. Their number is fixed at compile and execution holds to it,
-// so the order of every sum is fixed; a deterministic plan takes a number that
-// depends on the process alone (process_threads). Partial sums of blocks of
-// images are added up in f32 in the order of the images.
+// also of the sum. Their number is fixed at compile and execution holds to it
+// (cpu/threads.hpp), so the order of every sum is fixed. Partial sums of blocks
+// of images are added up in f32 in the order of the images, and what that rounds
+// off in another f32.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -36,9 +36,9 @@
 #include "cpu/convolution_onednn_engine.hpp"
 #include "cpu/convolution_onednn_geometry.hpp"
 #include "cpu/convolution_onednn_program.hpp"
-#include "cpu/convolution_onednn_threads.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/onednn_version.hpp"
+#include "cpu/threads.hpp"
 
 namespace gradnn::cpu {
 
@@ -120,9 +120,27 @@ private:
     implementation rest_; ///< for the last block, if that is smaller
     location weights_;
     location sum_; ///< of the partial sums, if there are several blocks
+    location low_; ///< and what that rounds off
     bool copies_ = false;
     bool converts_ = false;
 };
+
+/// A primitive of the descriptor. oneDNN keeps primitives and finds them by
+/// layouts in which the strides of axes of size 1 do not count, though its choice
+/// of an implementation depends on them: it may give one of another
+/// implementation, with another scratchpad. Throws where it does.
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base &descriptor) {
+    dnnl::primitive made(descriptor.get());
+    const char *name = nullptr;
+    dnnl::error::wrap_c_api(
+            dnnl_primitive_desc_query(made.get_primitive_desc(),
+                    dnnl_query_impl_info_str, 0, &name),
+            "the name of an implementation");
+    if (descriptor.impl_info_str() != name)
+        throw dnnl::error(dnnl_unimplemented,
+                "its cache holds another implementation of the problem");
+    return made;
+}
 
 void builder::add_primitive(std::vector<step> &list,
         const dnnl::primitive_desc_base &descriptor,
@@ -134,8 +152,8 @@ void builder::add_primitive(std::vector<step> &list,
         arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad,
                 workspace(scratchpad.get_size())});
     used_ = mark;
-    list.emplace_back(primitive_step {
-            dnnl::primitive(descriptor.get()), std::move(arguments)});
+    list.emplace_back(
+            primitive_step {make_primitive(descriptor), std::move(arguments)});
 }
 
 void builder::add_reorder(std::vector<step> &list,
@@ -256,6 +274,9 @@ void builder::place_weights() {
         sum_ = workspace(bytes);
         weights_ = workspace(bytes);
         weights_.first_offset = sum_.offset;
+        low_ = workspace(bytes);
+        program_.after.emplace_back(completion_step {
+                static_cast<int64_t>(bytes / sizeof(float)), sum_, low_});
         add_copy(program_.after, problem_.weights, {weights_argument},
                 main_.weights, sum_, true, true);
         return;
@@ -322,7 +343,7 @@ void builder::add_block(
         list.emplace_back(accumulation_step {
                 static_cast<int64_t>(chosen.weights.get_size()
                         / sizeof(float)),
-                weights_, sum_});
+                weights_, sum_, low_});
 }
 
 bool builder::build(std::string &refusal) {
@@ -358,11 +379,10 @@ plan_or_refusal make_convolution_onednn(
     std::string refusal;
     const auto wanted = onednn::make_geometry(problem, refusal);
     if (!wanted) return plan_or_refusal::refuse(refusal);
-    const int threads = options.deterministic ? onednn::process_threads()
-                                              : std::max(1, options.threads);
+    const int threads = std::max(1, options.threads);
     std::unique_ptr<onednn::program_plan> made;
     try {
-        onednn::run_with_threads(threads, [&] {
+        run_with_threads(threads, [&] {
             onednn::builder writer(*wanted, options.fpmath, threads);
             if (writer.build(refusal))
                 made = std::make_unique<onednn::program_plan>(writer.take());

@@ -5,14 +5,15 @@
 
 #include "cpu/convolution_onednn_cost.hpp"
 #include "cpu/convolution_onednn_engine.hpp"
+#include "cpu/convolution_onednn_faults.hpp"
 #include "cpu/convolution_onednn_or_gemm.hpp"
 
 namespace gradnn::cpu::onednn {
 
 namespace {
 
-using dnnl::memory;
 using detail::convolution_direction;
+using dnnl::memory;
 
 enum class layout { any, ncx, nxc, blocked };
 
@@ -30,7 +31,7 @@ memory::desc activations(
         case layout::nxc: return {sizes, type, channels_last_strides(sizes)};
         case layout::blocked:
             return {sizes, type,
-                    sizes.size() == 3       ? tag::nCw16c
+                    sizes.size() == 3           ? tag::nCw16c
                             : sizes.size() == 4 ? tag::nChw16c
                                                 : tag::nCdhw16c};
         case layout::any: break;
@@ -93,9 +94,8 @@ implementation query(
     implementation found;
     found.descriptor = descriptor;
     found.name = descriptor.impl_info_str();
-    const auto get = [&](dnnl::query what) {
-        return descriptor.query_md(what, 0);
-    };
+    const auto get
+            = [&](dnnl::query what) { return descriptor.query_md(what, 0); };
     const auto direction = problem.direction;
     found.src = get(direction == convolution_direction::backward_data
                     ? dnnl::query::diff_src_md
@@ -111,46 +111,6 @@ implementation query(
 
 bool is_reference(std::string_view name) {
     return contains(name, "ref");
-}
-
-/// Implementations that are wrong for some problems in oneDNN 3.2 (found by
-/// running them with different contents of the scratchpad and guards around
-/// it). Nothing in a later version's name says that it is not.
-bool is_faulty(const geometry &problem, const implementation &found) {
-    const std::string_view name = found.name;
-    const auto partial = [](const memory::desc &layout) {
-        constexpr int64_t lanes = 16;
-        return is_plain(layout) && layout.get_dims()[1] % lanes != 0;
-    };
-    // In NXC they write past the scratchpad (stride above 1) or get channels
-    // wrong (bf16) where the last vector of channels is not full.
-    if (contains(name, "jit") && contains(name, "1x1")
-            && !contains(name, "brg")
-            && (partial(found.src) || partial(found.dst)))
-        return true;
-    const bool of_weights
-            = problem.direction == convolution_direction::backward_weights;
-    const bool brg = contains(name, "brg");
-    const bool amx = contains(name, "amx");
-    for (size_t axis = 0; axis < problem.strides.size(); ++axis) {
-        const int64_t src = problem.src.sizes[axis + 2];
-        const int64_t kernel
-                = problem.weights.sizes[axis + (problem.grouped ? 3 : 2)];
-        const int64_t dilate = problem.dilates[axis];
-        const int64_t stride = problem.strides[axis];
-        // Where not all taps, or not all steps, of an axis fit src: jit_bf16
-        // reads parts of the scratchpad that it has not written, and may write
-        // past its end; AMX's sums miss terms; brgemm's, with AMX, end in a
-        // null pointer when they are made.
-        const bool outside = src < kernel + (kernel - 1) * dilate
-                || src < stride;
-        if (outside
-                && (amx || brg || (of_weights && contains(name, "jit_bf16"))))
-            return true;
-        // Terms are missed at src's ends.
-        if (brg && dilate > 0 && stride > 1) return true;
-    }
-    return false;
 }
 
 bool is_depthwise(const geometry &problem) {
@@ -171,22 +131,49 @@ bool has_narrow_groups(const geometry &problem) {
             && in_planes(problem.src) && in_planes(problem.dst);
 }
 
-/// Whether a single image already has too many products for it.
+bool is_narrow(const implementation &found) {
+    return found.src.get_data_type() != memory::data_type::f32;
+}
+
+/// Products that are added up one after the other at most: as many as keep the
+/// error of f32 sums of terms of any sign below 2e-6, 1.8e-8 times the square
+/// root of their number.
+constexpr int64_t longest_sum = int64_t {12} << 10;
+
+/// Whether sums over channels and taps are too long. (Kernels of 16 bits add
+/// pairs; those that multiply matrices add up sums of blocks.)
+bool has_long_sums(const geometry &problem, const implementation &found) {
+    if (problem.direction == convolution_direction::backward_weights
+            || problem.src.type == detail::data_type::f64
+            || contains(found.name, "gemm"))
+        return false;
+    const dims &weights = problem.weights.sizes;
+    const size_t first = problem.grouped ? 1 : 0; // after the groups
+    const bool forward = problem.direction == convolution_direction::forward;
+    int64_t terms = weights[first + (forward ? 1 : 0)];
+    for (size_t axis = 0; axis < problem.strides.size(); ++axis) {
+        const int64_t stride = forward ? 1 : problem.strides[axis];
+        terms *= (weights[first + 2 + axis] + stride - 1) / stride;
+    }
+    return terms > longest_sum * (is_narrow(found) ? 2 : 1);
+}
+
+/// Whether a single image already has too many products for a gradient of the
+/// weights.
 bool is_inexact(const geometry &problem, const implementation &found) {
     if (problem.direction != convolution_direction::backward_weights)
         return false;
-    // An image is not divided, so what is just above the limit is let through
-    // (112 x 112 points).
-    constexpr double allowance = 1.6;
-    const dims dst = found.dst.get_dims();
     double points = 1;
-    for (size_t axis = 2; axis < dst.size(); ++axis)
-        points *= static_cast<double>(dst[axis]);
+    for (const int64_t size : found.dst.get_dims())
+        points *= static_cast<double>(size);
+    points /= static_cast<double>(
+            found.dst.get_dims()[0] * found.dst.get_dims()[1]);
+    // An image is not divided. What is just above the limit is let through (112
+    // x 112 points), and kernels of 16 bits with 16 times as many: on a CPU that
+    // has them, gradnn's own would take several times as long.
+    const double allowance = is_narrow(found) ? 16 : 1.6;
     return points > allowance * static_cast<double>(exact_products(found));
 }
-
-/// What an implementation of the right order of exactness may cost more.
-constexpr double inexact_factor = 8;
 
 /// The types that the problem can be computed in.
 std::vector<compute_types> usable_types(
@@ -194,8 +181,7 @@ std::vector<compute_types> usable_types(
     constexpr auto f32 = memory::data_type::f32;
     const auto type = to_onednn(problem.src.type);
     std::vector<compute_types> types;
-    types.push_back({type,
-            partial_sums ? f32 : to_onednn(problem.weights.type),
+    types.push_back({type, partial_sums ? f32 : to_onednn(problem.weights.type),
             to_onednn(problem.dst.type)});
     // bf16 and f16 where the CPU has no products of them.
     if (type != f32) types.push_back({f32, f32, f32});
@@ -205,14 +191,34 @@ std::vector<compute_types> usable_types(
 } // namespace
 
 int64_t exact_products(const implementation &chosen) {
-    // The f32 kernels on blocks, and all depthwise ones, add product by product
-    // into one register; their error grows as 1.8e-8 times the square root of
-    // the number. The others add up sums of rows or tiles.
-    const bool narrow = chosen.src.get_data_type() != memory::data_type::f32;
+    // Kernels add product by product (of 16 bits, pairs) to one register, but
+    // those that multiply matrices, and of 1x1 windows, add up sums of rows or
+    // tiles.
+    if (is_narrow(chosen) && !contains(chosen.name, "dw"))
+        return int64_t {1} << 14;
     const bool one_by_one = contains(chosen.name, "dw")
-            || (!narrow && !is_plain(chosen.dst)
+            || (!contains(chosen.name, "gemm")
                     && !contains(chosen.name, "1x1"));
     return int64_t {1} << (one_by_one ? 13 : 18);
+}
+
+std::vector<implementation> list_implementations(
+        const geometry &problem, const choice_options &options) {
+    std::vector<implementation> list;
+    const dims src = with_batch(problem.src.sizes, options.images);
+    const dims dst = with_batch(problem.dst.sizes, options.images);
+    for (const auto &types : usable_types(problem, options.partial_sums)) {
+        const memory::desc weights(
+                problem.weights.sizes, types.weights, memory::format_tag::any);
+        for (const auto wanted :
+                {layout::ncx, layout::nxc, layout::blocked, layout::any}) {
+            const auto descriptor = make_descriptor(problem,
+                    activations(src, types.src, wanted), weights,
+                    activations(dst, types.dst, wanted), options.fpmath);
+            if (descriptor) list.push_back(query(problem, descriptor));
+        }
+    }
+    return list;
 }
 
 implementation choose_implementation(const geometry &problem,
@@ -224,49 +230,43 @@ implementation choose_implementation(const geometry &problem,
     }
     bool reference = false;
     bool general = false;
-    const dims src = with_batch(problem.src.sizes, options.images);
-    const dims dst = with_batch(problem.dst.sizes, options.images);
-    for (const auto &types : usable_types(problem, options.partial_sums)) {
-        const memory::desc weights(
-                problem.weights.sizes, types.weights, memory::format_tag::any);
-        for (const auto wanted :
-                {layout::ncx, layout::nxc, layout::blocked, layout::any}) {
-            const auto descriptor = make_descriptor(problem,
-                    activations(src, types.src, wanted), weights,
-                    activations(dst, types.dst, wanted), options.fpmath);
-            if (!descriptor) continue;
-            auto found = query(problem, descriptor);
-            if (is_reference(found.name)) {
-                reference = true;
-                continue;
-            }
-            if (is_faulty(problem, found)) continue;
-            // Others compute a channel at a time.
-            const bool depthwise = contains(found.name, "dw")
-                    || contains(found.name, "brdgmm");
-            if (is_depthwise(problem)
-                    && (!depthwise || is_inexact(problem, found))) {
-                general = true;
-                continue;
-            }
-            found.cost = estimate(problem, found)
-                    * (is_inexact(problem, found) ? inexact_factor : 1);
-            if (!best || found.cost < best.cost) best = std::move(found);
+    bool long_sums = false;
+    // gradnn's own kernels know no other arithmetic.
+    const bool relaxed = options.fpmath == fpmath_mode::bf16
+            || options.fpmath == fpmath_mode::any;
+    for (auto &found : list_implementations(problem, options)) {
+        if (is_reference(found.name)) {
+            reference = true;
+            continue;
         }
+        if (is_faulty(problem, found)) continue;
+        if ((!relaxed || is_depthwise(problem))
+                && (has_long_sums(problem, found)
+                        || is_inexact(problem, found))) {
+            long_sums = true;
+            continue;
+        }
+        // Others compute a channel at a time.
+        const bool depthwise
+                = contains(found.name, "dw") || contains(found.name, "brdgmm");
+        if (is_depthwise(problem) && !depthwise) {
+            general = true;
+            continue;
+        }
+        found.cost = estimate(problem, found);
+        if (!best || found.cost < best.cost) best = std::move(found);
     }
     if (best && gemm_is_cheaper(problem, best, options.images)) {
         refusal = "convolution.gemm, which copies nothing, should be faster";
         return {};
     }
-    // convolution.gemm knows no other arithmetic.
-    const bool relaxed = options.fpmath == fpmath_mode::bf16
-            || options.fpmath == fpmath_mode::any;
-    if (best && !relaxed && gemm_is_faster(problem, best)) {
+    if (best && !relaxed && gemm_is_faster(problem, best, long_sums)) {
         refusal = "convolution.gemm is faster for windows like these";
         return {};
     }
     if (!best)
-        refusal = general ? "oneDNN has no depthwise implementation of it"
+        refusal = general   ? "oneDNN has no depthwise implementation of it"
+                : long_sums ? "oneDNN adds up so many products in one f32 sum"
                 : reference
                 ? "oneDNN has it in its slow reference code (ref) only"
                 : "oneDNN has no implementation of it on this CPU";
@@ -282,8 +282,8 @@ implementation with_images(const geometry &problem,
     const auto src = resized(other.src);
     const auto dst = resized(other.dst);
     if (!src || !dst) return {};
-    const auto descriptor = make_descriptor(
-            problem, src, other.weights, dst, options.fpmath);
+    const auto descriptor
+            = make_descriptor(problem, src, other.weights, dst, options.fpmath);
     if (!descriptor) return {};
     auto found = query(problem, descriptor);
     if (found.name != other.name || is_faulty(problem, found)) return {};

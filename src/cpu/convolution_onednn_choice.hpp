@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <gradnn/engine.hpp>
 
@@ -19,9 +20,14 @@ struct choice_options {
 };
 
 /// How many products may add up in one pass of an implementation for the
-/// gradient of the weights, so that the error of the f32 sum stays below 2e-6
-/// for products of any sign: partial sums of more are added up afterwards.
+/// gradient of the weights, so that the promises of doc/numerics.md hold: partial
+/// sums of more are added up afterwards.
 int64_t exact_products(const implementation &chosen);
+
+/// What oneDNN offers: its implementation for each of the types and layouts worth
+/// trying, the slow reference code and the faulty ones included.
+std::vector<implementation> list_implementations(
+        const geometry &problem, const choice_options &options);
 
 /// The cheapest by the cost rule among oneDNN's implementations, each in the
 /// layouts worth trying; empty, with the reason, where oneDNN has none, or

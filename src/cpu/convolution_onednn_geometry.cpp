@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "convolution_window.hpp"
+
 namespace gradnn::cpu::onednn {
 
 using dnnl::memory;
@@ -16,6 +18,12 @@ std::optional<geometry> make_geometry(
         const detail::convolution_problem &problem, std::string &refusal) {
     if (problem.src.type == data_type::f64) {
         refusal = "oneDNN has no f64 convolution";
+        return {};
+    }
+    // Its kernels compute positions in 32 bits, without a check.
+    if (!detail::windows_fit(problem, int64_t {1} << 30)) {
+        refusal = "oneDNN is given no sizes nor positions of windows of 2^30 "
+                  "and more";
         return {};
     }
     geometry g;

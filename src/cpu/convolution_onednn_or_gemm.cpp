@@ -44,8 +44,10 @@ bool meets_in_cache(const geometry &problem) {
 /// - along one axis in NXC (0.65 to 1);
 /// - of large planes and windows of up to nine taps (0.2 to 0.95).
 /// Large planes are those that oneDNN's kernels for blocks of channels are not
-/// exact enough for.
-bool weights_are_for_gemm(const geometry &problem, const implementation &best) {
+/// exact enough for. Where those were refused for it, `best` is oneDNN's own
+/// product of matrices, and the rules for them hold too.
+bool weights_are_for_gemm(
+        const geometry &problem, const implementation &best, bool long_sums) {
     constexpr int64_t large_plane = 13000;
     constexpr int64_t short_side = 32;
     constexpr int64_t wide_side = 48;
@@ -57,9 +59,12 @@ bool weights_are_for_gemm(const geometry &problem, const implementation &best) {
     const auto &dst = problem.dst.sizes;
     const bool large_planes
             = problem.dst.elements() / (dst[0] * dst[1]) > large_plane;
-    if (contains(best.name, "gemm"))
-        return std::min(weights[0], weights[1] * taps) <= short_side
-                || (nxc && taps > 1 && narrowest >= short_side);
+    if (contains(best.name, "gemm")) {
+        if (std::min(weights[0], weights[1] * taps) <= short_side
+                || (nxc && taps > 1 && narrowest >= short_side))
+            return true;
+        if (!long_sums) return false;
+    }
     bool side_by_side = taps > 1;
     bool is_strided = false;
     for (size_t axis = 0; axis < axes; ++axis) {
@@ -116,7 +121,8 @@ bool gemm_is_cheaper(
     return cost < best.cost;
 }
 
-bool gemm_is_faster(const geometry &problem, const implementation &best) {
+bool gemm_is_faster(
+        const geometry &problem, const implementation &best, bool long_sums) {
     if (problem.grouped) return false;
     if (problem.src.type != detail::data_type::f32)
         return is_narrow_point(problem);
@@ -129,7 +135,7 @@ bool gemm_is_faster(const geometry &problem, const implementation &best) {
         return true;
     if (problem.direction == convolution_direction::forward)
         return meets_in_cache(problem);
-    return weights_are_for_gemm(problem, best);
+    return weights_are_for_gemm(problem, best, long_sums);
 }
 
 } // namespace gradnn::cpu::onednn

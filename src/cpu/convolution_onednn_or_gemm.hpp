@@ -12,7 +12,9 @@ namespace gradnn::cpu::onednn {
 bool gemm_is_cheaper(
         const geometry &problem, const implementation &best, int64_t images);
 
-/// By what was measured, in the problem's own type.
-bool gemm_is_faster(const geometry &problem, const implementation &best);
+/// By what was measured, in the problem's own type. `long_sums`: others than
+/// `best` were refused because they add up too many products in one sum.
+bool gemm_is_faster(
+        const geometry &problem, const implementation &best, bool long_sums);
 
 } // namespace gradnn::cpu::onednn

@@ -1,11 +1,14 @@
 #include "cpu/convolution_onednn_program.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <new>
 #include <system_error>
 
 #include "cpu/convolution_onednn_engine.hpp"
-#include "cpu/convolution_onednn_threads.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/threads.hpp"
 
 namespace gradnn::cpu::onednn {
 
@@ -33,11 +36,26 @@ struct binding {
                     + " with its status " + std::to_string(code));
 }
 
-void accumulate(int64_t elements, const float *part, float *sum) {
-    constexpr int64_t grain = 16384;
-    parallel_for(elements, grain, [&](int64_t begin, int64_t end) {
+constexpr int64_t accumulation_grain = 16384;
+
+void accumulate(int64_t elements, const float *part, float *sum, float *low) {
+    parallel_for(elements, accumulation_grain, [&](int64_t begin, int64_t end) {
+        constexpr float most = std::numeric_limits<float>::max();
+        for (int64_t i = begin; i < end; ++i) {
+            const float total = sum[i] + part[i];
+            const float taken = total - sum[i];
+            const float rest = (sum[i] - (total - taken)) + (part[i] - taken);
+            // An infinity has no rest.
+            low[i] += std::fabs(total) <= most ? rest : 0.0F;
+            sum[i] = total;
+        }
+    });
+}
+
+void complete(int64_t elements, float *sum, const float *low) {
+    parallel_for(elements, accumulation_grain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-            sum[i] += part[i];
+            sum[i] += low[i];
     });
 }
 
@@ -73,12 +91,24 @@ public:
                         pointers.resolve(b->from, block),
                         pointers.resolve(b->to, block));
             } else if (const auto *a
-                    = std::get_if<accumulation_step>(&steps[index]);
-                    a && block > 0) {
-                accumulate(a->elements,
+                    = std::get_if<accumulation_step>(&steps[index])) {
+                auto *low = static_cast<float *>(
+                        pointers.resolve(a->low, block));
+                if (block == 0)
+                    std::fill(low, low + a->elements, 0.0F);
+                else
+                    accumulate(a->elements,
+                            static_cast<const float *>(
+                                    pointers.resolve(a->part, block)),
+                            static_cast<float *>(
+                                    pointers.resolve(a->sum, block)),
+                            low);
+            } else if (const auto *e
+                    = std::get_if<completion_step>(&steps[index])) {
+                complete(e->elements,
+                        static_cast<float *>(pointers.resolve(e->sum, block)),
                         static_cast<const float *>(
-                                pointers.resolve(a->part, block)),
-                        static_cast<float *>(pointers.resolve(a->sum, block)));
+                                pointers.resolve(e->low, block)));
             }
         }
     }

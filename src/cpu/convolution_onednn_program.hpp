@@ -56,15 +56,24 @@ struct blocking_step {
     location to;
 };
 
-/// sum += part, in f32. Left out in the first block.
+/// sum += part, in f32, and low += what that rounds off. In the first block, whose
+/// part is the sum, low = 0.
 struct accumulation_step {
     int64_t elements;
     location part;
     location sum;
+    location low;
+};
+
+/// sum += low.
+struct completion_step {
+    int64_t elements;
+    location sum;
+    location low;
 };
 
 using step = std::variant<primitive_step, conversion_step, blocking_step,
-        accumulation_step>;
+        accumulation_step, completion_step>;
 
 /// What a plan does, in the order in which it does it.
 struct program {

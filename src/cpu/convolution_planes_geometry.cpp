@@ -27,7 +27,12 @@ staged_tile::staged_tile(
     : axes_(axes), range_(range) {
     for (size_t axis = 0; axis < 3; ++axis) {
         sizes_[axis] = range.count[axis] + axes[axis]->reach;
-        volumes_ *= remainders(axis);
+        for (const int64_t factor : {sizes_[axis], remainders(axis)}) {
+            // A phase without taps has no elements.
+            const bool too_many
+                    = elements_ != 0 && factor > most_elements / elements_;
+            elements_ = too_many ? most_elements : elements_ * factor;
+        }
     }
 }
 

@@ -39,14 +39,17 @@ public:
     staged_tile(const std::array<const staged_axis *, 3> &axes,
             const tile_range &range);
 
-    /// Elements of a staged plane that taps may read.
-    int64_t plane_elements() const { return volumes_ * volume_elements(); }
+    /// Elements of a staged plane that taps may read; a tile of more than
+    /// most_elements has that many here, and must not be staged.
+    static constexpr int64_t most_elements = int64_t {1} << 40;
+    int64_t plane_elements() const { return elements_; }
     /// The same with what a vector may read past the end, whole vectors.
     int64_t plane_pitch(int64_t lanes) const {
         return (plane_elements() + 2 * lanes - 1) / lanes * lanes;
     }
     /// Positions f of the tile, those between lines included.
     int64_t positions() const {
+        if (elements_ == most_elements) return most_elements;
         return ((range_.count[0] - 1) * sizes_[1] + range_.count[1] - 1)
                 * sizes_[2]
                 + range_.count[2];
@@ -94,7 +97,7 @@ private:
     std::array<const staged_axis *, 3> axes_;
     tile_range range_;
     std::array<int64_t, 3> sizes_ {}; ///< Q_d, Q_h, Q_w
-    int64_t volumes_ = 1;
+    int64_t elements_ = 1; ///< of all volumes
 };
 
 template <typename Body>

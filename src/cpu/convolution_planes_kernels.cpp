@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include "cpu/compensated_sum.hpp"
 #include "cpu/convolution_planes_kernels.hpp"
 #include "cpu/copy_rectangle.hpp"
 #include "cpu/simd.hpp"
@@ -236,20 +237,25 @@ void correlate_masked(int64_t terms, const int64_t *offsets, int64_t outputs,
     for (int64_t o = 0; o < outputs; ++o)
         for (int64_t t = 0; t < terms; ++t) {
             T *total = static_cast<T *>(totals) + (o * terms + t) * lanes;
-            auto sum = hn::Load(d, total);
-            for (int64_t f = 0; f < vectors * lanes; f += lanes) {
-                const auto inside = hn::Mul(hn::Load(d, out_mask + f),
-                        hn::LoadU(d, in_mask + offsets[t % taps] + f));
-                sum = hn::IfThenElse(hn::Eq(inside, hn::Zero(d)), sum,
-                        hn::MulAdd(hn::LoadU(d, in + offsets[t] + f),
-                                hn::Load(d, out + o * pitch + f), sum));
+            for (int64_t begin = 0; begin < vectors; begin += longest_run) {
+                const int64_t end = vectors - begin < longest_run
+                        ? vectors
+                        : begin + longest_run;
+                auto sum = hn::Zero(d);
+                for (int64_t f = begin * lanes; f < end * lanes; f += lanes) {
+                    const auto inside = hn::Mul(hn::Load(d, out_mask + f),
+                            hn::LoadU(d, in_mask + offsets[t % taps] + f));
+                    sum = hn::IfThenElse(hn::Eq(inside, hn::Zero(d)), sum,
+                            hn::MulAdd(hn::LoadU(d, in + offsets[t] + f),
+                                    hn::Load(d, out + o * pitch + f), sum));
+                }
+                hn::Store(hn::Add(hn::Load(d, total), sum), d, total);
             }
-            hn::Store(sum, d, total);
         }
 }
 
 template <typename T>
-void sum_lanes(const void *totals, int64_t count, void *sums, bool add) {
+void sum_lanes(const void *totals, int64_t count, void *sums, void *lows) {
     constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
     const auto *from = static_cast<const T *>(totals);
     for (int64_t i = 0; i < count; ++i, from += lanes) {
@@ -259,8 +265,8 @@ void sum_lanes(const void *totals, int64_t count, void *sums, bool add) {
         for (int64_t half = lanes / 2; half > 0; half /= 2)
             for (int64_t lane = 0; lane < half; ++lane)
                 pairs[lane] += pairs[lane + half];
-        T &sum = static_cast<T *>(sums)[i];
-        sum = add ? sum + pairs[0] : pairs[0];
+        add_compensated(
+                pairs, 1, static_cast<T *>(sums) + i, static_cast<T *>(lows) + i);
     }
 }
 

@@ -62,8 +62,9 @@ struct plane_kernels {
             int64_t vectors, void *totals)
             = nullptr;
 
-    /// sums[i] (+)= the sum over the lanes of totals[i][lane].
-    void (*sum_lanes)(const void *totals, int64_t count, void *sums, bool add)
+    /// sums[i] += the sum over the lanes of totals[i][lane], and lows[i] += what
+    /// that rounds off.
+    void (*sum_lanes)(const void *totals, int64_t count, void *sums, void *lows)
             = nullptr;
     /// sums[i] += addends[i].
     void (*accumulate)(const void *addends, int64_t count, void *sums)

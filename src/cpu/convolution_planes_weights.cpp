@@ -2,7 +2,7 @@
 //
 // The (image, tile) pairs are summed in pieces, one piece of one block of
 // groups a task. Within a piece, lanes are summed apart, put together every
-// few tiles, and added to the piece's sum.
+// few tiles, and added to the piece's sum, which keeps what that rounds off.
 //
 // Workspace: for each thread (as counted at compile; more do not join in)
 // about 1.5 MB, and as many partial gradients as there are pieces, at most 32.
@@ -46,6 +46,7 @@ private:
         std::byte *src_mask = nullptr;
         std::byte *dst_mask = nullptr;
         std::byte *totals = nullptr; ///< [output][term][lane]
+        std::byte *lows = nullptr; ///< what sums of them round off
         int64_t *offsets = nullptr;
         int64_t bytes = 0;
     };
@@ -116,6 +117,7 @@ planes_weights_plan::memory planes_weights_plan::take(
     place.src_mask = cursor.take(plane_pitch_ * wide);
     place.dst_mask = cursor.take(out_pitch_ * wide);
     place.totals = cursor.take(block_groups_ * totals_bytes());
+    place.lows = cursor.take(block_groups_ * outs_ * terms() * wide);
     place.offsets = reinterpret_cast<int64_t *>(
             cursor.take(terms() * static_cast<int64_t>(sizeof(int64_t))));
     place.bytes = cursor.taken();
@@ -195,6 +197,10 @@ void planes_weights_plan::run(int64_t task, std::span<void *const> args,
     const int64_t end = units() * (piece + 1) / pieces_;
     std::byte *sums = partials + piece * partial_bytes_
             + group * outs_ * terms() * kernels_.wide_bytes;
+    const int64_t count = groups * outs_ * terms();
+    const auto bytes = static_cast<size_t>(count * kernels_.wide_bytes);
+    std::memset(sums, 0, bytes);
+    std::memset(place.lows, 0, bytes);
     for (int64_t run = begin; run < end; run += longest_run) {
         std::memset(
                 place.totals, 0, static_cast<size_t>(groups * totals_bytes()));
@@ -207,9 +213,9 @@ void planes_weights_plan::run(int64_t task, std::span<void *const> args,
                     tile, args[2], n, group * outs_, groups * outs_, place.dst);
             correlate(tile, groups, place);
         }
-        kernels_.sum_lanes(
-                place.totals, groups * outs_ * terms(), sums, run > begin);
+        kernels_.sum_lanes(place.totals, count, sums, place.lows);
     }
+    kernels_.accumulate(place.lows, count, sums);
     if (pieces_ == 1) write(sums, group, groups, args[1]);
 }
 

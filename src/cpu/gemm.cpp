@@ -197,6 +197,9 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
     auto *sums = rounds ? take_scratch<accumulator>(
                          scratch, tile_elements<accumulator>(block))
                         : totals;
+    auto *lows = rounds ? take_scratch<accumulator>(
+                         scratch, tile_elements<accumulator>(block))
+                        : nullptr;
 
     if (chunks == 0) {
         std::memset(totals, 0,
@@ -285,8 +288,8 @@ void run(const gemm_mapping &mapping, const gemm_block &block,
                             steps, p_packed, q_packed, tile, add);
                 }
                 if (round_ends)
-                    accumulate(tile, totals + offset, width * columns,
-                            number >= gemm_round_chunks);
+                    add_round(tile, totals + offset, lows + offset,
+                            width * columns, number < gemm_round_chunks, last);
                 if (last && result != nullptr)
                     unpack(mapping, totals + offset, width, block.p + p, ps,
                             block.q + q, qs, result);
@@ -380,7 +383,7 @@ int64_t gemm_kernels::scratch_bytes(
     const auto packed = [&](int64_t rows) {
         return round_up(rows * gemm_max_steps * accumulator_bytes, 64);
     };
-    const int64_t tiles = chunks > gemm_round_chunks ? 2 : 1;
+    const int64_t tiles = chunks > gemm_round_chunks ? 3 : 1;
     return packed(round_up(qs, q_panel)) + packed(p_panel)
             + packed(p_panel > q_panel ? p_panel : q_panel)
             + 2 * round_up((qs + q_panel - 1) / q_panel, 64)

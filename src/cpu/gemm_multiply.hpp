@@ -2,6 +2,9 @@
 // registers, over the steps of a chunk.
 //
 // Included once for each of Highway's targets, like simd.hpp.
+#include <algorithm>
+
+#include "cpu/compensated_sum.hpp"
 #include "cpu/simd.hpp"
 
 #if defined(GRADNN_CPU_GEMM_MULTIPLY_TOGGLE) == defined(HWY_TARGET_TOGGLE)
@@ -134,6 +137,19 @@ void accumulate(const T *addend, T *sum, int64_t count, bool add) {
         if (add) value = hn::Add(hn::Load(d, sum + i), value);
         hn::Store(value, d, sum + i);
     }
+}
+
+/// total (+)= a round's sum, with what that rounds off in `low`.
+template <typename T>
+void add_round(const T *sum, T *total, T *low, int64_t count, bool first,
+        bool last) {
+    if (first) {
+        std::copy(sum, sum + count, total);
+        std::fill(low, low + count, T {0});
+    } else {
+        add_compensated(sum, count, total, low);
+    }
+    if (last) accumulate(low, total, count, true);
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -4,6 +4,7 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
 
+#include "cpu/compensated_sum.hpp"
 #include "cpu/interpolation_separable.hpp"
 #include "cpu/simd.hpp"
 
@@ -18,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
 /// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
-/// 8, 64 and 512 terms so that the error grows slowly with their number.
-/// `level` is what level_of says.
+/// 8, 64 and 512 terms, these with what their sum rounds off, so that the error
+/// does not grow with their number. `level` is what level_of says.
 template <int level, size_t width, class D, class Term>
 HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
         int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
@@ -36,13 +37,24 @@ HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
         constexpr int64_t step = int64_t {1} << 3 * level;
         weighted_sum<level - 1>(
                 d, weights, begin, std::min(end, begin + step), term, sum);
+        [[maybe_unused]] hn::VFromD<D> low[width];
+        if constexpr (level == 3)
+            for (size_t k = 0; k < width; ++k)
+                low[k] = hn::Zero(d);
         for (int64_t b = begin + step; b < end; b += step) {
             hn::VFromD<D> part[width];
             weighted_sum<level - 1>(
                     d, weights, b, std::min(end, b + step), term, part);
-            for (size_t k = 0; k < width; ++k)
-                sum[k] = hn::Add(sum[k], part[k]);
+            for (size_t k = 0; k < width; ++k) {
+                if constexpr (level == 3)
+                    add_compensated(d, sum[k], low[k], part[k]);
+                else
+                    sum[k] = hn::Add(sum[k], part[k]);
+            }
         }
+        if constexpr (level == 3)
+            for (size_t k = 0; k < width; ++k)
+                sum[k] = hn::Add(sum[k], low[k]);
     }
 }
 

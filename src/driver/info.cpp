@@ -9,7 +9,7 @@
 
 #include "commands.hpp"
 #include "cpu/onednn_version.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/threads.hpp"
 #include "gpu/backend.hpp"
 #include "machine.hpp"
 #include "machine_json.hpp"
@@ -75,7 +75,7 @@ json machine_json() {
                 {"count", engine::get_count(kind)}});
     const auto cuda = cuda_interop::get_versions();
     return {{"cpu", cpu_name()}, {"processors", cpu_count()},
-            {"threads", cpu::max_threads()}, {"isa", instruction_set()},
+            {"threads", cpu::default_threads()}, {"isa", instruction_set()},
             {"cache_bytes", last_level_cache_bytes()},
             {"memory_bytes", available_memory()}, {"gradnn", version_text()},
             {"onednn", cpu::onednn_version()}, {"engines", engines},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iostream>
 
 #include <CLI/CLI.hpp>
 #ifdef _OPENMP
@@ -17,7 +18,6 @@
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "shapes.hpp"
-#include "table.hpp"
 #include "tensor_memory.hpp"
 #include "text.hpp"
 
@@ -114,7 +114,7 @@ logical_tensor dense(const logical_tensor &lt) {
 class loader {
 public:
     loader(const std::string &file, const engine_options &options)
-        : deterministic_(!options.nondeterministic) {
+        : deterministic_(!options.nondeterministic), threads_(options.threads) {
         graph_.file = detail::read_json_graph(file);
         try {
             graph_.device
@@ -133,6 +133,11 @@ public:
         want_memory(graph_, graph_.memory_need());
         for (const partition &each : partitions)
             add_step(each);
+        if (graph_.steps.empty())
+            throw input_error(file(), "graph",
+                    graph_.skipped.empty()
+                            ? "there is nothing to run"
+                            : "no op is gradnn's; " + graph_.skipped.front());
         note_shape_values();
         want_memory(graph_, graph_.memory_need());
         return std::move(graph_);
@@ -145,6 +150,9 @@ private:
         const auto &ops = graph_.file.ops;
         graph built(graph_.device.get_kind(), graph_.file.fpmath);
         built.set_deterministic(deterministic_);
+        compile_settings settings;
+        settings.threads = threads_;
+        built.set_compile_settings(settings);
         for (size_t index = 0; index < ops.size(); ++index) {
             at_op(file(), index, [&] { built.add_op(ops[index]); });
             op_index_[ops[index].get_id()] = index;
@@ -173,13 +181,25 @@ private:
 
     void note_tensors() {
         const auto &ops = graph_.file.ops;
-        for (size_t index = 0; index < ops.size(); ++index)
+        for (size_t index = 0; index < ops.size(); ++index) {
+            // What gradnn cannot compute is not run: what it makes comes from
+            // outside, and what it takes is an output.
+            if (!detail::find_schema(ops[index].get_kind())) continue;
             for (const bool output : {false, true}) {
                 const auto &ports = output ? ops[index].get_outputs()
                                            : ops[index].get_inputs();
                 for (size_t port = 0; port < ports.size(); ++port)
                     note_tensor(ops[index], index, output, port, ports[port]);
             }
+        }
+    }
+
+    /// An op of another library. End is no work, and not worth a word.
+    void skip(size_t op_index, const std::string &reason) {
+        const op &the_op = graph_.file.ops[op_index];
+        if (the_op.get_kind() == op::kind::End) return;
+        graph_.skipped.push_back(text("graph[", op_index,
+                "]: ", to_string(the_op.get_kind()), " is skipped: ", reason));
     }
 
     /// What comes from outside must have a shape; without strides it is dense.
@@ -201,6 +221,8 @@ private:
         for (const size_t id : each.get_ops())
             step.ops.push_back(op_index_.at(id));
         const size_t first = step.ops.front();
+        if (!detail::find_schema(graph_.file.ops[first].get_kind()))
+            return skip(first, each.unsupported_reason());
         if (!each.is_supported())
             throw input_error(file(), text("graph[", first, "]"),
                     each.unsupported_reason());
@@ -236,6 +258,8 @@ private:
 
     void note_shape_values() {
         for (size_t index = 0; index < graph_.file.ops.size(); ++index) {
+            if (!detail::find_schema(graph_.file.ops[index].get_kind()))
+                continue;
             const op the_op = detail::checked(graph_.known_op(index));
             const auto &inputs = the_op.get_inputs();
             const auto &rows = detail::find_schema(the_op.get_kind())->inputs;
@@ -250,24 +274,10 @@ private:
     }
 
     const bool deterministic_;
+    const int threads_;
     loaded_graph graph_;
     std::map<size_t, size_t> op_index_;
 };
-
-/// A field of all steps of a partition, each value once.
-template <typename Field>
-std::string joined(
-        const graph_step &step, const char *separator, const Field &field) {
-    std::vector<std::string> seen;
-    std::string names;
-    for (const step_info &info : step.compiled.get_info().steps) {
-        const std::string name = field(info);
-        if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
-        names += (seen.empty() ? "" : separator) + name;
-        seen.push_back(name);
-    }
-    return seen.empty() ? "none" : names;
-}
 
 } // namespace
 
@@ -276,7 +286,8 @@ void add_engine_options(CLI::App &command, engine_options &options) {
                    "cpu, gpu or gpu:N (default: what the file says)")
             ->type_name("ENGINE");
     command.add_option("--threads", options.threads,
-                   "threads of the CPU engine (default: all)")
+                   "threads of the CPU engine; the bits of results depend on "
+                   "their number (default: OMP_NUM_THREADS, or all processors)")
             ->type_name("N")
             ->check(CLI::Range(1, 4096));
     command.add_flag("--nondeterministic", options.nondeterministic,
@@ -284,19 +295,22 @@ void add_engine_options(CLI::App &command, engine_options &options) {
 }
 
 std::string graph_step::kernels() const {
-    return joined(
-            *this, "+", [](const step_info &info) { return info.kernel; });
+    std::string names;
+    for (const step_info &info : compiled.get_info().steps)
+        names += (names.empty() ? "" : "+") + info.kernel;
+    return names.empty() ? "none" : names;
 }
 
 std::string graph_step::backends() const {
-    return joined(
-            *this, ", ", [](const step_info &info) { return info.backend; });
-}
-
-std::string graph_step::short_backends() const {
-    return joined(*this, ", ", [](const step_info &info) {
-        return without_parentheses(info.backend);
-    });
+    std::vector<std::string> seen;
+    std::string names;
+    for (const step_info &info : compiled.get_info().steps) {
+        if (std::find(seen.begin(), seen.end(), info.backend) != seen.end())
+            continue;
+        names += (seen.empty() ? "" : ", ") + info.backend;
+        seen.push_back(info.backend);
+    }
+    return seen.empty() ? "none" : names;
 }
 
 op loaded_graph::known_op(size_t index) const {
@@ -351,7 +365,10 @@ loaded_graph load_graph(
 #ifdef _OPENMP
     if (options.threads > 0) omp_set_num_threads(options.threads);
 #endif
-    return loader(file, options).load();
+    loaded_graph graph = loader(file, options).load();
+    for (const std::string &line : graph.skipped)
+        std::cerr << "gradnn: " << file << ": " << line << '\n';
+    return graph;
 }
 
 void want_memory(const loaded_graph &graph, int64_t need) {

@@ -20,7 +20,7 @@ namespace gradnn::driver {
 /// The options that run, check and bench share.
 struct engine_options {
     std::string engine; ///< "", "cpu", "gpu" or "gpu:N"
-    int threads = 0; ///< 0: as OpenMP has it
+    int threads = 0; ///< 0: as compile_settings has it
     bool nondeterministic = false;
 };
 void add_engine_options(CLI::App &command, engine_options &options);
@@ -45,12 +45,11 @@ struct graph_step {
     std::vector<size_t> inputs; ///< tensor ids
     std::vector<size_t> outputs;
 
-    /// "interpolation.separable", joined by "+" where there are several.
+    /// "interpolation.separable"; of several steps, one after the other,
+    /// "convolution.onednn+convolution.onednn+bias.reduce".
     std::string kernels() const;
-    /// "oneDNN 3.2.0 (jit:avx512_core) + reorder, Highway AVX3".
+    /// "oneDNN 3.2.0 (jit:avx512_core) + reorder, Highway AVX3": each once.
     std::string backends() const;
-    /// The same for tables, without what stands in parentheses.
-    std::string short_backends() const;
 };
 
 struct loaded_graph {
@@ -59,6 +58,8 @@ struct loaded_graph {
     /// In the order of execution.
     std::vector<graph_step> steps;
     std::map<size_t, graph_tensor> tensors;
+    /// A line for each op that gradnn cannot compute, End excepted.
+    std::vector<std::string> skipped;
 
     /// An op of the file with the layouts of `tensors`.
     op known_op(size_t index) const;
@@ -72,7 +73,9 @@ struct loaded_graph {
     int64_t memory_need() const;
 };
 
-/// Reads, checks and compiles a graph; sets the number of threads. Memory for
+/// Reads, checks and compiles a graph; sets the number of threads. Ops that
+/// gradnn cannot compute are skipped, with a line on stderr: their outputs are
+/// inputs of the graph then, and their inputs its outputs. Memory for
 /// tensors is not allocated, but a graph whose tensors need more than there is
 /// is refused. Throws input_error or usage_error.
 loaded_graph load_graph(const std::string &file, const engine_options &options);

@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "input_error.hpp"
 #include "machine.hpp"
@@ -25,6 +26,7 @@ int fail(const std::string &what) {
 
 int run(int argc, char **argv) {
     CLI::App program("Gradients of interpolation and convolution.", "gradnn");
+    program.formatter(gradnn::driver::help_formatter()); // of commands too
     program.set_version_flag("--version", gradnn::driver::version_text());
     program.require_subcommand(0, 1); // none is reported below, in one line
     program.footer("Exit status: 0; 1 a check failed; 2 bad usage or input.\n");
@@ -39,13 +41,15 @@ int run(int argc, char **argv) {
     };
     try {
         program.parse(argc, argv);
+    } catch (const CLI::ExtrasError &) {
+        return fail(describe_unexpected(program) + " (see gradnn --help)");
     } catch (const CLI::ParseError &stop) {
         // Help and version are "errors" of status 0 that print themselves.
         if (stop.get_exit_code() == 0) return program.exit(stop);
         return fail(std::string(stop.what()) + " (see gradnn --help)");
     }
     if (program.get_subcommands().empty())
-        return fail("a subcommand is wanted: run, check, bench, info or "
+        return fail("a subcommand is missing: run, check, bench, info or "
                     "support (see gradnn --help)");
     int result = 0;
     for (const auto &[name, act] : actions)

@@ -28,4 +28,8 @@ void progress::show(const std::string &text) {
         std::cerr << text << std::endl;
 }
 
+void say_written(const std::string &file) {
+    std::cerr << "wrote " << file << '\n';
+}
+
 } // namespace gradnn::driver

@@ -1,4 +1,5 @@
-// A line on stderr that shows that long work goes on.
+// What the program says on stderr of what it does: that long work goes on, and
+// which files it wrote. Standard output holds results alone.
 #pragma once
 
 #include <chrono>
@@ -25,5 +26,8 @@ private:
     bool shown_ = false;
     clock::time_point next_;
 };
+
+/// "wrote FILE".
+void say_written(const std::string &file);
 
 } // namespace gradnn::driver

@@ -37,13 +37,12 @@ int run(const session_options &options) {
     session work(options);
     const loaded_graph &graph = work.graph();
     table results(
-            {"partition", "ops", "kernel", "backend", "time ms", "checksum"});
+            {"partition", "ops", "kernel", "backend", "time", "checksum"});
     for (const graph_step &step : graph.steps) {
         const step_result result = work.execute(step);
         results.add({detail::text(step.partition.get_id()),
                 graph.op_kinds(step), step.kernels(), step.backends(),
-                format("%.3f", result.milliseconds),
-                hexadecimal(result.checksum)});
+                time_text(result.milliseconds), hexadecimal(result.checksum)});
     }
     work.write_outputs();
     std::cout << graph.file.file << " on " << graph.device_name() << ", seed "

@@ -12,6 +12,7 @@
 #include "device_clock.hpp"
 #include "input_error.hpp"
 #include "npy.hpp"
+#include "progress.hpp"
 #include "tensor_data.hpp"
 #include "text.hpp"
 
@@ -255,6 +256,8 @@ void session::write_outputs() const {
     }
     for (detail::atomic_file &file : files)
         file.commit();
+    for (const file_option &wanted : outputs_)
+        say_written(wanted.file);
 }
 
 } // namespace gradnn::driver

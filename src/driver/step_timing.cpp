@@ -2,110 +2,30 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "device_clock.hpp"
+#include "execute.hpp"
+#include "gpu/tools.hpp"
 #include "input_error.hpp"
+#include "kernel_steps.hpp"
 #include "memory_limit.hpp"
-#include "op_check.hpp"
-#include "op_schema.hpp"
-#include "problem.hpp"
-#include "shapes.hpp"
-#include "tensor_data.hpp"
-#include "tensor_memory.hpp"
+#include "rotating_tensors.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {
 
-using detail::port_role;
 using detail::text;
 
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-int64_t dense_bytes(const logical_tensor &lt) {
-    return detail::element_count(lt) * detail::size_of(lt.get_data_type());
-}
-
-/// Rotates over copies of a step's tensors.
-class rotating_tensors {
-public:
-    rotating_tensors(
-            const loaded_graph &graph, const graph_step &step, size_t copies) {
-        for (const size_t id : step.inputs)
-            add(inputs_, graph, id, copies);
-        for (const size_t id : step.outputs)
-            add(outputs_, graph, id, copies);
-        for (const slots &each : inputs_)
-            inputs.push_back(each.first);
-        for (const slots &each : outputs_)
-            outputs.push_back(each.first);
-    }
-
-    static size_t slot_bytes(const logical_tensor &lt) {
-        return (lt.get_mem_size() / 64 + 1) * 64;
-    }
-
-    void choose(size_t copy) {
-        point(inputs, inputs_, copy);
-        point(outputs, outputs_, copy);
-    }
-
-    std::vector<tensor> inputs;
-    std::vector<tensor> outputs;
-
-private:
-    struct slots {
-        tensor first;
-        std::unique_ptr<tensor_memory> memory; ///< null where no op reads it
-        size_t bytes;
-    };
-
-    static void add(std::vector<slots> &to, const loaded_graph &graph,
-            size_t id, size_t copies) {
-        const graph_tensor &from = graph.tensors.at(id);
-        slots made {tensor(from.lt, graph.device, nullptr), nullptr,
-                slot_bytes(from.lt)};
-        if (from.computed || from.read || !from.shape_values.empty()) {
-            made.memory = std::make_unique<tensor_memory>(
-                    graph.memory_engine(from), made.bytes * copies);
-            made.memory->poison();
-            for (size_t copy = 0; copy < copies; ++copy)
-                made.memory->edit(copy * made.bytes, made.bytes,
-                        [&](std::byte *data) { fill(from, data, copy); });
-        }
-        to.push_back(std::move(made));
-    }
-
-    static void fill(const graph_tensor &from, void *data, size_t seed) {
-        if (from.shape_values.empty()) {
-            if (from.consumed) fill_randomly(from.lt, data, seed);
-            return;
-        }
-        const std::vector<double> values(
-                from.shape_values.begin(), from.shape_values.end());
-        detail::store(from.lt, values, data);
-    }
-
-    static void point(std::vector<tensor> &tensors,
-            const std::vector<slots> &memory, size_t copy) {
-        for (size_t index = 0; index < tensors.size(); ++index)
-            if (memory[index].memory)
-                tensors[index].set_data_handle(memory[index].memory->data()
-                        + copy * memory[index].bytes);
-    }
-
-    std::vector<slots> inputs_;
-    std::vector<slots> outputs_;
-};
-
-/// As many copies as twice the largest cache holds, but at least two (an
-/// execution must not find what the one before it left), as memory allows.
+/// As many copies as twice the largest cache holds (or what each step moves of
+/// them the cache itself), but at least two (an execution must not find what
+/// the one before it left), as memory allows.
 size_t copies_of(const loaded_graph &graph, const graph_step &step,
-        const step_traffic &traffic) {
+        const step_traffic &traffic, const std::vector<kernel_step> &steps) {
     size_t bytes = on_gpu(graph.device)
             ? 0
             : memory_stream::memory_need(static_cast<size_t>(traffic.read),
@@ -117,8 +37,14 @@ size_t copies_of(const loaded_graph &graph, const graph_step &step,
     want_memory(graph, static_cast<int64_t>(bytes + workspace));
     const auto available
             = static_cast<size_t>(available_memory(graph.device)) - workspace;
-    const size_t wanted
-            = 4 * static_cast<size_t>(cache_bytes(graph.device)) / bytes + 2;
+    const auto cache = static_cast<size_t>(cache_bytes(graph.device));
+    size_t wanted = 4 * cache / bytes + 2;
+    const size_t enough = 4 * wanted;
+    for (const kernel_step &each : steps) {
+        const auto moved
+                = static_cast<size_t>(std::max<int64_t>(each.traffic.all(), 1));
+        wanted = std::max(wanted, std::min(2 * cache / moved + 2, enough));
+    }
     constexpr size_t most = 1 << 16;
     return std::clamp<size_t>(std::min(wanted, available / 2 / bytes), 1, most);
 }
@@ -146,145 +72,186 @@ void time_latency(step_timing &result, stream &queue, double seconds,
     result.replay_us = latency_us([&] { recorded.submit(); });
 }
 
-} // namespace
+/// Times the executions of one partition.
+class timer {
+public:
+    timer(const loaded_graph &graph, const graph_step &step,
+            const timing_options &options)
+        : graph_(graph),
+          step_(step),
+          options_(options),
+          steps_(kernel_steps(graph, step)),
+          traffic_(traffic_of(graph, step)),
+          copies_(copies_of(graph, step, traffic_, steps_)),
+          tensors_(graph, step, copies_),
+          queue_(graph.device),
+          stopwatch_(queue_) {}
 
-step_traffic traffic_of(const loaded_graph &graph, const graph_step &step) {
-    step_traffic result;
-    for (const size_t id : step.inputs)
-        if (graph.tensors.at(id).read)
-            result.read += dense_bytes(graph.tensors.at(id).lt);
-    for (const size_t id : step.outputs)
-        result.written += dense_bytes(graph.tensors.at(id).lt);
-    return result;
-}
-
-double flops_of(const loaded_graph &graph, const graph_step &step) {
-    double flops = 0;
-    for (const size_t index : step.ops) {
-        const op the_op = detail::checked(graph.known_op(index));
-        const detail::op_schema &schema
-                = *detail::find_schema(the_op.get_kind());
-        if (schema.family != detail::op_family::convolution
-                && schema.family != detail::op_family::transposed)
-            continue;
-        // Each is an input, or what is computed.
-        const auto find = [&](port_role role) {
-            const int input = detail::port_index(schema.inputs, role);
-            const int output = detail::port_index(schema.outputs, role);
-            return input >= 0
-                    ? the_op.get_inputs()[static_cast<size_t>(input)]
-                    : the_op.get_outputs()[static_cast<size_t>(output)];
+    step_timing run() {
+        const auto execute = [&] {
+            step_.compiled.execute(queue_, tensors_.inputs, tensors_.outputs);
         };
-        const logical_tensor small = find(port_role::small);
-        const logical_tensor weights = find(port_role::weights);
-        const auto dims = small.get_dims();
-        const int axis
-                = detail::channel_axis(the_op, static_cast<int>(dims.size()));
-        const int64_t channels
-                = std::max<int64_t>(1, dims[static_cast<size_t>(axis)]);
-        int gradients = 0;
-        for (size_t port = 0; port < the_op.get_outputs().size(); ++port)
-            if (!the_op.get_outputs()[port].is_absent()
-                    && schema.outputs[port].role != port_role::bias)
-                ++gradients;
-        flops += 2.0 * gradients
-                * static_cast<double>(detail::element_count(small))
-                * static_cast<double>(
-                        detail::element_count(weights) / channels);
+        step_timing result;
+        result.whole = time("run", execute, traffic_,
+                options_.compute != nullptr, options_.seconds);
+        if (steps_.size() == 1) result.steps.push_back(result.whole);
+        for (size_t index = 0; index < steps_.size() && steps_.size() > 1;
+                ++index)
+            result.steps.push_back(time_alone(index));
+        if (options_.latency) {
+            options_.report("latency");
+            at_op([&] {
+                time_latency(result, queue_, options_.seconds, execute);
+            });
+        }
+        if (on_gpu(graph_.device)) time_warm(result, execute);
+        return result;
     }
-    return flops;
-}
 
-step_timing time_step(const loaded_graph &graph, const graph_step &step,
-        double seconds, bool latency,
-        const std::function<void(const std::string &)> &report) {
-    const step_traffic traffic = traffic_of(graph, step);
-    report("preparing");
-    const size_t copies = copies_of(graph, step, traffic);
-    rotating_tensors tensors(graph, step, copies);
-    std::optional<memory_stream> plain_stream;
-    if (!on_gpu(graph.device))
-        plain_stream.emplace(static_cast<size_t>(traffic.read),
-                static_cast<size_t>(traffic.written), copies);
-    stream queue(graph.device);
-    device_clock stopwatch(queue);
-    const auto at_step = [&](const auto &body) {
+private:
+    template <typename Body>
+    void at_op(const Body &body) const {
         try {
             body();
         } catch (const error &failure) {
-            throw detail::input_error(graph.file.file,
-                    text("graph[", step.ops.front(), "]"), failure.what());
+            throw detail::input_error(graph_.file.file,
+                    text("graph[", step_.ops.front(), "]"), failure.what());
         }
-    };
-    const auto execute = [&] {
-        at_step([&] {
-            step.compiled.execute(queue, tensors.inputs, tensors.outputs);
+    }
+
+    work_times time_alone(size_t index) {
+        const kernel_step &each = steps_[index];
+        const auto execute = [&] {
+            detail::execute_step(step_.compiled, index, queue_, tensors_.inputs,
+                    tensors_.outputs);
+        };
+        return time(each.output_name + " run", execute, each.traffic,
+                options_.compute != nullptr && each.flops > 0,
+                options_.seconds / static_cast<double>(steps_.size()));
+    }
+
+    /// Of each of so many turns, with cold caches.
+    double time_cold(size_t turns, const std::function<void()> &execute) {
+        double milliseconds = 0;
+        at_op([&] {
+            milliseconds = stopwatch_.milliseconds_of(turns, [&](size_t) {
+                tensors_.choose(copy_++ % copies_);
+                execute();
+            });
         });
-    };
-    size_t copy = 0;
-    const auto time_cold = [&](size_t turns) {
-        return stopwatch.milliseconds_of(turns, [&](size_t) {
-            tensors.choose(copy++ % copies);
-            execute();
-        });
-    };
-    const auto time_stream = [&] {
-        return plain_stream ? 1e3 * plain_stream->run(copy % copies) : 0;
-    };
-
-    report("warming up");
-    double estimate = time_cold(1);
-    const auto begin = clock::now();
-    for (size_t turn = 1; turn < 4 || milliseconds_since(begin) < 50; ++turn) {
-        estimate = std::min(estimate, time_cold(1));
-        time_stream();
-        if (milliseconds_since(begin) > 1e3 * seconds) break;
+        return milliseconds;
     }
 
-    // Short work of a GPU: as much at a time as drowns the clock's own latency.
-    const auto at_once = on_gpu(graph.device)
-            ? static_cast<size_t>(
-                      std::clamp(0.5 / std::max(estimate, 1e-3), 1.0, 16.0))
-            : size_t {1};
-    const double wanted = 1e3 * seconds
-            / std::max(estimate * static_cast<double>(at_once), 1e-3);
-    const auto repeats = static_cast<size_t>(std::clamp(wanted, 3.0, 5000.0));
-    std::vector<double> times;
-    std::vector<double> stream_times;
-    const auto start = clock::now();
-    for (size_t turn = 0; turn < repeats; ++turn) {
-        report(text("run ", turn + 1, " of ", repeats));
-        times.push_back(time_cold(at_once));
-        stream_times.push_back(time_stream());
-        // Turns that became slower must not hold up for ever.
-        if (turn >= 2 && milliseconds_since(start) > 3e3 * seconds) break;
-    }
-    const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    step_timing result {
-            median(times), *least, *most, times.size(), median(stream_times)};
-    if (latency) {
-        report("latency");
-        at_step([&] { time_latency(result, queue, seconds, execute); });
-    }
-    if (!on_gpu(graph.device)) return result;
+    work_times time(const std::string &what,
+            const std::function<void()> &execute, const step_traffic &traffic,
+            bool computes, double seconds) {
+        std::optional<memory_stream> plain_stream;
+        if (!on_gpu(graph_.device))
+            plain_stream.emplace(static_cast<size_t>(traffic.read),
+                    static_cast<size_t>(traffic.written), copies_);
+        const auto time_stream = [&] {
+            return plain_stream ? 1e3 * plain_stream->run(copy_ % copies_) : 0;
+        };
 
-    report("caches warm");
-    std::vector<double> warm_times;
-    std::vector<double> host_times;
-    const auto warm_start = clock::now();
-    for (size_t turn = 0; turn < std::clamp<size_t>(times.size(), 20, 200);
-            ++turn) {
-        warm_times.push_back(stopwatch.milliseconds_of(
-                at_once, [&](size_t) { execute(); }));
-        const auto called = clock::now();
-        execute();
-        host_times.push_back(milliseconds_since(called));
-        queue.wait();
-        if (turn >= 2 && milliseconds_since(warm_start) > 3e3 * seconds) break;
+        options_.report("warming up");
+        double estimate = time_cold(1, execute);
+        const auto begin = clock::now();
+        for (size_t turn = 1; turn < 4 || milliseconds_since(begin) < 50;
+                ++turn) {
+            estimate = std::min(estimate, time_cold(1, execute));
+            time_stream();
+            if (milliseconds_since(begin) > 1e3 * seconds) break;
+        }
+
+        // Short work of a GPU: as much at a time as drowns the clock's own
+        // latency.
+        const size_t at_once = on_gpu(graph_.device)
+                ? static_cast<size_t>(
+                        std::clamp(0.5 / std::max(estimate, 1e-3), 1.0, 16.0))
+                : size_t {1};
+        const double wanted = 1e3 * seconds
+                / std::max(estimate * static_cast<double>(at_once), 1e-3);
+        const auto repeats
+                = static_cast<size_t>(std::clamp(wanted, 3.0, 5000.0));
+        std::vector<double> times;
+        std::vector<double> stream_times;
+        std::vector<double> rates;
+        double computed_ms = 0;
+        const auto start = clock::now();
+        for (size_t turn = 0; turn < repeats; ++turn) {
+            options_.report(text(what, " ", turn + 1, " of ", repeats));
+            times.push_back(time_cold(at_once, execute));
+            stream_times.push_back(time_stream());
+            // The limit's own time is a part of it all, however short the work.
+            if (computes && !on_gpu(graph_.device)
+                    && (turn < 3 || computed_ms < 1e2 * seconds)) {
+                const auto compute_begin = clock::now();
+                rates.push_back(options_.compute->measure());
+                computed_ms += milliseconds_since(compute_begin);
+            }
+            // Turns that became slower must not hold up for ever.
+            if (turn >= 2 && milliseconds_since(start) > 3e3 * seconds) break;
+        }
+        work_times result = summary(times);
+        result.stream_median = median(stream_times);
+        if (computes)
+            result.limit_tflop_per_s = rates.empty()
+                    ? options_.compute->tflop_per_s()
+                    : median(rates);
+        return result;
     }
-    result.warm_median = median(warm_times);
-    result.host_median = median(host_times);
-    return result;
+
+    static work_times summary(std::vector<double> times) {
+        std::sort(times.begin(), times.end());
+        const auto at = [&](size_t quarters) {
+            return times[std::min(
+                    times.size() * quarters / 4, times.size() - 1)];
+        };
+        return {at(2), times.front(), times.back(), at(1), at(3), times.size()};
+    }
+
+    void time_warm(step_timing &result, const std::function<void()> &execute) {
+        options_.report("caches warm");
+        const size_t turns = std::clamp<size_t>(result.whole.repeats, 20, 200);
+        const auto at_once = static_cast<size_t>(std::clamp(
+                0.5 / std::max(result.whole.least, 1e-3), 1.0, 16.0));
+        std::vector<double> warm_times;
+        std::vector<double> host_times;
+        const auto start = clock::now();
+        for (size_t turn = 0; turn < turns; ++turn) {
+            at_op([&] {
+                warm_times.push_back(stopwatch_.milliseconds_of(
+                        at_once, [&](size_t) { execute(); }));
+                const auto called = clock::now();
+                execute();
+                host_times.push_back(milliseconds_since(called));
+            });
+            queue_.wait();
+            if (turn >= 2 && milliseconds_since(start) > 3e3 * options_.seconds)
+                break;
+        }
+        result.warm_median = median(warm_times);
+        result.host_median = median(host_times);
+    }
+
+    const loaded_graph &graph_;
+    const graph_step &step_;
+    const timing_options &options_;
+    const std::vector<kernel_step> steps_;
+    const step_traffic traffic_;
+    const size_t copies_;
+    rotating_tensors tensors_;
+    stream queue_;
+    device_clock stopwatch_;
+    size_t copy_ = 0;
+};
+
+} // namespace
+
+step_timing time_step(const loaded_graph &graph, const graph_step &step,
+        const timing_options &options) {
+    options.report("preparing");
+    return timer(graph, step, options).run();
 }
 
 } // namespace gradnn::driver

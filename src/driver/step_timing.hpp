@@ -1,36 +1,38 @@
-// Times one partition beside the memory limit.
+// Times one partition, and its steps, beside what limits them.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "compute_limit.hpp"
 #include "loaded_graph.hpp"
 
 namespace gradnn::driver {
 
-/// What a step must move in bytes: the data that it reads, and its outputs,
-/// each once. Inputs whose shape alone counts are left out.
-struct step_traffic {
-    int64_t read = 0;
-    int64_t written = 0;
-};
-step_traffic traffic_of(const loaded_graph &graph, const graph_step &step);
-
-/// Multiplications and additions of the convolutions of a step; taps in the
-/// padding count, as is usual.
-double flops_of(const loaded_graph &graph, const graph_step &step);
-
-/// Milliseconds.
-struct step_timing {
+/// Of repeated executions of the same work, in milliseconds.
+struct work_times {
     double median = 0;
     double least = 0;
     double most = 0;
+    double lower_quartile = 0;
+    double upper_quartile = 0;
     size_t repeats = 0;
-    /// On the CPU: of a plain stream of all threads over the same numbers of
-    /// bytes (memory_limit.hpp), in turns with the executions; 0 on a GPU.
+    /// On the CPU: the median of a plain stream of all threads over the same
+    /// numbers of bytes (memory_limit.hpp), in turns with the executions; 0 on
+    /// a GPU.
     double stream_median = 0;
+    /// The compute limit: on the CPU the median of what was measured in turns
+    /// with the executions. 0 where none was asked for.
+    double limit_tflop_per_s = 0;
+};
+
+/// What a partition's times are.
+struct step_timing {
+    work_times whole;
+    /// Of each of kernel_steps, executed by itself.
+    std::vector<work_times> steps;
     /// On a GPU: of executions that all take the same tensors, so that the L2
     /// cache holds what fits; 0 on the CPU.
     double warm_median = 0;
@@ -45,14 +47,21 @@ struct step_timing {
     size_t launches = 0;
 };
 
-/// Executes a step again and again for about `seconds`. Every execution takes
+struct timing_options {
+    double seconds = 1; ///< about how long the partition is timed
+    bool latency = false; ///< also the latencies
+    /// Where the partition multiplies: what it is compared with.
+    const compute_limit *compute = nullptr;
+    /// Told from time to time how far it is.
+    std::function<void(const std::string &)> report;
+};
+
+/// Executes a partition again and again, then, where it has several, each of
+/// its steps by itself for an equal part of the time. Every execution takes
 /// another copy of all tensors, and the copies together exceed the device's
 /// largest cache, so caches are cold. On a GPU short executions are timed
 /// several at a time, one right after the other as a training step has them.
-/// `latency` asks for the latencies too. `report` is told from time to time how
-/// far it is.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
-        double seconds, bool latency,
-        const std::function<void(const std::string &)> &report);
+        const timing_options &options);
 
 } // namespace gradnn::driver

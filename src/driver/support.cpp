@@ -1,5 +1,6 @@
-// gradnn support: which op runs with which data type on which engine. Nothing
-// is typed here: every cell builds an op and asks the library.
+// gradnn support: which op runs with which data type on which engine, and of
+// one op in which variants. Nothing is typed here: every cell builds an op and
+// asks the library.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -10,7 +11,9 @@
 #include <gradnn/graph.hpp>
 
 #include "commands.hpp"
+#include "nearest.hpp"
 #include "op_schema.hpp"
+#include "support_table.hpp"
 #include "table.hpp"
 
 namespace gradnn::driver {
@@ -117,15 +120,19 @@ bool has_master(const op_schema &schema) {
             || port_index(schema.outputs, port_role::bias) >= 0;
 }
 
-json op_rows(engine::kind kind) {
+constexpr const char *f32_gradients = "diff_weights, diff_bias f32";
+
+/// Rows of one op, or, where `name` is empty, of all.
+json op_rows(engine::kind kind, const std::string &name) {
     json rows = json::array();
     for (const op_schema &schema : detail::all_schemas()) {
+        if (!name.empty() && name != schema.name) continue;
         json row = {{"op", schema.name}, {"outputs", "of the input's type"}};
         for (const data_type type : float_types)
             row[to_string(type)] = cell(example_op(schema, type, type), kind);
         rows.push_back(row);
         if (!has_master(schema)) continue;
-        row = {{"op", schema.name}, {"outputs", "diff_weights, diff_bias f32"}};
+        row = {{"op", schema.name}, {"outputs", f32_gradients}};
         for (const data_type type : float_types)
             row[to_string(type)]
                     = cell(example_op(schema, type, data_type::f32), kind);
@@ -186,68 +193,135 @@ json interpolation_rows(engine::kind kind) {
     return rows;
 }
 
-/// Rows as text: "yes", or the number of a note with the reason.
-void write_rows(const json &rows, std::vector<std::string> &notes) {
-    std::vector<std::string> header;
-    for (const auto &[key, value] : rows.front().items())
-        header.push_back(key);
-    table text(header);
-    for (const json &row : rows) {
-        std::vector<std::string> cells;
-        for (const auto &[key, value] : row.items()) {
-            if (value.is_string()) {
-                cells.push_back(value.get<std::string>());
-                continue;
-            }
-            if (value["supported"].get<bool>()) {
-                cells.emplace_back("yes");
-                continue;
-            }
-            const auto reason = value["reason"].get<std::string>();
-            auto known = std::find(notes.begin(), notes.end(), reason);
-            if (known == notes.end()) known = notes.insert(known, reason);
-            cells.push_back(
-                    "no (" + std::to_string(known - notes.begin() + 1) + ")");
-        }
-        text.add(std::move(cells));
+constexpr const char *interpolation_name = "InterpolateBackward";
+
+json engines_json(const std::string &name) {
+    json engines = json::array();
+    for (const auto kind : {engine::kind::cpu, engine::kind::gpu}) {
+        json each = {{"engine", to_string(kind)},
+                {"devices", engine::get_count(kind)},
+                {"ops", op_rows(kind, name)}};
+        if (name.empty() || name == interpolation_name)
+            each["interpolation"] = interpolation_rows(kind);
+        engines.push_back(std::move(each));
     }
-    text.write(std::cout);
+    return engines;
 }
 
-int support(bool as_json) {
-    json engines = json::array();
-    for (const auto kind : {engine::kind::cpu, engine::kind::gpu})
-        engines.push_back({{"engine", to_string(kind)},
-                {"devices", engine::get_count(kind)}, {"ops", op_rows(kind)},
-                {"interpolation", interpolation_rows(kind)}});
-    if (as_json) {
-        std::cout << json {{"engines", engines}}.dump(2) << '\n';
-        return 0;
+/// "yes", "part" or "-": whether an engine runs the variants of an op in a type.
+std::string mark_of(
+        const json &engine, const std::string &name, data_type type) {
+    std::vector<json> rows;
+    // f32 gradients of weights belong to 16-bit types; f64 has no such variant.
+    const bool narrow = type == data_type::bf16 || type == data_type::f16;
+    for (const json &row : engine["ops"])
+        if (row["op"] == name && (narrow || row["outputs"] != f32_gradients))
+            rows.push_back(row);
+    if (name == interpolation_name)
+        for (const json &row : engine["interpolation"])
+            rows.push_back(row);
+    return support_mark(rows, to_string(type));
+}
+
+/// Why an engine that has no device supports nothing at all; else empty.
+std::string why_nothing(const json &engine) {
+    if (engine["devices"].get<size_t>() > 0) return {};
+    std::string reason;
+    for (const json &row : engine["ops"])
+        for (const data_type type : float_types) {
+            const json &cell = row[to_string(type)];
+            if (cell["supported"].get<bool>()) return {};
+            if (reason.empty()) reason = cell["reason"].get<std::string>();
+        }
+    return reason;
+}
+
+/// A row an op, a column an engine and type.
+void write_overview(const json &engines) {
+    std::vector<std::string> titles = {"op"};
+    std::vector<const json *> shown;
+    for (const json &each : engines) {
+        if (!why_nothing(each).empty()) continue;
+        shown.push_back(&each);
+        std::string prefix = each["engine"].get<std::string>() + " ";
+        for (const data_type type : float_types) {
+            titles.push_back(prefix + to_string(type));
+            prefix.clear();
+        }
     }
+    table rows(titles);
+    for (const op_schema &schema : detail::all_schemas()) {
+        std::vector<std::string> cells = {schema.name};
+        for (const json *each : shown)
+            for (const data_type type : float_types)
+                cells.push_back(mark_of(*each, schema.name, type));
+        rows.add(std::move(cells));
+    }
+    rows.write(std::cout);
+    std::cout << "yes: in every variant; part: in some; -: in none; \"gradnn "
+                 "support OP\" lists the variants of one op\n";
+    for (const json &each : engines) {
+        const std::string reason = why_nothing(each);
+        if (!reason.empty())
+            std::cout << each["engine"].get<std::string>()
+                      << ": nothing: " << reason << '\n';
+    }
+}
+
+/// The variants of one op.
+void write_detail(const json &engines, const std::string &name) {
     std::vector<std::string> notes;
     for (const json &each : engines) {
-        std::cout << "engine " << each["engine"].get<std::string>() << ", "
+        std::cout << name << " on " << each["engine"].get<std::string>() << ", "
                   << each["devices"].get<size_t>() << " here\n";
-        write_rows(each["ops"], notes);
-        std::cout << "\nInterpolateBackward on "
-                  << each["engine"].get<std::string>() << '\n';
-        write_rows(each["interpolation"], notes);
+        json rows = each[name == interpolation_name ? "interpolation" : "ops"];
+        for (json &row : rows)
+            row.erase("op");
+        write_support_rows(merged_rows(rows), notes, std::cout);
         std::cout << '\n';
     }
     for (size_t index = 0; index < notes.size(); ++index)
         std::cout << '(' << index + 1 << ") " << notes[index] << '\n';
+}
+
+struct support_options {
+    std::string op;
+    bool as_json = false;
+};
+
+int support(const support_options &options) {
+    if (!options.op.empty()) {
+        std::vector<std::string> names;
+        for (const op_schema &schema : detail::all_schemas())
+            names.emplace_back(schema.name);
+        if (std::find(names.begin(), names.end(), options.op) == names.end())
+            throw usage_error("support: unknown op \"" + options.op + "\""
+                    + suggestion(options.op, names)
+                    + " (\"gradnn support\" lists all)");
+    }
+    const json engines = engines_json(options.op);
+    if (options.as_json)
+        std::cout << json {{"engines", engines}}.dump(2) << '\n';
+    else if (options.op.empty())
+        write_overview(engines);
+    else
+        write_detail(engines, options.op);
     return 0;
 }
 
 } // namespace
 
 action add_support(CLI::App &program) {
-    auto as_json = std::make_shared<bool>(false);
+    auto options = std::make_shared<support_options>();
     CLI::App *command = program.add_subcommand("support",
             "Which op runs with which data type on which engine, asked of the "
             "library");
-    command->add_flag("--json", *as_json, "as JSON");
-    return [as_json] { return support(*as_json); };
+    command->add_option("OP", options->op,
+                   "the variants of one op (default: an overview of all ops)")
+            ->default_str("all")
+            ->option_text(" ");
+    command->add_flag("--json", options->as_json, "as JSON, every variant");
+    return [options] { return support(*options); };
 }
 
 } // namespace gradnn::driver

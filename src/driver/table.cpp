@@ -2,9 +2,27 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace gradnn::driver {
+
+namespace {
+
+/// A positive number with so many significant digits, or all before the point
+/// where they are more.
+std::string with_digits(double value, int digits) {
+    std::array<char, 64> text {};
+    std::snprintf(text.data(), text.size(), "%.*e", digits - 1, value);
+    const double rounded = std::strtod(text.data(), nullptr);
+    const int exponent = static_cast<int>(std::floor(std::log10(rounded)));
+    std::snprintf(text.data(), text.size(), "%.*f",
+            std::max(0, digits - 1 - exponent), value);
+    return text.data();
+}
+
+} // namespace
 
 void table::write(std::ostream &out) const {
     std::vector<size_t> widths(rows_.front().size(), 0);
@@ -26,6 +44,14 @@ std::string format(const char *pattern, double value) {
     std::array<char, 64> text {};
     std::snprintf(text.data(), text.size(), pattern, value);
     return text.data();
+}
+
+std::string time_text(double milliseconds) {
+    if (!(milliseconds > 0)) return "0 us";
+    constexpr double shortest_shown_in_ms = 0.9995; // 999.5 us round to 1 ms
+    if (milliseconds < shortest_shown_in_ms)
+        return with_digits(1e3 * milliseconds, 3) + " us";
+    return with_digits(std::max(milliseconds, 1.0), 4) + " ms";
 }
 
 std::string without_parentheses(std::string text) {

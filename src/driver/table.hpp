@@ -24,6 +24,9 @@ private:
 /// printf for one number: format("%.3f", time).
 std::string format(const char *pattern, double value);
 
+/// A time for people: "12.3 us" below a millisecond, "1.234 ms" from there on.
+std::string time_text(double milliseconds);
+
 /// "oneDNN 3.2.0 (jit:avx512_core) + reorder" without " (jit:avx512_core)".
 std::string without_parentheses(std::string text);
 

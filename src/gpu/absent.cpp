@@ -2,6 +2,7 @@
 #include <gradnn/cuda.hpp>
 
 #include "gpu/backend.hpp"
+#include "gpu/compute_rate.hpp"
 #include "gpu/tools.hpp"
 #include "text.hpp"
 
@@ -40,9 +41,13 @@ const detail::kernel_lists &kernels() {
     return none;
 }
 
-std::span<const char *const> compile_variables() {
-    return {};
+bool profiler_listens() {
+    return false;
 }
+
+void begin_range(const char *) {}
+
+void end_range() {}
 
 size_t available_memory(const engine &) {
     refuse("memory of a GPU");
@@ -98,6 +103,10 @@ size_t recorded_work::launches() const {
 
 void recorded_work::submit() const {
     refuse("a CUDA graph");
+}
+
+double compute_on(const stream &, compute_loop, int64_t) {
+    refuse("arithmetic on a GPU");
 }
 
 } // namespace gpu

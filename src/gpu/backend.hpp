@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 
 #include <gradnn/engine.hpp>
@@ -35,7 +34,12 @@ std::shared_ptr<detail::stream_impl> make_stream(
 /// The kernel lists; empty in a CPU-only build.
 const detail::kernel_lists &kernels();
 
-/// The environment variables that these kernels read at compile.
-std::span<const char *const> compile_variables();
+/// Whether a profiler of NVIDIA's listens to ranges; false in a CPU-only build.
+bool profiler_listens();
+
+/// A range of the calling thread that the profiler shows. Ranges nest; the
+/// profiler copies the name.
+void begin_range(const char *name);
+void end_range();
 
 } // namespace gradnn::gpu

@@ -3,13 +3,17 @@
 // What bounds them is how much a multiprocessor has in flight (about 64 KB by
 // latency times rate): a thread issues a batch of 16-byte loads before it adds
 // the first, also over the ends of rows. A batch is added as a tree, then to a
-// chain of batches, then chain to chain, so that no f32 sum is a long one.
+// chain of batches, and chains to each other: those of a row and the partial
+// sums in a long_sum, those of columns one after the other, which are at most
+// some hundred, as all of the device's threads share its memory. So no plain sum
+// is a long one.
 #pragma once
 
 #include <algorithm>
 
 #include "gpu/dtype.cuh"
 #include "gpu/early_start.cuh"
+#include "gpu/long_sum.cuh"
 
 namespace gradnn::gpu::bias {
 
@@ -266,11 +270,11 @@ public:
     int64_t offset; ///< of the row
 };
 
-/// The sum of what is left of a walk; place(walk) is where an item begins.
+/// Adds what is left of a walk to `total`; place(walk) is where an item begins.
 /// Items of more than one element follow each other in a row.
 template <bool whole, int count, typename Type, typename Place>
-__device__ sum_of<Type> sum_items(const Type *diff_dst,
-        const channel_shape &shape, item_walk &walk, const Place &place) {
+__device__ void add_items(const Type *diff_dst, const channel_shape &shape,
+        item_walk &walk, const Place &place, long_sum<sum_of<Type>> &total) {
     const Type *from = diff_dst + place(walk);
     const auto load = [&](auto &words, int left) {
 #pragma unroll
@@ -280,12 +284,10 @@ __device__ sum_of<Type> sum_items(const Type *diff_dst,
             if (walk.next(shape) || count == 1) from = diff_dst + place(walk);
         }
     };
-    sum_of<Type> total = 0;
     const auto keep = [&](sum_of<Type>(&of_chain)[count]) {
-        total += sum_tree(of_chain);
+        total.add(sum_tree(of_chain));
     };
     add_words<Type, count>(walk.left, load, keep);
-    return total;
 }
 
 /// A warp sums one part of one channel: partials[channel][part].
@@ -311,7 +313,7 @@ __global__ void __launch_bounds__(threads, resident)
         return walk.offset + before(walk.offset) + walk.item * vector;
     };
     // Singles first: what they alone need is out of the registers then.
-    sum total = 0;
+    long_sum<sum> sum_of_lane;
     if (shape.singles > 0) {
         item_walk singles(
                 shape, shape.singles, channel, part, parts, thread % 32);
@@ -321,16 +323,17 @@ __global__ void __launch_bounds__(threads, resident)
             return walk.offset
                     + (walk.item + (after ? between : 0)) * shape.strides[0];
         };
-        total = sum_items<true, 1>(diff_dst, shape, singles, of_single);
+        add_items<true, 1>(diff_dst, shape, singles, of_single, sum_of_lane);
     }
     if (whole)
-        total += sum_items<true, vector>(diff_dst, shape, packs, of_pack);
+        add_items<true, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
     else
-        total += sum_items<false, vector>(diff_dst, shape, packs, of_pack);
+        add_items<false, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
+    double total = sum_of_lane.value();
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
         total += __shfl_down_sync(0xffffffffU, total, distance);
-    if (thread % 32 == 0) partials[unit] = total;
+    if (thread % 32 == 0) partials[unit] = static_cast<sum>(total);
 }
 
 /// Where the partial sums of a channel are.
@@ -353,7 +356,7 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
         const Sum *partials, Result *diff_bias, int64_t diff_bias_stride,
         const __grid_constant__ partial_shape shape, int lanes) {
     constexpr int final_warps = final_threads / 32;
-    __shared__ Sum warp_sums[final_threads];
+    __shared__ double warp_sums[final_threads];
     const auto thread = static_cast<int>(threadIdx.x);
     const int width = final_threads / lanes; // channels of a block
     const bool neighbours = shape.channel_stride == 1;
@@ -372,7 +375,7 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
     };
     wait_for_earlier_work();
     let_later_work_start();
-    Sum total = 0;
+    long_sum<Sum> sum_of_lane;
     for (auto item = static_cast<uint32_t>(lane); item < items;
             item += static_cast<uint32_t>(in_flight * lanes)) {
         Sum some[in_flight];
@@ -381,8 +384,9 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
             const uint32_t at = item + static_cast<uint32_t>(i * lanes);
             some[i] = at < items ? from[place(at)] : Sum {0};
         }
-        total += sum_tree(some);
+        sum_of_lane.add(sum_tree(some));
     }
+    double total = sum_of_lane.value();
     // Across a warp, then across the warps of a channel.
     const int apart = neighbours ? width : 1;
     for (int distance = (neighbours ? 32 : min(lanes, 32)) / 2;
@@ -398,7 +402,7 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
     __syncthreads();
     const int64_t own = blockIdx.x * int64_t {width} + thread;
     if (thread >= width || own >= shape.channels) return;
-    const Sum *sums = warp_sums + thread * (neighbours ? 1 : count);
+    const double *sums = warp_sums + thread * (neighbours ? 1 : count);
     total = 0;
 #pragma unroll
     for (int i = 0; i < final_warps; ++i)

@@ -80,6 +80,7 @@ using detail::tensor_view;
 
 constexpr int most_columns = 72; // of a window, gaps included
 constexpr int64_t longest_chain = 1024;
+constexpr int64_t longest_data_chain = 4096;
 
 /// Whether vectors of `count` elements begin at multiples of their size: along
 /// `axis`, contiguous, on all positions of the other axes.
@@ -514,6 +515,16 @@ plan_or_refusal make_convolution_depthwise(
         return plan_or_refusal::refuse("wants windows that reach over at most "
                 + std::to_string(most_columns)
                 + " points of the last axis, given " + std::to_string(reach));
+    // None of the three factors reaches 2^29.
+    const int64_t of_planes
+            = std::min(weights[3] * weights[4], longest_data_chain + 1);
+    if (problem.direction != convolution_direction::backward_weights
+            && of_planes * weights[5] > longest_data_chain)
+        return plan_or_refusal::refuse("wants sums of at most "
+                + std::to_string(longest_data_chain)
+                + " terms, given windows of " + std::to_string(weights[3]) + "x"
+                + std::to_string(weights[4]) + "x"
+                + std::to_string(weights[5]));
     const bool channels_last = problem.src.dims[1] > 1
             && problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
     if (!channels_last
@@ -524,14 +535,13 @@ plan_or_refusal make_convolution_depthwise(
     if (problem.src.dims[0] > most || problem.src.dims[1] > most >> 4)
         return plan_or_refusal::refuse(
                 "wants at most 2^28 images and 2^24 channels");
-    const auto device = static_cast<int>(options.device);
     auto plan = std::make_unique<depthwise_plan>(
-            problem, channels_last, device);
+            problem, channels_last, static_cast<int>(options.device));
     if (!plan->ok())
         return plan_or_refusal::refuse(
                 "the window does not fit into shared memory, or the tensors "
                 "make 2^31 tiles");
-    return within_workspace_limit(std::move(plan), device, "its sums");
+    return within_workspace_limit(std::move(plan), options, "its sums");
 }
 
 } // namespace gradnn::gpu

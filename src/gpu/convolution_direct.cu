@@ -9,8 +9,10 @@
 // forward and backward_data: a thread computes one element, neighbouring
 // threads neighbours along its tensor's smallest stride. Sums over the taps of
 // one channel are added to the sum over channels, which keeps f32 sums over
-// thousands of products as exact as two short ones. backward_weights: a block
-// sums one weight over one part of the images, a second launch adds the parts.
+// thousands of products as exact as two short ones; where one of the two is too
+// long for that, all is added up in f64, of f64 data compensated (long_sum.cuh).
+// backward_weights: a block sums one weight over one part of the images, a second
+// launch adds the parts.
 // Every sum has one order, given by the shape: the same bits on every run.
 #include <algorithm>
 #include <array>
@@ -19,6 +21,7 @@
 #include "gpu/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/long_sum.cuh"
 
 namespace gradnn::gpu {
 
@@ -120,11 +123,23 @@ __device__ inline axis_taps backward_taps(
     return taps;
 }
 
-template <typename Type, bool forward>
+/// A sum of a few thousand terms.
+template <typename Sum>
+class plain_sum {
+public:
+    __device__ void add(Sum value) { total_ += value; }
+    __device__ void add(const plain_sum &other) { total_ += other.total_; }
+    __device__ Sum value() const { return total_; }
+
+private:
+    Sum total_ = 0;
+};
+
+template <typename Type, bool forward, template <typename> typename Total>
 __global__ void __launch_bounds__(threads) gather_kernel(const Type *read,
         const Type *weights, Type *written,
         const __grid_constant__ convolution_shape shape) {
-    using sum = sum_of<Type>;
+    using total_type = Total<sum_of<Type>>;
     const auto &written_dims = forward ? shape.dst_dims : shape.src_dims;
     const auto &written_strides
             = forward ? shape.dst_strides : shape.src_strides;
@@ -157,9 +172,9 @@ __global__ void __launch_bounds__(threads) gather_kernel(const Type *read,
         weights_at += group * shape.weights_strides[0]
                 + position[1] % own * own_stride;
         read_at += group * other * read_strides[1];
-        sum total = 0;
+        total_type total;
         for (int64_t channel = 0; channel < other; ++channel) {
-            sum of_taps = 0;
+            total_type of_taps;
             const Type *r_d = read + read_at + channel * read_strides[1];
             const Type *w_d = weights + weights_at + channel * other_stride;
             for (int64_t d = taps[0].first; d < taps[0].end;
@@ -172,7 +187,7 @@ __global__ void __launch_bounds__(threads) gather_kernel(const Type *read,
                     const Type *w = w_h;
                     for (int64_t x = taps[2].first; x < taps[2].end;
                             x += taps[2].step) {
-                        of_taps += widen(*r) * widen(*w);
+                        of_taps.add(widen(*r) * widen(*w));
                         r += taps[2].move * read_strides[4];
                         w += taps[2].step * shape.weights_strides[5];
                     }
@@ -182,9 +197,9 @@ __global__ void __launch_bounds__(threads) gather_kernel(const Type *read,
                 r_d += taps[0].move * read_strides[2];
                 w_d += taps[0].step * shape.weights_strides[3];
             }
-            total += of_taps;
+            total.add(of_taps);
         }
-        written[written_at] = narrow<Type>(total);
+        written[written_at] = narrow<Type>(total.value());
     }
 }
 
@@ -397,13 +412,25 @@ private:
                 ceil_div(pixels, int64_t {threads} * 16));
     }
 
+    /// Whether a sum over the taps of a channel, or over channels, is longer
+    /// than plain sums should be.
+    bool long_sums(bool forward) const {
+        constexpr int64_t most = 2048;
+        int64_t taps = 1; // at most `most` times what an axis of memory holds
+        for (int axis = 3; axis < 6; ++axis)
+            if (taps <= most) taps *= shape_.weights_dims[axis];
+        return taps > most || shape_.weights_dims[forward ? 2 : 1] > most;
+    }
+
     template <typename Type, bool forward>
     void gather(const Type *read, const Type *weights, Type *written,
             cudaStream_t stream) const {
         const auto blocks = static_cast<unsigned>(
                 std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
-        launch("convolution.gpu_direct", gather_kernel<Type, forward>, blocks,
-                threads, 0, stream, read, weights, written, shape_);
+        launch("convolution.gpu_direct",
+                long_sums(forward) ? gather_kernel<Type, forward, long_sum>
+                                   : gather_kernel<Type, forward, plain_sum>,
+                blocks, threads, 0, stream, read, weights, written, shape_);
     }
 
     template <typename Type, typename Result>

@@ -256,7 +256,7 @@ plan_or_refusal make_convolution_few_channels(
     if (!plan->fits())
         return plan_or_refusal::refuse(
                 "wants a window and rows that fit in shared memory");
-    return within_workspace_limit(std::move(plan), device, "its weights");
+    return within_workspace_limit(std::move(plan), options, "its weights");
 }
 
 } // namespace gradnn::gpu

@@ -148,7 +148,7 @@ plan_or_refusal make_part(const tile_set &set,
                 text("wants compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
     const auto left = convolution_workspace_left(
-            device, staged_bytes_of(mapping->operands), refusal);
+            options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return plan_or_refusal::refuse(refusal);
     const tile_choice choice = choose_tile(
             set, mapping->problem, properties.multiprocessors, *left);
@@ -191,3 +191,11 @@ plan_or_refusal make_plan(const tile_set &set,
 }
 
 } // namespace gradnn::gpu::implicit_gemm
+
+namespace gradnn::gpu {
+
+bool has_implicit_gemm() {
+    return true;
+}
+
+} // namespace gradnn::gpu

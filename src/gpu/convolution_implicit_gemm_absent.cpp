@@ -28,4 +28,8 @@ plan_or_refusal make_convolution_wide_weights(
     return no_cutlass();
 }
 
+bool has_implicit_gemm() {
+    return false;
+}
+
 } // namespace gradnn::gpu

@@ -39,8 +39,9 @@ using detail::size_of;
 using detail::tensor_view;
 using detail::text;
 
-/// Of f32 sums: of the weights' partial ones, and of data.
+/// Of the weights' partial sums, and of data.
 constexpr int64_t longest_chain = 1024;
+constexpr int64_t longest_f64_chain = 4096;
 constexpr int64_t longest_data_chain = 4096;
 /// Of the weights gradient, by their registers on a multiprocessor.
 constexpr int64_t resident_f64_warps = 8;
@@ -274,9 +275,8 @@ private:
                 : narrow_weights_blocks(size_of(type_));
         const int64_t fill = multiprocessors * resident
                 / (int64_t {parts_.job_blocks} * shape_.unit_tiles);
-        const int64_t least = type_ == data_type::f64
-                ? 1
-                : ceil_div(runs * narrow_run, longest_chain);
+        const int64_t least = ceil_div(runs * narrow_run,
+                type_ == data_type::f64 ? longest_f64_chain : longest_chain);
         parts_.parts = static_cast<uint32_t>(
                 std::clamp<int64_t>(std::max(fill, least), 1, runs));
     }
@@ -332,7 +332,7 @@ std::string reason_against(const convolution_problem &problem) {
             = problem.direction == convolution_direction::backward_data;
     const int64_t chain = window / weights[0] * weights[to_src ? 1 : 2];
     if (problem.direction != convolution_direction::backward_weights
-            && problem.src.type != data_type::f64 && chain > longest_data_chain)
+            && chain > longest_data_chain)
         return text("wants sums of at most ", longest_data_chain,
                 " terms, given ", chain);
     if (problem.src.dims[0] > most_points) return "wants at most 2^26 images";
@@ -378,13 +378,13 @@ plan_or_refusal make_convolution_narrow_groups(
             operand_of(problem.src, seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),
             operand_of(problem.dst, seen.dst, output == 2)};
-    const auto device = static_cast<int>(options.device);
     auto plan = std::make_unique<narrow_groups_plan>(problem, seen, planes,
-            operands, output, properties_of(device).multiprocessors);
+            operands, output,
+            properties_of(static_cast<int>(options.device)).multiprocessors);
     const std::string refusal = plan->refusal();
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     return within_workspace_limit(
-            std::move(plan), device, "its copies and sums");
+            std::move(plan), options, "its copies and sums");
 }
 
 } // namespace gradnn::gpu

@@ -1,9 +1,5 @@
 #include "gpu/convolution_operands.hpp"
 
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
-
 #include <gradnn/status.hpp>
 
 #include "gpu/cuda_check.hpp"
@@ -34,25 +30,16 @@ size_t output_of(detail::convolution_direction direction) {
     return 2;
 }
 
-size_t convolution_workspace_limit(int device) {
-    constexpr const char *name = convolution_workspace_variable;
-    const char *value = std::getenv(name);
-    if (value == nullptr || *value == '\0')
-        return properties_of(device).memory_bytes / 4;
-    const std::string_view given(value);
-    size_t bytes = 0;
-    const auto [end, failure]
-            = std::from_chars(given.data(), given.data() + given.size(), bytes);
-    if (failure != std::errc() || end != given.data() + given.size())
-        throw error(status::invalid_arguments,
-                detail::text(name, " is \"", given,
-                        "\"; a number of bytes is allowed"));
-    return bytes;
+size_t convolution_workspace_limit(const detail::compile_options &options) {
+    if (options.convolution_workspace_limit)
+        return *options.convolution_workspace_limit;
+    return properties_of(static_cast<int>(options.device)).memory_bytes / 4;
 }
 
 detail::plan_or_refusal within_workspace_limit(
-        std::unique_ptr<detail::plan> plan, int device, const char *wants) {
-    const size_t limit = convolution_workspace_limit(device);
+        std::unique_ptr<detail::plan> plan,
+        const detail::compile_options &options, const char *wants) {
+    const size_t limit = convolution_workspace_limit(options);
     const size_t bytes = plan->workspace_bytes();
     if (bytes <= limit) return plan;
     return detail::plan_or_refusal::refuse(detail::text(wants, " want ", bytes,
@@ -60,8 +47,9 @@ detail::plan_or_refusal within_workspace_limit(
 }
 
 std::optional<size_t> convolution_workspace_left(
-        int device, size_t staged_bytes, std::string &refusal) {
-    const size_t limit = convolution_workspace_limit(device);
+        const detail::compile_options &options, size_t staged_bytes,
+        std::string &refusal) {
+    const size_t limit = convolution_workspace_limit(options);
     // Zeros too, though few plans want them.
     constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
     const size_t wanted = staged_bytes + beside;

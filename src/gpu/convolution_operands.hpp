@@ -68,24 +68,23 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
 /// Which of src, weights and dst is computed: 0, 1 or 2.
 size_t output_of(detail::convolution_direction direction);
 
-constexpr const char *convolution_workspace_variable
-        = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
-/// Bytes of workspace that a convolution may want on a device, for its copies
-/// and for a kernel that can do with less: what that environment variable says,
-/// or else a quarter of the device's memory. Throws invalid_arguments where the
-/// variable is no number.
-size_t convolution_workspace_limit(int device);
+/// Bytes of workspace that a convolution may want on the device of `options`,
+/// for its copies and for a kernel that can do with less: what these say, or
+/// else a quarter of the device's memory.
+size_t convolution_workspace_limit(const detail::compile_options &options);
 
 /// The plan, or where it wants more workspace than that, for what `wants` says,
 /// a refusal.
 detail::plan_or_refusal within_workspace_limit(
-        std::unique_ptr<detail::plan> plan, int device, const char *wants);
+        std::unique_ptr<detail::plan> plan,
+        const detail::compile_options &options, const char *wants);
 
 /// What that limit leaves a kernel for scratch of its own, a multiple of
 /// staged_alignment, beside so many staged bytes and what goes with them.
 /// Nothing, and the reason, where these alone exceed it.
 std::optional<size_t> convolution_workspace_left(
-        int device, size_t staged_bytes, std::string &refusal);
+        const detail::compile_options &options, size_t staged_bytes,
+        std::string &refusal);
 
 /// All three, at execution. What is staged lies at the start of the workspace.
 class convolution_operands {

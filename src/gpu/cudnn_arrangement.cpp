@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "convolution_window.hpp"
 #include "gpu/rounding.hpp"
 
 namespace gradnn::gpu {
@@ -215,8 +216,16 @@ std::optional<cudnn_arrangement> arrange(
     made.direction = p.direction;
     made.widened = widened;
     std::array<axis_window, 3> src_windows;
-    for (size_t axis = 0; axis < 3; ++axis)
-        src_windows[axis] = even_window(shape_of(p, axis));
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(p, axis);
+        src_windows[axis] = even_window(shape);
+        // Zeros around src that are most of it: only attributes without use make
+        // them, and they take gigabytes.
+        constexpr int64_t most_zeros = 64;
+        if (src_windows[axis].size
+                > most_zeros * (shape.src + shape.dst + shape.weights))
+            return std::nullopt;
+    }
     // One- and two-dimensional convolutions have no depth.
     const size_t skip = trivial(p, 0) ? 1 : 0;
     made.space = skip == 1 ? 2 : 3;
@@ -328,6 +337,16 @@ size_t cudnn_arrangement::output() const {
     return output_of(direction);
 }
 
+bool cudnn_arrangement::exceeds_a_grid() const {
+    constexpr int64_t most = 65535;
+    for (const cudnn_operand &operand : operands)
+        for (int axis = 0; axis + 1 < operand.seen.rank; ++axis)
+            if (operand.seen.dims[static_cast<size_t>(axis)] > most)
+                return true;
+    const int64_t groups = operands[0].seen.dims[1] / operands[1].seen.dims[1];
+    return operands[0].seen.dims[0] * groups > most && groups > 1;
+}
+
 int64_t cudnn_arrangement::weights_terms() const {
     const cudnn_tensor &dst = operands[2].seen;
     int64_t terms = dst.dims[0];
@@ -345,6 +364,8 @@ std::vector<cudnn_arrangement> cudnn_arrangements(
         const convolution_problem &problem) {
     const bool is_narrow = narrow(problem.src.type) || narrow(problem.dst.type);
     std::vector<cudnn_arrangement> found;
+    // Its kernels compute in 32 bits, and src may be extended to the windows.
+    if (!detail::windows_fit(problem, int64_t {1} << 31)) return found;
     for (const bool widened : {false, true}) {
         if (widened && !is_narrow) continue;
         auto ncx = arrange(problem, family::ncx, widened);

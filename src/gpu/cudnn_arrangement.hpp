@@ -47,6 +47,11 @@ struct cudnn_arrangement {
 
     /// The index in operands of what is computed.
     size_t output() const;
+    /// Whether an axis, or images and groups together, are more than the 65,535
+    /// blocks that CUDA allows along the minor axes of a grid: cuDNN 9.14 then
+    /// builds plans that it refuses to run. Not the last axis, which kernels lay
+    /// along the major one.
+    bool exceeds_a_grid() const;
     /// Terms of the longest sum of a weights gradient.
     int64_t weights_terms() const;
     /// "src, weights copied", or "copied as f32"; empty where nothing is.

@@ -1,8 +1,6 @@
 #include "gpu/cudnn_plan.hpp"
 
-#include <cstdlib>
 #include <span>
-#include <string_view>
 
 #include <gradnn/status.hpp>
 
@@ -47,11 +45,6 @@ std::string key_of(const cudnn_arrangement &a, const compile_options &options,
                     "; workspace ", workspace_limit);
 }
 
-bool autotunes() {
-    const char *value = std::getenv("GRADNN_CUDNN_AUTOTUNE");
-    return value != nullptr && *value != '\0' && std::string_view(value) != "0";
-}
-
 } // namespace
 
 void cudnn_plan::execute(cudnn_handle handle,
@@ -76,9 +69,9 @@ void cudnn_plan::execute(cudnn_handle handle,
 cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
     const auto device = static_cast<int>(options.device);
-    const size_t limit = convolution_workspace_limit(device);
+    const size_t limit = convolution_workspace_limit(options);
     const auto left = convolution_workspace_left(
-            device, arrangement.staged_bytes, reason);
+            options, arrangement.staged_bytes, reason);
     if (!left) return {};
     const cudnn_compile_handle handle(device);
     try {
@@ -88,16 +81,17 @@ cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
             return {};
         }
         const std::string key = key_of(arrangement, options, limit);
-        if (const auto known = find_in_plan_cache(key))
+        const std::string &file = options.cudnn_plan_cache;
+        if (const auto known = find_in_plan_cache(key, file))
             if (cudnn_plan plan = planner.named(*known)) return plan;
-        if (autotunes()) {
+        if (options.cudnn_autotune) {
             std::string found;
             if (cudnn_plan plan = planner.fastest(device, found)) {
-                keep_in_plan_cache(key, found);
+                keep_in_plan_cache(key, found, file);
                 return plan;
             }
         }
-        return planner.first(reason);
+        return planner.first(device, reason);
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
         return {};

@@ -1,11 +1,11 @@
 #include "gpu/cudnn_plan_cache.hpp"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include <unistd.h>
 
@@ -21,7 +21,9 @@ using detail::text;
 
 namespace {
 
-constexpr const char *variable = "GRADNN_CUDNN_PLAN_CACHE";
+/// What names the file, for messages.
+constexpr const char *setting
+        = "compile_settings::cudnn_plan_cache or GRADNN_CUDNN_PLAN_CACHE";
 /// The first line of a file: what it is, and the version of its format.
 constexpr const char *header = "gradnn cuDNN plans 1";
 
@@ -33,7 +35,7 @@ entries read_file(const std::string &path) {
     if (::access(path.c_str(), F_OK) != 0) return read;
     const auto fail = [&](const std::string &what) {
         throw error(status::invalid_arguments,
-                text(variable, " names ", path, ": ", what));
+                text(setting, " names ", path, ": ", what));
     };
     std::ifstream file(path);
     if (!file) fail(text("cannot be read: ", std::strerror(errno)));
@@ -59,7 +61,7 @@ void write_file(const std::string &path, const entries &kept) {
         file.commit();
     } catch (const detail::input_error &failure) {
         throw error(status::runtime_error,
-                text(variable, " names ", failure.what()));
+                text(setting, " names ", failure.what()));
     }
 }
 
@@ -67,7 +69,7 @@ void write_file(const std::string &path, const entries &kept) {
 struct plan_cache {
     std::mutex mutex;
     entries known;
-    std::string read_from;
+    std::set<std::string> files; ///< that were read
 };
 
 plan_cache &cache() {
@@ -75,37 +77,31 @@ plan_cache &cache() {
     return *instance;
 }
 
-std::string file_path() {
-    const char *value = std::getenv(variable);
-    return value != nullptr ? value : "";
-}
-
 } // namespace
 
-std::optional<std::string> find_in_plan_cache(const std::string &problem) {
+std::optional<std::string> find_in_plan_cache(
+        const std::string &problem, const std::string &file) {
     plan_cache &plans = cache();
     const std::lock_guard lock(plans.mutex);
-    const std::string path = file_path();
-    if (!path.empty() && path != plans.read_from) {
-        plans.known.merge(read_file(path));
-        plans.read_from = path;
+    if (!file.empty() && !plans.files.contains(file)) {
+        plans.known.merge(read_file(file));
+        plans.files.insert(file);
     }
     const auto found = plans.known.find(problem);
     if (found == plans.known.end()) return std::nullopt;
     return found->second;
 }
 
-void keep_in_plan_cache(
-        const std::string &problem, const std::string &kernel) {
+void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
+        const std::string &file) {
     plan_cache &plans = cache();
     const std::lock_guard lock(plans.mutex);
     plans.known[problem] = kernel;
-    const std::string path = file_path();
-    if (path.empty()) return;
+    if (file.empty()) return;
     // Other processes may have added to the file since it was read.
-    entries all = read_file(path);
+    entries all = read_file(file);
     all[problem] = kernel;
-    write_file(path, all);
+    write_file(file, all);
 }
 
 } // namespace gradnn::gpu

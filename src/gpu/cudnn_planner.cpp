@@ -229,12 +229,6 @@ cudnn_plan cudnn_planner::build(size_t index, std::string &reason) {
     return plan;
 }
 
-cudnn_plan cudnn_planner::first(std::string &reason) {
-    for (size_t index = 0; index < count(); ++index)
-        if (cudnn_plan plan = build(index, reason)) return plan;
-    return {};
-}
-
 cudnn_plan cudnn_planner::named(const std::string &wanted) {
     std::string ignored;
     for (size_t index = 0; index < count(); ++index)
@@ -283,7 +277,73 @@ private:
     std::array<cudaEvent_t, 2> events_ {};
 };
 
+/// Where plans of an arrangement can be run: operands of zeros and a workspace.
+class trial {
+public:
+    trial(int device, const cudnn_arrangement &arrangement,
+            size_t workspace_bytes, cudnn_handle handle)
+        : workspace_(device, workspace_bytes), handle_(handle) {
+        for (size_t index = 0; index < 3; ++index) {
+            const cudnn_tensor &t = arrangement.operands[index].seen;
+            tensors_[index] = device_buffer(device,
+                    static_cast<size_t>(t.extent() * detail::size_of(t.type)));
+            data_[index] = tensors_[index].data();
+            check(cudaMemsetAsync(data_[index], 0, tensors_[index].size_bytes(),
+                          watch.stream()),
+                    "cudaMemsetAsync");
+        }
+        check_cudnn(fe::detail::set_stream(handle_, watch.stream()),
+                "cudnnSetStream");
+    }
+    trial(const trial &) = delete;
+    trial &operator=(const trial &) = delete;
+    ~trial() { static_cast<void>(fe::detail::set_stream(handle_, nullptr)); }
+
+    void run(const cudnn_plan &plan) const {
+        plan.execute(handle_, data_, workspace_.data());
+    }
+
+    void wait() const {
+        check(cudaStreamSynchronize(watch.stream()), "cudaStreamSynchronize");
+    }
+
+    stopwatch watch;
+
+private:
+    const device_buffer workspace_;
+    std::array<device_buffer, 3> tensors_;
+    std::array<void *, 3> data_ {};
+    const cudnn_handle handle_;
+};
+
 } // namespace
+
+bool cudnn_planner::runs(
+        const cudnn_plan &plan, int device, std::string &reason) const {
+    try {
+        const capture_mode_guard relaxed;
+        const trial scratch(
+                device, arrangement_, plan.workspace_bytes(), handle_);
+        scratch.run(plan);
+        scratch.wait();
+    } catch (const error &failure) {
+        // No error of CUDA's may meet the caller's next call.
+        static_cast<void>(cudaGetLastError());
+        // No memory for a trial says nothing of the plan.
+        if (failure.status == status::out_of_memory) return true;
+        reason = text(plan.tag(), " does not run: ", failure.what());
+        return false;
+    }
+    return true;
+}
+
+cudnn_plan cudnn_planner::first(int device, std::string &reason) {
+    const bool doubtful = arrangement_.exceeds_a_grid();
+    for (size_t index = 0; index < count(); ++index)
+        if (cudnn_plan plan = build(index, reason))
+            if (!doubtful || runs(plan, device, reason)) return plan;
+    return {};
+}
 
 cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
     std::vector<std::pair<cudnn_plan, std::string>> plans;
@@ -301,27 +361,12 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
     cudnn_plan best;
     try {
         const capture_mode_guard relaxed;
-        stopwatch watch;
-        std::array<device_buffer, 3> tensors;
-        std::array<void *, 3> data {};
-        for (size_t index = 0; index < 3; ++index) {
-            const cudnn_tensor &t = arrangement_.operands[index].seen;
-            tensors[index] = device_buffer(device,
-                    static_cast<size_t>(t.extent() * detail::size_of(t.type)));
-            data[index] = tensors[index].data();
-            check(cudaMemsetAsync(data[index], 0, tensors[index].size_bytes(),
-                          watch.stream()),
-                    "cudaMemsetAsync");
-        }
-        const device_buffer workspace(device, workspace_bytes);
-        check_cudnn(fe::detail::set_stream(handle_, watch.stream()),
-                "cudnnSetStream");
+        trial scratch(device, arrangement_, workspace_bytes, handle_);
+        stopwatch &watch = scratch.watch;
         float least = std::numeric_limits<float>::max();
         for (auto &[plan, plan_name] : plans) {
             if (best && spent() > most_measuring) break;
-            const auto run = [&, &candidate = plan] {
-                candidate.execute(handle_, data, workspace.data());
-            };
+            const auto run = [&, &candidate = plan] { scratch.run(candidate); };
             float time = std::numeric_limits<float>::max();
             try {
                 const float first = watch.milliseconds(1, run);
@@ -331,7 +376,9 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
                 for (int repeat = 0; repeat < 3; ++repeat)
                     time = std::min(time, watch.milliseconds(4, run));
             } catch (const error &) {
-                continue; // a kernel that fails is not the fastest
+                // A kernel that fails is not the fastest.
+                static_cast<void>(cudaGetLastError());
+                continue;
             }
             if (time < least) {
                 least = time;
@@ -339,10 +386,8 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
                 found = plan_name;
             }
         }
-        check(cudaStreamSynchronize(watch.stream()), "cudaStreamSynchronize");
-        check_cudnn(fe::detail::set_stream(handle_, nullptr), "cudnnSetStream");
+        scratch.wait();
     } catch (const error &failure) {
-        static_cast<void>(fe::detail::set_stream(handle_, nullptr));
         if (failure.status != status::out_of_memory) throw;
         best = {};
     }

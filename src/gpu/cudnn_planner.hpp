@@ -36,8 +36,9 @@ public:
 
     size_t count() const { return configs_.size(); }
 
-    /// The first that can be built; an empty plan and a reason if none can.
-    cudnn_plan first(std::string &reason);
+    /// The first that can be built, and that runs where cuDNN's word for it is
+    /// doubtful; an empty plan and a reason if none does.
+    cudnn_plan first(int device, std::string &reason);
     /// The one of this name (see name()), or an empty plan.
     cudnn_plan named(const std::string &wanted);
     /// Runs the candidates on memory of its own; the fastest and its name, or
@@ -47,6 +48,9 @@ public:
 private:
     std::string name(size_t index) const;
     cudnn_plan build(size_t index, std::string &reason);
+    /// Runs a plan once on memory of its own: whether it can be, or there is no
+    /// such memory; the reason if not.
+    bool runs(const cudnn_plan &plan, int device, std::string &reason) const;
 
     const cudnn_arrangement &arrangement_;
     const cudnn_handle handle_;

@@ -103,23 +103,63 @@ const device_properties &properties_of(int device) {
     return *entry;
 }
 
+namespace {
+
+thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
+
+/// On which tables are written. Neither the default stream, which would wait for
+/// the caller's streams and break a capture that is under way on one of them, nor
+/// a new one each time: allocators keep memory by stream. Never destroyed.
+cudaStream_t stream_of_tables(int device) {
+    static std::mutex mutex;
+    static std::vector<cudaStream_t> streams(
+            static_cast<size_t>(device_count()));
+    const std::lock_guard lock(mutex);
+    cudaStream_t &stream = streams[static_cast<size_t>(device)];
+    if (stream == nullptr)
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                "cudaStreamCreateWithFlags");
+    return stream;
+}
+
+} // namespace
+
+allocator_scope::allocator_scope(const cuda_interop::device_allocator &memory)
+    : previous_(std::exchange(current_allocator, &memory)) {}
+
+allocator_scope::~allocator_scope() {
+    current_allocator = previous_;
+}
+
 device_buffer::device_buffer(int device, size_t bytes)
     : device_(device), bytes_(bytes) {
+    if (current_allocator != nullptr) memory_ = *current_allocator;
     if (bytes == 0) return;
     const device_guard current(device);
     const capture_mode_guard relaxed;
-    check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
+    if (memory_.allocate == nullptr) {
+        check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
+        return;
+    }
+    data_ = memory_.allocate(
+            bytes, device, stream_of_tables(device), memory_.context);
+    if (data_ == nullptr)
+        throw error(status::out_of_memory,
+                text("the device allocator of GPU ", device, " could not give ",
+                        bytes, " bytes for a table"));
 }
 
 device_buffer::device_buffer(device_buffer &&other) noexcept
-    : device_(other.device_)
-    , data_(std::exchange(other.data_, nullptr))
-    , bytes_(std::exchange(other.bytes_, 0)) {}
+    : device_(other.device_),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      memory_(other.memory_) {}
 
 device_buffer &device_buffer::operator=(device_buffer &&other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(memory_, other.memory_);
     return *this;
 }
 
@@ -128,8 +168,15 @@ device_buffer::~device_buffer() {
     try {
         const device_guard current(device_);
         const capture_mode_guard relaxed;
-        // cudaFree waits for the device, hence for kernels that read this.
-        ignore(cudaFree(data_));
+        // Either way after kernels that read this: cudaFree waits for the
+        // device.
+        if (memory_.deallocate == nullptr) {
+            ignore(cudaFree(data_));
+            return;
+        }
+        ignore(cudaDeviceSynchronize());
+        memory_.deallocate(
+                data_, device_, stream_of_tables(device_), memory_.context);
     } catch (...) {
         // The driver is shutting down with the process; so is its memory.
     }
@@ -140,16 +187,11 @@ device_buffer upload(int device, const void *data, size_t bytes) {
     if (bytes == 0) return buffer;
     const device_guard current(device);
     const capture_mode_guard relaxed;
-    // A stream of its own: the default stream would wait for the caller's
-    // streams, and break a capture that is under way on one of them.
-    cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-            "cudaStreamCreateWithFlags");
-    cudaError_t result = cudaMemcpyAsync(
-            buffer.data(), data, bytes, cudaMemcpyHostToDevice, stream);
-    if (result == cudaSuccess) result = cudaStreamSynchronize(stream);
-    ignore(cudaStreamDestroy(stream));
-    check(result, "upload of a table (cudaMemcpyAsync)");
+    cudaStream_t stream = stream_of_tables(device);
+    check(cudaMemcpyAsync(
+                  buffer.data(), data, bytes, cudaMemcpyHostToDevice, stream),
+            "upload of a table (cudaMemcpyAsync)");
+    check(cudaStreamSynchronize(stream), "upload of a table");
     return buffer;
 }
 

@@ -10,6 +10,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <gradnn/cuda.hpp>
+
 namespace gradnn::gpu {
 
 /// Makes a device the calling thread's current one and puts back the one that
@@ -62,8 +64,24 @@ std::string no_device_reason();
 /// out of range.
 const device_properties &properties_of(int device);
 
-/// Device memory that a plan fills at compile (tables) and kernels read.
-/// Freed with the object, after every kernel that may still read it.
+/// Until the end of the scope, device_buffers that the calling thread makes come
+/// from an allocator: those of the plans that compile builds. A state of the
+/// thread's, so that what makes plans need not hand it down to every table.
+class allocator_scope {
+public:
+    /// Null functions stand for cudaMalloc and cudaFree.
+    explicit allocator_scope(const cuda_interop::device_allocator &memory);
+    allocator_scope(const allocator_scope &) = delete;
+    allocator_scope &operator=(const allocator_scope &) = delete;
+    ~allocator_scope();
+
+private:
+    const cuda_interop::device_allocator *previous_;
+};
+
+/// Device memory that a plan fills at compile (tables) and kernels read; of the
+/// allocator of the scope that it is made in. Freed with the object, after every
+/// kernel that may still read it.
 class device_buffer {
 public:
     device_buffer() = default;
@@ -84,6 +102,9 @@ private:
     int device_ = 0;
     void *data_ = nullptr;
     size_t bytes_ = 0;
+    /// Null functions where the memory is cudaMalloc's. A copy: a plan may
+    /// outlive the engine that it was compiled for.
+    cuda_interop::device_allocator memory_;
 };
 
 /// A copy of `bytes` of host memory on a device, there when this returns.

@@ -2,6 +2,7 @@
 
 #include <gradnn/status.hpp>
 
+#include "cache.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/cuda_check.hpp"
 #include "gpu/cudnn_library.hpp"
@@ -15,9 +16,19 @@ using detail::text;
 
 gpu_engine::gpu_engine(size_t aindex, const allocator &host_memory,
         const cuda_interop::device_allocator &adevice_memory)
-    : engine_impl(engine::kind::gpu, aindex, host_memory)
-    , device(static_cast<int>(aindex))
-    , device_memory(adevice_memory) {}
+    : engine_impl(engine::kind::gpu, aindex, host_memory,
+            adevice_memory.allocate != nullptr ? detail::new_cache_owner() : 0),
+      device(static_cast<int>(aindex)),
+      device_memory(adevice_memory) {}
+
+gpu_engine::~gpu_engine() {
+    if (cache_owner != 0) detail::drop_cached(cache_owner);
+}
+
+void gpu_engine::while_compiling(const std::function<void()> &build) const {
+    const allocator_scope memory_of_tables(device_memory);
+    build();
+}
 
 void gpu_engine::check_allocatable(detail::stream_impl &stream) const {
     as_gpu(stream).refuse_in_capture("allocate workspace");
@@ -65,6 +76,45 @@ void gpu_engine::deallocate(
             ignore(cudaFree(pointer));
     } catch (...) {
         // The driver is shutting down, and its memory with it.
+    }
+}
+
+// The caller's functions are called for the legacy default stream; waiting makes
+// the memory usable on the others, and free of them.
+void *gpu_engine::allocate_tensor(size_t bytes) const {
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    void *pointer = nullptr;
+    if (device_memory.allocate == nullptr) {
+        check_allocation(
+                cudaMalloc(&pointer, bytes), "a tensor (cudaMalloc)", bytes);
+        return pointer;
+    }
+    pointer = device_memory.allocate(
+            bytes, device, nullptr, device_memory.context);
+    if (pointer == nullptr)
+        throw error(status::out_of_memory,
+                text("the device allocator of GPU ", device, " could not give ",
+                        bytes, " bytes of a tensor"));
+    const cudaError_t result = cudaStreamSynchronize(nullptr);
+    if (result != cudaSuccess) deallocate_tensor(pointer);
+    check(result, "cudaStreamSynchronize");
+    return pointer;
+}
+
+void gpu_engine::deallocate_tensor(void *pointer) const noexcept {
+    try {
+        const device_guard current(device);
+        const capture_mode_guard relaxed;
+        if (device_memory.deallocate == nullptr) {
+            ignore(cudaFree(pointer)); // waits for the device
+            return;
+        }
+        ignore(cudaDeviceSynchronize());
+        device_memory.deallocate(
+                pointer, device, nullptr, device_memory.context);
+    } catch (...) {
+        // As in deallocate.
     }
 }
 

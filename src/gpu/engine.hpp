@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,15 +22,19 @@ struct stream_resource {
     virtual ~stream_resource() = default;
 };
 
-/// A GPU. Workspace comes from the caller's device allocator, or else from
-/// cudaMallocAsync.
+/// A GPU. Workspace and plans' tables come from the caller's device allocator, or
+/// else from cudaMallocAsync and cudaMalloc.
 struct gpu_engine final : detail::engine_impl {
     gpu_engine(size_t index, const allocator &host_memory,
             const cuda_interop::device_allocator &device_memory);
+    ~gpu_engine() override;
 
+    void while_compiling(const std::function<void()> &build) const override;
     void check_allocatable(detail::stream_impl &stream) const override;
     void *allocate(size_t bytes, detail::stream_impl &stream) const override;
     void deallocate(void *pointer, detail::stream_impl &stream) const override;
+    void *allocate_tensor(size_t bytes) const override;
+    void deallocate_tensor(void *pointer) const noexcept override;
     std::string check_pointer(const void *pointer) const override;
 
     const int device;
@@ -48,6 +53,8 @@ struct gpu_stream final : detail::stream_impl {
     /// Refuses while the stream is captured, which waiting would break.
     void wait() override;
     bool is_capturing() const;
+    /// Of CUDA events; null while the stream is captured.
+    std::unique_ptr<detail::step_clock> make_step_clock(size_t steps) override;
 
     /// The resource that `make` creates, kept under `key` (the address of some
     /// static object). To be called with the stream's mutex held.

@@ -8,12 +8,15 @@
 // memory (from the caches, mostly: each element of diff_dst is wanted by at
 // most 8 threads of the linear family) and writes its element once. The sum
 // runs over r, then q, then p, each in ascending order, in one thread: the same
-// bits on every run. The identity is a strided copy.
+// bits on every run. Where an axis has so many taps that such a sum would lose
+// digits, a block takes an element (interpolation_long.cuh). The identity is a
+// strided copy.
 #include <limits>
 #include <algorithm>
 #include <array>
 
 #include "gpu/interpolation_identity.hpp"
+#include "gpu/interpolation_long.cuh"
 #include "gpu/interpolation_tables.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/launch.hpp"
@@ -22,17 +25,7 @@ namespace gradnn::gpu {
 
 namespace {
 
-constexpr int threads = 256;
-
-/// Axes of diff_src from the innermost (smallest stride) outwards; logical
-/// axis order[i] (N, C, D, H, W) is the i-th.
-struct strided_shape {
-    int64_t count = 1;
-    int order[5] = {};
-    int64_t dims[5] = {}; ///< of diff_src, in `order`
-    int64_t diff_src_strides[5] = {}; ///< by logical axis
-    int64_t diff_dst_strides[5] = {};
-};
+constexpr int threads = strided_threads;
 
 template <typename Type, typename Index>
 __global__ void __launch_bounds__(threads) strided_kernel(const Type *diff_dst,
@@ -43,18 +36,8 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *diff_dst,
     const auto step = static_cast<int64_t>(gridDim.x) * threads;
     for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
             number < shape.count; number += step) {
-        auto rest = static_cast<Index>(number);
         int64_t position[5];
-#pragma unroll
-        for (int i = 0; i < 5; ++i) {
-            const auto dim = static_cast<Index>(shape.dims[i]);
-            const auto at = static_cast<int64_t>(rest % dim);
-            rest /= dim;
-            // A loop and not an index, so that `position` stays in registers.
-#pragma unroll
-            for (int axis = 0; axis < 5; ++axis)
-                if (shape.order[i] == axis) position[axis] = at;
-        }
+        shape.locate<Index>(number, position);
         const tap_range d = axis_d.ranges[position[2]];
         const tap_range h = axis_h.ranges[position[3]];
         const tap_range w = axis_w.ranges[position[4]];
@@ -106,6 +89,7 @@ public:
             shape_.diff_src_strides[i] = strides[axis];
             shape_.diff_dst_strides[i] = problem.diff_dst.strides[axis];
         }
+        if (!why_too_long(maps).empty()) elements_ = elements_together(shape_);
     }
 
     void execute(std::span<void *const> args, std::byte *,
@@ -116,6 +100,19 @@ public:
         const bool small = shape_.count < std::numeric_limits<int32_t>::max();
         with_float_type(type_, [&]<typename Type>() {
             using sum = sum_of<Type>;
+            if (elements_ > 0) {
+                launch("interpolation.gpu_strided (long sums)",
+                        small ? long_kernel<Type, uint32_t>
+                              : long_kernel<Type, uint64_t>,
+                        static_cast<unsigned>(std::min<int64_t>(
+                                ceil_div(shape_.count, elements_), 1 << 20)),
+                        threads, 0, scope.stream(),
+                        static_cast<const Type *>(args[0]),
+                        static_cast<Type *>(args[1]), shape_,
+                        tables_.axis<sum>(0), tables_.axis<sum>(1),
+                        tables_.axis<sum>(2), elements_);
+                return;
+            }
             launch("interpolation.gpu_strided",
                     small ? strided_kernel<Type, uint32_t>
                           : strided_kernel<Type, uint64_t>,
@@ -133,6 +130,7 @@ private:
     detail::data_type type_;
     strided_shape shape_;
     gathered_tables tables_;
+    int elements_ = 0; ///< of a block of long_kernel; 0 where sums are short
 };
 
 } // namespace

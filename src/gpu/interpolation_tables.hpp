@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "axis_map.hpp"
 #include "gpu/device.hpp"
 #include "gpu/dtype.cuh"
+#include "text.hpp"
 
 namespace gradnn::gpu {
 
@@ -19,6 +21,19 @@ inline axis_maps make_axis_maps(const detail::interpolation_problem &problem) {
         maps[axis] = detail::make_axis_map(
                 problem.mode, problem.coordinates, problem.axes[axis]);
     return maps;
+}
+
+/// Outputs along an axis that touch one input: sums of more lose digits where
+/// they are added one after the other.
+constexpr int64_t most_taps_in_a_chain = 512;
+
+/// Why plain sums must not take a problem; empty where they may.
+inline std::string why_too_long(const axis_maps &maps) {
+    for (const detail::axis_map &map : maps)
+        if (map.max_count > most_taps_in_a_chain)
+            return detail::text("wants sums of at most ", most_taps_in_a_chain,
+                    " terms along an axis, given ", map.max_count);
+    return {};
 }
 
 /// The outputs that one input receives: first <= o < first + count, with

@@ -42,10 +42,13 @@ inline int64_t pitch_of(const detail::tensor_view &view, size_t axis) {
     return view.dims[axis] == 1 ? 0 : view.strides[axis];
 }
 
-/// Nothing, with a refusal in `why`, where the layout or the size is another.
+/// Nothing, with a refusal in `why`, where the layout or the size is another, or
+/// sums are too long for a walk, which adds up rows one after the other.
 inline std::optional<walk_description> describe_walk(
         const detail::interpolation_problem &problem, const axis_maps &maps,
         bool nxc, std::string &why) {
+    why = why_too_long(maps);
+    if (!why.empty()) return {};
     const detail::tensor_view &dst = problem.diff_dst;
     const detail::tensor_view &src = problem.diff_src;
     const size_t inner = nxc ? 1 : 4;

@@ -1,7 +1,6 @@
 #include "gpu/kernels.hpp"
 
 #include "gpu/backend.hpp"
-#include "gpu/convolution_operands.hpp"
 
 namespace gradnn::gpu {
 
@@ -41,14 +40,9 @@ constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
 
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists lists {interpolation_kernels,
-            convolution_kernels, bias_kernels, elementwise_kernels};
+            convolution_kernels, bias_kernels, elementwise_kernels,
+            writes_channels_last};
     return lists;
-}
-
-std::span<const char *const> compile_variables() {
-    static constexpr const char *names[] = {"GRADNN_CUDNN_AUTOTUNE",
-            "GRADNN_CUDNN_PLAN_CACHE", convolution_workspace_variable};
-    return names;
 }
 
 } // namespace gradnn::gpu

@@ -57,6 +57,13 @@ plan_or_refusal make_convolution_cudnn(
 plan_or_refusal make_convolution_direct(
         const convolution_problem &, const compile_options &);
 
+/// Whether CUTLASS's kernels are in this build.
+bool has_implicit_gemm();
+/// Whether the kernel that takes a convolution of data writes its output to a
+/// copy, channels last, that it would not need if the caller's tensor were so
+/// (convolution_output_layout.cpp).
+bool writes_channels_last(const convolution_problem &, const compile_options &);
+
 // bias.cu
 plan_or_refusal make_bias(const bias_problem &, const compile_options &);
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh STEP WORK ...: installs the build into WORK and uses it from
 # there, as a stranger's project would. Steps: install, cmake, pkg_config,
-# driver. Nothing of the build tree and no environment variable helps.
+# driver; static does the first three with a static library of its own build. Nothing of the build tree and no environment variable helps.
 set -euo pipefail
 
 step=$1
@@ -42,6 +42,22 @@ pkg_config)
     make -C "$work/pkg_config" CXX="$compiler" PKG_CONFIG="$pkg_config" \
         PKG_CONFIG_PATH="$(dirname "$(find "$prefix" -name gradnn.pc)")"
     run_bare "$work/pkg_config/consumer"
+    ;;
+static)
+    source=$1 consumer=$2 cmake=$3 compiler=$4 pkg_config=$5 type=$6 onednn=$7
+    build=$work.build
+    "$cmake" -S "$source" -B "$build" -DBUILD_SHARED_LIBS=OFF \
+        -DCMAKE_BUILD_TYPE="$type" -DCMAKE_CXX_COMPILER="$compiler" \
+        -DGRADNN_BUILD_TESTS=OFF -DGRADNN_BUILD_DRIVER=OFF \
+        -DGRADNN_ONEDNN="$onednn" >"$work.log"
+    "$cmake" --build "$build" >>"$work.log"
+    "$0" install "$work" "$build" "$cmake"
+    if find "$prefix" -name 'libgradnn.so*' | grep .; then
+        echo "a static build installs a shared library" >&2
+        exit 1
+    fi
+    "$0" cmake "$work" "$consumer" "$cmake" "$compiler"
+    "$0" pkg_config "$work" "$consumer" "$pkg_config" "$compiler"
     ;;
 driver)
     run_bare "$prefix/bin/gradnn" info

@@ -82,12 +82,18 @@ public:
 
     /// What the reference makes of the inputs as they were rounded.
     std::vector<detail::reference_tensor> reference() const;
-    /// Compares with the reference within design section 6's tolerances and
-    /// looks for writes outside the elements; adds a failure to the test where
-    /// something is wrong.
+    /// Compares with the reference as doc/numerics.md promises for terms of
+    /// random sign, and calls expect_sums_right.
     void expect_right() const;
+    /// Compares element by element, as doc/numerics.md promises for any inputs,
+    /// and looks for writes outside the elements; adds a failure to the test
+    /// where something is wrong.
+    void expect_sums_right() const;
 
 private:
+    std::vector<detail::reference_tensor> input_values() const;
+    void expect_near(const std::vector<detail::reference_tensor> &expected,
+            bool norm) const;
     void prepare(const values_list &inputs, options how);
 
     op op_;
@@ -110,7 +116,7 @@ bool run_forced(const op &the_op, const engine &e, const std::string &kernel,
 /// name).
 bool accepts(const op &the_op, const engine &e, const std::string &kernel);
 
-/// design section 6: the tolerance of ||out - ref|| / ||ref||.
+/// doc/numerics.md: the tolerance of ||out - ref|| / ||ref||.
 double tolerance_of(data_type type);
 
 /// Compares the outputs of one port; empty if they agree.

@@ -1,0 +1,44 @@
+// How partitions are compiled: what graph, fpmath_mode and the engine do not
+// say. doc/options.md lists these and the environment variables.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace gradnn {
+
+/// Settings of a graph's partitions, read when they are compiled. A member
+/// that is left as it is takes its value from the environment variable named
+/// beside it, or where that is not set the default. They are part of the key
+/// of the compiled partition cache.
+struct compile_settings {
+    /// Threads of a partition on the CPU engine; 0 stands for the default:
+    /// omp_get_max_threads() when the process compiles for the first time, so
+    /// OMP_NUM_THREADS where that is set. The partition runs on this many
+    /// threads or fewer, whatever OMP_NUM_THREADS says later. The bits of a
+    /// result depend on this number and on the kind of CPU, and on nothing
+    /// else of the machine. Ignored on GPU engines.
+    int threads = 0;
+
+    /// Names of kernels, separated by commas ("convolution.gemm"): where one
+    /// of a problem's list of kernels is named, only the named ones are tried.
+    /// Empty: GRADNN_KERNEL. For tests and measurements.
+    std::string kernels;
+
+    /// Whether cuDNN's kernels are timed at compile, to take the fastest. Not
+    /// set: GRADNN_CUDNN_AUTOTUNE; the default is false.
+    std::optional<bool> cudnn_autotune;
+
+    /// The file that keeps what cudnn_autotune measured. Not set:
+    /// GRADNN_CUDNN_PLAN_CACHE; the default, and an empty name, is no file.
+    std::optional<std::string> cudnn_plan_cache;
+
+    /// The most bytes of workspace that a convolution on a GPU may take,
+    /// except in convolution.gpu_direct, the kernel of last resort. Not set:
+    /// GRADNN_CONVOLUTION_WORKSPACE_LIMIT; the default is a quarter of the
+    /// device's memory.
+    std::optional<size_t> convolution_workspace_limit;
+};
+
+} // namespace gradnn

@@ -1,0 +1,89 @@
+#include "compile_settings.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "cpu/threads.hpp"
+#include "text.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+std::string from_environment(const char *variable) {
+    const char *value = std::getenv(variable);
+    return value != nullptr ? value : "";
+}
+
+int threads_of(const compile_settings &settings) {
+    if (settings.threads == 0) return cpu::default_threads();
+    if (settings.threads > cpu::thread_limit())
+        throw error(status::invalid_arguments,
+                text("compile_settings::threads is ", settings.threads, "; ",
+                        cpu::thread_limit(),
+                        " are allowed, by OMP_THREAD_LIMIT"));
+    return settings.threads;
+}
+
+std::optional<size_t> bytes_from_environment(const char *variable) {
+    const std::string given = from_environment(variable);
+    if (given.empty()) return std::nullopt;
+    size_t bytes = 0;
+    const char *const last = given.data() + given.size();
+    const auto [end, failure] = std::from_chars(given.data(), last, bytes);
+    if (failure != std::errc() || end != last)
+        throw error(status::invalid_arguments,
+                text(variable, " is \"", given,
+                        "\"; a number of bytes is allowed"));
+    return bytes;
+}
+
+bool flag_from_environment(const char *variable) {
+    const std::string given = from_environment(variable);
+    return !given.empty() && given != "0";
+}
+
+} // namespace
+
+void check_settings(const compile_settings &settings) {
+    if (settings.threads < 0)
+        throw error(status::invalid_arguments,
+                text("compile_settings::threads is ", settings.threads,
+                        "; 0 (the default) and above are allowed"));
+}
+
+compile_options options_of(const partition_impl &partition, const engine &e) {
+    const compile_settings &settings = partition.settings;
+    compile_options options;
+    options.deterministic = partition.deterministic;
+    options.fpmath = partition.fpmath;
+    options.device = e.get_index();
+    options.kernels = settings.kernels.empty()
+            ? from_environment("GRADNN_KERNEL")
+            : settings.kernels;
+    if (e.get_kind() == engine::kind::cpu) {
+        options.threads = threads_of(settings);
+        return options;
+    }
+    options.cudnn_autotune = settings.cudnn_autotune
+            ? *settings.cudnn_autotune
+            : flag_from_environment("GRADNN_CUDNN_AUTOTUNE");
+    options.cudnn_plan_cache = settings.cudnn_plan_cache
+            ? *settings.cudnn_plan_cache
+            : from_environment("GRADNN_CUDNN_PLAN_CACHE");
+    options.convolution_workspace_limit = settings.convolution_workspace_limit
+            ? settings.convolution_workspace_limit
+            : bytes_from_environment("GRADNN_CONVOLUTION_WORKSPACE_LIMIT");
+    return options;
+}
+
+std::string key_of(const compile_options &options) {
+    const auto &limit = options.convolution_workspace_limit;
+    return text(options.device, ' ', options.deterministic, ' ',
+            static_cast<int>(options.fpmath), ' ', options.threads, ' ',
+            options.cudnn_autotune, ' ', limit ? text(*limit) : "default", '\n',
+            options.kernels, '\n', options.cudnn_plan_cache, '\n');
+}
+
+} // namespace gradnn::detail

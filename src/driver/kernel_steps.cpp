@@ -1,0 +1,98 @@
+#include "kernel_steps.hpp"
+
+#include <algorithm>
+
+#include "engine_impl.hpp"
+#include "executable.hpp"
+#include "op_check.hpp"
+#include "op_schema.hpp"
+#include "problem.hpp"
+#include "shapes.hpp"
+#include "tensor_data.hpp"
+
+namespace gradnn::driver {
+
+using detail::port_role;
+
+namespace {
+
+int64_t dense_bytes(const logical_tensor &lt) {
+    return detail::element_count(lt) * detail::size_of(lt.get_data_type());
+}
+
+/// Multiplications and additions of one gradient of a convolution op; all of
+/// its gradients have the same.
+double flops_of_gradient(const op &the_op) {
+    const detail::op_schema &schema = *detail::find_schema(the_op.get_kind());
+    // Each is an input, or what is computed.
+    const auto find = [&](port_role role) {
+        const int input = detail::port_index(schema.inputs, role);
+        const int output = detail::port_index(schema.outputs, role);
+        return input >= 0 ? the_op.get_inputs()[static_cast<size_t>(input)]
+                          : the_op.get_outputs()[static_cast<size_t>(output)];
+    };
+    const logical_tensor small = find(port_role::small);
+    const logical_tensor weights = find(port_role::weights);
+    const auto dims = small.get_dims();
+    const int axis
+            = detail::channel_axis(the_op, static_cast<int>(dims.size()));
+    const int64_t channels
+            = std::max<int64_t>(1, dims[static_cast<size_t>(axis)]);
+    return 2.0 * static_cast<double>(detail::element_count(small))
+            * static_cast<double>(detail::element_count(weights) / channels);
+}
+
+/// The port of an op that has this id.
+std::string output_name(const op &the_op, size_t id) {
+    const auto &outputs = the_op.get_outputs();
+    const auto found = std::find_if(
+            outputs.begin(), outputs.end(), [&](const logical_tensor &lt) {
+                return !lt.is_absent() && lt.get_id() == id;
+            });
+    const auto port = static_cast<size_t>(found - outputs.begin());
+    return detail::find_schema(the_op.get_kind())->outputs[port].name;
+}
+
+} // namespace
+
+std::vector<kernel_step> kernel_steps(
+        const loaded_graph &graph, const graph_step &step) {
+    const detail::compiled_impl &compiled
+            = *detail::access::impl(step.compiled);
+    std::vector<kernel_step> result;
+    for (const detail::executable_step &each : compiled.program->steps) {
+        kernel_step made;
+        made.op = step.ops[each.op];
+        made.kernel = each.kernel;
+        made.backend = each.plan->backend();
+        made.workspace_bytes = each.plan->workspace_bytes();
+        const op the_op = detail::checked(graph.known_op(made.op));
+        for (const size_t port : each.arguments) {
+            const logical_tensor &lt = compiled.ports[port];
+            if (!compiled.program->ports[port].output) {
+                made.traffic.read += dense_bytes(lt);
+                made.type = lt.get_data_type();
+                continue;
+            }
+            made.traffic.written += dense_bytes(lt);
+            made.output = lt.get_id();
+            made.output_name = output_name(the_op, lt.get_id());
+        }
+        if (made.kernel.starts_with("convolution."))
+            made.flops = flops_of_gradient(the_op);
+        result.push_back(std::move(made));
+    }
+    return result;
+}
+
+step_traffic traffic_of(const loaded_graph &graph, const graph_step &step) {
+    step_traffic result;
+    for (const size_t id : step.inputs)
+        if (graph.tensors.at(id).read)
+            result.read += dense_bytes(graph.tensors.at(id).lt);
+    for (const size_t id : step.outputs)
+        result.written += dense_bytes(graph.tensors.at(id).lt);
+    return result;
+}
+
+} // namespace gradnn::driver

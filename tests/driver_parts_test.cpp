@@ -1,0 +1,143 @@
+// Parts of the gradnn program that say and measure things by themselves.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <gradnn/graph.hpp>
+
+#include "driver/compute_limit.hpp"
+#include "driver/fma_loop.hpp"
+#include "driver/nearest.hpp"
+#include "driver/table.hpp"
+#include "execute.hpp"
+
+namespace gradnn::driver {
+namespace {
+
+TEST(edit_distance, counts_changes) {
+    EXPECT_EQ(edit_distance("", ""), 0U);
+    EXPECT_EQ(edit_distance("bench", "bench"), 0U);
+    EXPECT_EQ(edit_distance("", "run"), 3U);
+    EXPECT_EQ(edit_distance("run", ""), 3U);
+    EXPECT_EQ(edit_distance("chek", "check"), 1U); // insertion
+    EXPECT_EQ(edit_distance("checck", "check"), 1U); // deletion
+    EXPECT_EQ(edit_distance("chack", "check"), 1U); // change
+    EXPECT_EQ(edit_distance("bnech", "bench"), 1U); // exchange
+    EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+}
+
+TEST(nearest, is_near) {
+    const std::vector<std::string> words
+            = {"run", "check", "bench", "info", "support"};
+    EXPECT_EQ(nearest("chek", words), "check");
+    EXPECT_EQ(nearest("benhc", words), "bench");
+    EXPECT_EQ(nearest("supprot", words), "support");
+    EXPECT_EQ(nearest("supp", words), "support"); // its beginning
+    EXPECT_EQ(nearest("ru", words), "run");
+    for (const char *far : {"", "x", "fly", "graph", "r"})
+        EXPECT_EQ(nearest(far, words), "") << far;
+    EXPECT_EQ(suggestion("chek", words), ", did you mean check?");
+    EXPECT_EQ(suggestion("fly", words), "");
+    EXPECT_EQ(suggestion("fly", {}), "");
+}
+
+TEST(time_text, has_three_digits_in_microseconds) {
+    EXPECT_EQ(time_text(0.0123456), "12.3 us");
+    EXPECT_EQ(time_text(0.123456), "123 us");
+    EXPECT_EQ(time_text(0.00123456), "1.23 us");
+    EXPECT_EQ(time_text(0.000123456), "0.123 us");
+    EXPECT_EQ(time_text(0.009996), "10.0 us");
+    EXPECT_EQ(time_text(0.9994), "999 us");
+    EXPECT_EQ(time_text(0.9996), "1.000 ms");
+    EXPECT_EQ(time_text(0), "0 us");
+}
+
+TEST(time_text, has_four_digits_in_milliseconds) {
+    EXPECT_EQ(time_text(1), "1.000 ms");
+    EXPECT_EQ(time_text(1.23456), "1.235 ms");
+    EXPECT_EQ(time_text(99.996), "100.0 ms");
+    EXPECT_EQ(time_text(1234.56), "1235 ms");
+    EXPECT_EQ(time_text(123456), "123456 ms");
+}
+
+using lt = logical_tensor;
+
+lt tensor_of(size_t id, const lt::dims &dims) {
+    return {id, lt::data_type::f32, dims, lt::layout_type::strided};
+}
+
+TEST(execute_step, steps_compute_what_the_partition_does) {
+    op backward(0, op::kind::ConvBackward,
+            {tensor_of(0, {2, 8, 6, 6}), tensor_of(1, {2, 4, 6, 6}),
+                    tensor_of(2, {8, 4, 3, 3})},
+            {tensor_of(3, {2, 4, 6, 6}), tensor_of(4, {8, 4, 3, 3}),
+                    tensor_of(5, {8})});
+    const std::vector<int64_t> ones = {1, 1};
+    backward.set_attr(op::attr::strides, ones);
+    backward.set_attr(op::attr::dilations, ones);
+    backward.set_attr(op::attr::pads_begin, ones);
+    backward.set_attr(op::attr::pads_end, ones);
+    backward.set_attr<std::string>(op::attr::data_format, "NCX");
+    backward.set_attr<std::string>(op::attr::weights_format, "OIX");
+    const partition part(backward, engine::kind::cpu);
+    const engine cpu(engine::kind::cpu, 0);
+    const compiled_partition compiled = part.compile(
+            part.get_input_ports(), part.get_output_ports(), cpu);
+    std::vector<std::vector<float>> memory;
+    const auto tensors = [&](const std::vector<lt> &ports, bool filled) {
+        std::vector<tensor> result;
+        for (const lt &port : ports) {
+            memory.emplace_back(port.get_mem_size() / sizeof(float), -7.0F);
+            for (size_t i = 0; filled && i < memory.back().size(); ++i)
+                memory.back()[i] = static_cast<float>(i % 17) - 8;
+            result.emplace_back(port, cpu, memory.back().data());
+        }
+        return result;
+    };
+    memory.reserve(9); // tensors keep pointers to them
+    const auto inputs = tensors(part.get_input_ports(), true);
+    const auto whole = tensors(part.get_output_ports(), false);
+    const auto parts = tensors(part.get_output_ports(), false);
+    stream queue(cpu);
+    compiled.execute(queue, inputs, whole);
+    const size_t count = compiled.get_info().steps.size();
+    ASSERT_EQ(count, 3U);
+    for (size_t step = 0; step < count; ++step) {
+        // What later steps compute is untouched.
+        for (size_t later = step; later < count; ++later)
+            EXPECT_EQ(memory[6 + later].front(), -7.0F);
+        detail::execute_step(compiled, step, queue, inputs, parts);
+        EXPECT_EQ(memory[6 + step], memory[3 + step]) << step;
+    }
+    EXPECT_THROW(
+            detail::execute_step(compiled, count, queue, inputs, parts), error);
+}
+
+TEST(compute_limit, counts_what_the_loop_does) {
+    for (const auto type : {lt::data_type::f32, lt::data_type::f64}) {
+        const double some = run_fma_loop(type, 100);
+        EXPECT_GE(some, 100 * 2);
+        EXPECT_EQ(run_fma_loop(type, 300), 3 * some);
+    }
+    // A vector has no more numbers of twice the size.
+    EXPECT_GE(run_fma_loop(lt::data_type::f32, 100),
+            run_fma_loop(lt::data_type::f64, 100));
+    EXPECT_NE(fma_loop_target(), "");
+}
+
+TEST(compute_limit, is_measured_and_named) {
+    const engine cpu(engine::kind::cpu, 0);
+    for (const auto type : {lt::data_type::f32, lt::data_type::bf16,
+                 lt::data_type::f16, lt::data_type::f64}) {
+        const compute_limit limit(cpu, type, fpmath_mode::strict);
+        EXPECT_GT(limit.tflop_per_s(), 0);
+        EXPECT_GT(limit.measure(), 0);
+        EXPECT_NE(limit.name(), "");
+    }
+    const compute_limit f64(cpu, lt::data_type::f64, fpmath_mode::strict);
+    EXPECT_TRUE(f64.name().starts_with("f64 FMA loop (")) << f64.name();
+}
+
+} // namespace
+} // namespace gradnn::driver

@@ -1,0 +1,18 @@
+// Whether outputs are what the float64 reference makes of the inputs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz_problem.hpp"
+#include "reference.hpp"
+
+namespace gradnn::fuzz {
+
+/// Empty where every output keeps what doc/numerics.md promises; else which
+/// one does not, and by how much. Absent ports are empty.
+std::string compare_with_reference(const op &the_op,
+        const std::vector<detail::reference_tensor> &inputs,
+        const std::vector<std::vector<double>> &outputs, fpmath_mode mode);
+
+} // namespace gradnn::fuzz

@@ -1,0 +1,198 @@
+// Sums of very many terms on the GPU: every element within half an ulp and
+// c u S, by every kernel that takes them, and refusals of those that would add
+// them up one after the other (doc/numerics.md, Accuracy).
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "accuracy.hpp"
+#include "support/gpu.hpp"
+#include "support/op_builders.hpp"
+
+namespace gradnn::test {
+namespace {
+
+class gpu_long_sums : public gpu_fixture {
+protected:
+    static engine gpu() { return shared_engine(engine::kind::gpu); }
+
+    /// Random terms, and then terms that are all alike, whose roundings all
+    /// fall the same way; by a kernel of this name, or of the library's choice.
+    static void expect_right(const op &the_op, const std::string &kernel = "") {
+        SCOPED_TRACE(the_op.get_name() + " by " + kernel);
+        const forced_kernel forced(kernel);
+        const values_list random = random_inputs(the_op, 41);
+        op_run mixed(the_op, gpu(), random);
+        mixed.execute();
+        mixed.expect_right();
+        values_list alike = random;
+        for (size_t index = 0; index < alike.size(); ++index)
+            if (!is_shape_input(the_op, index))
+                std::fill(alike[index].begin(), alike[index].end(),
+                        index == 0 ? 0.1 : 0.3);
+        op_run constant(the_op, gpu(), alike);
+        constant.execute();
+        const auto exact = constant.reference();
+        for (size_t index = 0; index < exact.size(); ++index) {
+            const auto &lt = constant.completed_op().get_outputs()[index];
+            if (lt.is_absent()) continue;
+            // All terms are positive: S is the sum.
+            EXPECT_LE(detail::largest_sum_error(lt.get_data_type(),
+                              constant.output(index), exact[index].values,
+                              exact[index].values),
+                    detail::longest_chain)
+                    << "output " << index;
+        }
+    }
+
+    static std::string only_kernel_of(const op &the_op) {
+        const auto names = kernels_of(compile(the_op, gpu()));
+        return names.size() == 1 ? names.front() : std::string();
+    }
+};
+
+struct long_interpolation {
+    interpolation_case shape;
+    interpolation_choice choice;
+};
+
+const std::vector<long_interpolation> &long_interpolations() {
+    static const std::vector<long_interpolation> all {
+            {{"row", 1, 1, {1, 1}, {1, 131072}}, {"nearest", "asymmetric"}},
+            {{"column", 2, 3, {3}, {70001}}, {"linear", "align_corners"}},
+            {{"channels", 1, 40, {2}, {65537}}, {"linear", "asymmetric"}},
+            {{"depth", 1, 2, {1, 1, 1}, {70001, 3, 3}},
+                    {"linear", "half_pixel"}},
+            {{"plane", 3, 5, {1, 2}, {1, 3000}}, {"linear", "half_pixel"}},
+            {{"images", 33, 1, {2, 1}, {4099, 2}}, {"linear", "half_pixel"}},
+    };
+    return all;
+}
+
+TEST_F(gpu_long_sums, interpolation) {
+    for (const data_type type : float_types())
+        for (const auto &[shape, choice] : long_interpolations())
+            for (const size_t which : {0U, 1U, 7U}) {
+                const op the_op = interpolation_op(
+                        shape, choice, layouts()[which], type);
+                SCOPED_TRACE(shape.name + " " + layouts()[which].name + " "
+                        + to_string(type));
+                EXPECT_EQ(only_kernel_of(the_op), "interpolation.gpu_strided");
+                expect_right(the_op);
+            }
+}
+
+TEST_F(gpu_long_sums, interpolation_that_walks_refuses_them) {
+    for (const auto &[shape, choice] : long_interpolations())
+        for (const size_t which : {0U, 1U}) {
+            const op the_op = interpolation_op(
+                    shape, choice, layouts()[which], data_type::f32);
+            for (const auto &row : gpu::kernels().interpolation) {
+                const std::string name = row.name;
+                EXPECT_EQ(accepts(the_op, gpu(), name),
+                        name == "interpolation.gpu_strided")
+                        << shape.name << " " << name;
+            }
+        }
+    // Sums as long as ordinary gradients have stay where they are.
+    const op ordinary = interpolation_op({"up", 2, 19, {2, 2}, {512, 512}},
+            {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+    EXPECT_NE(only_kernel_of(ordinary), "interpolation.gpu_strided");
+    expect_right(ordinary);
+}
+
+TEST_F(gpu_long_sums, bias) {
+    const std::vector<plane_case> shapes {{"rows", {2, 3, 700, 1000}},
+            {"one_channel", {131071, 1, 3}}, {"broad", {1, 5, 2, 200000}},
+            {"columns", {70001, 33, 3}}};
+    for (const data_type type : float_types())
+        for (const plane_case &shape : shapes)
+            for (const size_t which : {0U, 1U, 7U}) {
+                SCOPED_TRACE(shape.name + " " + layouts()[which].name + " "
+                        + to_string(type));
+                // In f32: f16 does not reach so far.
+                expect_right(plane_op(op::kind::BiasAddBackward, shape,
+                        layouts()[which], type, type != data_type::f64));
+            }
+}
+
+// The general kernel: windows of thousands of taps, and thousands of channels.
+TEST_F(gpu_long_sums, gathered_by_the_general_kernel) {
+    const std::vector<convolution_case> shapes {
+            {"taps", 1, 1, 1, 2, {9000}, {3001}, {1}, {1}, {0}, {0}},
+            {"channels", 1, 1, 5000, 5003, {3, 2}, {1, 1}, {1, 1}, {1, 1},
+                    {0, 0}, {0, 0}}};
+    for (const data_type type : float_types())
+        for (const convolution_case &shape : shapes) {
+            SCOPED_TRACE(shape.name + " " + to_string(type));
+            for (const op::kind kind : {op::kind::ConvolutionBackwardData,
+                         op::kind::ConvTransposeBackwardData})
+                expect_right(convolution_op(kind, shape, layouts()[0], type),
+                        "convolution.gpu_direct");
+        }
+}
+
+// Gradients of weights over as many terms as first layers have.
+TEST_F(gpu_long_sums, gradients_of_weights) {
+    const std::vector<convolution_case> shapes {
+            {"few_weights", 1, 1, 1, 1, {300001}, {2}, {1}, {1}, {0}, {0}},
+            {"few_in_groups", 3, 2, 4, 6, {100, 700}, {3, 1}, {1, 1}, {1, 1},
+                    {1, 0}, {1, 0}},
+            {"first_layer", 1, 1, 3, 8, {224, 224}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}},
+            {"depthwise", 1, 8, 8, 8, {256, 300}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}},
+            {"narrow", 1, 2, 8, 8, {256, 300}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}},
+            {"wide", 1, 1, 16, 32, {150, 300}, {1, 2}, {1, 1}, {1, 1}, {0, 1},
+                    {0, 1}}};
+    for (const data_type type : {data_type::f32, data_type::f64})
+        for (const convolution_case &shape : shapes)
+            for (const size_t which : {0U, 1U}) {
+                const op the_op
+                        = convolution_op(op::kind::ConvolutionBackwardWeights,
+                                shape, layouts()[which], type);
+                SCOPED_TRACE(shape.name + " " + layouts()[which].name + " "
+                        + to_string(type));
+                expect_right(the_op);
+                for (const auto &row : gpu::kernels().convolution)
+                    if (accepts(the_op, gpu(), row.name))
+                        expect_right(the_op, row.name);
+            }
+}
+
+TEST_F(gpu_long_sums, few_weights_are_not_left_to_cudnn) {
+    const op the_op = convolution_op(op::kind::ConvolutionBackwardWeights,
+            {"few_weights", 1, 1, 1, 1, {300001}, {2}, {1}, {1}, {0}, {0}},
+            layouts()[0], data_type::f32);
+    EXPECT_FALSE(accepts(the_op, gpu(), "convolution.cudnn"));
+}
+
+// More images than CUDA's grids have blocks along their minor axes: cuDNN built
+// a plan that it then refused to run.
+TEST_F(gpu_long_sums, what_compiles_with_very_many_images_runs) {
+    const std::vector<convolution_case> shapes {
+            {"grouped", 70000, 2, 2, 4, {2, 1, 1}, {2, 1, 1}, {1, 3, 1},
+                    {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+            {"one_group", 70000, 1, 8, 8, {3, 2}, {2, 2}, {2, 1}, {1, 1},
+                    {0, 0}, {1, 0}}};
+    for (const data_type type : float_types())
+        for (const convolution_case &shape : shapes)
+            for (const op::kind kind : {op::kind::ConvBackward,
+                         op::kind::ConvTransposeBackward})
+                for (const size_t which : {0U, 1U, 6U, 7U}) {
+                    SCOPED_TRACE(shape.name + " " + layouts()[which].name + " "
+                            + to_string(type));
+                    // Biases would be beyond f16.
+                    const op the_op = convolution_op(kind, shape,
+                            layouts()[which], type, {true, true, false});
+                    op_run run(the_op, gpu(), random_inputs(the_op, 42));
+                    run.execute();
+                    run.expect_right();
+                }
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+} // namespace
+} // namespace gradnn::test
