@@ -65,7 +65,7 @@ private:
     void *take(size_t bytes, const char *what) const {
         void *pointer = memory.get_host_allocate()
                 ? memory.get_host_allocate()(bytes, workspace_alignment)
-                : ::operator new(bytes, std::align_val_t {workspace_alignment},
+                : ::operator new (bytes, std::align_val_t {workspace_alignment},
                         std::nothrow);
         if (!pointer)
             throw error(status::out_of_memory,
@@ -77,8 +77,7 @@ private:
         if (memory.get_host_deallocate())
             memory.get_host_deallocate()(pointer);
         else
-            ::operator delete(
-                    pointer, std::align_val_t {workspace_alignment});
+            ::operator delete (pointer, std::align_val_t {workspace_alignment});
     }
 };
 
@@ -98,6 +97,13 @@ void stream_impl::release_workspace() noexcept {
     if (workspace_) engine->deallocate(workspace_, *this);
     workspace_ = nullptr;
     workspace_bytes_ = 0;
+}
+
+std::unique_ptr<stream_impl> native_stream(
+        std::shared_ptr<const engine_impl> engine, void *native) {
+    if (engine->kind == engine::kind::gpu)
+        return gpu::make_native_stream(std::move(engine), native);
+    return std::make_unique<cpu_stream>(std::move(engine));
 }
 
 } // namespace detail
@@ -145,11 +151,12 @@ engine make_engine_with_allocator(
         case engine::kind::cpu:
             if (index != 0)
                 throw error(status::invalid_arguments,
-                        detail::text("engine: cpu index ", index,
-                                "; 0 is allowed"));
-            return access::make<engine>(std::shared_ptr<
-                    const detail::engine_impl>(
-                    std::make_shared<detail::cpu_engine>(kind, index, alloc)));
+                        detail::text(
+                                "engine: cpu index ", index, "; 0 is allowed"));
+            return access::make<engine>(
+                    std::shared_ptr<const detail::engine_impl>(
+                            std::make_shared<detail::cpu_engine>(
+                                    kind, index, alloc)));
         case engine::kind::gpu:
             return access::make<engine>(gpu::make_engine(index, alloc));
         case engine::kind::any: break;

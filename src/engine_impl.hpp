@@ -100,6 +100,11 @@ private:
     size_t workspace_bytes_ = 0;
 };
 
+/// A stream for one execution with the caller's workspace: on the CPU, or on the
+/// cudaStream_t `native` of a GPU engine's device.
+std::unique_ptr<stream_impl> native_stream(
+        std::shared_ptr<const engine_impl> engine, void *native);
+
 /// Lets the library's own files reach behind the public handles.
 struct access {
     template <typename Handle>

@@ -1,14 +1,23 @@
-// Executing a part of a compiled partition, for measurements.
+// Executing other than by compiled_partition::execute.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include <gradnn/graph.hpp>
 
 namespace gradnn::detail {
 
-/// compiled_partition::execute, of one of its steps alone: get_info().steps
+struct compiled_impl;
+struct stream_impl;
+
+/// Executes on a data pointer for each port of the executable, with the
+/// caller's workspace. The stream is of the engine that it was compiled for.
+void execute_pointers(const compiled_impl &compiled, stream_impl &stream,
+        std::span<void *const> data, void *workspace);
+
+/// For measurements: compiled_partition::execute, of one of its steps alone: get_info().steps
 /// names them in their order. The step may read what earlier steps left in the
 /// stream's workspace, so its output is right only where all steps before it
 /// were executed on this stream, with the same tensors and nothing between.

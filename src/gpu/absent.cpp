@@ -36,6 +36,15 @@ std::shared_ptr<detail::stream_impl> make_stream(
     refuse("stream");
 }
 
+std::unique_ptr<detail::stream_impl> make_native_stream(
+        std::shared_ptr<const detail::engine_impl>, void *) {
+    refuse("a CUDA stream");
+}
+
+bool is_captured(detail::stream_impl &) {
+    return false;
+}
+
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists none {};
     return none;

@@ -31,6 +31,16 @@ std::shared_ptr<const detail::engine_impl> make_engine(
 std::shared_ptr<detail::stream_impl> make_stream(
         std::shared_ptr<const detail::engine_impl> engine);
 
+/// A stream on the caller's cudaStream_t, for one execution with the caller's
+/// workspace: cheap to make, and nothing of it outlives it. Throws
+/// invalid_arguments for a stream of another device.
+std::unique_ptr<detail::stream_impl> make_native_stream(
+        std::shared_ptr<const detail::engine_impl> engine, void *native);
+
+/// Whether the stream was under capture when something was last executed on it:
+/// a CUDA graph then refers to what was executed.
+bool is_captured(detail::stream_impl &stream);
+
 /// The kernel lists; empty in a CPU-only build.
 const detail::kernel_lists &kernels();
 

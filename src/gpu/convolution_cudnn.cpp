@@ -105,7 +105,11 @@ public:
         void *const own = chosen_.workspace_bytes() != 0
                 ? start + operands().staged_bytes()
                 : nullptr;
-        chosen_.execute(cudnn_handle_of(stream), data, own);
+        {
+            const cudnn_borrowed_handle handle(
+                    device_of(stream), scope.stream());
+            chosen_.execute(handle.get(), data, own);
+        }
         operands().take_back(data, args, start + zeros_offset(), stream);
     }
 

@@ -1,10 +1,12 @@
 #include "gpu/cudnn_library.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <memory>
+#include <optional>
+#include <vector>
 
 #include <dlfcn.h>
 
@@ -54,8 +56,8 @@ loaded_library load() {
                 reason != nullptr ? reason : path.c_str(),
                 "); install it (Debian package libcudnn9-cuda-",
                 CUDART_VERSION / 1000, " or pip package nvidia-cudnn-cu",
-                CUDART_VERSION / 1000,
-                ") or set GRADNN_CUDNN to the path of ", soname);
+                CUDART_VERSION / 1000, ") or set GRADNN_CUDNN to the path of ",
+                soname);
         return result;
     }
     const auto version = find_function<decltype(cudnnGetVersion)>(
@@ -86,25 +88,39 @@ cudnn_handle make_handle() {
     return handle;
 }
 
-/// A stream's handle.
-struct stream_handle final : stream_resource {
-    stream_handle(int adevice, cudaStream_t stream)
-        : device(adevice), handle(make_handle()) {
-        check_cudnn(cudnn_frontend::detail::set_stream(handle, stream),
-                "cudnnSetStream");
-    }
-    ~stream_handle() override {
-        try {
-            const device_guard current(device);
-            static_cast<void>(cudnn_frontend::detail::destroy_handle(handle));
-        } catch (...) {
-            // The driver is shutting down with the process.
-        }
-    }
+/// Handles of a device that are not in use. A handle is bound to a stream, and
+/// may be bound to another one when it is used again.
+struct handle_pool {
+    struct entry {
+        cudnn_handle handle = nullptr;
+        cudaStream_t stream = nullptr;
+    };
 
-    const int device;
-    const cudnn_handle handle;
+    std::mutex mutex;
+    std::vector<entry> idle;
 };
+
+handle_pool &pool_of(int device) {
+    // Never destroyed: cuDNN may be gone when static destructors run.
+    static auto *mutex = new std::mutex;
+    static auto *pools = new std::map<int, handle_pool>;
+    const std::lock_guard lock(*mutex);
+    return (*pools)[device];
+}
+
+/// An idle handle, best one that is bound to the stream.
+std::optional<handle_pool::entry> take_idle(int device, cudaStream_t stream) {
+    handle_pool &pool = pool_of(device);
+    const std::lock_guard lock(pool.mutex);
+    if (pool.idle.empty()) return std::nullopt;
+    auto found = std::find_if(pool.idle.begin(), pool.idle.end(),
+            [&](const auto &entry) { return entry.stream == stream; });
+    if (found == pool.idle.end()) --found;
+    const handle_pool::entry taken = *found;
+    *found = pool.idle.back();
+    pool.idle.pop_back();
+    return taken;
+}
 
 } // namespace
 
@@ -121,31 +137,37 @@ std::string cudnn_missing_reason() {
     return library().missing;
 }
 
-cudnn_handle cudnn_handle_of(detail::stream_impl &stream) {
-    static const char key = 0;
-    gpu_stream &queue = as_gpu(stream);
-    auto &found = queue.resource(&key, [&] {
-        return std::make_unique<stream_handle>(queue.device, queue.handle);
-    });
-    return static_cast<stream_handle &>(found).handle;
+cudnn_borrowed_handle::cudnn_borrowed_handle(int device, cudaStream_t stream)
+    : device_(device), stream_(stream) {
+    const auto idle = take_idle(device, stream);
+    handle_ = idle ? idle->handle : make_handle();
+    // A new handle is bound to the legacy default stream.
+    if ((idle ? idle->stream : nullptr) == stream) return;
+    const int result = cudnn_frontend::detail::set_stream(handle_, stream);
+    if (result == CUDNN_STATUS_SUCCESS) return;
+    static_cast<void>(cudnn_frontend::detail::destroy_handle(handle_));
+    check_cudnn(result, "cudnnSetStream");
 }
 
-cudnn_compile_handle::cudnn_compile_handle(int device) {
-    struct entry {
-        std::mutex mutex;
-        cudnn_handle handle = nullptr;
-    };
-    // Never destroyed: cuDNN may be gone when static destructors run.
-    static auto *map_mutex = new std::mutex;
-    static auto *entries = new std::map<int, entry>;
-    entry *found = nullptr;
-    {
-        const std::lock_guard lock(*map_mutex);
-        found = &(*entries)[device];
+cudnn_borrowed_handle::~cudnn_borrowed_handle() {
+    try {
+        handle_pool &pool = pool_of(device_);
+        const std::lock_guard lock(pool.mutex);
+        pool.idle.push_back({handle_, stream_});
+    } catch (...) {
+        // No memory for the entry: the handle is lost, nothing else.
     }
-    lock_ = std::unique_lock(found->mutex);
-    if (found->handle == nullptr) found->handle = make_handle();
-    handle_ = found->handle;
+}
+
+cudnn_compile_handle::cudnn_compile_handle(int device)
+    : lock_([device] {
+          static auto *map_mutex = new std::mutex;
+          static auto *mutexes = new std::map<int, std::mutex>;
+          const std::lock_guard lock(*map_mutex);
+          return std::unique_lock((*mutexes)[device], std::defer_lock);
+      }()) {
+    lock_.lock();
+    handle_.emplace(device, nullptr);
 }
 
 void check_cudnn(int result, const char *call) {
@@ -155,8 +177,8 @@ void check_cudnn(int result, const char *call) {
     std::array<char, 512> details {};
     cudnn_frontend::detail::get_last_error_string(
             details.data(), details.size());
-    std::string message = text(call, " failed: ",
-            cudnn_frontend::detail::get_error_string(code));
+    std::string message = text(
+            call, " failed: ", cudnn_frontend::detail::get_error_string(code));
     if (details[0] != '\0') message += text(" (", details.data(), ")");
     const bool memory = code == CUDNN_STATUS_ALLOC_FAILED
             || code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED

@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
 
-#include "engine_impl.hpp"
+#include <cuda_runtime_api.h>
 
 struct cudnnContext;
 
@@ -26,21 +27,37 @@ std::string cudnn_version_text();
 /// Why cudnn_version() is 0, and what to install; empty where it is not.
 std::string cudnn_missing_reason();
 
-/// The handle of a GPU stream, made at the first call and bound to the stream
-/// for good. The stream's mutex must be held and its device be current.
-cudnn_handle cudnn_handle_of(detail::stream_impl &stream);
-
-/// The handle that plans of a device are made with, for one thread at a time.
-/// The device must be current.
-class cudnn_compile_handle {
+/// A handle bound to a stream, for one thread until the end of the scope. It
+/// comes from a pool of the device's and goes back there, so that executions
+/// make none but where more run at once than ever before: compile has made the
+/// first. The device must be current.
+class cudnn_borrowed_handle {
 public:
-    explicit cudnn_compile_handle(int device);
+    cudnn_borrowed_handle(int device, cudaStream_t stream);
+    cudnn_borrowed_handle(const cudnn_borrowed_handle &) = delete;
+    cudnn_borrowed_handle &operator=(const cudnn_borrowed_handle &) = delete;
+    ~cudnn_borrowed_handle();
 
     cudnn_handle get() const { return handle_; }
 
 private:
-    std::unique_lock<std::mutex> lock_;
+    const int device_;
+    const cudaStream_t stream_;
     cudnn_handle handle_ = nullptr;
+};
+
+/// The handle that plans of a device are made with, for one thread at a time.
+/// The device must be current. Who binds it to another stream binds it to the
+/// legacy default stream again.
+class cudnn_compile_handle {
+public:
+    explicit cudnn_compile_handle(int device);
+
+    cudnn_handle get() const { return handle_->get(); }
+
+private:
+    std::unique_lock<std::mutex> lock_;
+    std::optional<cudnn_borrowed_handle> handle_;
 };
 
 /// Throws gradnn::error for a cuDNN status other than success: out_of_memory

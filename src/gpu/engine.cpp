@@ -45,8 +45,7 @@ void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
         if (pointer == nullptr)
             throw error(status::out_of_memory,
                     text("the device allocator of GPU ", device,
-                            " could not give ", bytes,
-                            " bytes of workspace"));
+                            " could not give ", bytes, " bytes of workspace"));
     } else if (properties_of(device).memory_pools) {
         check_allocation(cudaMallocAsync(&pointer, bytes, queue.handle),
                 "workspace (cudaMallocAsync)", bytes);
@@ -57,8 +56,7 @@ void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
     return pointer;
 }
 
-void gpu_engine::deallocate(
-        void *pointer, detail::stream_impl &stream) const {
+void gpu_engine::deallocate(void *pointer, detail::stream_impl &stream) const {
     gpu_stream &queue = as_gpu(stream);
     try {
         if (queue.captured) {
@@ -139,29 +137,42 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
             " and wants memory of that device");
 }
 
+bool gpu_engine::early_starts() const {
+    std::call_once(early_starts_asked_,
+            [this] { early_starts_ = can_start_early(device); });
+    return early_starts_;
+}
+
+namespace {
+
+const gpu_engine &gpu_engine_behind(const detail::engine_impl &engine) {
+    return static_cast<const gpu_engine &>(engine);
+}
+
+} // namespace
+
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine)
-    : stream_impl(std::move(aengine))
-    , device(static_cast<int>(engine->index))
-    , handle([this] {
-        const device_guard current(device);
-        cudaStream_t made = nullptr;
-        check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-                "cudaStreamCreateWithFlags");
-        return made;
-    }())
-    , owned(true)
-    , early_starts(can_start_early(device)) {}
+    : stream_impl(std::move(aengine)),
+      device(static_cast<int>(engine->index)),
+      handle([this] {
+          const device_guard current(device);
+          cudaStream_t made = nullptr;
+          check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+                  "cudaStreamCreateWithFlags");
+          return made;
+      }()),
+      owned(true),
+      early_starts(gpu_engine_behind(*engine).early_starts()) {}
 
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
         cudaStream_t callers)
-    : stream_impl(std::move(aengine))
-    , device(static_cast<int>(engine->index))
-    , handle(callers)
-    , owned(false)
-    , early_starts(can_start_early(device)) {}
+    : stream_impl(std::move(aengine)),
+      device(static_cast<int>(engine->index)),
+      handle(callers),
+      owned(false),
+      early_starts(gpu_engine_behind(*engine).early_starts()) {}
 
 gpu_stream::~gpu_stream() {
-    resources_.clear();
     captured = false;
     if (spare_ != nullptr) retired.push_back(spare_);
     for (void *pointer : retired)
@@ -236,6 +247,26 @@ void check_index(size_t index) {
                         ", counted from 0"));
 }
 
+/// Refuses a CUDA stream of another device.
+void check_device_of(cudaStream_t native, int device) {
+#if CUDART_VERSION >= 12080
+    // A null stream is the legacy default stream of whichever device is
+    // current, which execute makes the engine's.
+    if (native == nullptr || native == cudaStreamLegacy
+            || native == cudaStreamPerThread)
+        return;
+    int found = device;
+    check(cudaStreamGetDevice(native, &found), "cudaStreamGetDevice");
+    if (found != device)
+        throw error(status::invalid_arguments,
+                text("the CUDA stream is of GPU ", found,
+                        "; the engine is GPU ", device));
+#else
+    static_cast<void>(native);
+    static_cast<void>(device);
+#endif
+}
+
 const detail::engine_impl &gpu_engine_of(const engine &aengine) {
     if (!aengine || aengine.get_kind() != engine::kind::gpu)
         throw error(status::invalid_arguments,
@@ -262,6 +293,17 @@ std::shared_ptr<detail::stream_impl> make_stream(
     return std::make_shared<gpu_stream>(std::move(engine));
 }
 
+std::unique_ptr<detail::stream_impl> make_native_stream(
+        std::shared_ptr<const detail::engine_impl> engine, void *native) {
+    const auto handle = static_cast<cudaStream_t>(native);
+    check_device_of(handle, static_cast<int>(engine->index));
+    return std::make_unique<gpu_stream>(std::move(engine), handle);
+}
+
+bool is_captured(detail::stream_impl &stream) {
+    return as_gpu(stream).captured;
+}
+
 } // namespace gradnn::gpu
 
 namespace gradnn::cuda_interop {
@@ -269,8 +311,7 @@ namespace gradnn::cuda_interop {
 using detail::access;
 using detail::text;
 
-engine make_engine_with_allocator(
-        size_t index, const device_allocator &alloc) {
+engine make_engine_with_allocator(size_t index, const device_allocator &alloc) {
     gpu::check_index(index);
     if ((alloc.allocate == nullptr) != (alloc.deallocate == nullptr))
         throw error(status::invalid_arguments,
@@ -282,20 +323,7 @@ engine make_engine_with_allocator(
 
 stream make_stream(const engine &aengine, cuda_stream native) {
     const detail::engine_impl &impl = gpu::gpu_engine_of(aengine);
-    const auto device = static_cast<int>(impl.index);
-#if CUDART_VERSION >= 12080
-    // A null stream is the legacy default stream of whichever device is
-    // current, which execute makes the engine's.
-    if (native != nullptr && native != cudaStreamLegacy
-            && native != cudaStreamPerThread) {
-        int found = device;
-        gpu::check(cudaStreamGetDevice(native, &found), "cudaStreamGetDevice");
-        if (found != device)
-            throw error(status::invalid_arguments,
-                    text("cuda_interop::make_stream: the CUDA stream is of GPU ",
-                            found, "; the engine is GPU ", device));
-    }
-#endif
+    gpu::check_device_of(native, static_cast<int>(impl.index));
     return access::make<stream>(std::shared_ptr<detail::stream_impl>(
             std::make_shared<gpu::gpu_stream>(access::impl(aengine), native)));
 }

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -15,12 +15,6 @@
 #include "engine_impl.hpp"
 
 namespace gradnn::gpu {
-
-/// What a stream keeps for a library that plans use (cuDNN's handle). Made at
-/// the first execute on the stream that needs it, destroyed with it.
-struct stream_resource {
-    virtual ~stream_resource() = default;
-};
 
 /// A GPU. Workspace and plans' tables come from the caller's device allocator, or
 /// else from cudaMallocAsync and cudaMalloc.
@@ -37,8 +31,15 @@ struct gpu_engine final : detail::engine_impl {
     void deallocate_tensor(void *pointer) const noexcept override;
     std::string check_pointer(const void *pointer) const override;
 
+    /// can_start_early of the device, asked once.
+    bool early_starts() const;
+
     const int device;
     const cuda_interop::device_allocator device_memory;
+
+private:
+    mutable std::once_flag early_starts_asked_;
+    mutable bool early_starts_ = false;
 };
 
 /// A CUDA stream of the caller's, or one of its own.
@@ -55,16 +56,6 @@ struct gpu_stream final : detail::stream_impl {
     bool is_capturing() const;
     /// Of CUDA events; null while the stream is captured.
     std::unique_ptr<detail::step_clock> make_step_clock(size_t steps) override;
-
-    /// The resource that `make` creates, kept under `key` (the address of some
-    /// static object). To be called with the stream's mutex held.
-    template <typename Make>
-    stream_resource &resource(const void *key, const Make &make) {
-        for (auto &[known, value] : resources_)
-            if (known == key) return *value;
-        refuse_in_capture("create what an operation needs");
-        return *resources_.emplace_back(key, make()).second;
-    }
 
     /// At least `bytes` of device memory beside the workspace, at a multiple of
     /// 256, kept until the next call. With the stream's mutex held.
@@ -84,8 +75,6 @@ struct gpu_stream final : detail::stream_impl {
     std::vector<void *> retired;
 
 private:
-    std::vector<std::pair<const void *, std::unique_ptr<stream_resource>>>
-            resources_;
     void *spare_ = nullptr;
     size_t spare_bytes_ = 0;
 };

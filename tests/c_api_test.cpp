@@ -1,0 +1,413 @@
+// The C API: what it takes and refuses, that it computes what the C++ API does,
+// and that compiling again is a lookup.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gradnn/c_api.h>
+#include <gradnn/gradnn.hpp>
+
+namespace {
+
+gradnn_tensor tensor_of(std::vector<int64_t> dims,
+        gradnn_data_type type = gradnn_f32,
+        gradnn_layout layout = gradnn_layout_strided) {
+    gradnn_tensor result {};
+    result.data_type = type;
+    result.layout = layout;
+    result.ndims = static_cast<int32_t>(dims.size());
+    int64_t stride = 1;
+    for (size_t axis = dims.size(); axis-- > 0;) {
+        result.dims[axis] = dims[axis];
+        result.strides[axis] = stride;
+        stride *= dims[axis];
+    }
+    return result;
+}
+
+gradnn_attr text_attr(const char *name, const char *value) {
+    return {name, gradnn_attr_string, 0, 1, value};
+}
+
+gradnn_attr list_attr(const char *name, const std::vector<int64_t> &values) {
+    return {name, gradnn_attr_s64_list, 0, values.size(), values.data()};
+}
+
+class c_api : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_EQ(gradnn_engine_create(gradnn_cpu, 0, &engine), gradnn_success);
+    }
+    void TearDown() override {
+        for (gradnn_op *made : ops)
+            gradnn_op_destroy(made);
+        gradnn_engine_destroy(engine);
+    }
+
+    gradnn_op *make(const char *kind, const std::vector<gradnn_attr> &attrs,
+            const gradnn_settings *settings = nullptr) {
+        gradnn_op *made = nullptr;
+        EXPECT_EQ(gradnn_op_create(
+                          kind, attrs.data(), attrs.size(), settings, &made),
+                gradnn_success)
+                << gradnn_last_error();
+        ops.push_back(made);
+        return made;
+    }
+
+    gradnn_op *interpolation(const gradnn_settings *settings = nullptr) {
+        static const std::vector<int64_t> sizes {6, 6};
+        return make("InterpolateBackward",
+                {text_attr("mode", "linear"), text_attr("data_format", "NCX"),
+                        list_attr("sizes", sizes)},
+                settings);
+    }
+
+    gradnn_op *convolution() {
+        static const std::vector<int64_t> ones {1, 1};
+        return make("ConvBackward",
+                {list_attr("strides", ones), list_attr("dilations", ones),
+                        list_attr("pads_begin", ones),
+                        list_attr("pads_end", ones),
+                        text_attr("data_format", "NCX"),
+                        text_attr("weights_format", "OIX")});
+    }
+
+    gradnn_compiled *compile(gradnn_op *the_op,
+            const std::vector<gradnn_tensor> &inputs,
+            const std::vector<gradnn_tensor> &outputs) {
+        gradnn_compiled *compiled = nullptr;
+        EXPECT_EQ(gradnn_compile(the_op, engine, inputs.data(), inputs.size(),
+                          outputs.data(), outputs.size(), &compiled),
+                gradnn_success)
+                << gradnn_last_error();
+        return compiled;
+    }
+
+    /// That it fails, and what the message says.
+    void expect_failure(gradnn_status found, gradnn_status wanted,
+            const std::vector<const char *> &pieces) {
+        EXPECT_EQ(found, wanted) << gradnn_last_error();
+        for (const char *piece : pieces)
+            EXPECT_NE(std::string(gradnn_last_error()).find(piece),
+                    std::string::npos)
+                    << piece << " in: " << gradnn_last_error();
+    }
+
+    gradnn_engine *engine = nullptr;
+    std::vector<gradnn_op *> ops;
+};
+
+const gradnn_tensor unknown_f32 {gradnn_f32, gradnn_layout_any, -1, 0, {}, {}};
+
+TEST_F(c_api, versions) {
+    int major = -1, minor = -1, patch = -1;
+    gradnn_version(&major, &minor, &patch);
+    EXPECT_EQ(major, gradnn::version_major);
+    EXPECT_EQ(minor, gradnn::version_minor);
+    EXPECT_EQ(patch, gradnn::version_patch);
+    gradnn_version(nullptr, nullptr, nullptr);
+    EXPECT_EQ(gradnn_c_api_version(), GRADNN_C_API_VERSION);
+    EXPECT_STREQ(gradnn_status_name(gradnn_invalid_shape), "invalid_shape");
+    EXPECT_GE(std::strlen(gradnn_onednn_version()), 4U);
+    EXPECT_EQ(gradnn_engine_count(gradnn_cpu), 1U);
+}
+
+TEST_F(c_api, interpolates) {
+    gradnn_compiled *compiled = compile(interpolation(),
+            {tensor_of({1, 2, 3, 3}), tensor_of({1, 2, 6, 6})}, {unknown_f32});
+    gradnn_tensor output {};
+    ASSERT_EQ(gradnn_compiled_output(compiled, 0, &output), gradnn_success);
+    EXPECT_EQ(output.data_type, gradnn_f32);
+    EXPECT_EQ(output.layout, gradnn_layout_strided);
+    ASSERT_EQ(output.ndims, 4);
+    EXPECT_EQ(std::vector(output.dims, output.dims + 4),
+            (std::vector<int64_t> {1, 2, 3, 3}));
+    EXPECT_EQ(std::vector(output.strides, output.strides + 4),
+            (std::vector<int64_t> {18, 9, 3, 1}));
+
+    // Each element of src has weight 4 in all: 2 outputs an axis.
+    const std::vector<float> diff_dst(72, 1.0F);
+    std::vector<float> diff_src(18, -1.0F);
+    std::vector<char> memory(gradnn_compiled_workspace_size(compiled) + 64);
+    void *workspace = memory.data()
+            + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+    const void *inputs[] {nullptr, diff_dst.data()};
+    void *outputs[] {diff_src.data()};
+    ASSERT_EQ(
+            gradnn_execute(compiled, nullptr, inputs, 2, outputs, 1, workspace),
+            gradnn_success)
+            << gradnn_last_error();
+    double sum = 0;
+    for (const float value : diff_src)
+        sum += static_cast<double>(value);
+    EXPECT_NEAR(sum, 72, 1e-4);
+    EXPECT_NEAR(diff_src[4], 4, 1e-6);
+
+    EXPECT_EQ(gradnn_compiled_deterministic(compiled), 1);
+    ASSERT_EQ(gradnn_compiled_step_count(compiled), 1U);
+    gradnn_step step {};
+    ASSERT_EQ(gradnn_compiled_step(compiled, 0, &step), gradnn_success);
+    EXPECT_STREQ(step.output, "diff_src");
+    EXPECT_EQ(std::string(step.kernel).rfind("interpolation.", 0), 0U);
+    expect_failure(gradnn_compiled_step(compiled, 1, &step),
+            gradnn_invalid_arguments, {"step 1", "1"});
+    expect_failure(gradnn_compiled_output(compiled, 1, &output),
+            gradnn_invalid_arguments, {"no output 1"});
+    gradnn_compiled_release(compiled);
+}
+
+// A port in the middle that is absent keeps the places of the others.
+TEST_F(c_api, absent_outputs) {
+    const std::vector<gradnn_tensor> inputs {tensor_of({1, 4, 5, 5}),
+            tensor_of({1, 2, 5, 5}), tensor_of({4, 2, 3, 3})};
+    gradnn_tensor weights = unknown_f32;
+    gradnn_compiled *all = compile(
+            convolution(), inputs, {unknown_f32, weights, unknown_f32});
+    gradnn_compiled *some
+            = compile(convolution(), inputs, {gradnn_tensor {}, weights});
+    EXPECT_EQ(gradnn_compiled_step_count(all), 3U);
+    ASSERT_EQ(gradnn_compiled_step_count(some), 1U);
+    gradnn_step step {};
+    ASSERT_EQ(gradnn_compiled_step(some, 0, &step), gradnn_success);
+    EXPECT_STREQ(step.output, "diff_weights");
+    gradnn_tensor output {};
+    expect_failure(gradnn_compiled_output(some, 0, &output),
+            gradnn_invalid_arguments, {"no output 0"});
+    ASSERT_EQ(gradnn_compiled_output(some, 1, &output), gradnn_success);
+    EXPECT_EQ(output.dims[0], 4);
+
+    std::vector<float> data(200, 0.5F);
+    std::vector<std::vector<float>> results(4, std::vector<float>(200, -1));
+    const auto run = [&](gradnn_compiled *compiled,
+                             const std::vector<const void *> &in,
+                             const std::vector<void *> &out) {
+        std::vector<char> memory(gradnn_compiled_workspace_size(compiled) + 64);
+        void *workspace = memory.data()
+                + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+        return gradnn_execute(compiled, nullptr, in.data(), in.size(),
+                out.data(), out.size(), workspace);
+    };
+    ASSERT_EQ(
+            run(all, {data.data(), data.data(), data.data()},
+                    {results[0].data(), results[1].data(), results[2].data()}),
+            gradnn_success)
+            << gradnn_last_error();
+    // What is not asked for is not read either: weights for diff_weights.
+    ASSERT_EQ(run(some, {data.data(), data.data(), nullptr},
+                      {nullptr, results[3].data()}),
+            gradnn_success)
+            << gradnn_last_error();
+    EXPECT_EQ(results[1], results[3]);
+    EXPECT_FLOAT_EQ(results[1][4], 25 * 0.25F);
+    EXPECT_FLOAT_EQ(results[2][0], 12.5F);
+
+    expect_failure(run(some, {data.data(), data.data()}, {}),
+            gradnn_invalid_arguments, {"0 outputs", "2"});
+    expect_failure(run(some, {data.data(), nullptr, nullptr},
+                           {nullptr, results[3].data()}),
+            gradnn_invalid_arguments, {"ConvBackward", "(src)", "null"});
+    expect_failure(run(some, {data.data(), data.data(), nullptr},
+                           {nullptr, data.data()}),
+            gradnn_invalid_arguments, {"diff_weights", "overlaps"});
+    expect_failure(
+            gradnn_execute(nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr),
+            gradnn_invalid_arguments, {"compiled is null"});
+    gradnn_compiled_release(all);
+    gradnn_compiled_release(some);
+}
+
+TEST_F(c_api, compiling_again_is_a_lookup) {
+    gradnn_op *the_op = interpolation();
+    const std::vector<gradnn_tensor> inputs {
+            tensor_of({1, 2, 3, 3}), tensor_of({1, 2, 6, 6})};
+    gradnn_compiled *first = compile(the_op, inputs, {unknown_f32});
+    gradnn_compiled *second = compile(the_op, inputs, {unknown_f32});
+    EXPECT_EQ(first, second);
+    // Another shape, type, layout or op is another.
+    gradnn_compiled *larger = compile(the_op,
+            {tensor_of({2, 2, 3, 3}), tensor_of({2, 2, 6, 6})}, {unknown_f32});
+    EXPECT_NE(first, larger);
+    gradnn_tensor padded = tensor_of({1, 2, 6, 6});
+    padded.strides[1] = 40;
+    gradnn_compiled *strided
+            = compile(the_op, {inputs[0], padded}, {unknown_f32});
+    EXPECT_NE(first, strided);
+    gradnn_tensor half = unknown_f32;
+    half.data_type = gradnn_f16;
+    gradnn_compiled *narrow = compile(the_op,
+            {tensor_of({1, 2, 3, 3}, gradnn_f16),
+                    tensor_of({1, 2, 6, 6}, gradnn_f16)},
+            {half});
+    EXPECT_NE(first, narrow);
+    for (gradnn_compiled *each : {first, second, larger, strided, narrow})
+        gradnn_compiled_release(each);
+}
+
+// What an op keeps is bounded, and what was handed out lives on.
+TEST_F(c_api, what_is_kept_is_bounded) {
+    const int before = gradnn::get_compiled_partition_cache_capacity();
+    gradnn::set_compiled_partition_cache_capacity(2);
+    gradnn_op *the_op = interpolation();
+    std::vector<gradnn_compiled *> made;
+    for (int64_t channels = 1; channels <= 4; ++channels)
+        made.push_back(compile(the_op,
+                {tensor_of({1, channels, 3, 3}),
+                        tensor_of({1, channels, 6, 6})},
+                {unknown_f32}));
+    gradnn_compiled *again = compile(the_op,
+            {tensor_of({1, 1, 3, 3}), tensor_of({1, 1, 6, 6})}, {unknown_f32});
+    EXPECT_NE(again, made[0]); // was the oldest of two
+    gradnn_tensor output {};
+    EXPECT_EQ(gradnn_compiled_output(made[0], 0, &output), gradnn_success);
+    EXPECT_EQ(output.dims[1], 1);
+    for (gradnn_compiled *each : made)
+        gradnn_compiled_release(each);
+    gradnn_compiled_release(again);
+    gradnn::set_compiled_partition_cache_capacity(before);
+}
+
+TEST_F(c_api, settings) {
+    gradnn_settings settings;
+    gradnn_settings_init(&settings);
+    settings.kernels = "interpolation.strided";
+    settings.threads = 1;
+    gradnn_compiled *compiled = compile(interpolation(&settings),
+            {tensor_of({1, 2, 3, 3}), tensor_of({1, 2, 6, 6})}, {unknown_f32});
+    gradnn_step step {};
+    ASSERT_EQ(gradnn_compiled_step(compiled, 0, &step), gradnn_success);
+    EXPECT_STREQ(step.kernel, "interpolation.strided");
+    gradnn_compiled_release(compiled);
+
+    // Of an older header, without the last members.
+    settings.struct_size = offsetof(gradnn_settings, kernels);
+    compiled = compile(interpolation(&settings),
+            {tensor_of({1, 2, 3, 3}), tensor_of({1, 2, 6, 6})}, {unknown_f32});
+    ASSERT_EQ(gradnn_compiled_step(compiled, 0, &step), gradnn_success);
+    EXPECT_STRNE(step.kernel, "interpolation.strided");
+    gradnn_compiled_release(compiled);
+
+    gradnn_op *made = nullptr;
+    const auto create = [&] {
+        return gradnn_op_create("ReLUBackward", nullptr, 0, &settings, &made);
+    };
+    settings.struct_size = 0;
+    expect_failure(create(), gradnn_invalid_arguments, {"struct_size"});
+    gradnn_settings_init(&settings);
+    settings.threads = -1;
+    expect_failure(create(), gradnn_invalid_arguments, {"threads", "-1"});
+    gradnn_settings_init(&settings);
+    settings.fpmath = 9;
+    expect_failure(create(), gradnn_invalid_arguments, {"fpmath", "9"});
+    EXPECT_EQ(made, nullptr);
+}
+
+TEST_F(c_api, refusals) {
+    gradnn_op *made = nullptr;
+    expect_failure(gradnn_op_create("Nothing", nullptr, 0, nullptr, &made),
+            gradnn_unimplemented, {"Nothing"});
+    expect_failure(gradnn_op_create("MatMul", nullptr, 0, nullptr, &made),
+            gradnn_unimplemented, {"MatMul"});
+    expect_failure(gradnn_op_create(nullptr, nullptr, 0, nullptr, &made),
+            gradnn_invalid_arguments, {"kind is null"});
+    expect_failure(
+            gradnn_op_create("ReLUBackward", nullptr, 0, nullptr, nullptr),
+            gradnn_invalid_arguments, {"op is null"});
+    expect_failure(gradnn_op_create("ReLUBackward", nullptr, 1, nullptr, &made),
+            gradnn_invalid_arguments, {"attrs is null"});
+    const auto with = [&](gradnn_attr attr) {
+        return gradnn_op_create(
+                "InterpolateBackward", &attr, 1, nullptr, &made);
+    };
+    expect_failure(with(text_attr("modus", "linear")), gradnn_invalid_graph_op,
+            {"modus"});
+    expect_failure(with({"mode", 17, 0, 1, "linear"}), gradnn_invalid_arguments,
+            {"mode", "17"});
+    expect_failure(with({"mode", gradnn_attr_string, 0, 1, nullptr}),
+            gradnn_invalid_arguments, {"mode", "null"});
+    EXPECT_EQ(made, nullptr);
+
+    gradnn_op *the_op = interpolation();
+    gradnn_compiled *compiled = nullptr;
+    const auto compile_with = [&](const gradnn_tensor &diff_dst) {
+        const gradnn_tensor inputs[] {tensor_of({1, 2, 3, 3}), diff_dst};
+        return gradnn_compile(
+                the_op, engine, inputs, 2, &unknown_f32, 1, &compiled);
+    };
+    expect_failure(compile_with(tensor_of({1, 2, 6, 5})), gradnn_invalid_shape,
+            {"InterpolateBackward"});
+    expect_failure(compile_with(tensor_of({1, 2, 6, 6}, gradnn_f64)),
+            gradnn_invalid_data_type, {"InterpolateBackward"});
+    expect_failure(compile_with(gradnn_tensor {}), gradnn_invalid_graph_op,
+            {"diff_dst"});
+    gradnn_tensor odd = tensor_of({1, 2, 6, 6});
+    odd.ndims = 13;
+    expect_failure(
+            compile_with(odd), gradnn_invalid_arguments, {"input 1", "13"});
+    odd = tensor_of({1, 2, 6, 6});
+    odd.data_type = 99;
+    expect_failure(
+            compile_with(odd), gradnn_invalid_arguments, {"input 1", "99"});
+    odd = tensor_of({1, 2, 6, 6});
+    odd.layout = 3;
+    expect_failure(
+            compile_with(odd), gradnn_invalid_arguments, {"layout", "3"});
+    EXPECT_EQ(compiled, nullptr);
+    expect_failure(
+            gradnn_compile(nullptr, engine, nullptr, 0, nullptr, 0, &compiled),
+            gradnn_invalid_arguments, {"op is null"});
+    expect_failure(
+            gradnn_compile(the_op, nullptr, nullptr, 0, nullptr, 0, &compiled),
+            gradnn_invalid_arguments, {"engine is null"});
+    expect_failure(
+            gradnn_compile(the_op, engine, &odd, 1000, nullptr, 0, &compiled),
+            gradnn_invalid_arguments, {"1000"});
+    gradnn_engine *other = nullptr;
+    expect_failure(gradnn_engine_create(gradnn_cpu, 7, &other),
+            gradnn_invalid_arguments, {"7"});
+    expect_failure(
+            gradnn_engine_create(static_cast<gradnn_engine_kind>(5), 0, &other),
+            gradnn_invalid_arguments, {"engine"});
+    EXPECT_EQ(other, nullptr);
+    gradnn_op_destroy(nullptr);
+    gradnn_engine_destroy(nullptr);
+    gradnn_compiled_release(nullptr);
+}
+
+// Failures of one thread are not those of another.
+TEST_F(c_api, errors_are_the_threads) {
+    gradnn_op *made = nullptr;
+    expect_failure(gradnn_op_create("Nothing", nullptr, 0, nullptr, &made),
+            gradnn_unimplemented, {"Nothing"});
+    std::thread([] { EXPECT_STREQ(gradnn_last_error(), ""); }).join();
+}
+
+TEST_F(c_api, many_threads) {
+    gradnn_op *the_op = interpolation();
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number)
+        threads.emplace_back([&] {
+            for (int64_t round = 0; round < 200; ++round) {
+                const int64_t channels = 1 + round % 5;
+                const gradnn_tensor inputs[] {tensor_of({1, channels, 3, 3}),
+                        tensor_of({1, channels, 6, 6})};
+                gradnn_compiled *compiled = nullptr;
+                ASSERT_EQ(gradnn_compile(the_op, engine, inputs, 2,
+                                  &unknown_f32, 1, &compiled),
+                        gradnn_success);
+                gradnn_tensor output {};
+                EXPECT_EQ(gradnn_compiled_output(compiled, 0, &output),
+                        gradnn_success);
+                EXPECT_EQ(output.dims[1], channels);
+                gradnn_compiled_release(compiled);
+            }
+        });
+    for (std::thread &each : threads)
+        each.join();
+}
+
+} // namespace
