@@ -206,8 +206,11 @@ TEST_F(c_api, absent_outputs) {
     EXPECT_FLOAT_EQ(results[1][4], 25 * 0.25F);
     EXPECT_FLOAT_EQ(results[2][0], 12.5F);
 
-    expect_failure(run(some, {data.data(), data.data()}, {}),
+    expect_failure(run(some, {data.data(), data.data(), nullptr}, {}),
             gradnn_invalid_arguments, {"0 outputs", "2"});
+    expect_failure(
+            run(some, {data.data(), data.data()}, {nullptr, results[3].data()}),
+            gradnn_invalid_arguments, {"2 inputs", "3"});
     expect_failure(run(some, {data.data(), nullptr, nullptr},
                            {nullptr, results[3].data()}),
             gradnn_invalid_arguments, {"ConvBackward", "(src)", "null"});
