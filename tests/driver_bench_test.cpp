@@ -77,9 +77,10 @@ void expect_compute_limit(const json &figures) {
     const double share = figures.at("compute_share").get<double>();
     EXPECT_NEAR(share, figures.at("tflop_per_s").get<double>() / limit,
             1e-6 * share);
-    // Gross errors alone: other programs may have slowed the limit down.
+    // Gross errors alone: other programs may have slowed the limit down, and so
+    // do sanitizers, whose build of the FMA loop stands beside oneDNN's code.
     EXPECT_GT(share, 1e-4);
-    EXPECT_LT(share, 10);
+    EXPECT_LT(share, 1000);
     const bool computes = share > figures.at("limit_share").get<double>();
     EXPECT_EQ(figures.at("bound"), computes ? "compute" : "memory");
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # exports.sh LIBRARY: fails, naming them, if the library exports symbols that
-# are not of namespace gradnn, or internals of it.
+# are neither of namespace gradnn nor of the C API, or internals.
 set -euo pipefail
 
 symbols=$(nm -DC --defined-only "$1" | cut -d' ' -f3-)
@@ -10,12 +10,13 @@ grep -q '^gradnn::engine::engine(' <<<"$symbols" || {
     exit 1
 }
 prefix='^((typeinfo|typeinfo name|vtable) for )?gradnn::'
-if strays=$(grep -vE "$prefix" <<<"$symbols"); then
+c_api='^gradnn_[a-z_]+$'
+if strays=$(grep -vE "$prefix|$c_api" <<<"$symbols"); then
     printf 'not of gradnn:\n%s\n' "$strays" >&2
     exit 1
 fi
 # Of the internals, only what dlpack.hpp's templates call.
-internals=$(grep -E "$prefix(detail|cpu|gpu)::" <<<"$symbols" || true)
+internals=$(grep -E "$prefix(detail|cpu|gpu|c_api)::" <<<"$symbols" || true)
 if strays=$(grep -v '^gradnn::detail::dl_' <<<"$internals" | grep .); then
     printf 'internal to gradnn:\n%s\n' "$strays" >&2
     exit 1

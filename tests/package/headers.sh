@@ -1,6 +1,7 @@
 #!/bin/bash
 # headers.sh INCLUDE COMPILER...: compiles each public header alone, as C++17 and
-# as C++20, with every one of the compilers that this machine has.
+# as C++20, those of the C API (*.h) as C99 and C17 too, with every one of the
+# C++ compilers that this machine has.
 set -euo pipefail
 
 include=$1
@@ -8,11 +9,15 @@ shift
 tried=0
 for compiler in "$@"; do
     command -v "$compiler" >/dev/null || continue
-    for header in "$include"/gradnn/*.hpp; do
-        for standard in c++17 c++20; do
+    for header in "$include"/gradnn/*.hpp "$include"/gradnn/*.h; do
+        standards=(c++17 c++20)
+        [[ $header == *.hpp ]] || standards+=(c99 c17)
+        for standard in "${standards[@]}"; do
+            language=c
+            [[ $standard != c++* ]] || language=c++
             echo "#include <gradnn/$(basename "$header")>" |
-                "$compiler" -std=$standard -Wall -Wextra -Wpedantic -Wshadow \
-                    -Werror -I"$include" -x c++ -fsyntax-only -
+                "$compiler" -std="$standard" -Wall -Wextra -Wpedantic -Wshadow \
+                    -Werror -I"$include" -x $language -fsyntax-only -
         done
     done
     tried=$((tried + 1))
