@@ -49,6 +49,31 @@ size_t first_factor(const op &the_op) {
     return the_op.get_kind() == op::kind::ReLUBackward ? 1 : 0;
 }
 
+/// Whether an output is a sum of products that fpmath_mode speaks of.
+bool has_relaxed_products(const op &the_op, size_t port) {
+    switch (the_op.get_kind()) {
+        case op::kind::ConvBackward:
+        case op::kind::ConvTransposeBackward: return port != 2; // diff_bias
+        case op::kind::ConvolutionBackwardData:
+        case op::kind::ConvolutionBackwardWeights:
+        case op::kind::ConvTransposeBackwardData:
+        case op::kind::ConvTransposeBackwardWeights: return true;
+        default: return false;
+    }
+}
+
+/// v: the unit roundoff of the narrowest type that a mode lets factors have.
+double factor_roundoff(fpmath_mode mode) {
+    switch (mode) {
+        case fpmath_mode::strict: return 0;
+        case fpmath_mode::f16:
+        case fpmath_mode::tf32: return 0x1p-11;
+        case fpmath_mode::bf16:
+        case fpmath_mode::any: break;
+    }
+    return 0x1p-8;
+}
+
 } // namespace
 
 double unit_roundoff(data_type output) {
@@ -62,6 +87,37 @@ double norm_tolerance(data_type output) {
         case data_type::bf16: return 5e-3;
         default: return 2e-6;
     }
+}
+
+promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
+    promise result;
+    result.type = the_op.get_outputs()[port].get_data_type();
+    result.norm = norm_tolerance(result.type);
+    const op::kind kind = the_op.get_kind();
+    if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
+        result.chain = 0;
+    const double v = factor_roundoff(mode);
+    if (v == 0 || result.type != data_type::f32
+            || !has_relaxed_products(the_op, port))
+        return result;
+    result.relaxed = true;
+    // Hardware may cut factors instead of rounding them: each is off by 2 v.
+    result.chain += 4 * v / unit_roundoff(result.type);
+    result.share = 0.25;
+    result.norm += 8 * v;
+    return result;
+}
+
+std::vector<double> held_to(
+        const promise &of, std::span<const double> magnitudes) {
+    std::vector<double> result(magnitudes.begin(), magnitudes.end());
+    if (of.share == 0) return result;
+    double largest = 0;
+    for (const double magnitude : magnitudes)
+        if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+    for (double &magnitude : result)
+        magnitude += of.share * largest;
+    return result;
 }
 
 std::vector<reference_tensor> sum_magnitudes(

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include <gradnn/engine.hpp>
+
 #include "reference.hpp"
 
 namespace gradnn::detail {
@@ -19,6 +21,28 @@ double unit_roundoff(logical_tensor::data_type output);
 
 /// What ||output - exact|| may be of ||exact|| where terms are of random sign.
 double norm_tolerance(logical_tensor::data_type output);
+
+/// What an output of an op is held to under a fpmath_mode.
+struct promise {
+    logical_tensor::data_type type = logical_tensor::data_type::undef;
+    /// A kernel may multiply in a type of fewer digits, or by a transform.
+    bool relaxed = false;
+    /// By element: off by at most half an ulp and so many u * S, ...
+    double chain = longest_chain;
+    /// ... where S has this share of the output's largest S added to it, since
+    /// transforms mix elements.
+    double share = 0;
+    /// What ||output - exact|| may be of ||exact||.
+    double norm = 0;
+};
+
+/// Only products of convolutions with outputs in f32 are ever relaxed. Ops
+/// element by element have no sums: half an ulp is all that they may be off.
+promise promise_of(const op &the_op, size_t port, fpmath_mode mode);
+
+/// Every S with that share of the largest finite one, for largest_sum_error.
+std::vector<double> held_to(
+        const promise &of, std::span<const double> magnitudes);
 
 /// S: for every element of every output the sum of the magnitudes of its terms.
 std::vector<reference_tensor> sum_magnitudes(

@@ -122,17 +122,6 @@ const char *name_of(property_type property) {
     return "constant";
 }
 
-const char *name_of(fpmath_mode mode) {
-    switch (mode) {
-        case fpmath_mode::strict: return "strict";
-        case fpmath_mode::bf16: return "bf16";
-        case fpmath_mode::f16: return "f16";
-        case fpmath_mode::any: return "any";
-        case fpmath_mode::tf32: break;
-    }
-    return "tf32";
-}
-
 std::string json_tensor(const logical_tensor &lt) {
     if (lt.is_absent()) return "null";
     const dims shape = access::ndims(lt) < 0
@@ -198,6 +187,17 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> ends_of(
 }
 
 } // namespace
+
+const char *name_of(fpmath_mode mode) {
+    switch (mode) {
+        case fpmath_mode::strict: return "strict";
+        case fpmath_mode::bf16: return "bf16";
+        case fpmath_mode::f16: return "f16";
+        case fpmath_mode::any: return "any";
+        case fpmath_mode::tf32: break;
+    }
+    return "tf32";
+}
 
 std::string graph_json(
         std::span<const op> ops, engine::kind kind, fpmath_mode fpmath) {

@@ -10,6 +10,9 @@
 
 namespace gradnn::detail {
 
+/// As in a graph's JSON: "strict", "tf32".
+const char *name_of(fpmath_mode mode);
+
 /// The graph as oneDNN Graph's dumps describe it. Reading it gives the same
 /// ops, with two exceptions that the format has: a tensor of one unknown dim
 /// is read as one of unknown rank, and a strided layout of unknown dims as

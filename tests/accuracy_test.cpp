@@ -4,11 +4,13 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "accuracy.hpp"
 #include "support/op_builders.hpp"
 #include "support/param_names.hpp"
 #include "support/random.hpp"
+#include "tensor_data.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -46,6 +48,113 @@ TEST(sum_error, knows_infinities) {
     // An f32 sum may pass its range on the way.
     EXPECT_EQ(error(data_type::f32, infinity, 1, 1e39), 0);
     EXPECT_GT(error(data_type::f64, infinity, 1, 1e39), detail::longest_chain);
+}
+
+TEST(promise, is_relaxed_for_f32_products_alone) {
+    const auto promise = [](const op &the_op, size_t port, fpmath_mode mode) {
+        return detail::promise_of(the_op, port, mode);
+    };
+    const convolution_case &shape = convolution_named("sixteen_channels");
+    const layout &l = layouts()[0];
+    const auto convolution = [&](data_type type, bool f32_gradients) {
+        return convolution_op(op::kind::ConvBackward, shape, l, type,
+                {true, true, true, f32_gradients});
+    };
+    const op f32 = convolution(data_type::f32, false);
+    const auto strict = promise(f32, 0, fpmath_mode::strict);
+    EXPECT_FALSE(strict.relaxed);
+    EXPECT_EQ(strict.chain, detail::longest_chain);
+    EXPECT_EQ(strict.share, 0);
+    EXPECT_EQ(strict.norm, 2e-6);
+    // c u + 4 v, in units of u.
+    for (const auto &[mode, chain] :
+            {std::pair {fpmath_mode::tf32, 49152}, {fpmath_mode::f16, 49152},
+                    {fpmath_mode::bf16, 278528}, {fpmath_mode::any, 278528}})
+        for (const size_t port : {0U, 1U}) {
+            const auto relaxed = promise(f32, port, mode);
+            EXPECT_TRUE(relaxed.relaxed);
+            EXPECT_EQ(relaxed.chain, chain);
+            EXPECT_EQ(relaxed.share, 0.25);
+            EXPECT_GT(relaxed.norm, 2e-6);
+        }
+    // Sums of diff_bias have no products, nor have other ops' any to relax.
+    EXPECT_FALSE(promise(f32, 2, fpmath_mode::any).relaxed);
+    EXPECT_FALSE(promise(interpolation_op(interpolation_named("up_2x"), {}, l,
+                                 data_type::f32),
+            0, fpmath_mode::any)
+                         .relaxed);
+    EXPECT_FALSE(
+            promise(convolution(data_type::f64, false), 0, fpmath_mode::any)
+                    .relaxed);
+    const op bf16 = convolution(data_type::bf16, true);
+    EXPECT_FALSE(promise(bf16, 0, fpmath_mode::any).relaxed);
+    EXPECT_TRUE(promise(bf16, 1, fpmath_mode::any).relaxed);
+}
+
+TEST(promise, relaxed_lets_transforms_mix_elements) {
+    const op the_op = convolution_op(op::kind::ConvolutionBackwardData,
+            convolution_named("sixteen_channels"), layouts()[0],
+            data_type::f32);
+    // The second element has no terms.
+    const std::vector<double> exact {100, 0};
+    const std::vector<double> given {100, 1e-6};
+    const std::vector<double> magnitudes {200, 0};
+    const auto is_kept
+            = [&](fpmath_mode mode, const std::vector<double> &values) {
+                  const auto held = detail::promise_of(the_op, 0, mode);
+                  return detail::largest_sum_error(data_type::f32, values,
+                                 exact, detail::held_to(held, magnitudes))
+                          <= held.chain;
+              };
+    EXPECT_FALSE(is_kept(fpmath_mode::strict, given));
+    EXPECT_TRUE(is_kept(fpmath_mode::tf32, given));
+    // (c u + 4 v) M / 4 is, not more.
+    EXPECT_FALSE(is_kept(fpmath_mode::tf32, {100, 1}));
+    EXPECT_FALSE(is_kept(fpmath_mode::any, {100, 2}));
+    EXPECT_FALSE(is_kept(fpmath_mode::any, {100, std::nan("")}));
+    const auto held = detail::promise_of(the_op, 0, fpmath_mode::tf32);
+    const double infinity = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(detail::held_to(held, std::vector {infinity, 8.0, 0.0}),
+            (std::vector {infinity, 10.0, 2.0}));
+}
+
+// Factors that are rounded keep the promise of a mode that allows it, and break
+// that of one that does not.
+TEST(promise, tells_the_types_of_factors_apart) {
+    for (const op::kind kind : {op::kind::ConvolutionBackwardData,
+                 op::kind::ConvolutionBackwardWeights}) {
+        const op the_op
+                = convolution_op(kind, convolution_named("sixteen_channels"),
+                        layouts()[0], data_type::f32);
+        std::vector<detail::reference_tensor> inputs;
+        for (const auto &values : random_inputs(the_op, 3))
+            inputs.push_back(
+                    {the_op.get_inputs()[inputs.size()].get_dims(), values});
+        const auto exact = detail::reference(the_op, inputs);
+        const auto magnitudes = detail::sum_magnitudes(the_op, inputs);
+        const auto is_kept = [&](data_type factors, fpmath_mode mode) {
+            auto rounded = inputs;
+            for (auto &input : rounded)
+                for (double &value : input.values)
+                    value = detail::rounded_to(factors, value);
+            const auto given = detail::reference(the_op, rounded);
+            const auto held = detail::promise_of(the_op, 0, mode);
+            return detail::largest_sum_error(data_type::f32, given[0].values,
+                           exact[0].values,
+                           detail::held_to(held, magnitudes[0].values))
+                    <= held.chain
+                    && compare(held.norm, given[0].values, exact[0].values)
+                    == "";
+        };
+        EXPECT_TRUE(is_kept(data_type::f32, fpmath_mode::strict));
+        // f16 has the digits of TF32.
+        EXPECT_FALSE(is_kept(data_type::f16, fpmath_mode::strict));
+        EXPECT_TRUE(is_kept(data_type::f16, fpmath_mode::tf32));
+        EXPECT_TRUE(is_kept(data_type::f16, fpmath_mode::f16));
+        EXPECT_FALSE(is_kept(data_type::bf16, fpmath_mode::strict));
+        EXPECT_TRUE(is_kept(data_type::bf16, fpmath_mode::bf16));
+        EXPECT_TRUE(is_kept(data_type::bf16, fpmath_mode::any));
+    }
 }
 
 /// An op of which every element of output 0 is the sum of so many equal terms,

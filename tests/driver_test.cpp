@@ -213,6 +213,26 @@ TEST_F(driver, nondeterministic_results_pass_the_check) {
     EXPECT_EQ(result.status, 0) << result.out << result.err;
 }
 
+TEST_F(driver, check_names_a_relaxed_mode_and_what_it_allows) {
+    std::ifstream in(graphs + "conv_backward.json");
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    const std::string strict = "\"strict\"";
+    const size_t at = text.find(strict);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, strict.size(), "\"tf32\"");
+    const outcome relaxed = gradnn("check " + write("tf32.json", text));
+    EXPECT_EQ(relaxed.status, 0) << relaxed.out << relaxed.err;
+    EXPECT_NE(relaxed.out.find(", fpmath_mode tf32\n"), std::string::npos)
+            << relaxed.out;
+    EXPECT_NE(relaxed.out.find("Under fpmath_mode tf32"), std::string::npos);
+    EXPECT_NE(relaxed.out.find(" 49152 "), std::string::npos);
+    // diff_bias has no products.
+    EXPECT_NE(relaxed.out.find(" 16384 "), std::string::npos);
+    const outcome usual = gradnn("check " + graphs + "conv_backward.json");
+    EXPECT_EQ(usual.out.find("fpmath_mode"), std::string::npos) << usual.out;
+    EXPECT_EQ(usual.out.find("49152"), std::string::npos);
+}
+
 TEST_F(driver, shape_inputs_are_filled_by_themselves) {
     const std::string graph = write("sizes.json",
             graph_of("InterpolateBackward",

@@ -6,22 +6,11 @@
 
 #include "accuracy.hpp"
 #include "driver/comparison.hpp"
+#include "graph_json.hpp"
 
 namespace gradnn::fuzz {
 
 namespace {
-
-/// What a relaxed fpmath_mode may do to a product, in units of it; 0 for
-/// strict. Only f32 is relaxed.
-double relaxed_roundoff(fpmath_mode mode, data_type type) {
-    if (type != data_type::f32) return 0;
-    switch (mode) {
-        case fpmath_mode::strict: return 0;
-        case fpmath_mode::f16:
-        case fpmath_mode::tf32: return 0x1p-9;
-        default: return 0x1p-6;
-    }
-}
 
 /// ||given - exact|| / ||scale||, of finite values: f16 may overflow.
 double norm_error(const std::vector<double> &given,
@@ -40,10 +29,6 @@ double norm_error(const std::vector<double> &given,
                      : std::sqrt(difference / norm);
 }
 
-bool is_elementwise(op::kind kind) {
-    return kind == op::kind::Add || kind == op::kind::ReLUBackward;
-}
-
 } // namespace
 
 std::string compare_with_reference(const op &the_op,
@@ -52,16 +37,12 @@ std::string compare_with_reference(const op &the_op,
     const auto exact = detail::reference(the_op, inputs);
     const auto magnitudes = detail::sum_magnitudes(the_op, inputs);
     for (size_t port = 0; port < exact.size(); ++port) {
-        const logical_tensor &lt = the_op.get_outputs()[port];
-        if (lt.is_absent()) continue;
-        const data_type type = lt.get_data_type();
+        if (the_op.get_outputs()[port].is_absent()) continue;
+        const detail::promise held = detail::promise_of(the_op, port, mode);
+        const data_type type = held.type;
         const auto &given = outputs[port];
         const auto &wanted = exact[port].values;
-        const auto &sums = magnitudes[port].values;
-        const double relaxed = relaxed_roundoff(mode, type);
-        const double allowed = is_elementwise(the_op.get_kind()) ? 0
-                : relaxed != 0 ? relaxed / detail::unit_roundoff(type)
-                               : detail::longest_chain;
+        const auto sums = detail::held_to(held, magnitudes[port].values);
         double worst = 0;
         size_t at = 0;
         for (size_t index = 0; index < wanted.size(); ++index) {
@@ -72,19 +53,22 @@ std::string compare_with_reference(const op &the_op,
                 at = index;
             }
         }
+        const std::string under = held.relaxed
+                ? std::string(" under fpmath_mode ") + detail::name_of(mode)
+                : std::string();
         std::ostringstream report;
         report.precision(9);
-        if (worst > allowed) {
+        if (worst > held.chain) {
             report << "output " << port << ": element " << at << " is "
                    << given[at] << ", not " << wanted[at] << ": beyond half an "
                    << "ulp by " << worst << " u*S (S " << sums[at] << "), "
-                   << allowed << " are allowed";
+                   << held.chain << " are allowed" << under;
             return report.str();
         }
         const auto normal = detail::exact_in_normal_range(type, given, wanted);
         const double norm = norm_error(given, normal, normal);
-        const double most = detail::norm_tolerance(type);
-        if (relaxed != 0 || norm <= most) continue;
+        const double most = held.norm;
+        if (norm <= most) continue;
         bool few = true;
         for (const auto &input : inputs)
             few = few && driver::has_few_values(input.values);
@@ -95,7 +79,7 @@ std::string compare_with_reference(const op &the_op,
         report << "output " << port << ": ||out - ref|| is " << norm
                << " of ||ref|| and " << fair
                << " of what terms of random sign would give, " << most
-               << " is allowed for " << to_string(type)
+               << " is allowed for " << to_string(type) << under
                << "; the worst element is " << at << ": " << given[at]
                << ", not " << wanted[at];
         return report.str();

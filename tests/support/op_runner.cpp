@@ -210,37 +210,40 @@ std::vector<detail::reference_tensor> op_run::reference() const {
     return detail::reference(op_, input_values());
 }
 
-void op_run::expect_right() const {
-    expect_near(reference(), true);
+expectation op_run::expected(fpmath_mode mode) const {
+    return {reference(), detail::sum_magnitudes(op_, input_values()), mode};
 }
 
-void op_run::expect_sums_right() const {
-    expect_near(reference(), false);
+void op_run::expect_right(const expectation &wanted) const {
+    expect_near(wanted, true);
 }
 
-void op_run::expect_near(const std::vector<detail::reference_tensor> &expected,
-        bool norm) const {
-    const auto magnitudes = detail::sum_magnitudes(op_, input_values());
+void op_run::expect_sums_right(const expectation &wanted) const {
+    expect_near(wanted, false);
+}
+
+void op_run::expect_near(const expectation &wanted, bool norm) const {
     for (size_t index = 0; index < outputs_.size(); ++index) {
         if (!outputs_[index]) continue;
-        const auto type = op_.get_outputs()[index].get_data_type();
+        const detail::promise held
+                = detail::promise_of(op_, index, wanted.mode);
+        const auto type = held.type;
         const std::vector<double> given = output(index);
-        const auto &exact = expected[index].values;
+        const auto &exact = wanted.exact[index].values;
+        const auto &magnitudes = wanted.magnitudes[index].values;
         if (norm) {
             EXPECT_EQ(
-                    compare(type, given,
+                    compare(held.norm, given,
                             detail::exact_in_normal_range(type, given, exact)),
                     "")
                     << "output " << index;
         }
-        EXPECT_LE(detail::largest_sum_error(
-                          type, given, exact, magnitudes[index].values),
-                detail::longest_chain)
+        EXPECT_LE(detail::largest_sum_error(type, given, exact,
+                          detail::held_to(held, magnitudes)),
+                held.chain)
                 << "output " << index;
         if (op_.get_kind() == op::kind::InterpolateBackward) {
-            EXPECT_EQ(compare_elements(
-                              type, given, exact, magnitudes[index].values),
-                    "")
+            EXPECT_EQ(compare_elements(type, given, exact, magnitudes), "")
                     << "output " << index;
         }
         EXPECT_EQ(outputs_[index]->outside_damage(), "") << "output " << index;
@@ -303,7 +306,7 @@ double tolerance_of(data_type type) {
     return detail::norm_tolerance(type);
 }
 
-std::string compare(data_type type, const std::vector<double> &out,
+std::string compare(double tolerance, const std::vector<double> &out,
         const std::vector<double> &expected) {
     std::ostringstream report;
     report.precision(17);
@@ -330,11 +333,10 @@ std::string compare(data_type type, const std::vector<double> &out,
     }
     const double relative = norm == 0 ? (difference == 0 ? 0 : INFINITY)
                                       : std::sqrt(difference / norm);
-    if (relative <= tolerance_of(type)) return {};
+    if (relative <= tolerance) return {};
     report << "relative error " << relative << " of " << out.size()
-           << " elements, above " << tolerance_of(type) << " for "
-           << to_string(type) << "; worst is element " << worst << ": "
-           << out[worst] << ", not " << expected[worst];
+           << " elements, above " << tolerance << "; worst is element " << worst
+           << ": " << out[worst] << ", not " << expected[worst];
     return report.str();
 }
 

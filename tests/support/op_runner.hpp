@@ -47,6 +47,15 @@ bool is_shape_input(const op &the_op, size_t index);
 /// [-0.75, 1.25), or what is right for a shape input.
 values_list random_inputs(const op &the_op, uint64_t seed);
 
+/// What the reference makes of an op's inputs, as they were rounded.
+struct expectation {
+    std::vector<detail::reference_tensor> exact;
+    /// Of the sums of every element: S of doc/numerics.md.
+    std::vector<detail::reference_tensor> magnitudes;
+    /// Under which it is compared.
+    fpmath_mode mode = fpmath_mode::strict;
+};
+
 /// An op compiled and its tensors, filled and ready.
 class op_run {
 public:
@@ -82,18 +91,21 @@ public:
 
     /// What the reference makes of the inputs as they were rounded.
     std::vector<detail::reference_tensor> reference() const;
+    /// The same, with the magnitudes, for several runs of the same inputs.
+    expectation expected(fpmath_mode mode = fpmath_mode::strict) const;
     /// Compares with the reference as doc/numerics.md promises for terms of
     /// random sign, and calls expect_sums_right.
-    void expect_right() const;
+    void expect_right() const { expect_right(expected()); }
+    void expect_right(const expectation &wanted) const;
     /// Compares element by element, as doc/numerics.md promises for any inputs,
     /// and looks for writes outside the elements; adds a failure to the test
     /// where something is wrong.
-    void expect_sums_right() const;
+    void expect_sums_right() const { expect_sums_right(expected()); }
+    void expect_sums_right(const expectation &wanted) const;
 
 private:
     std::vector<detail::reference_tensor> input_values() const;
-    void expect_near(const std::vector<detail::reference_tensor> &expected,
-            bool norm) const;
+    void expect_near(const expectation &wanted, bool norm) const;
     void prepare(const values_list &inputs, options how);
 
     op op_;
@@ -119,8 +131,8 @@ bool accepts(const op &the_op, const engine &e, const std::string &kernel);
 /// doc/numerics.md: the tolerance of ||out - ref|| / ||ref||.
 double tolerance_of(data_type type);
 
-/// Compares the outputs of one port; empty if they agree.
-std::string compare(data_type type, const std::vector<double> &out,
+/// Compares the outputs of one port by their norm; empty if they agree.
+std::string compare(double tolerance, const std::vector<double> &out,
         const std::vector<double> &expected);
 /// Interpolation besides: within 1 ulp of the correctly rounded sum for f16
 /// and bf16 (and of what an f32 sum of such magnitudes can resolve).
