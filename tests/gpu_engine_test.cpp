@@ -510,6 +510,34 @@ TEST_F(gpu_engine, weights_in_f32_of_16_bit_data_are_its_own) {
     EXPECT_EQ(kernel_of(many, fpmath_mode::any), "convolution.cudnn");
 }
 
+// doc/notes/cudnn_faults.md.
+TEST_F(gpu_engine, what_cudnn_makes_nan_of_is_not_its) {
+    if (cuda_interop::get_versions().cudnn == 0) return;
+    const forced_kernel forced("convolution.cudnn");
+    // Others it may refuse for other reasons.
+    const auto is_refused = [](int64_t src, int64_t groups, int64_t dilation,
+                                    data_type type) {
+        const convolution_case c {"", 1, groups, groups, 4 * groups, {src}, {4},
+                {1}, {dilation}, {1}, {1}};
+        try {
+            compile(convolution_op(op::kind::ConvolutionBackwardData, c,
+                            layouts()[0], type),
+                    gpu());
+        } catch (const error &refusal) {
+            return std::string(refusal.what()).find("gives NaN")
+                    != std::string::npos;
+        }
+        return false;
+    };
+    for (const data_type type : {data_type::f16, data_type::bf16}) {
+        EXPECT_TRUE(is_refused(11, 5, 4, type));
+        EXPECT_FALSE(is_refused(12, 5, 4, type)) << "two positions";
+        EXPECT_FALSE(is_refused(11, 1, 4, type)) << "one group";
+        EXPECT_FALSE(is_refused(2, 5, 1, type)) << "no dilation";
+    }
+    EXPECT_FALSE(is_refused(11, 5, 4, data_type::f32));
+}
+
 // The gradients of src and of weights copy diff_dst to another layout once, and
 // give the bits that each of them gives alone.
 TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
