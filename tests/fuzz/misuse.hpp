@@ -8,9 +8,6 @@
 
 namespace gradnn::fuzz {
 
-/// The right problem that is to be misused.
-problem problem_to_misuse(random_source &numbers, engine::kind kind);
-
 /// One random mistake, or several threads at once without one. What went
 /// wrong, or an empty text.
 std::string check_misuse(random_source &numbers, const engine &e);

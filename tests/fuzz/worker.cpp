@@ -17,6 +17,7 @@
 #include "broken_files.hpp"
 
 #include "misuse.hpp"
+#include "misuse_sample.hpp"
 #include "runner.hpp"
 #include "support/engines.hpp"
 
