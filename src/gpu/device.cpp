@@ -141,12 +141,17 @@ device_buffer::device_buffer(int device, size_t bytes)
         check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
         return;
     }
-    data_ = memory_.allocate(
-            bytes, device, stream_of_tables(device), memory_.context);
+    cudaStream_t stream = stream_of_tables(device);
+    data_ = memory_.allocate(bytes, device, stream, memory_.context);
     if (data_ == nullptr)
         throw error(status::out_of_memory,
                 text("the device allocator of GPU ", device, " could not give ",
                         bytes, " bytes for a table"));
+    // Given in the order of that stream, but used on others too.
+    const cudaError_t result = cudaStreamSynchronize(stream);
+    if (result == cudaSuccess) return;
+    memory_.deallocate(data_, device, stream, memory_.context);
+    check(result, "cudaStreamSynchronize");
 }
 
 device_buffer::device_buffer(device_buffer &&other) noexcept
