@@ -129,7 +129,11 @@ bool barred(cudnnBackendDescriptor_t config, const cudnn_arrangement &a,
     const bool single = a.operands[0].seen.type == data_type::f32;
     const bool strict = options.fpmath == fpmath_mode::strict;
     if (single && (!a.widened || a.f32_output)) {
-        if (!strict) return false;
+        // Those that convert f32 do not say to which type of 16 bits.
+        if (!strict)
+            return options.fpmath != fpmath_mode::any
+                    && has_note<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(
+                            config);
         return has_note<CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
                 CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
                 CUDNN_NUMERICAL_NOTE_FFT,
