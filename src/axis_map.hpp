@@ -47,7 +47,8 @@ struct axis_map {
 };
 
 /// Coordinates are ratios of integers and are floored in 128-bit integer
-/// arithmetic; weights are rounded once, to double.
+/// arithmetic; weights are rounded once, to double. Where axis.arithmetic is
+/// not exact, coordinates are rounded as it says.
 axis_map make_axis_map(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis);
 

@@ -182,6 +182,10 @@ op completed(const op &declared, given_tensors &given, engine::kind kind,
     return result;
 }
 
+template <typename Type>
+constexpr bool is_real_list = std::is_same_v<Type, std::vector<float>>
+        || std::is_same_v<Type, std::vector<double>>;
+
 /// All that decides what is compiled, and no names.
 std::string cache_key(const std::vector<op> &ops,
         const std::vector<logical_tensor> &ports, engine::kind kind,
@@ -206,10 +210,9 @@ std::string cache_key(const std::vector<op> &ops,
                         if constexpr (std::is_same_v<value_type,
                                               std::vector<int64_t>>)
                             key << text_of(std::span<const int64_t>(v));
-                        else if constexpr (std::is_same_v<value_type,
-                                                   std::vector<float>>)
-                            for (const float f : v)
-                                key << std::hexfloat << f << ';';
+                        else if constexpr (is_real_list<value_type>)
+                            for (const auto each : v)
+                                key << std::hexfloat << each << ';';
                         else
                             key << v;
                     },

@@ -68,11 +68,14 @@ std::string json_number(int64_t value) {
     return std::to_string(value);
 }
 /// As many digits as the float64 needs, so that it is read back exactly.
-std::string json_number(float value) {
+std::string json_number(double value) {
     std::array<char, 32> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
-            static_cast<double>(value));
+    const auto end = std::to_chars(
+            digits.data(), digits.data() + digits.size(), value);
     return {digits.data(), end.ptr};
+}
+std::string json_number(float value) {
+    return json_number(static_cast<double>(value));
 }
 
 template <typename Values>
@@ -97,7 +100,9 @@ std::string json_attr(const char *name, const op::attr_value &value) {
             return {"f32", json_number(*real)};
         if (const auto *list = std::get_if<std::vector<int64_t>>(&value))
             return {"s64[]", json_list(*list)};
-        return {"f32[]", json_list(std::get<std::vector<float>>(value))};
+        if (const auto *list = std::get_if<std::vector<float>>(&value))
+            return {"f32[]", json_list(*list)};
+        return {"f64[]", json_list(std::get<std::vector<double>>(value))};
     }();
     return json_string(name) + ": {\"type\": \"" + written.first
             + "\", \"value\": " + written.second + '}';

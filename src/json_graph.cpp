@@ -152,9 +152,15 @@ void read_attr(op &the_op, op::attr name, const json_node &node) {
         the_op.set_attr(name,
                 read_list<float>(value,
                         [](const json_node &each) { return each.as_float(); }));
+    } else if (type_name == "f64[]") {
+        the_op.set_attr(
+                name, read_list<double>(value, [](const json_node &each) {
+                    return each.as_double();
+                }));
     } else {
         type.fail("given \"" + one_line(type_name)
-                + "\", allowed are string, bool, s64, f32, s64[], f32[]");
+                + "\", allowed are string, bool, s64, f32, s64[], f32[], "
+                  "f64[]");
     }
 }
 

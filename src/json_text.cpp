@@ -172,4 +172,11 @@ float json_node::as_float() const {
     return static_cast<float>(value);
 }
 
+double json_node::as_double() const {
+    if (!value_->is_number()) fail_type("a number");
+    const auto value = value_->get<double>();
+    if (!std::isfinite(value)) fail_type("a finite number");
+    return value;
+}
+
 } // namespace gradnn::detail

@@ -42,6 +42,7 @@ public:
     int64_t as_int64() const;
     size_t as_id() const;
     float as_float() const;
+    double as_double() const;
 
 private:
     json_node(const nlohmann::json &value, const std::string &file,

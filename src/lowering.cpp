@@ -85,6 +85,13 @@ weights_view weights_of(
 
 // Interpolation.
 
+coordinate_arithmetic arithmetic_named(const std::string &name) {
+    return name == "exact"          ? coordinate_arithmetic::exact
+            : name == "float32"     ? coordinate_arithmetic::float32
+            : name == "float32_fma" ? coordinate_arithmetic::float32_fma
+                                    : coordinate_arithmetic::float64;
+}
+
 lowered_step lower_interpolation(const op &the_op) {
     interpolation_problem problem;
     problem.diff_dst = view_of(the_op, the_op.get_inputs()[1]);
@@ -98,19 +105,26 @@ lowered_step lower_interpolation(const op &the_op) {
             ? coordinate_mode::half_pixel
             : coordinates == "align_corners" ? coordinate_mode::align_corners
                                              : coordinate_mode::asymmetric;
+    const std::string &rule = get_string(the_op, op::attr::scale_rule);
     const auto scales = get_f32_list(the_op, op::attr::scales);
-    // With sizes, scales are void.
-    const bool given = get_string(the_op, op::attr::scale_rule) == "given"
+    const auto ratios = get_f64_list(the_op, op::attr::ratios);
+    // With sizes, scales are void. Ratios are not.
+    const bool given = rule == "given"
             && get_s64_list(the_op, op::attr::sizes).empty()
             && the_op.get_inputs()[2].is_absent();
+    const coordinate_arithmetic arithmetic = arithmetic_named(
+            get_string(the_op, op::attr::coordinate_arithmetic));
+    const size_t padding = 5 - the_op.get_inputs()[1].get_dims().size();
     for (size_t axis = 0; axis < 3; ++axis) {
         interpolation_axis &a = problem.axes[axis];
         a.src = problem.diff_src.dims[2 + axis];
         a.dst = problem.diff_dst.dims[2 + axis];
-        const size_t padding = given ? 3 - scales.size() : 3;
         if (axis < padding) continue;
-        a.scale_given = true;
-        a.scale = scales[axis - padding];
+        a.arithmetic = arithmetic;
+        a.scale_given = given;
+        if (given) a.scale = scales[axis - padding];
+        a.ratio_given = rule == "ratios";
+        if (a.ratio_given) a.ratio = ratios[axis - padding];
     }
     return {problem, {input(1), output(0)}};
 }

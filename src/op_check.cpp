@@ -21,13 +21,14 @@ const char *name_of(attr_type type) {
         case attr_type::string: return "string";
         case attr_type::s64_list: return "s64[]";
         case attr_type::f32_list: return "f32[]";
+        case attr_type::f64_list: return "f64[]";
     }
     return "unknown";
 }
 
 const char *name_of(const op::attr_value &value) {
     constexpr const char *names[]
-            = {"s64", "f32", "bool", "string", "s64[]", "f32[]"};
+            = {"s64", "f32", "bool", "string", "s64[]", "f32[]", "f64[]"};
     return names[value.index()];
 }
 
@@ -41,6 +42,8 @@ bool holds(const op::attr_value &value, attr_type type) {
             return std::holds_alternative<std::vector<int64_t>>(value);
         case attr_type::f32_list:
             return std::holds_alternative<std::vector<float>>(value);
+        case attr_type::f64_list:
+            return std::holds_alternative<std::vector<double>>(value);
     }
     return false;
 }
@@ -123,6 +126,37 @@ void check_s64_values(const op &the_op, op::attr name, int64_t least) {
                                     "allowed"));
 }
 
+/// Which of an interpolation's attributes go together.
+void check_coordinate_rules(const op &the_op) {
+    const std::string &rule = get_string(the_op, op::attr::scale_rule);
+    const bool has_ratios = the_op.get_attrs().contains(op::attr::ratios);
+    if (rule == "ratios" && !has_ratios)
+        fail_op(the_op,
+                "attribute scale_rule is ratios and attribute ratios "
+                "is missing");
+    if (rule != "ratios" && has_ratios)
+        fail_op(the_op,
+                text("attribute ratios is given and attribute scale_rule is ",
+                        rule, "; ratios is allowed"));
+    const std::string &arithmetic
+            = get_string(the_op, op::attr::coordinate_arithmetic);
+    if (arithmetic == "exact") return;
+    const auto refuse = [&](op::attr other, const char *allowed) {
+        fail_op(the_op,
+                text("attribute coordinate_arithmetic is ", arithmetic,
+                        " and attribute ", to_string(other), " is ",
+                        get_string(the_op, other), "; ", arithmetic,
+                        " is allowed with ", allowed, ", exact with all"));
+    };
+    if (get_string(the_op, op::attr::mode) != "nearest")
+        refuse(op::attr::mode, "nearest");
+    if (get_string(the_op, op::attr::coordinate_transformation_mode)
+            == "align_corners")
+        refuse(op::attr::coordinate_transformation_mode,
+                "half_pixel and asymmetric");
+    if (rule == "given") refuse(op::attr::scale_rule, "shape_ratio and ratios");
+}
+
 /// Signs and finiteness; nothing that needs shapes.
 void check_attribute_values(const op &the_op, const op_schema &schema) {
     check_s64_values(the_op, op::attr::strides, 1);
@@ -139,6 +173,15 @@ void check_attribute_values(const op &the_op, const op_schema &schema) {
                                     text_of(get_f32_list(
                                             the_op, op::attr::scales)),
                                     "; positive finite values are allowed"));
+    // Within this range coordinates are exact in 128 bits.
+    for (const double ratio : get_f64_list(the_op, op::attr::ratios))
+        if (!(ratio >= 0x1p-60 && ratio <= 0x1p60))
+            fail_op(the_op,
+                    text("attribute ratios is ",
+                            text_of(get_f64_list(the_op, op::attr::ratios)),
+                            "; values from 2^-60 to 2^60 are allowed"));
+    if (schema.family == op_family::interpolation)
+        check_coordinate_rules(the_op);
     const bool grouped = schema.family == op_family::convolution
             || schema.family == op_family::transposed;
     if (grouped && get_s64(the_op, op::attr::groups) < 1)
@@ -275,6 +318,12 @@ std::span<const float> get_f32_list(const op &the_op, op::attr name) {
     const auto found = the_op.get_attrs().find(name);
     if (found == the_op.get_attrs().end()) return {};
     return std::get<std::vector<float>>(found->second);
+}
+
+std::span<const double> get_f64_list(const op &the_op, op::attr name) {
+    const auto found = the_op.get_attrs().find(name);
+    if (found == the_op.get_attrs().end()) return {};
+    return std::get<std::vector<double>>(found->second);
 }
 
 op checked(const op &the_op) {

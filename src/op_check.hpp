@@ -34,5 +34,6 @@ bool get_bool(const op &the_op, op::attr name);
 const std::string &get_string(const op &the_op, op::attr name);
 std::span<const int64_t> get_s64_list(const op &the_op, op::attr name);
 std::span<const float> get_f32_list(const op &the_op, op::attr name);
+std::span<const double> get_f64_list(const op &the_op, op::attr name);
 
 } // namespace gradnn::detail

@@ -152,6 +152,8 @@ constexpr named<op::attr> attrs[] = {
         {op::attr::weights_format, "weights_format"},
         {op::attr::accumulation_mode, "accumulation_mode"},
         {op::attr::scale_rule, "scale_rule"},
+        {op::attr::ratios, "ratios"},
+        {op::attr::coordinate_arithmetic, "coordinate_arithmetic"},
 };
 
 template <typename Value, size_t count>

@@ -58,8 +58,11 @@ constexpr attr_row interpolate_attrs[] = {
                 "half_pixel|align_corners|asymmetric", "half_pixel"},
         {attr::sizes, attr_type::s64_list},
         {attr::scales, attr_type::f32_list},
-        {attr::scale_rule, attr_type::string, false, "shape_ratio|given",
+        {attr::scale_rule, attr_type::string, false, "shape_ratio|given|ratios",
                 "shape_ratio"},
+        {attr::ratios, attr_type::f64_list},
+        {attr::coordinate_arithmetic, attr_type::string, false,
+                "exact|float32|float32_fma|float64", "exact"},
         data_format,
 };
 

@@ -30,7 +30,7 @@ struct port_row {
     bool required = true;
 };
 
-enum class attr_type { s64, boolean, string, s64_list, f32_list };
+enum class attr_type { s64, boolean, string, s64_list, f32_list, f64_list };
 
 struct attr_row {
     op::attr name;

@@ -33,6 +33,15 @@ struct weights_view {
 enum class interpolation_mode { nearest, linear };
 enum class coordinate_mode { half_pixel, align_corners, asymmetric };
 
+/// How an output's coordinate is computed before it is floored: exactly, or as
+/// a forward computed it (nearest alone; not for align_corners).
+enum class coordinate_arithmetic {
+    exact,
+    float32, ///< every operation rounded to f32
+    float32_fma, ///< half_pixel: fma(ratio, o + 0.5, -0.5) + 0.5
+    float64, ///< in f64; the result rounded to f32
+};
+
 /// One spatial axis of a forward interpolation src -> dst. All that the axis
 /// map (axis_map.hpp) needs.
 struct interpolation_axis {
@@ -42,6 +51,13 @@ struct interpolation_axis {
     /// Without effect for align_corners.
     bool scale_given = false;
     float scale = 1.0F;
+    /// Coordinates come from `ratio`, src elements per output (scale_rule
+    /// ratios), and neither from dst/src nor from `scale`. From 2^-60 to 2^60.
+    /// Without effect for align_corners.
+    bool ratio_given = false;
+    double ratio = 1.0;
+    /// Not exact: nearest, scale_given false, no align_corners.
+    coordinate_arithmetic arithmetic = coordinate_arithmetic::exact;
 };
 
 /// diff_src[n,c,i] = sum over o of map(o -> i) * diff_dst[n,c,o].

@@ -30,22 +30,37 @@ struct axis {
     std::string coordinates;
     int64_t src;
     int64_t dst;
-    /// 0 where the ratio of the shapes serves.
-    float scale;
+    /// 0 where the ratio of the shapes or `ratio` serves.
+    double scale;
+    /// src elements per output; 0 where none is given.
+    double ratio;
+    std::string arithmetic;
 };
 
-/// scale = mantissa * 2^exponent, exactly; clamped to the exponents at which
-/// coordinates of tensors that exist differ.
+/// mantissa * 2^exponent.
 struct binary {
     wide mantissa;
     int exponent;
 };
 
-binary binary_of(float scale) {
+binary binary_of(double value, int bits) {
     int exponent = 0;
-    const float fraction = std::frexp(scale, &exponent);
-    return {static_cast<wide>(std::ldexp(fraction, 24)),
-            std::clamp(exponent - 24, -70, 70)};
+    const double fraction = std::frexp(value, &exponent);
+    return {static_cast<wide>(std::ldexp(fraction, bits)), exponent - bits};
+}
+
+int width_of(wide value) {
+    int bits = 0;
+    for (; value != 0; value /= 2)
+        ++bits;
+    return bits;
+}
+
+/// Of a value below 2^106 whose last bit is 2^-114 or more.
+ratio ratio_of(const binary &value) {
+    if (value.exponent < 0)
+        return {value.mantissa, wide {1} << -value.exponent};
+    return {value.mantissa << value.exponent, 1};
 }
 
 /// The coordinate in src of output o.
@@ -54,16 +69,85 @@ ratio coordinate(const axis &a, int64_t o) {
         if (a.dst == 1) return {0, 1};
         return {wide {o} * (a.src - 1), a.dst - 1};
     }
+    if (a.ratio != 0) {
+        const bool half = a.coordinates != "asymmetric";
+        binary x = binary_of(a.ratio, 53);
+        x.mantissa *= 2 * wide {o} + (half ? 1 : 0);
+        --x.exponent;
+        if (x.mantissa == 0) return {0, 1};
+        if (width_of(x.mantissa) + x.exponent > 106) return {a.src, 1};
+        const ratio scaled = ratio_of(x);
+        if (!half) return scaled;
+        return {2 * scaled.num - scaled.den, 2 * scaled.den};
+    }
     wide scale_num = a.dst;
     wide scale_den = a.src;
     if (a.scale != 0) {
-        const binary s = binary_of(a.scale);
+        // Clamped to the exponents at which coordinates of tensors that exist
+        // differ.
+        binary s = binary_of(a.scale, 24);
+        s.exponent = std::clamp(s.exponent, -70, 70);
         scale_num = s.exponent > 0 ? s.mantissa << s.exponent : s.mantissa;
         scale_den = s.exponent < 0 ? wide {1} << -s.exponent : wide {1};
     }
     if (a.coordinates == "asymmetric") return {o * scale_den, scale_num};
     // (o + 1/2) / scale - 1/2
     return {(2 * wide {o} + 1) * scale_den - scale_num, 2 * scale_num};
+}
+
+// Floating-point arithmetic on integers: what a forward computes in f32 or in
+// f64 without relying on how this file is compiled.
+
+/// To so many bits, to nearest even. `more` says that the value lies above
+/// value, by less than its last bit.
+binary rounded(binary value, int bits, bool more = false) {
+    const int excess = width_of(value.mantissa) - bits;
+    if (excess <= 0) return value;
+    const wide unit = wide {1} << excess;
+    const wide rest = value.mantissa % unit;
+    binary result {value.mantissa / unit, value.exponent + excess};
+    const bool above = 2 * rest > unit || (2 * rest == unit && more);
+    const bool tie = 2 * rest == unit && !more;
+    if (above || (tie && result.mantissa % 2 != 0)) ++result.mantissa;
+    return result;
+}
+
+binary quotient(const binary &a, const binary &b, int bits) {
+    const int shift = 124 - width_of(a.mantissa);
+    const wide num = a.mantissa << shift;
+    return rounded({num / b.mantissa, a.exponent - shift - b.exponent}, bits,
+            num % b.mantissa != 0);
+}
+
+/// value plus so many halves; not negative.
+binary plus_halves(binary value, int halves, int bits) {
+    for (; value.exponent > -1; --value.exponent)
+        value.mantissa *= 2;
+    value.mantissa += wide {halves} << (-1 - value.exponent);
+    return rounded(value, bits);
+}
+
+/// Where a forward of rounded coordinates reads.
+wide rounded_index(const axis &a, int64_t o) {
+    const int bits = a.arithmetic == "float64" ? 53 : 24;
+    const binary of = a.ratio != 0 ? rounded(binary_of(a.ratio, 53), bits)
+                                   : quotient(rounded({a.src, 0}, bits),
+                                           rounded({a.dst, 0}, bits), bits);
+    const bool half = a.coordinates != "asymmetric";
+    binary place = rounded({o, 0}, bits);
+    if (half) place = plus_halves(place, 1, bits);
+    binary x {place.mantissa * of.mantissa, place.exponent + of.exponent};
+    if (x.mantissa == 0) return 0;
+    const int magnitude = width_of(x.mantissa) + x.exponent;
+    if (magnitude > 62) return a.src - 1;
+    if (half && a.arithmetic == "float32_fma") {
+        if (magnitude < 0) return 0; // a product below a half
+        x = plus_halves(plus_halves(x, -1, bits), 1, bits);
+    }
+    x = rounded(rounded(x, bits), 24);
+    if (x.mantissa == 0 || width_of(x.mantissa) + x.exponent <= 0) return 0;
+    const ratio value = ratio_of(x);
+    return value.num / value.den;
 }
 
 struct tap {
@@ -73,8 +157,11 @@ struct tap {
 
 /// At most two taps of output o, all of weight other than 0.
 std::vector<tap> taps_of(const axis &a, int64_t o) {
-    ratio x = coordinate(a, o);
     const wide last = a.src - 1;
+    if (a.arithmetic != "exact")
+        return {{static_cast<int64_t>(std::min(rounded_index(a, o), last)),
+                1.0}};
+    ratio x = coordinate(a, o);
     if (a.nearest) {
         if (a.coordinates != "asymmetric") x = {2 * x.num + x.den, 2 * x.den};
         const wide index = std::clamp<wide>(floor_of(x), 0, last);
@@ -127,11 +214,20 @@ reference_tensors reference_interpolation(
         axis a {reference_word(the_op, op::attr::mode, "") == "nearest",
                 reference_word(the_op, op::attr::coordinate_transformation_mode,
                         "half_pixel"),
-                diff_src.dims[2 + index], diff_dst.dims[2 + index], 0.0F};
+                diff_src.dims[2 + index], diff_dst.dims[2 + index], 0.0, 0.0,
+                "exact"};
         const size_t padded = 3 - spatial_rank;
-        if (scales_serve && index >= padded)
-            a.scale = std::get<std::vector<float>>(
-                    the_op.get_attrs().at(op::attr::scales))[index - padded];
+        if (index >= padded) {
+            if (scales_serve)
+                a.scale = std::get<std::vector<float>>(the_op.get_attrs().at(
+                        op::attr::scales))[index - padded];
+            if (reference_word(the_op, op::attr::scale_rule, "shape_ratio")
+                    == "ratios")
+                a.ratio = std::get<std::vector<double>>(the_op.get_attrs().at(
+                        op::attr::ratios))[index - padded];
+            a.arithmetic = reference_word(
+                    the_op, op::attr::coordinate_arithmetic, "exact");
+        }
         taps[index] = taps_of(a);
     }
 

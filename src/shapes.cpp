@@ -457,6 +457,8 @@ void check_ranks(const op &the_op, const op_schema &schema) {
             given = get_s64_list(the_op, row.name).size();
         else if (row.type == attr_type::f32_list)
             given = get_f32_list(the_op, row.name).size();
+        else if (row.type == attr_type::f64_list)
+            given = get_f64_list(the_op, row.name).size();
         else
             continue;
         if (!the_op.get_attrs().contains(row.name)

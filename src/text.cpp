@@ -31,6 +31,11 @@ std::string text_of(std::span<const float> values) {
     return listed(values, [](std::ostream &out, float value) { out << value; });
 }
 
+std::string text_of(std::span<const double> values) {
+    return listed(
+            values, [](std::ostream &out, double value) { out << value; });
+}
+
 std::string op_label(const op &the_op) {
     std::string label = to_string(the_op.get_kind());
     if (!the_op.get_name().empty()) label += " '" + the_op.get_name() + "'";

@@ -21,6 +21,7 @@ std::string text(const Parts &...parts) {
 /// "[2, 3, 5]"; an unknown dim is written "?".
 std::string text_of(std::span<const int64_t> values);
 std::string text_of(std::span<const float> values);
+std::string text_of(std::span<const double> values);
 
 /// Writes a plain failure of an op: "InterpolateBackward 'up' (op 3): ...".
 std::string op_label(const op &the_op);

@@ -17,6 +17,25 @@ constexpr int64_t huge = std::numeric_limits<int64_t>::max();
 const float nan_scale = std::numeric_limits<float>::quiet_NaN();
 const float inf_scale = std::numeric_limits<float>::infinity();
 
+std::function<void()> with_ratios(const std::vector<double> &ratios) {
+    return [=] {
+        add(interpolation()
+                        .set_attr<std::string>(attr::scale_rule, "ratios")
+                        .set_attr(attr::ratios, ratios));
+    };
+}
+
+std::function<void()> rounded(const std::string &arithmetic,
+        const std::string &mode, const std::string &coordinates) {
+    return [=] {
+        add(interpolation()
+                        .set_attr(attr::mode, mode)
+                        .set_attr(attr::coordinate_transformation_mode,
+                                coordinates)
+                        .set_attr(attr::coordinate_arithmetic, arithmetic));
+    };
+}
+
 std::vector<error_row> rows() {
     using s = status;
     return {
@@ -147,6 +166,57 @@ std::vector<error_row> rows() {
                     s::invalid_graph_op, {"scales", "3", "2"}},
             {"rule_given_without_scales", scaled({}, "given"),
                     s::invalid_graph_op, {"scales"}},
+            {"rule_ratios_without_ratios",
+                    interpolation_with<std::string>(attr::scale_rule, "ratios"),
+                    s::invalid_graph_op, {"scale_rule", "ratios", "missing"}},
+            {"ratios_without_the_rule",
+                    interpolation_with(
+                            attr::ratios, std::vector<double> {0.5, 0.5}),
+                    s::invalid_graph_op,
+                    {"ratios", "scale_rule is shape_ratio", "allowed"}},
+            {"ratios_of_f32",
+                    interpolation_with(
+                            attr::ratios, std::vector<float> {0.5F, 0.5F}),
+                    s::invalid_graph_op, {"ratios", "f32[]", "f64[]"}},
+            {"ratios_of_wrong_length", with_ratios({0.5}), s::invalid_graph_op,
+                    {"ratios", "1", "2"}},
+            {"ratio_of_zero", with_ratios({0.5, 0.0}), s::invalid_graph_op,
+                    {"ratios", "[0.5, 0]", "2^-60 to 2^60"}},
+            {"ratio_negative", with_ratios({-0.5, 0.5}), s::invalid_graph_op,
+                    {"ratios", "[-0.5, 0.5]", "2^-60 to 2^60"}},
+            {"ratio_nan", with_ratios({0.5, nan_scale}), s::invalid_graph_op,
+                    {"ratios", "nan", "2^-60 to 2^60"}},
+            {"ratio_too_large", with_ratios({0.5, 1.2e18}), s::invalid_graph_op,
+                    {"ratios", "1.2e+18", "2^60"}},
+            {"ratio_too_small", with_ratios({0.5, 8e-19}), s::invalid_graph_op,
+                    {"ratios", "8e-19", "2^-60"}},
+            {"arithmetic_unknown", rounded("float16", "nearest", "half_pixel"),
+                    s::invalid_graph_op,
+                    {"coordinate_arithmetic", "\"float16\"",
+                            "exact, float32, float32_fma, float64"}},
+            {"arithmetic_of_linear", rounded("float32", "linear", "half_pixel"),
+                    s::invalid_graph_op,
+                    {"coordinate_arithmetic is float32", "mode is linear",
+                            "nearest"}},
+            {"arithmetic_of_align_corners",
+                    rounded("float32_fma", "nearest", "align_corners"),
+                    s::invalid_graph_op,
+                    {"coordinate_arithmetic is float32_fma",
+                            "coordinate_transformation_mode is align_corners",
+                            "half_pixel and asymmetric"}},
+            {"arithmetic_of_given_scales",
+                    [] {
+                        op the_op = interpolation();
+                        the_op.set_attr<std::string>(attr::mode, "nearest");
+                        the_op.set_attr<std::string>(attr::scale_rule, "given");
+                        the_op.set_attr(
+                                attr::scales, std::vector<float> {2, 2});
+                        add(the_op.set_attr<std::string>(
+                                attr::coordinate_arithmetic, "float64"));
+                    },
+                    s::invalid_graph_op,
+                    {"coordinate_arithmetic is float64", "scale_rule is given",
+                            "shape_ratio and ratios"}},
     };
 }
 
@@ -164,6 +234,9 @@ TEST(attribute_errors_basis, is_right) {
     EXPECT_NO_THROW(add(interpolation()));
     EXPECT_NO_THROW(add(convolution()));
     EXPECT_NO_THROW(scaled({2.0F, 2.0F})());
+    EXPECT_NO_THROW(with_ratios({0.5, 0.7})());
+    EXPECT_NO_THROW(rounded("float32", "nearest", "half_pixel")());
+    EXPECT_NO_THROW(rounded("exact", "linear", "align_corners")());
     EXPECT_NO_THROW(convolution_of({1, 6, 7, 7}, {1, 4, 9, 9}, {6, 4, 3, 3})());
 }
 

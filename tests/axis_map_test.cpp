@@ -240,6 +240,144 @@ TEST(axis_map, given_scales) {
             }
 }
 
+void expect_equal(const axis_map &a, const axis_map &b) {
+    EXPECT_EQ(a.low, b.low);
+    EXPECT_EQ(a.high, b.high);
+    EXPECT_EQ(a.low_weight, b.low_weight);
+    EXPECT_EQ(a.high_weight, b.high_weight);
+    EXPECT_EQ(a.first, b.first);
+    EXPECT_EQ(a.count, b.count);
+    EXPECT_EQ(a.weights, b.weights);
+    EXPECT_EQ(a.identity, b.identity);
+}
+
+interpolation_axis by_ratio(int64_t src, int64_t dst, double ratio) {
+    interpolation_axis axis {src, dst};
+    axis.ratio_given = true;
+    axis.ratio = ratio;
+    return axis;
+}
+
+interpolation_axis rounded(
+        int64_t src, int64_t dst, coordinate_arithmetic arithmetic) {
+    interpolation_axis axis {src, dst};
+    axis.arithmetic = arithmetic;
+    return axis;
+}
+
+// A ratio that is the inverse of an exact scale, or that of the shapes.
+TEST(axis_map, exact_ratio_is_the_scale) {
+    for (const interpolation_mode mode : modes)
+        for (const coordinate_mode coordinates : coordinate_modes)
+            for (const auto &[src, dst, ratio] :
+                    std::vector<std::tuple<int64_t, int64_t, double>> {
+                            {4, 8, 0.5}, {8, 4, 2}, {10, 16, 0.625},
+                            {64, 1, 64}, {1, 64, 0x1p-6}, {9, 9, 1}}) {
+                const axis_map by = make_axis_map(
+                        mode, coordinates, by_ratio(src, dst, ratio));
+                expect_equal(make_axis_map(mode, coordinates, {src, dst}), by);
+                check_gathered(by);
+                // Sizes that say something else.
+                const auto scale = static_cast<float>(1 / ratio);
+                if (coordinates == coordinate_mode::align_corners
+                        || static_cast<double>(scale) * ratio != 1)
+                    continue;
+                expect_equal(make_axis_map(mode, coordinates,
+                                     {src + 3, dst, true, scale}),
+                        make_axis_map(mode, coordinates,
+                                by_ratio(src + 3, dst, ratio)));
+            }
+}
+
+// Ratios at the ends of what is allowed: everything on the first element, or
+// all but one output beyond the last.
+TEST(axis_map, extreme_ratios) {
+    for (const interpolation_mode mode : modes)
+        for (const coordinate_mode coordinates :
+                {coordinate_mode::half_pixel, coordinate_mode::asymmetric}) {
+            const auto map_of = [&](double ratio) {
+                return make_axis_map(mode, coordinates, by_ratio(7, 9, ratio));
+            };
+            for (const double tiny : {0x1p-60, 0x1.fffffffffffffp-60}) {
+                const axis_map map = map_of(tiny);
+                EXPECT_EQ(map.low, std::vector<int64_t>(9, 0));
+                EXPECT_EQ(map.low_weight, std::vector<double>(9, 1));
+                check_gathered(map);
+            }
+            for (const double huge : {0x1p60, 0x1.fffffffffffffp59}) {
+                std::vector<int64_t> expected(9, 6);
+                if (coordinates == coordinate_mode::asymmetric) expected[0] = 0;
+                EXPECT_EQ(map_of(huge).low, expected);
+            }
+        }
+}
+
+// float32 and float64 as a forward computes them; sizes of 1 to 80.
+TEST(axis_map, rounded_arithmetic) {
+    const int64_t most = test::thinned() ? 24 : 80;
+    int64_t differ = 0;
+    for (int64_t src = 1; src <= most; ++src)
+        for (int64_t dst = 1; dst <= most; ++dst)
+            for (const bool half : {true, false}) {
+                const coordinate_mode coordinates = half
+                        ? coordinate_mode::half_pixel
+                        : coordinate_mode::asymmetric;
+                const auto map_of = [&](coordinate_arithmetic arithmetic) {
+                    axis_map map = make_axis_map(interpolation_mode::nearest,
+                            coordinates, rounded(src, dst, arithmetic));
+                    check_gathered(map);
+                    return map;
+                };
+                const axis_map single = map_of(coordinate_arithmetic::float32);
+                const axis_map fused
+                        = map_of(coordinate_arithmetic::float32_fma);
+                const axis_map twice = map_of(coordinate_arithmetic::float64);
+                const float ratio
+                        = static_cast<float>(src) / static_cast<float>(dst);
+                for (int64_t o = 0; o < dst; ++o) {
+                    const auto out = static_cast<size_t>(o);
+                    const float place
+                            = static_cast<float>(o) + (half ? 0.5F : 0.0F);
+                    const auto index = [&](float x) {
+                        return std::min(
+                                static_cast<int64_t>(std::floor(x)), src - 1);
+                    };
+                    ASSERT_EQ(single.low[out], index(place * ratio));
+                    // A double holds the product of two floats, and the
+                    // difference with a half here.
+                    const double exact = static_cast<double>(place)
+                            * static_cast<double>(ratio);
+                    ASSERT_EQ(fused.low[out],
+                            half ? index(static_cast<float>(exact - 0.5) + 0.5F)
+                                 : index(static_cast<float>(exact)));
+                    const double wide = static_cast<double>(src)
+                            / static_cast<double>(dst);
+                    ASSERT_EQ(twice.low[out],
+                            index(static_cast<float>(
+                                    static_cast<double>(place) * wide)));
+                    differ += single.low[out] != fused.low[out]
+                            || single.low[out] != twice.low[out];
+                }
+            }
+    EXPECT_GT(differ, test::thinned() ? -1 : 10);
+}
+
+// Where rounding changes nothing the map is the exact one, so that kernels see
+// no difference.
+TEST(axis_map, rounded_arithmetic_of_even_ratios_is_exact) {
+    for (const auto &[src, dst] : std::vector<std::pair<int64_t, int64_t>> {
+                 {224, 448}, {448, 224}, {7, 28}, {9, 9}, {320, 160}})
+        for (const coordinate_mode coordinates :
+                {coordinate_mode::half_pixel, coordinate_mode::asymmetric})
+            for (const auto arithmetic : {coordinate_arithmetic::float32,
+                         coordinate_arithmetic::float32_fma,
+                         coordinate_arithmetic::float64})
+                expect_equal(make_axis_map(interpolation_mode::nearest,
+                                     coordinates, {src, dst}),
+                        make_axis_map(interpolation_mode::nearest, coordinates,
+                                rounded(src, dst, arithmetic)));
+}
+
 // The famous ones.
 TEST(axis_map, named_examples) {
     const axis_map tie = make_axis_map(interpolation_mode::nearest,

@@ -109,6 +109,17 @@ TEST_F(cache, scales_that_print_alike_differ) {
     EXPECT_EQ(scaled(2.0F), scaled(2.0F));
 }
 
+TEST_F(cache, ratios_that_print_alike_differ) {
+    const auto by_ratio = [&](double ratio) {
+        op result = upsample(1);
+        result.set_attr<std::string>(op::attr::scale_rule, "ratios");
+        result.set_attr(op::attr::ratios, std::vector<double> {ratio});
+        return program_of(result);
+    };
+    EXPECT_NE(by_ratio(0.5), by_ratio(0.5000000000000001));
+    EXPECT_EQ(by_ratio(0.5), by_ratio(0.5));
+}
+
 TEST_F(cache, least_recently_used_goes_first) {
     set_compiled_partition_cache_capacity(2);
     const void *const one = program_of(upsample(1));

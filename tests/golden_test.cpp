@@ -43,7 +43,7 @@ data_type type_named(const std::string &name) {
 std::vector<golden_case> all_cases() {
     std::vector<golden_case> cases;
     for (const engine::kind kind : engine_kinds())
-        for (const char *source : {"torch", "tfjs", "ort"}) {
+        for (const char *source : {"torch", "torch_rules", "tfjs", "ort"}) {
             const std::string path
                     = std::string(DATA_DIR) + "/golden/" + source + ".json";
             std::ifstream file(path);
@@ -63,6 +63,8 @@ void set_attribute(op &the_op, const std::string &name, const json &value) {
         the_op.set_attr(attribute, value.get<std::string>());
     else if (attribute == op::attr::scales)
         the_op.set_attr(attribute, value.get<std::vector<float>>());
+    else if (attribute == op::attr::ratios)
+        the_op.set_attr(attribute, value.get<std::vector<double>>());
     else if (value.is_array())
         the_op.set_attr(attribute, value.get<std::vector<int64_t>>());
     else
@@ -175,7 +177,7 @@ TEST(golden_files, hold_all_cases) {
     size_t count = 0;
     for (const golden_case &c : all_cases())
         if (c.on == engine::kind::cpu) ++count;
-    EXPECT_EQ(count, 47U * 4 + 17 + 11 * 2);
+    EXPECT_EQ(count, (47U + 19) * 4 + 17 + 11 * 2);
 }
 
 } // namespace

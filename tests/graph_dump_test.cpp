@@ -118,6 +118,9 @@ TEST(graph_json, awkward_values_read_back) {
             "a \"quoted\\\" n\u00e4me, \U0001F600");
     odd.set_attr(op::attr::scales,
             std::vector<float> {0.1F, 1.0F / 3.0F, 1e-45F, 3.4028235e38F});
+    odd.set_attr(op::attr::ratios,
+            std::vector<double> {
+                    0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308});
     odd.set_attr(op::attr::strides,
             std::vector<int64_t> {std::numeric_limits<int64_t>::max(),
                     std::numeric_limits<int64_t>::min()});

@@ -291,6 +291,149 @@ TEST_P(interpolation_values, sizes_make_scales_void) {
         }
 }
 
+op by_ratio(op the_op, const std::vector<double> &ratios) {
+    the_op.set_attr<std::string>(op::attr::scale_rule, "ratios");
+    return the_op.set_attr(op::attr::ratios, ratios);
+}
+
+op rounded(op the_op, const std::string &arithmetic) {
+    return the_op.set_attr(op::attr::coordinate_arithmetic, arithmetic);
+}
+
+// Which element output o was read from, where forwards differ.
+TEST_P(interpolation_values, coordinate_arithmetic_decides) {
+    struct example {
+        int64_t src;
+        int64_t dst;
+        const char *coordinates;
+        int64_t output;
+        double ratio; ///< 0: none given
+        int64_t exact;
+        int64_t float32;
+        int64_t float32_fma;
+        int64_t float64;
+    };
+    const example all[] = {
+            // 23 * 14 / 46 = 7; 14 / 46 in f32 is below the quotient.
+            {14, 46, "asymmetric", 23, 0, 7, 6, 6, 7},
+            {26, 22, "asymmetric", 11, 0, 13, 12, 12, 13},
+            // 20.5 * 2 / 41 = 1
+            {2, 41, "half_pixel", 20, 0, 1, 0, 1, 1},
+            // 0.1 is below 1 / 10 in neither type, 1 / 0.1 rounds to 10.
+            {20, 2, "asymmetric", 1, 1 / 0.1, 10, 10, 10, 10},
+            // A ratio whose product with 2 is 2 - 2^-52: rounded to f32, 2.
+            {5, 4, "asymmetric", 2, 1 - 0x1p-53, 1, 2, 2, 2},
+            {5, 4, "half_pixel", 1, 2.0 / 1.5 * (1 - 0x1p-52), 1, 2, 2, 2},
+            // Sizes do not decide: equal ones, by 1 / 1.3.
+            {3, 3, "asymmetric", 2, 1 / 1.3, 1, 1, 1, 1},
+            {3, 3, "asymmetric", 2, 1.0, 2, 2, 2, 2},
+    };
+    int accepted = 0;
+    for (const example &e : all)
+        for (const auto &[arithmetic, index] :
+                {std::pair {"exact", e.exact}, std::pair {"float32", e.float32},
+                        std::pair {"float32_fma", e.float32_fma},
+                        std::pair {"float64", e.float64}}) {
+            SCOPED_TRACE(std::to_string(e.src) + " -> " + std::to_string(e.dst)
+                    + " " + arithmetic);
+            op the_op = rounded(
+                    line(e.src, e.dst, {"nearest", e.coordinates}), arithmetic);
+            if (e.ratio != 0) the_op = by_ratio(the_op, {e.ratio});
+            if (refuses(the_op)) continue;
+            ++accepted;
+            std::vector<double> diff_dst(static_cast<size_t>(e.dst), 0.0);
+            diff_dst[static_cast<size_t>(e.output)] = 1;
+            std::vector<double> expected(static_cast<size_t>(e.src), 0.0);
+            expected[static_cast<size_t>(index)] = 1;
+            EXPECT_EQ(run(the_op, diff_dst), expected);
+            EXPECT_TRUE(run_forced(the_op, the_engine(), kernel(), 3));
+        }
+    if (accepted == 0) GTEST_SKIP() << kernel() << " refuses them";
+}
+
+// Every arithmetic, with and without ratios, of all kinds of shapes.
+TEST_P(interpolation_values, rounded_coordinates) {
+    struct shape {
+        std::vector<int64_t> src;
+        std::vector<int64_t> dst;
+        std::vector<double> ratios;
+    };
+    const shape all[] = {{{14}, {46}, {1 / 3.3}}, {{28, 14}, {46, 46}, {}},
+            {{26, 8}, {22, 16}, {1 / 0.85, 0.5}},
+            {{2, 12}, {41, 24}, {1 / 20.7, 1 / 2.4}},
+            {{16, 16}, {32, 32}, {0.5, 0.5}}, {{64, 20}, {38, 2}, {}},
+            {{3, 2, 14}, {3, 41, 46}, {1 / 1.3, 1.0, 0.3}},
+            {{9, 40}, {9, 80}, {1 / 1.1, 1 / 2.02}},
+            {{7, 9}, {5, 4}, {1e-18, 1e18}}};
+    for (const shape &s : all)
+        for (const char *coordinates : {"half_pixel", "asymmetric"})
+            for (const char *arithmetic :
+                    {"exact", "float32", "float32_fma", "float64"})
+                for (const layout &l : {layouts()[0], layouts()[1]})
+                    for (const data_type type : float_types())
+                        for (const bool given : {false, true}) {
+                            if (given && s.ratios.empty()) continue;
+                            if (thinned() && type == data_type::f16) continue;
+                            SCOPED_TRACE(std::to_string(s.src[0]) + " -> "
+                                    + std::to_string(s.dst[0]) + " "
+                                    + coordinates + " " + arithmetic + " "
+                                    + l.name + " " + to_string(type)
+                                    + (given ? " ratios" : ""));
+                            op the_op = rounded(
+                                    interpolation_op(
+                                            {"rounded", 2, 5, s.src, s.dst},
+                                            {"nearest", coordinates}, l, type),
+                                    arithmetic);
+                            if (given) the_op = by_ratio(the_op, s.ratios);
+                            run_forced(the_op, the_engine(), kernel(), 7);
+                        }
+}
+
+// 4 -> 6 by 0.6 half_pixel: output 5 lies at 5.5 * 0.6 - 0.5 = 2.8. Sizes and
+// scales beside it do not decide.
+TEST_P(interpolation_values, ratios_decide) {
+    std::vector<double> diff_dst(6, 0.0);
+    diff_dst[5] = 1;
+    for (const size_source source : {size_source::sizes_attribute,
+                 size_source::sizes_input, size_source::scales_attribute}) {
+        const op the_op = by_ratio(
+                line(4, 6, {"linear", "half_pixel", source}, data_type::f64),
+                {0.6});
+        if (refuses(the_op)) GTEST_SKIP() << kernel() << " refuses it";
+        const auto out = run(the_op, diff_dst);
+        EXPECT_NEAR(out[1], 0, 1e-14);
+        EXPECT_NEAR(out[2], 0.2, 1e-14);
+        EXPECT_NEAR(out[3], 0.8, 1e-14);
+    }
+}
+
+// Ratios of linear modes, against the reference.
+TEST_P(interpolation_values, given_ratios) {
+    struct shape {
+        std::vector<int64_t> src;
+        std::vector<int64_t> dst;
+        std::vector<double> ratios;
+    };
+    const shape all[] = {{{4, 4}, {6, 6}, {1 / 1.7, 1 / 1.7}},
+            {{5}, {8}, {1 / 1.65}}, {{10}, {3}, {1 / 0.3}},
+            {{3, 3, 4}, {4, 5, 9}, {1 / 1.5, 1.0, 0.4347826086956522}},
+            {{12, 16}, {24, 32}, {0.5, 0.5}}, {{8, 9}, {8, 9}, {1.0, 1.0}},
+            {{7, 9}, {3, 5}, {1e-18, 1e18}}};
+    for (const shape &s : all)
+        for (const auto &[mode, coordinates] : all_coordinates)
+            for (const layout &l : {layouts()[0], layouts()[1]})
+                for (const data_type type : float_types()) {
+                    SCOPED_TRACE(std::string(mode) + " " + coordinates + " "
+                            + l.name + " " + to_string(type) + " ratio "
+                            + std::to_string(s.ratios[0]));
+                    run_forced(by_ratio(interpolation_op(
+                                                {"ratios", 2, 3, s.src, s.dst},
+                                                {mode, coordinates}, l, type),
+                                       s.ratios),
+                            the_engine(), kernel(), 9);
+                }
+}
+
 // No formula reads src: its memory may be absent, or anything.
 TEST_P(interpolation_values, src_is_not_read) {
     int accepted = 0;

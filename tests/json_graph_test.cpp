@@ -195,6 +195,10 @@ TEST(json_graph, reads_every_attribute_type) {
                       attr("scales", R"("type": "f32[]", "value": [2, 1.5])")
                               .at(op::attr::scales)),
             (std::vector<float> {2, 1.5}));
+    EXPECT_EQ(std::get<std::vector<double>>(
+                      attr("ratios", R"("type": "f64[]", "value": [2, 0.1])")
+                              .at(op::attr::ratios)),
+            (std::vector<double> {2, 0.1}));
     EXPECT_EQ(std::get<float>(attr("scales", R"("type": "f32", "value": 0.5)")
                                       .at(op::attr::scales)),
             0.5F);
@@ -354,7 +358,7 @@ std::vector<bad_case> bad_cases() {
             {"attr_no_value", changed(", \"value\": \"linear\"", ""),
                     {"graph[0].attrs.mode: \"value\" is missing"}},
             {"attr_unknown_type", changed("\"s64[]\"", "\"s65[]\""),
-                    {"graph[0].attrs.sizes.type", "\"s65[]\"", "f32[]"}},
+                    {"graph[0].attrs.sizes.type", "\"s65[]\"", "f32[], f64[]"}},
             {"attr_value_type", changed("[12, 14]", "[12, \"14\"]"),
                     {"graph[0].attrs.sizes.value[1]", "\"14\"", "integer"}},
             {"attr_value_fraction", changed("[12, 14]", "[12, 14.5]"),

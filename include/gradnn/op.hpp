@@ -167,11 +167,13 @@ public:
         accumulation_mode = 0x88,
         // gradnn's own.
         scale_rule = 0x10000,
+        ratios = 0x10001,
+        coordinate_arithmetic = 0x10002,
     };
 
     /// The types that an attribute may have.
     using attr_value = std::variant<int64_t, float, bool, std::string,
-            std::vector<int64_t>, std::vector<float>>;
+            std::vector<int64_t>, std::vector<float>, std::vector<double>>;
     /// Whether a type is one of them.
     template <typename Type>
     struct is_attr_type
@@ -179,7 +181,8 @@ public:
                   std::is_same<Type, float>, std::is_same<Type, bool>,
                   std::is_same<Type, std::string>,
                   std::is_same<Type, std::vector<int64_t>>,
-                  std::is_same<Type, std::vector<float>>> {};
+                  std::is_same<Type, std::vector<float>>,
+                  std::is_same<Type, std::vector<double>>> {};
 
     /// `id` is unique in a graph; `verbose_name` is used in messages.
     op(size_t id, kind akind, const std::string &verbose_name = "");

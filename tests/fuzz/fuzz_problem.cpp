@@ -18,7 +18,7 @@ constexpr const char *fpmath_names[] = {"strict", "bf16", "f16", "any", "tf32"};
 
 json to_json(const op::attr_value &value) {
     constexpr const char *names[]
-            = {"s64", "f32", "bool", "string", "s64[]", "f32[]"};
+            = {"s64", "f32", "bool", "string", "s64[]", "f32[]", "f64[]"};
     json result;
     result["type"] = names[value.index()];
     std::visit([&](const auto &v) { result["value"] = v; }, value);

@@ -87,6 +87,41 @@ interpolation_shape draw(
     return {1, 2, {{4, 8, 2}}};
 }
 
+double odd_ratio(random_source &numbers, const resized &axis) {
+    if (happens(numbers, 30)) // that of the shapes, or nearly
+        return static_cast<double>(std::max<int64_t>(1, axis.src))
+                / static_cast<double>(std::max<int64_t>(1, axis.dst))
+                * (happens(numbers, 50) ? 1 : 1 + 1e-15);
+    if (happens(numbers, 3))
+        return numbers.pick(std::vector<double> {0x1p-60, 0x1p60});
+    return 1.0 / static_cast<double>(odd_scale(numbers));
+}
+
+/// Ratios instead of what shapes say, and coordinates rounded as a forward
+/// rounds them.
+void add_coordinate_rules(
+        op &the_op, random_source &numbers, const std::vector<resized> &axes) {
+    if (happens(numbers, 25)) {
+        std::vector<double> ratios;
+        for (const resized &axis : axes)
+            ratios.push_back(odd_ratio(numbers, axis));
+        the_op.set_attr<std::string>(op::attr::scale_rule, "ratios");
+        the_op.set_attr(op::attr::ratios, ratios);
+    }
+    const auto word = [&](op::attr name) {
+        const auto found = the_op.get_attrs().find(name);
+        return found == the_op.get_attrs().end()
+                ? std::string()
+                : std::get<std::string>(found->second);
+    };
+    if (word(op::attr::mode) == "nearest"
+            && word(op::attr::coordinate_transformation_mode) != "align_corners"
+            && word(op::attr::scale_rule) != "given" && happens(numbers, 50))
+        the_op.set_attr(op::attr::coordinate_arithmetic,
+                word_of(numbers,
+                        {"exact", "float32", "float32_fma", "float64"}));
+}
+
 dims field(const interpolation_shape &s, int64_t resized::*of) {
     dims values;
     for (const resized &a : s.axes)
@@ -143,6 +178,7 @@ logical_tensor add_interpolation(graph_builder &graph,
             the_op.set_attr(op::attr::scales, scales);
         }
     }
+    add_coordinate_rules(the_op, numbers, s.axes);
     return output;
 }
 
