@@ -162,6 +162,41 @@ TEST_F(c_api, interpolates) {
 }
 
 // A port in the middle that is absent keeps the places of the others.
+// Nearest, output 23 of 14 -> 46 in float32: read from 6 by 14 / 46, from 11 by
+// 0.5.
+TEST_F(c_api, lists_of_f64) {
+    const std::vector<int64_t> sizes {46};
+    for (const auto &[ratio, index] :
+            {std::pair {14.0 / 46, 6U}, std::pair {0.5, 11U}}) {
+        gradnn_compiled *compiled = compile(
+                make("InterpolateBackward",
+                        {text_attr("mode", "nearest"),
+                                text_attr("data_format", "NCX"),
+                                text_attr("coordinate_transformation_mode",
+                                        "asymmetric"),
+                                text_attr("coordinate_arithmetic", "float32"),
+                                text_attr("scale_rule", "ratios"),
+                                {"ratios", gradnn_attr_f64_list, 0, 1, &ratio},
+                                list_attr("sizes", sizes)}),
+                {tensor_of({1, 1, 14}), tensor_of({1, 1, 46})}, {unknown_f32});
+        std::vector<float> diff_dst(46, 0.0F);
+        diff_dst[23] = 1;
+        std::vector<float> diff_src(14, -1.0F);
+        std::vector<char> memory(gradnn_compiled_workspace_size(compiled) + 64);
+        void *workspace = memory.data()
+                + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+        const void *inputs[] {nullptr, diff_dst.data()};
+        void *outputs[] {diff_src.data()};
+        ASSERT_EQ(gradnn_execute(
+                          compiled, nullptr, inputs, 2, outputs, 1, workspace),
+                gradnn_success)
+                << gradnn_last_error();
+        std::vector<float> expected(14, 0.0F);
+        expected[index] = 1;
+        EXPECT_EQ(diff_src, expected);
+    }
+}
+
 TEST_F(c_api, absent_outputs) {
     const std::vector<gradnn_tensor> inputs {tensor_of({1, 4, 5, 5}),
             tensor_of({1, 2, 5, 5}), tensor_of({4, 2, 3, 3})};

@@ -84,7 +84,8 @@ typedef enum gradnn_attr_type {
     gradnn_attr_bool = 2, /* int32_t, 0 or 1 */
     gradnn_attr_string = 3,
     gradnn_attr_s64_list = 4,
-    gradnn_attr_f32_list = 5
+    gradnn_attr_f32_list = 5,
+    gradnn_attr_f64_list = 6
 } gradnn_attr_type;
 
 /* The text of the calling thread's last failure: what was wrong, what was given

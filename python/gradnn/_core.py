@@ -146,6 +146,11 @@ def _descriptions(given: Sequence[TensorDescription | None]) -> ctypes.Array:
     return result
 
 
+# Attributes whose lists are float64. Other lists with a float in them are
+# float32.
+_F64_LISTS = frozenset({"ratios"})
+
+
 def _attr(name: str, value: object, keep: list) -> Attr:
     """`keep` holds what the attribute points at."""
     if isinstance(value, bool):
@@ -159,7 +164,9 @@ def _attr(name: str, value: object, keep: list) -> Attr:
     else:
         items = list(value)  # type: ignore[call-overload]
         count = len(items)
-        if all(isinstance(each, int) for each in items):
+        if name in _F64_LISTS:
+            kind, data = 6, (ctypes.c_double * count)(*items)
+        elif all(isinstance(each, int) for each in items):
             kind, data = 4, (ctypes.c_int64 * count)(*items)
         else:
             kind, data = 5, (ctypes.c_float * count)(*items)

@@ -95,7 +95,8 @@ void set_attribute(op &the_op, const gradnn_attr &attr) {
                 text(to_string(the_op.get_kind()), ": attribute \"", attr.name,
                         "\" is unknown"));
     const bool list = attr.type == gradnn_attr_s64_list
-            || attr.type == gradnn_attr_f32_list;
+            || attr.type == gradnn_attr_f32_list
+            || attr.type == gradnn_attr_f64_list;
     if (!attr.value && !(list && attr.count == 0))
         refuse(text("gradnn_op_create: the value of attribute ", attr.name,
                 " is null"));
@@ -119,10 +120,13 @@ void set_attribute(op &the_op, const gradnn_attr &attr) {
         case gradnn_attr_f32_list:
             the_op.set_attr(*name, list_of<float>(attr));
             return;
+        case gradnn_attr_f64_list:
+            the_op.set_attr(*name, list_of<double>(attr));
+            return;
         default: break;
     }
     refuse(text("gradnn_op_create: attribute ", attr.name, " has type ",
-            attr.type, "; 0 to ", static_cast<int>(gradnn_attr_f32_list),
+            attr.type, "; 0 to ", static_cast<int>(gradnn_attr_f64_list),
             " are allowed"));
 }
 
