@@ -1,0 +1,20 @@
+"""PyTorch's gradients of convolution and upsampling, by gradnn.
+
+    import gradnn.torch
+    gradnn.torch.enable()
+
+Models need no change. doc/pytorch.md says what is replaced and what is not.
+"""
+
+from ._override import disable, disabled, enable, enabled, is_enabled
+from ._status import reset_status, status
+
+__all__ = [
+    "disable",
+    "disabled",
+    "enable",
+    "enabled",
+    "is_enabled",
+    "reset_status",
+    "status",
+]

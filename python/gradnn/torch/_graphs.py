@@ -1,0 +1,2 @@
+def enable(): pass
+def disable(): pass

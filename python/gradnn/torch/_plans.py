@@ -1,0 +1,159 @@
+"""Compiled gradients of PyTorch tensors: a plan for each op, shapes, strides,
+types, device and switches, found by a dictionary lookup."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable, Hashable
+
+import torch
+
+from .. import _core
+from . import _status
+
+DTYPES = {
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+}
+
+# Varying shapes must not fill the memory; a plan holds some kilobytes.
+_CAPACITY = 4096
+
+
+class Unsupported(Exception):
+    """PyTorch's own kernel is to run; the text says why."""
+
+
+def describe(tensor: torch.Tensor) -> _core.TensorDescription:
+    return _core.TensorDescription(
+        DTYPES[tensor.dtype], tuple(tensor.shape), tensor.stride()
+    )
+
+
+class Output:
+    """A tensor that a plan makes."""
+
+    __slots__ = ("shape", "strides", "dtype")
+
+    def __init__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype
+    ) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+
+    def description(self) -> _core.TensorDescription:
+        return _core.TensorDescription(DTYPES[self.dtype], self.shape, self.strides)
+
+
+class Plan:
+    """A compiled op and the tensors that it makes."""
+
+    __slots__ = (
+        "op",
+        "device",
+        "kernels",
+        "calls",
+        "_execute",
+        "_workspace",
+        "_outputs",
+        "_device",
+        "_index",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        device: torch.device,
+        kind: str,
+        attrs: dict[str, object],
+        settings: dict[str, object],
+        inputs: list[_core.TensorDescription],
+        outputs: list[Output | None],
+    ) -> None:
+        index = 0
+        if device.type == "cuda":
+            index = device.index or 0
+        engine = _core.engine("gpu" if device.type == "cuda" else "cpu", index)
+        made = _core.Op(kind, attrs, **settings)
+        compiled = made.compile(
+            engine,
+            inputs,
+            [each.description() if each else None for each in outputs],
+        )
+        self.op = op
+        self.device = device.type
+        self.kernels = " + ".join(
+            f"{step.output}: {step.kernel}" for step in compiled.steps
+        )
+        self.calls = 0
+        self._execute = compiled.execute
+        self._workspace = compiled.workspace_size
+        self._outputs = outputs
+        self._device = device
+        self._index = index
+
+    def __call__(self, *inputs: torch.Tensor | None) -> list[torch.Tensor | None]:
+        device = self._device
+        made = [
+            None
+            if each is None
+            else torch.empty_strided(
+                each.shape, each.strides, dtype=each.dtype, device=device
+            )
+            for each in self._outputs
+        ]
+        workspace = None
+        if self._workspace:
+            workspace = torch.empty(self._workspace, dtype=torch.uint8, device=device)
+        stream = None
+        if self.device == "cuda":
+            stream = torch._C._cuda_getCurrentRawStream(self._index)
+        self._execute(
+            [None if each is None else each.data_ptr() for each in inputs],
+            [None if each is None else each.data_ptr() for each in made],
+            None if workspace is None else workspace.data_ptr(),
+            stream,
+        )
+        self.calls += 1
+        return made
+
+
+class PlanCache:
+    """Plans by key; the oldest goes first. What cannot be planned is kept too,
+    as the Unsupported that says why."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: collections.OrderedDict[Hashable, Plan | Unsupported]
+        self._plans = collections.OrderedDict()
+        self.find = self._plans.get
+
+    def make(
+        self, key: Hashable, build: Callable[[], Plan | Unsupported]
+    ) -> Plan | Unsupported:
+        try:
+            made = build()
+        except Unsupported as reason:
+            made = reason
+        except _core.Error as failure:
+            made = Unsupported(f"gradnn: {failure}")
+        with self._lock:
+            known = self._plans.get(key)
+            if known is not None:
+                return known
+            self._plans[key] = made
+            if isinstance(made, Plan):
+                _status.watch(made)
+            while len(self._plans) > _CAPACITY:
+                _, oldest = self._plans.popitem(last=False)
+                if isinstance(oldest, Plan):
+                    _status.retire(oldest)
+        return made
+
+
+plans = PlanCache()

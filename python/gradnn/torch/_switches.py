@@ -1,0 +1,41 @@
+"""PyTorch's own switches, as gradnn's compile settings."""
+
+from __future__ import annotations
+
+import torch
+
+_FPMATH = {"ieee": "strict", "none": "strict", "tf32": "tf32", "bf16": "bf16"}
+
+
+def _fp32_precision(backend: str, op: str) -> str:
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return "none" if getter is None else getter(backend, op)
+
+
+def cpu_key(dtype: torch.dtype) -> tuple:
+    """What a plan on the CPU depends on beside its tensors."""
+    precision = None
+    if dtype is torch.float32:
+        precision = _fp32_precision("mkldnn", "conv")
+    return torch.get_num_threads(), precision
+
+
+def cpu_settings(dtype: torch.dtype) -> dict[str, object]:
+    threads, precision = cpu_key(dtype)
+    return dict(threads=threads, fpmath=_FPMATH.get(precision or "none", "strict"))
+
+
+def cuda_key(dtype: torch.dtype) -> tuple:
+    """The same on a GPU."""
+    tf32 = False
+    if dtype is torch.float32:
+        if hasattr(torch._C, "_get_fp32_precision_getter"):
+            tf32 = _fp32_precision("cuda", "conv") == "tf32"
+        else:
+            tf32 = torch.backends.cudnn.allow_tf32
+    return tf32, torch.backends.cudnn.benchmark
+
+
+def cuda_settings(dtype: torch.dtype) -> dict[str, object]:
+    tf32, benchmark = cuda_key(dtype)
+    return dict(fpmath="tf32" if tf32 else "strict", cudnn_autotune=benchmark)

@@ -1,0 +1,135 @@
+"""The backward ops of PyTorch's upsampling by InterpolateBackward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from .. import _core
+from . import _coordinates, _strides
+from ._plans import DTYPES, Output, Plan, Unsupported, describe, plans
+from ._status import count_native
+
+
+class Upsampling(NamedTuple):
+    """A family of ATen ops: forward, and forward + "_backward"."""
+
+    forward: str
+    mode: str  # as torch.nn.functional.interpolate takes it
+    axes: int
+
+    @property
+    def backward(self) -> str:
+        return self.forward + "_backward"
+
+    @property
+    def is_linear(self) -> bool:
+        return "nearest" not in self.mode
+
+
+UPSAMPLINGS = (
+    Upsampling("upsample_nearest1d", "nearest", 1),
+    Upsampling("upsample_nearest2d", "nearest", 2),
+    Upsampling("upsample_nearest3d", "nearest", 3),
+    Upsampling("_upsample_nearest_exact1d", "nearest-exact", 1),
+    Upsampling("_upsample_nearest_exact2d", "nearest-exact", 2),
+    Upsampling("_upsample_nearest_exact3d", "nearest-exact", 3),
+    Upsampling("upsample_linear1d", "linear", 1),
+    Upsampling("upsample_bilinear2d", "bilinear", 2),
+    Upsampling("upsample_trilinear3d", "trilinear", 3),
+)
+
+
+def _check(which: Upsampling, grad_output, output_size, input_size) -> None:
+    """What is wrong in itself is left to PyTorch, which says so in its way."""
+    if grad_output.layout is not torch.strided or grad_output.is_mkldnn:
+        raise Unsupported("a tensor is not strided")
+    if grad_output.dtype not in DTYPES:
+        raise Unsupported(f"{grad_output.dtype}")
+    if len(input_size) != which.axes + 2 or len(output_size) != which.axes:
+        raise Unsupported("sizes of another rank")
+    if min(input_size) <= 0 or min(output_size) <= 0:
+        raise Unsupported("a tensor is empty")
+    if tuple(grad_output.shape) != (*input_size[:2], *output_size):
+        raise Unsupported("grad_output has other dims than the sizes say")
+
+
+def _build(
+    which: Upsampling, grad_output, output_size, input_size, align_corners, scales
+) -> Plan:
+    _check(which, grad_output, output_size, input_size)
+    device = grad_output.device
+    memory_format = torch.contiguous_format
+    if which.axes > 1:
+        memory_format = _strides.suggested_format(grad_output)
+    src, dst = list(input_size[2:]), list(output_size)
+    on = (device.type, grad_output.dtype, src, dst)
+    if which.is_linear:
+        attrs = _coordinates.linear(*on, align_corners, scales)
+    else:
+        attrs = _coordinates.nearest(
+            *on,
+            which.mode == "nearest-exact",
+            scales,
+            channels=input_size[1],
+            channels_last=memory_format is not torch.contiguous_format,
+        )
+    attrs["sizes"] = dst
+    attrs["data_format"] = "NCX"
+    shape = tuple(input_size)
+    settings: dict[str, object] = {}
+    if device.type == "cpu":
+        settings["threads"] = torch.get_num_threads()
+    dtype = grad_output.dtype
+    # Of src only the shape is read.
+    src_like = _core.TensorDescription(
+        DTYPES[dtype], shape, _strides.contiguous(shape)
+    )
+    return Plan(
+        which.backward,
+        device,
+        "InterpolateBackward",
+        attrs,
+        settings,
+        [src_like, describe(grad_output)],
+        [Output(shape, _strides.of_format(shape, memory_format), dtype)],
+    )
+
+
+def make_kernel(which: Upsampling, device: str, native: Callable) -> Callable:
+    """The kernel for tensors on "cpu" or "cuda"."""
+    op = which.backward
+    linear = which.is_linear
+    find = plans.find
+    threads = torch.get_num_threads if device == "cpu" else (lambda: 0)
+
+    def upsample_backward(grad_output, output_size, input_size, *rest):
+        key = (
+            op, grad_output.dtype, grad_output.shape, grad_output.stride(),
+            grad_output.device, tuple(output_size), tuple(input_size), rest,
+            threads(),
+        )  # fmt: skip
+        plan = find(key)
+        if plan is None:
+            # Trailing arguments that have their default may be left out.
+            given = list(rest)
+            align_corners = bool(given.pop(0)) if linear else False
+            scales = given + [None] * (which.axes - len(given))
+            plan = plans.make(
+                key,
+                lambda: _build(
+                    which, grad_output, output_size, input_size, align_corners, scales
+                ),
+            )
+        if type(plan) is Plan:
+            try:
+                return plan(None, grad_output)[0]
+            except RuntimeError as failure:
+                plan = failure
+        count_native(op, device, str(plan))
+        return native(grad_output, output_size, input_size, *rest)
+
+    return upsample_backward
+
