@@ -140,12 +140,26 @@ def _candidates() -> list[pathlib.Path]:
     return [package / "lib" / "libgradnn.so", *builds]
 
 
+def _load_openmp(folder: pathlib.Path) -> None:
+    """Sees to it that there is a libgomp.so.1 and one alone: the one that is
+    loaded (PyTorch brings one), else the machine's, else the wheel's. The
+    library's own need of it is met by the name then."""
+    fallback = folder / "fallback" / "libgomp.so.1"
+    if not fallback.exists():
+        return
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        ctypes.CDLL(str(fallback))
+
+
 def _load() -> ctypes.CDLL:
     candidates = _candidates()
     path = next((each for each in candidates if each.exists()), None)
     if path is None:
         places = ", ".join(str(each) for each in candidates)
         raise ImportError(f"gradnn: libgradnn.so is at none of {places}")
+    _load_openmp(path.parent)
     # DEEPBIND: another oneDNN in the process (a framework's) must not take the
     # place of gradnn's. libgomp.so.1 is shared with who loaded it first, so that
     # there is one pool of threads.
