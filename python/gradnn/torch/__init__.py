@@ -6,6 +6,7 @@
 Models need no change. doc/pytorch.md says what is replaced and what is not.
 """
 
+from ._functional import interpolate
 from ._override import disable, disabled, enable, enabled, is_enabled
 from ._status import reset_status, status
 
@@ -14,6 +15,7 @@ __all__ = [
     "disabled",
     "enable",
     "enabled",
+    "interpolate",
     "is_enabled",
     "reset_status",
     "status",

@@ -1,0 +1,139 @@
+"""Ops of gradnn's own in PyTorch: gradnn::upsample and gradnn::upsample_backward.
+
+Autocast and the compiler leave them as they are: they run in the type that they
+are given, and no decomposition takes them apart. Forward is PyTorch's kernel,
+the gradient whatever serves aten's backward op (gradnn's where it is enabled).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from . import _strides
+from ._upsample import UPSAMPLINGS, Upsampling
+
+_BY_MODE_AND_AXES = {(each.mode, each.axes): each for each in UPSAMPLINGS}
+
+_library = torch.library.Library("gradnn", "DEF")
+_library.define(
+    "upsample(Tensor input, str mode, SymInt[] output_size, bool align_corners, "
+    "float?[] scales) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.define(
+    "upsample_backward(Tensor grad_output, str mode, SymInt[] output_size, "
+    "SymInt[] input_size, bool align_corners, float?[] scales) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+def find(mode: str, axes: int) -> Upsampling | None:
+    """The family of ATen's ops; None where gradnn has no gradient."""
+    return _BY_MODE_AND_AXES.get((mode, axes))
+
+
+def _arguments(which: Upsampling, align_corners: bool, scales) -> tuple:
+    return (align_corners, *scales) if which.is_linear else tuple(scales)
+
+
+@torch.library.impl(_library, "upsample", "CompositeExplicitAutograd")
+def _upsample(input, mode, output_size, align_corners, scales):
+    which = find(mode, len(output_size))
+    forward = getattr(torch.ops.aten, which.forward).default
+    return forward(input, output_size, *_arguments(which, align_corners, scales))
+
+
+@torch.library.impl(_library, "upsample_backward", "CompositeExplicitAutograd")
+def _upsample_backward(
+    grad_output, mode, output_size, input_size, align_corners, scales
+):
+    which = find(mode, len(output_size))
+    backward = getattr(torch.ops.aten, which.backward).default
+    return backward(
+        grad_output,
+        output_size,
+        input_size,
+        *_arguments(which, align_corners, scales),
+    )
+
+
+def _empty_like_result(tensor: torch.Tensor, shape: list) -> torch.Tensor:
+    made = tensor.new_empty(shape)
+    if len(shape) == 3:
+        return made
+    return made.to(memory_format=_strides.suggested_format(tensor))
+
+
+@torch.library.register_fake("gradnn::upsample", lib=_library)
+def _fake_upsample(input, mode, output_size, align_corners, scales):
+    return _empty_like_result(input, [*input.shape[:2], *output_size])
+
+
+@torch.library.register_fake("gradnn::upsample_backward", lib=_library)
+def _fake_upsample_backward(
+    grad_output, mode, output_size, input_size, align_corners, scales
+):
+    return _empty_like_result(grad_output, list(input_size))
+
+
+def _save(ctx, inputs, output) -> None:
+    input, ctx.mode, ctx.output_size, ctx.align_corners, ctx.scales = inputs
+    ctx.input_size = input.shape
+
+
+def _differentiate(ctx, grad):
+    result = torch.ops.gradnn.upsample_backward(
+        grad, ctx.mode, ctx.output_size, ctx.input_size, ctx.align_corners, ctx.scales
+    )
+    return result, None, None, None, None
+
+
+def _save_backward(ctx, inputs, output) -> None:
+    _, ctx.mode, ctx.output_size, _, ctx.align_corners, ctx.scales = inputs
+
+
+def _differentiate_backward(ctx, grad):
+    # The map is linear: the gradient of the gradient is the forward.
+    result = torch.ops.gradnn.upsample(
+        grad, ctx.mode, ctx.output_size, ctx.align_corners, ctx.scales
+    )
+    return result, None, None, None, None, None
+
+
+torch.library.register_autograd(
+    "gradnn::upsample", _differentiate, setup_context=_save, lib=_library
+)
+torch.library.register_autograd(
+    "gradnn::upsample_backward",
+    _differentiate_backward,
+    setup_context=_save_backward,
+    lib=_library,
+)
+
+
+def _batched(op, info, in_dims, tensor, *args):
+    """The batch of vmap joins N."""
+    if in_dims[0] is None:
+        return op(tensor, *args), None
+    tensor = tensor.movedim(in_dims[0], 0)
+    result = op(tensor.flatten(0, 1), *args)
+    return result.unflatten(0, (info.batch_size, -1)), 0
+
+
+def _vmap_upsample(info, in_dims, input, *args):
+    return _batched(torch.ops.gradnn.upsample, info, in_dims, input, *args)
+
+
+def _vmap_backward(
+    info, in_dims, grad, mode, output_size, input_size, align_corners, scales
+):
+    if in_dims[0] is not None:
+        input_size = [info.batch_size * input_size[0], *input_size[1:]]
+    return _batched(
+        torch.ops.gradnn.upsample_backward,
+        info, in_dims, grad, mode, output_size, input_size, align_corners, scales,
+    )  # fmt: skip
+
+
+torch.library.register_vmap("gradnn::upsample", _vmap_upsample, lib=_library)
+torch.library.register_vmap("gradnn::upsample_backward", _vmap_backward, lib=_library)
