@@ -27,7 +27,7 @@ def interpolate(
     errors. Under autocast it stays in the input's type, where PyTorch computes in
     float32; torch.compile and torch.export keep it whole. The gradient is
     gradnn's while gradnn.torch is enabled. Modes that gradnn does not have
-    (bicubic, area, antialias) are PyTorch's own.
+    (bicubic, area, antialias), and transforms of torch.func, are PyTorch's own.
     """
     axes = input.ndim - 2
     known = mode in ("nearest", "nearest-exact") or mode in _MODES.get(axes, ())
@@ -39,6 +39,7 @@ def interpolate(
         and not (align_corners is not None and mode.startswith("nearest"))
         and (input.is_cpu or input.is_cuda)
         and input.is_floating_point()
+        and not torch._C._are_functorch_transforms_active()
     )
     if not plain:
         return torch.nn.functional.interpolate(

@@ -109,31 +109,3 @@ torch.library.register_autograd(
     setup_context=_save_backward,
     lib=_library,
 )
-
-
-def _batched(op, info, in_dims, tensor, *args):
-    """The batch of vmap joins N."""
-    if in_dims[0] is None:
-        return op(tensor, *args), None
-    tensor = tensor.movedim(in_dims[0], 0)
-    result = op(tensor.flatten(0, 1), *args)
-    return result.unflatten(0, (info.batch_size, -1)), 0
-
-
-def _vmap_upsample(info, in_dims, input, *args):
-    return _batched(torch.ops.gradnn.upsample, info, in_dims, input, *args)
-
-
-def _vmap_backward(
-    info, in_dims, grad, mode, output_size, input_size, align_corners, scales
-):
-    if in_dims[0] is not None:
-        input_size = [info.batch_size * input_size[0], *input_size[1:]]
-    return _batched(
-        torch.ops.gradnn.upsample_backward,
-        info, in_dims, grad, mode, output_size, input_size, align_corners, scales,
-    )  # fmt: skip
-
-
-torch.library.register_vmap("gradnn::upsample", _vmap_upsample, lib=_library)
-torch.library.register_vmap("gradnn::upsample_backward", _vmap_backward, lib=_library)
