@@ -63,10 +63,10 @@ GRADNN_API engine make_engine_with_allocator(
 /// other work on the CUDA stream is CUDA's. Throws invalid_arguments for a CPU
 /// engine and for a stream of another device.
 ///
-/// The CUDA stream may be under capture when `execute` is called, provided
-/// that the same partition was executed on this stream before (that allocates
-/// what the capture then must not). The CUDA graph refers to the stream's
-/// workspace and to the compiled partition: both must outlive it.
+/// The CUDA stream may be under capture when `execute` is called, provided that
+/// nothing need be allocated: `execute` is given workspace, or the same partition
+/// was executed on this stream before. The CUDA graph refers to the workspace and
+/// to the compiled partition: both must outlive it.
 GRADNN_API stream make_stream(const engine &aengine, cuda_stream native);
 
 /// The CUDA stream that a stream of a GPU engine runs on: the caller's, or the
