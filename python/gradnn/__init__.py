@@ -1,5 +1,6 @@
 """Gradients of interpolation and convolution, on the CPU and on NVIDIA GPUs."""
 
+from ._convolution import conv_backward, conv_transpose_backward
 from ._core import (
     Error,
     InvalidArgumentError,
@@ -9,6 +10,7 @@ from ._core import (
     onednn_version,
     version,
 )
+from ._interpolate import interpolate_backward
 
 __version__ = version()
 
@@ -17,7 +19,10 @@ __all__ = [
     "InvalidArgumentError",
     "OutOfMemoryError",
     "UnsupportedError",
+    "conv_backward",
+    "conv_transpose_backward",
     "device_count",
+    "interpolate_backward",
     "onednn_version",
     "version",
 ]
