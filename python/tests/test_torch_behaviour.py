@@ -14,14 +14,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import gradnn  # noqa: E402
 import gradnn.torch  # noqa: E402
-
-
-def ran(op, way="gradnn"):
-    return sum(
-        entry["calls"]
-        for entry in gradnn.torch.status()
-        if entry["op"] == op and entry["ran"] == way
-    )
+from torch_status import ran  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

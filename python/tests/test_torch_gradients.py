@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import gradnn.torch  # noqa: E402
+from torch_status import ran  # noqa: E402
 
 # Largest error as a share of the largest gradient: half an ulp of the type, and
 # of float32 the sums.
@@ -27,15 +28,6 @@ def expect_close(got, want, dtype, what=""):
     scale = want.abs().max().clamp_min(1e-30)
     error = ((got.double() - want).abs().max() / scale).item()
     assert error <= 1.01 * TOLERANCE[dtype], f"{what}: {error}"
-
-
-def calls(op):
-    """How often gradnn and PyTorch computed an op."""
-    counts = {"gradnn": 0, "pytorch": 0}
-    for entry in gradnn.torch.status():
-        if entry["op"] == op:
-            counts[entry["ran"]] += entry["calls"]
-    return counts
 
 
 @pytest.fixture(autouse=True)
@@ -99,9 +91,8 @@ def test_convolutions(dtype, transposed, channels_last):
             ours = run_convolution(*arguments)
         for name, got, want in zip("xwb", ours, exact):
             expect_close(got, want, dtype, f"case {number}, {name}")
-    counts = calls("convolution_backward")
-    assert counts["gradnn"] >= len(CONVOLUTIONS) - 2
-    assert counts["pytorch"] == 0, gradnn.torch.status()
+    assert ran("convolution_backward") >= len(CONVOLUTIONS) - 2
+    assert ran("convolution_backward", "pytorch") == 0, gradnn.torch.status()
 
 
 @pytest.mark.parametrize("mask", list(itertools.product([False, True], repeat=3))[1:])
@@ -123,7 +114,7 @@ def test_masks(mask):
         assert (got is not None) == wanted
         if wanted:
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
-    assert calls("convolution_backward") == {"gradnn": 1, "pytorch": 0}
+    assert ran("convolution_backward") == 1
 
 
 UPSAMPLINGS = [
