@@ -20,6 +20,7 @@ TOLERANCE = {
     torch.float16: 2.0**-11,
 }
 DTYPES = list(TOLERANCE)
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 
 def expect_close(got, want, dtype, what=""):
@@ -33,7 +34,11 @@ def expect_close(got, want, dtype, what=""):
 @pytest.fixture(autouse=True)
 def fresh_status():
     gradnn.torch.reset_status()
+    # TF32 is PyTorch's default on GPUs, and held to no tolerance here.
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
     yield
+    torch.backends.cudnn.allow_tf32 = before
     assert not gradnn.torch.is_enabled()
 
 
@@ -51,14 +56,15 @@ CONVOLUTIONS = [
 ]
 
 
-def run_convolution(case, dtype, transposed, channels_last, exact=False):
+def run_convolution(device, case, dtype, transposed, channels_last, exact=False):
     """The leaves and their gradients; with `exact` in float64, of the same data."""
     axes, n, c, o, size, window, stride, padding, dilation, groups = case
     generator = torch.Generator().manual_seed(0)
 
     def make(*shape):
         made = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return made.to(dtype).double() if exact else made.to(dtype)
+        made = made.to(dtype).to(device)
+        return made.double() if exact else made
 
     x = make(n, c, *range(size, size + axes))
     first, second = (c, o // groups) if transposed else (o, c // groups)
@@ -81,11 +87,12 @@ def run_convolution(case, dtype, transposed, channels_last, exact=False):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_convolutions(dtype, transposed, channels_last):
+@pytest.mark.parametrize("device", DEVICES)
+def test_convolutions(device, dtype, transposed, channels_last):
     for number, case in enumerate(CONVOLUTIONS):
         if transposed and (case[2] % case[-1] or case[3] % case[-1]):
             continue
-        arguments = (case, dtype, transposed, channels_last)
+        arguments = (device, case, dtype, transposed, channels_last)
         exact = run_convolution(*arguments, exact=True)
         with gradnn.torch.enabled():
             ours = run_convolution(*arguments)
@@ -96,14 +103,15 @@ def test_convolutions(dtype, transposed, channels_last):
 
 
 @pytest.mark.parametrize("mask", list(itertools.product([False, True], repeat=3))[1:])
-def test_masks(mask):
-    g = torch.randn(2, 6, 8, 8)
-    x = torch.randn(2, 4, 8, 8)
-    w = torch.randn(6, 4, 3, 3)
+@pytest.mark.parametrize("device", DEVICES)
+def test_masks(device, mask):
+    g = torch.randn(2, 6, 8, 8, device=device)
+    x = torch.randn(2, 4, 8, 8, device=device)
+    w = torch.randn(6, 4, 3, 3, device=device)
     rest = ([6], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, list(mask))
     native = torch.ops.aten.convolution_backward(g, x, w, *rest)
     # What is not needed is never read: expanded memory that holds NaN.
-    nan = torch.full((), float("nan"))
+    nan = torch.full((), float("nan"), device=device)
     if not mask[0]:
         w = nan.expand(w.shape)
     if not mask[1]:
@@ -154,17 +162,18 @@ def upsampling_arguments():
 @pytest.mark.parametrize("channels", [2, 8])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_upsamplings(dtype, channels_last, channels):
+@pytest.mark.parametrize("device", DEVICES)
+def test_upsamplings(device, dtype, channels_last, channels):
     count = 0
     for axes, size, arguments in upsampling_arguments():
         generator = torch.Generator().manual_seed(count)
-        x = torch.randn(2, channels, *size, generator=generator).to(dtype)
+        x = torch.randn(2, channels, *size, generator=generator).to(device, dtype)
         if channels_last and axes > 1:
             form = torch.channels_last if axes == 2 else torch.channels_last_3d
             x = x.to(memory_format=form)
         x.requires_grad_()
         y = F.interpolate(x, **arguments)
-        grad = torch.randn(y.shape, generator=generator).to(dtype)
+        grad = torch.randn(y.shape, generator=generator).to(device, dtype)
         # The transpose of the forward, column by column of a matrix.
         want = transposed_forward(x, grad, arguments)
         with gradnn.torch.enabled():
@@ -193,7 +202,7 @@ def transposed_forward(x, grad, arguments):
         y = F.interpolate(exact, **arguments)
         return torch.autograd.grad(y, exact, grad.double())[0]
     index = axis_indexes(x, arguments)
-    result = torch.zeros(n, c, *size, dtype=torch.float64)
+    result = torch.zeros(n, c, *size, dtype=torch.float64, device=x.device)
     flat = sum(
         each.reshape([-1 if axis == at else 1 for at in range(len(size))]) * stride
         for axis, (each, stride) in enumerate(
@@ -212,7 +221,7 @@ def axis_indexes(x, arguments):
     for axis, extent in enumerate(size):
         # Small integers are exact in every type.
         digits = []
-        values = torch.arange(extent)
+        values = torch.arange(extent, device=x.device)
         base = 128
         while True:
             ramp = (values % base).reshape(
@@ -243,12 +252,13 @@ def axis_indexes(x, arguments):
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_nearest_follows_the_forward(mode, sizes, dtype):
+@pytest.mark.parametrize("device", DEVICES)
+def test_nearest_follows_the_forward(device, mode, sizes, dtype):
     src, dst = sizes
     for shape, out in [((1, 1, src), (dst,)), ((1, 1, src, 3), (dst, 3))]:
-        x = torch.zeros(shape, dtype=dtype, requires_grad=True)
+        x = torch.zeros(shape, dtype=dtype, device=device, requires_grad=True)
         y = F.interpolate(x, size=out, mode=mode)
-        grad = torch.randn(y.shape).to(dtype)
+        grad = torch.randn(y.shape).to(device, dtype)
         want = transposed_forward(x, grad, dict(size=out, mode=mode))
         with gradnn.torch.enabled():
             (got,) = torch.autograd.grad(y, x, grad)
@@ -257,18 +267,19 @@ def test_nearest_follows_the_forward(mode, sizes, dtype):
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_nearest_with_scale_factors(mode, channels_last):
+@pytest.mark.parametrize("device", DEVICES)
+def test_nearest_with_scale_factors(device, mode, channels_last):
     for factor in (0.1, 0.2, 0.6, 1.3, 1.0 / 3, 2.0, 2.4, 7.9):
         for extent in (2, 3, 10, 13, 20, 30):
             if int(extent * factor) == 0:
                 continue
-            x = torch.zeros(1, 4, extent, extent + 1)
+            x = torch.zeros(1, 4, extent, extent + 1, device=device)
             if channels_last:
                 x = x.to(memory_format=torch.channels_last)
             x.requires_grad_()
             arguments = dict(scale_factor=factor, mode=mode)
             y = F.interpolate(x, **arguments)
-            grad = torch.randn(y.shape)
+            grad = torch.randn(y.shape).to(device)
             want = transposed_forward(x, grad, arguments)
             with gradnn.torch.enabled():
                 (got,) = torch.autograd.grad(
