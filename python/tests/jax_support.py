@@ -1,6 +1,7 @@
 """What the tests of gradnn.jax share. Skips them where JAX is not, or where
 gradnn was built without its headers."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -13,8 +14,12 @@ from gradnn._library import library  # noqa: E402
 if not pathlib.Path(library.path).with_name("libgradnn_jax.so").exists():
     pytest.skip("gradnn was built without jaxlib", allow_module_level=True)
 
-# Two devices, for what runs on several; before JAX starts.
+# Before JAX starts. Two devices, for what runs on several; the memory of a GPU is
+# not JAX's alone.
 jax.config.update("jax_num_cpu_devices", 2)
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# No TF32 on GPUs.
+jax.config.update("jax_default_matmul_precision", "highest")
 
 import gradnn.jax  # noqa: E402
 

@@ -97,7 +97,8 @@ def test_nearest_follows_the_rounding_of_the_forward_direction(m, n):
     expected = np.bincount(taken.astype(int), minlength=m)
     gradient = jax.jit(jax.grad(lambda x: nearest(x).sum()))(random(0, (m,)))
     np.testing.assert_array_equal(np.asarray(gradient), expected)
-    assert set(ways("resize_backward")) == {"gradnn"}
+    if jax.default_backend() == "cpu":
+        assert set(ways("resize_backward")) == {"gradnn"}
 
 
 @pytest.mark.parametrize(
