@@ -237,12 +237,14 @@ def test_convolutions_that_are_left_to_jax(reason, changes):
 
     own = convolve(jax.lax.conv_general_dilated)
     found = convolve(gradnn.jax.conv_general_dilated)
-    cotangent = random(2, own(lhs, rhs).shape, own(lhs, rhs).dtype)
-    assert_close(
-        gradients(found, [lhs, rhs], cotangent),
-        gradients(own, [lhs, rhs], cotangent),
-        0.0,
-    )
+    assert_close(found(lhs, rhs), own(lhs, rhs), 0.0)
+    if reason != "preferred_element_type":  # JAX 0.6 has no gradient for it
+        cotangent = random(2, own(lhs, rhs).shape)
+        assert_close(
+            gradients(found, [lhs, rhs], cotangent),
+            gradients(own, [lhs, rhs], cotangent),
+            0.0,
+        )
     assert ways("conv_general_dilated") == {"jax": {reason}}
 
 

@@ -165,6 +165,12 @@ GRADNN_JAX_API int gradnn_jax_get_threads(void) {
     return cpu_threads;
 }
 
+/// The version of XLA's interface that the handlers are made for.
+GRADNN_JAX_API void gradnn_jax_ffi_version(int *major, int *minor) {
+    *major = XLA_FFI_API_MAJOR;
+    *minor = XLA_FFI_API_MINOR;
+}
+
 /// A tensor of a call for gradnn_jax_prepare.
 struct gradnn_jax_shape {
     int32_t data_type; ///< gradnn_data_type

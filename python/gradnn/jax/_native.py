@@ -34,6 +34,29 @@ class _Shape(ctypes.Structure):
     ]
 
 
+def _check_version(handlers: ctypes.CDLL) -> None:
+    """XLA runs handlers of its own version of the interface and of older ones.
+    Others must not be registered: none of JAX's backends would start."""
+    header = pathlib.Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    try:
+        text = header.read_text()
+    except OSError:
+        return
+    found = re.findall(r"#define XLA_FFI_API_M(?:AJ|IN)OR (\d+)", text)
+    if len(found) != 2:
+        return
+    theirs = tuple(map(int, found))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    handlers.gradnn_jax_ffi_version(ctypes.byref(major), ctypes.byref(minor))
+    ours = (major.value, minor.value)
+    if ours > theirs or ours[0] != theirs[0]:
+        raise ImportError(
+            "gradnn.jax: gradnn was built with the headers of another jaxlib "
+            f"(XLA's interface {ours[0]}.{ours[1]}) than {jax.__version__} "
+            f"({theirs[0]}.{theirs[1]}); build it with this one or an older one"
+        )
+
+
 def _load() -> ctypes.CDLL:
     path = pathlib.Path(library.path).with_name("libgradnn_jax.so")
     if not path.exists():
@@ -42,6 +65,7 @@ def _load() -> ctypes.CDLL:
             "not (doc/jax.md)"
         )
     handlers = ctypes.CDLL(str(path))
+    _check_version(handlers)
     handlers.gradnn_jax_set_threads.argtypes = [ctypes.c_int]
     handlers.gradnn_jax_set_threads.restype = None
     handlers.gradnn_jax_prepare.restype = ctypes.c_int64
