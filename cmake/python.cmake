@@ -61,8 +61,8 @@ set_target_properties(gradnn_python PROPERTIES
     OUTPUT_NAME gradnn
     LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY "${python_folder}"
-    # A program may have the C++ library too, of another version.
-    NO_SONAME ON
+    # Its soname is libgradnn.so: not that of the C++ library, which a program may
+    # have too, of another version.
     INSTALL_RPATH "$ORIGIN"
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gradnn.map")
 target_link_options(gradnn_python PRIVATE
@@ -120,3 +120,6 @@ if(GRADNN_WITH_CUTLASS
 endif()
 install(TARGETS gradnn_python LIBRARY DESTINATION gradnn/lib
     COMPONENT python EXCLUDE_FROM_ALL)
+
+# All that the component has; src/jax adds to it.
+add_custom_target(gradnn_wheel DEPENDS gradnn_python)

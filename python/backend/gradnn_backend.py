@@ -11,10 +11,24 @@ import tempfile
 
 from scikit_build_core.build import *  # noqa: F403
 from scikit_build_core.build import build_wheel as _build_wheel
+from scikit_build_core.build import (
+    get_requires_for_build_wheel as _get_requires_for_build_wheel,
+)
 
 # What the wheel does not carry: the GPU's driver and cuDNN, which are loaded if
 # they are there, and OpenMP, of which a process shall have one.
 _NOT_CARRIED = ["libcuda.so.1", "libcudnn.so.9", "libgomp.so.1"]
+# Whose headers JAX's handlers are compiled with; it has no wheels for older ones.
+_JAXLIB = "jaxlib>=0.6; python_version >= '3.11'"
+
+
+def get_requires_for_build_wheel(
+    config_settings: dict[str, list[str] | str] | None = None,
+) -> list[str]:
+    wanted = list(_get_requires_for_build_wheel(config_settings))
+    if (config_settings or {}).get("cmake.define.GRADNN_JAX") != "OFF":
+        wanted.append(_JAXLIB)
+    return wanted
 
 
 def build_wheel(
