@@ -1,0 +1,149 @@
+"""bench/train: its report is complete, and gradnn's steps are what they must be.
+On the CPU, with thin networks on tiny data."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.train import __main__ as program  # noqa: E402
+from bench.train import steps, table  # noqa: E402
+from bench.train.networks import NETWORKS  # noqa: E402
+
+UPSAMPLINGS = {
+    "deeplab": {"upsample_bilinear2d_backward"},
+    "unet_bilinear": {"upsample_bilinear2d_backward"},
+    "unet_nearest": {"upsample_nearest2d_backward"},
+    "fpn": {"upsample_bilinear2d_backward", "upsample_nearest2d_backward"},
+    "unet3d": {"upsample_trilinear3d_backward"},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    benchmark = torch.backends.cudnn.benchmark
+    yield
+    torch.set_num_threads(before)
+    torch.backends.cudnn.benchmark = benchmark
+
+
+def run(capsys, path, *options):
+    given = ["--device", "cpu", "--small", "--threads", "1", "--seconds", "0"]
+    code = program.main([*given, "--json", str(path), *options])
+    report = json.loads(path.read_text())
+    return code, report, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name, tmp_path, capsys):
+    code, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", name, "--no-calls"
+    )
+    assert code == 0
+    assert not report["not_run"]
+    network = NETWORKS[name]
+    rows = {(row["dtype"], row["layout"]): row for row in report["rows"]}
+    assert set(rows) == {(d, l) for d in ("bf16", "f32") for l in network.layouts}
+    for (dtype, layout), row in rows.items():
+        assert row["network"] == network.title
+        for mode in steps.MODES:
+            found = row["modes"][mode]
+            assert found["ms"] > 0 and found["first_step_s"] > 0
+            assert found["same_bits"], (mode, found["unequal"])
+        check_that_gradnn_served(row, name)
+        theirs, ours = (row["modes"][m] for m in ("pytorch", "gradnn"))
+        # bf16's difference is the forward's, so that both have about the same.
+        off, limit = ours["difference"], theirs["difference"]
+        assert 0 < off["max"] <= (1.1 if dtype == "bf16" else 4) * limit["max"]
+        assert off["norm"] <= (0.6 if dtype == "bf16" else 1e-4)
+        for found in (theirs, ours):
+            assert 0 < found["profile"]["convolution_ms"] < found["profile"]["ms"]
+        cells = table.cells(row)
+        assert cells[:3] == [network.title, dtype, layout]
+        assert any(line.split() == " ".join(cells).split() for line in
+                   printed.splitlines())  # fmt: skip
+    assert "met:" not in printed and "missed:" not in printed
+
+
+def check_that_gradnn_served(row, name):
+    assert row["native"] == []
+    by_gradnn = {each["op"] for each in row["status"] if each["ran"] == "gradnn"}
+    wanted = UPSAMPLINGS.get(name, set()) | {"convolution_backward"}
+    assert by_gradnn == wanted
+    # The profiler saw the same ops in both steps.
+    for mode in ("pytorch", "gradnn"):
+        assert set(row["modes"][mode]["profile"]["ops"]) == wanted
+
+
+def test_calls(tmp_path, capsys):
+    _, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", "hifigan", "--dtype", "f32"
+    )
+    ops = [call["op"] for call in report["calls"]]
+    assert len(set(ops)) == 11
+    for call in report["calls"]:
+        assert min(call[f"{each}_us"] for each in ("pytorch", "gradnn")) > 0
+        assert 0 < call["execute_us"]
+        assert call["op"] in printed
+
+
+def test_what_raises_and_what_runs_in_pytorch_is_said(monkeypatch, capsys, tmp_path):
+    look = steps._look_at
+
+    def look_at(trainer, checked, mode, reference):
+        if mode == "deterministic":
+            raise RuntimeError("has no deterministic implementation")
+        found = look(trainer, checked, mode, reference)
+        if mode == "gradnn":
+            # A call that gradnn leaves to PyTorch.
+            empty, weight = torch.zeros(0, 1, 3, 3), torch.zeros(1, 1, 3, 3)
+            torch.ops.aten.convolution_backward(
+                empty, empty, weight,
+                [1], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False],
+            )  # fmt: skip
+        return found
+
+    monkeypatch.setattr(steps, "_look_at", look_at)
+    code, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", "hifigan", "--dtype", "f32",
+        "--no-calls",
+    )  # fmt: skip
+    assert code == 0
+    (row,) = report["rows"]
+    assert row["native"][0]["op"] == "convolution_backward"
+    assert "convolution_backward ran in PyTorch 1 times: a tensor is empty" in printed
+    assert "deterministic raises RuntimeError: has no determ" in printed
+    assert table.ratio(row, "deterministic") is None
+    assert table.ratio(row) > 0
+
+
+def test_targets_are_marked():
+    def row(dtype, layout, pytorch, deterministic, gradnn):
+        names = ("pytorch", "deterministic", "gradnn")
+        times = dict(zip(names, ({"ms": ms} for ms in
+                                 (pytorch, deterministic, gradnn))))  # fmt: skip
+        return {"network": "a", "dtype": dtype, "layout": layout, "modes": times}
+
+    call = {"op": "upsample", "pytorch_us": 20.0, "gradnn_us": 10.0, "execute_us": 3.0}
+    three = {**call, "op": "convolution_backward, 3 gradients", "gradnn_us": 25.0}
+    report = {
+        "rows": [row("bf16", "NXC", 9.0, 20.0, 10.0), row("bf16", "NCX", 16, 20, 8)],
+        "calls": [call, three],
+    }
+    report["rows"].append(row("f32", "NXC", 14.0, 28.0, 10.0))
+    found = [(each["value"], each["met"]) for each in table.targets(report)]
+    bf16, f32, deterministic, worst, convolution, beyond, share = found
+    assert bf16 == (pytest.approx((0.9 * 2) ** 0.5), True)
+    assert f32 == (pytest.approx(1.4), False)
+    assert deterministic == (pytest.approx((2 * 2.5 * 2.8) ** (1 / 3)), True)
+    assert worst == (pytest.approx(0.9), False)
+    assert convolution == (25.0, False)
+    assert beyond == (7.0, False)
+    assert share == (1.25, False)
