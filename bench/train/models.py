@@ -89,7 +89,9 @@ class DeepLab(nn.Module):
             self.branches.append(conv_bn(cin, inner, 3, dilation=rate))
         self.pooled = conv_bn(cin, inner, 1)
         self.project = conv_bn(5 * inner, inner, 1)
-        self.head = nn.Sequential(conv_bn(inner, inner, 3), nn.Conv2d(inner, classes, 1))
+        self.head = nn.Sequential(
+            conv_bn(inner, inner, 3), nn.Conv2d(inner, classes, 1)
+        )
 
     def forward(self, x):
         size = x.shape[2:]
