@@ -97,6 +97,21 @@ TEST(onednn_faults, tall_windows_that_leave_both_ends) {
     EXPECT_FALSE(refuses("jit:avx512_core", plane(13)));
 }
 
+TEST(onednn_faults, rows_that_are_padded_and_cropped) {
+    const auto forward = convolution_direction::forward;
+    // Two positions of a window of 3, from -pad and 4 further on.
+    const auto row = [](int64_t columns, int64_t pad) {
+        return convolution_case {"row", 1, 1, 16, 16, {11, columns}, {1, 3},
+                {1, 4}, {1, 1}, {0, pad}, {0, 7 - pad - columns}};
+    };
+    const std::string name = "brgconv:avx512_core_bf16";
+    EXPECT_TRUE(refuses(name, row(7, 3), forward));
+    EXPECT_TRUE(refuses(name, row(5, 3), forward));
+    EXPECT_FALSE(refuses(name, row(4, 3), forward));
+    EXPECT_FALSE(refuses(name, row(7, 0), forward));
+    EXPECT_FALSE(refuses("jit:avx512_core", row(7, 3), forward));
+}
+
 TEST(onednn_faults, dilated_windows_of_partial_vectors) {
     for (const std::string name :
             {"jit_bf16:avx512_core_bf16", "jit:avx512_core_amx_bf16"}) {
