@@ -1,0 +1,182 @@
+"""The library's kernels for PyTorch's dispatcher, which run without Python.
+
+They call PyTorch through its stable C functions (2.10 and later). The first call
+of a kind comes here, to gradnn::slow_<op>: the Python kernel computes it and says
+how such calls are computed from then on. src/torch/gradnn_torch.h is the contract.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+
+import torch
+
+from .. import _core
+from .._library import Tensor, library
+from . import _status
+from ._plans import DTYPES, Plan, Unsupported
+
+DEVICES = {"cpu": 0, "cuda": 1}
+
+
+class _Count(ctypes.Structure):
+    """gradnn_torch_count."""
+
+    _fields_ = [
+        ("op", c_char_p),
+        ("device", c_char_p),
+        ("how", c_char_p),
+        ("native", c_int32),
+        ("calls", c_int64),
+    ]
+
+
+_SIGNATURES = {
+    "gradnn_torch_bind": (c_int, [c_int, c_char_p]),
+    "gradnn_torch_missing": (c_char_p, []),
+    "gradnn_torch_register": (c_int, [c_int]),
+    "gradnn_torch_set_enabled": (None, [c_int]),
+    "gradnn_torch_call_enabled": (c_int, []),
+    "gradnn_torch_keep_compiled": (
+        None,
+        [c_void_p, POINTER(Tensor), c_size_t, c_char_p, c_char_p, c_char_p],
+    ),
+    "gradnn_torch_keep_native": (None, [c_char_p, c_char_p, c_char_p]),
+    "gradnn_torch_keep_failure": (None, [c_void_p, c_char_p]),
+    "gradnn_torch_count_entries": (c_size_t, []),
+    "gradnn_torch_get_count": (c_int, [c_size_t, POINTER(_Count)]),
+    "gradnn_torch_reset_counts": (None, []),
+    "gradnn_torch_forget": (None, []),
+}
+
+for _name, (_result, _arguments) in _SIGNATURES.items():
+    _function = getattr(library, _name)
+    _function.restype = _result
+    _function.argtypes = _arguments
+
+# The ops gradnn::slow_<op>; kept, as the library's kernels are.
+_slow = None
+_registered: set[str] = set()
+_failures: set[type] = set()  # the library refers to them
+
+
+def is_wanted() -> bool:
+    """GRADNN_TORCH_KERNELS=python: the Python kernels alone."""
+    return os.environ.get("GRADNN_TORCH_KERNELS") != "python"
+
+
+def missing(device: str) -> str:
+    """What there is not for the library's kernels of a device; "" where all is."""
+    if not hasattr(torch.library, "get_kernel"):
+        return "torch.library.get_kernel"
+    folder = pathlib.Path(torch.__file__).parent / "lib"
+    for each in ("cpu",) if device == "cpu" else ("cpu", "cuda"):
+        path = folder / f"libtorch_{each}.so"
+        if not library.gradnn_torch_bind(DEVICES[each], os.fsencode(path)):
+            return library.gradnn_torch_missing().decode()
+    return ""
+
+
+def _keep(op: str, device: str, plan: Plan | Unsupported | None) -> None:
+    texts = op.encode(), device.encode()
+    if plan is None:
+        library.gradnn_torch_keep_native(*texts, None)
+    elif isinstance(plan, Unsupported):
+        library.gradnn_torch_keep_native(*texts, str(plan).encode())
+    else:
+        outputs = (Tensor * len(plan.outputs))()
+        for target, each in zip(outputs, plan.outputs):
+            if each is not None:
+                target.data_type = _core.DATA_TYPES[DTYPES[each.dtype]]
+                target.ndims = len(each.shape)
+                target.dims[: target.ndims] = each.shape
+                target.strides[: target.ndims] = each.strides
+        library.gradnn_torch_keep_compiled(
+            plan.compiled.handle, outputs, len(outputs), *texts, plan.kernels.encode()
+        )
+
+
+def _slow_kernel(op: str, device: str, make: Callable, native: Callable) -> Callable:
+    """The kernel of gradnn::slow_<op>: it never raises, since the library could
+    not tell which exception it was."""
+    compute = make(native, lambda plan: _keep(op, device, plan))
+    count = len(getattr(torch.ops.aten, op).default._schema.returns)
+    nothing = None if count == 1 else (None,) * count
+
+    def slow(*args):
+        try:
+            if library.gradnn_torch_call_enabled():
+                return compute(*args)
+            result = native(*args)
+            _keep(op, device, None)
+            return result
+        except BaseException as failure:
+            kind = type(failure)
+            _failures.add(kind)
+            library.gradnn_torch_keep_failure(
+                id(kind), str(failure).encode(errors="replace")
+            )
+            return nothing
+
+    return slow
+
+
+def _define(op: str) -> None:
+    schema = str(getattr(torch.ops.aten, op).default._schema)
+    signature = schema[schema.index("(") :].replace("SymInt", "int")
+    _slow.define(f"slow_{op}{signature}")
+    _slow.impl(f"slow_{op}", torch.library.fallthrough_kernel, "Autograd")
+
+
+def register(device: str, kernels: dict[str, tuple[Callable, Callable]]) -> bool:
+    """Puts the library's kernels over PyTorch's on a device, for the life of the
+    process; they compute as PyTorch does until enable(). `kernels` has for each
+    op PyTorch's kernel and a function that makes ours from that and from a
+    function to call with what computed a call. False where PyTorch lacks what it
+    takes."""
+    global _slow
+    if device in _registered:
+        return True
+    if missing(device):
+        return False
+    if _slow is None:
+        _slow = torch.library.Library("gradnn", "FRAGMENT")
+        for op in kernels:
+            _define(op)
+    for op, (native, make) in kernels.items():
+        kernel = _slow_kernel(op, device, make, native)
+        _slow.impl(f"slow_{op}", kernel, device.upper())
+    if not library.gradnn_torch_register(DEVICES[device]):
+        return False
+    _registered.add(device)
+    return True
+
+
+def set_enabled(enabled: bool) -> None:
+    library.gradnn_torch_set_enabled(enabled)
+
+
+def forget() -> None:
+    """What was computed before is new to the library again."""
+    library.gradnn_torch_forget()
+
+
+def _counts() -> list[tuple[tuple[str, str, str], bool, int]]:
+    """What the kernels counted: (op, device, how), by PyTorch, calls."""
+    result = []
+    count = _Count()
+    for index in range(library.gradnn_torch_count_entries()):
+        if library.gradnn_torch_get_count(index, ctypes.byref(count)):
+            key = tuple(
+                text.decode(errors="replace")
+                for text in (count.op, count.device, count.how)
+            )
+            result.append((key, bool(count.native), count.calls))
+    return result
+
+
+_status.watch_library(_counts, library.gradnn_torch_reset_counts)

@@ -1,0 +1,91 @@
+#include "torch/plans.hpp"
+
+namespace gradnn::torch_kernels {
+
+namespace {
+
+struct counters {
+    std::mutex mutex;
+    std::deque<counter> list;
+};
+
+counters &all_counters() {
+    static auto *const made = new counters;
+    return *made;
+}
+
+} // namespace
+
+const counter &counter_of(const std::string &op, const std::string &device,
+        const std::string &how, bool native) {
+    counters &all = all_counters();
+    const std::lock_guard lock(all.mutex);
+    for (const counter &each : all.list)
+        if (each.op == op && each.device == device && each.how == how
+                && each.native == native)
+            return each;
+    counter &made = all.list.emplace_back();
+    made.op = op;
+    made.device = device;
+    made.how = how;
+    made.native = native;
+    return made;
+}
+
+void plan_cache::keep(key_words key, std::shared_ptr<const plan> made) {
+    std::vector<std::shared_ptr<const plan>> dropped; // freed without the lock
+    const std::unique_lock lock(mutex_);
+    const auto [place, added] = plans_.try_emplace(
+            std::vector<int64_t>(key.begin(), key.end()), std::move(made));
+    if (!added) return;
+    by_age_.push_back(&place->first);
+    while (by_age_.size() > capacity) {
+        const auto oldest = plans_.find(*by_age_.front());
+        dropped.push_back(oldest->second);
+        plans_.erase(oldest);
+        by_age_.pop_front();
+    }
+}
+
+void plan_cache::forget() {
+    map dropped; // freed without the lock
+    const std::unique_lock lock(mutex_);
+    dropped.swap(plans_);
+    by_age_.clear();
+}
+
+plan_cache &plans() {
+    static auto *const made = new plan_cache;
+    return *made;
+}
+
+} // namespace gradnn::torch_kernels
+
+using namespace gradnn::torch_kernels;
+
+size_t gradnn_torch_count_entries(void) {
+    counters &all = all_counters();
+    const std::lock_guard lock(all.mutex);
+    return all.list.size();
+}
+
+int gradnn_torch_get_count(size_t index, gradnn_torch_count *count) {
+    counters &all = all_counters();
+    const std::lock_guard lock(all.mutex);
+    if (!count || index >= all.list.size()) return 0;
+    const counter &found = all.list[index];
+    *count = {found.op.c_str(), found.device.c_str(), found.how.c_str(),
+            found.native, found.calls.load(std::memory_order_relaxed)};
+    return 1;
+}
+
+void gradnn_torch_reset_counts(void) {
+    counters &all = all_counters();
+    const std::lock_guard lock(all.mutex);
+    for (const counter &each : all.list)
+        each.calls.store(0, std::memory_order_relaxed);
+}
+
+void gradnn_torch_forget(void) {
+    plans().forget();
+}
