@@ -1,26 +1,22 @@
 #include "torch/arguments.hpp"
 
 #include <bit>
-#include <new>
 
 namespace gradnn::torch_kernels {
 
-#define GRADNN_TORCH_OP(name, arguments, outputs, is_convolution) \
-    {name, "aten::" name, "gradnn::slow_" name, arguments, outputs, \
-            is_convolution}
+#define GRADNN_TORCH_OP(name, arguments) \
+    { name, "gradnn::slow_" name, arguments }
 const std::array<op_description, op_count> ops {{
-        GRADNN_TORCH_OP("convolution_backward", "TTTOLLLBLIM", 3, true),
-        GRADNN_TORCH_OP("upsample_nearest1d_backward", "TLLD", 1, false),
-        GRADNN_TORCH_OP("upsample_nearest2d_backward", "TLLDD", 1, false),
-        GRADNN_TORCH_OP("upsample_nearest3d_backward", "TLLDDD", 1, false),
-        GRADNN_TORCH_OP("_upsample_nearest_exact1d_backward", "TLLD", 1, false),
-        GRADNN_TORCH_OP(
-                "_upsample_nearest_exact2d_backward", "TLLDD", 1, false),
-        GRADNN_TORCH_OP(
-                "_upsample_nearest_exact3d_backward", "TLLDDD", 1, false),
-        GRADNN_TORCH_OP("upsample_linear1d_backward", "TLLBD", 1, false),
-        GRADNN_TORCH_OP("upsample_bilinear2d_backward", "TLLBDD", 1, false),
-        GRADNN_TORCH_OP("upsample_trilinear3d_backward", "TLLBDDD", 1, false),
+        GRADNN_TORCH_OP("convolution_backward", "TTTOLLLBLIM"),
+        GRADNN_TORCH_OP("upsample_nearest1d_backward", "TLLD"),
+        GRADNN_TORCH_OP("upsample_nearest2d_backward", "TLLDD"),
+        GRADNN_TORCH_OP("upsample_nearest3d_backward", "TLLDDD"),
+        GRADNN_TORCH_OP("_upsample_nearest_exact1d_backward", "TLLD"),
+        GRADNN_TORCH_OP("_upsample_nearest_exact2d_backward", "TLLDD"),
+        GRADNN_TORCH_OP("_upsample_nearest_exact3d_backward", "TLLDDD"),
+        GRADNN_TORCH_OP("upsample_linear1d_backward", "TLLBD"),
+        GRADNN_TORCH_OP("upsample_bilinear2d_backward", "TLLBDD"),
+        GRADNN_TORCH_OP("upsample_trilinear3d_backward", "TLLBDDD"),
 }};
 #undef GRADNN_TORCH_OP
 
@@ -34,18 +30,7 @@ stable_value *word_of(stable_value optional) {
     return static_cast<stable_value *>(pointer(optional));
 }
 
-/// PyTorch has functions for it from 2.13 on; before, it uses new and delete.
-stable_value new_word(stable_value content) {
-    stable_value *made = nullptr;
-    if (torch.new_word) {
-        if (torch.new_word(&made) != 0) throw std::bad_alloc();
-        *made = content;
-    } else {
-        made = new stable_value(content);
-    }
-    return std::bit_cast<stable_value>(made);
-}
-
+/// PyTorch has a function for it from 2.13 on; before, delete does it.
 void delete_word(stable_value *word) {
     if (torch.delete_word)
         torch.delete_word(word);
@@ -57,16 +42,6 @@ bool as_boolean(stable_value value) {
     return (value & 0xff) != 0;
 }
 
-stable_value new_list(const int64_t *counted) {
-    list_handle made = nullptr;
-    const int64_t count = *counted++;
-    if (torch.new_list(static_cast<size_t>(count), &made) != 0)
-        throw std::bad_alloc();
-    for (int64_t index = 0; index < count; ++index)
-        torch.list_append(made, static_cast<stable_value>(counted[index]));
-    return std::bit_cast<stable_value>(made);
-}
-
 } // namespace
 
 arguments::arguments(size_t op, gradnn_torch_device device, bool enabled,
@@ -74,8 +49,8 @@ arguments::arguments(size_t op, gradnn_torch_device device, bool enabled,
     : op_(op), device_(device), enabled_(enabled), stack_(stack) {
     add(static_cast<int64_t>(op * 4 + device * 2 + (enabled ? 1 : 0)));
     add_switches();
-    const char *kinds = ops[op].arguments;
-    for (size_t index = 0; kinds[index]; ++index) {
+    const std::string_view kinds = ops[op].arguments;
+    for (size_t index = 0; index < kinds.size(); ++index) {
         begins_[index] = static_cast<uint16_t>(count_);
         add(kinds[index], stack[index]);
     }
@@ -88,7 +63,7 @@ void arguments::add_switches() {
         torch.thread_count(&threads);
         add(threads);
     }
-    if (!op().is_convolution) return;
+    if (!op().is_convolution()) return;
     if (!torch.precision || !torch.cudnn_benchmark) {
         keyed_ = false; // Python alone can tell
         return;
@@ -126,8 +101,8 @@ void arguments::add_tensor(tensor_handle handle) {
     int32_t index = 0;
     int32_t layout = 0;
     if (torch.is_defined(handle, &defined) != 0 || !defined
-            || torch.get_layout(handle, &layout) != 0
-            || layout != torch.strided || torch.get_dim(handle, &rank) != 0
+            || torch.get_layout(handle, &layout) != 0 || layout != torch.strided
+            || torch.get_dim(handle, &rank) != 0
             || torch.get_sizes(handle, &sizes) != 0
             || torch.get_strides(handle, &strides) != 0
             || torch.get_dtype(handle, &type) != 0
@@ -164,8 +139,8 @@ tensor_handle arguments::tensor_at(size_t argument) const {
 void arguments::free() {
     if (!owned_) return;
     owned_ = false;
-    const char *kinds = op().arguments;
-    for (size_t index = 0; kinds[index]; ++index) {
+    const std::string_view kinds = op().arguments;
+    for (size_t index = 0; index < kinds.size(); ++index) {
         const stable_value value = stack_[index];
         switch (kinds[index]) {
             case a_tensor: torch.delete_tensor(pointer(value)); break;
@@ -179,24 +154,6 @@ void arguments::free() {
                 break;
             default: break;
         }
-    }
-}
-
-stable_value arguments::copy(size_t argument) const {
-    const int64_t *words = this->words(argument);
-    tensor_handle handle = nullptr;
-    switch (op().arguments[argument]) {
-        case a_tensor:
-            if (torch.new_tensor_handle(tensor_at(argument), &handle) != 0)
-                throw std::bad_alloc();
-            return std::bit_cast<stable_value>(handle);
-        case a_list:
-        case a_mask: return new_list(words);
-        case an_optional_list:
-            return *words < 0 ? 0 : new_word(new_list(words));
-        case an_optional_number:
-            return words[0] ? new_word(static_cast<stable_value>(words[1])) : 0;
-        default: return stack_[argument];
     }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "torch/gradnn_torch.h"
 #include "torch/shim.hpp"
@@ -37,17 +38,6 @@ private:
     tensor_handle handle_ = nullptr;
 };
 
-/// An ATen op that is overridden.
-struct op_description {
-    const char *name; ///< "upsample_nearest1d_backward"
-    const char *native; ///< "aten::upsample_nearest1d_backward"
-    const char *slow; ///< "gradnn::slow_upsample_nearest1d_backward"
-    /// A letter an argument; see argument_kind.
-    const char *arguments;
-    size_t outputs;
-    bool is_convolution;
-};
-
 enum argument_kind : char {
     a_tensor = 'T',
     an_integer = 'I',
@@ -58,7 +48,21 @@ enum argument_kind : char {
     an_optional_number = 'D' ///< float64
 };
 
-inline constexpr size_t op_count = 10;
+/// An ATen op that is overridden.
+struct op_description {
+    const char *name; ///< "upsample_nearest1d_backward"
+    const char *slow; ///< "gradnn::slow_upsample_nearest1d_backward"
+    std::string_view arguments; ///< a letter each; see argument_kind
+
+    /// Else it is one of upsampling.
+    bool is_convolution() const { return arguments.back() == a_mask; }
+    size_t outputs() const { return is_convolution() ? 3 : 1; }
+    /// Of an op of upsampling: it has a scale for each.
+    size_t spatial_axes() const {
+        return arguments.size() - arguments.find(an_optional_number);
+    }
+};
+
 extern const std::array<op_description, op_count> ops;
 
 inline constexpr size_t max_arguments = 11;
@@ -74,6 +78,7 @@ public:
     arguments(const arguments &) = delete;
     arguments &operator=(const arguments &) = delete;
 
+    size_t op_index() const { return op_; }
     const op_description &op() const { return ops[op_]; }
     gradnn_torch_device device() const { return device_; }
     bool enabled() const { return enabled_; }
@@ -97,8 +102,6 @@ public:
         owned_ = false;
         return stack_;
     }
-    /// A value of its own like an argument's. There must be a key.
-    stable_value copy(size_t argument) const;
 
 private:
     void add(int64_t word) {

@@ -47,16 +47,15 @@ private:
 void execute_slowly(arguments &given, results &made) {
     std::array<stable_value, max_arguments> stack {};
     const op_description &op = given.op();
-    const size_t count = std::char_traits<char>::length(op.arguments);
     slow_call call {&given, nullptr, {}};
     const slow_scope scope(call);
     const stable_value *values = given.give_away();
-    std::copy(values, values + count, stack.begin());
+    std::copy_n(values, op.arguments.size(), stack.begin());
     if (torch.call(op.slow, "", stack.data(), abi_version) != 0)
         throw_failure(std::string(op.slow) + ": "
                 + (torch.failure_text ? torch.failure_text()
                                       : "failed in PyTorch's dispatcher"));
-    for (size_t index = 0; index < op.outputs; ++index)
+    for (size_t index = 0; index < op.outputs(); ++index)
         *made[index].put() = std::bit_cast<tensor_handle>(stack[index]);
     if (call.failure_type)
         throw_python_failure(call.failure_type, call.failure_text);
@@ -65,8 +64,8 @@ void execute_slowly(arguments &given, results &made) {
 void run(size_t op, gradnn_torch_device device, stable_value *stack) {
     results made;
     {
-        arguments given(op, device,
-                is_enabled.load(std::memory_order_relaxed), stack);
+        arguments given(
+                op, device, is_enabled.load(std::memory_order_relaxed), stack);
         bool done = false;
         if (!given.key().empty() && !comes_back(given)) {
             const auto how = plans().find(given.key());
@@ -82,7 +81,7 @@ void run(size_t op, gradnn_torch_device device, stable_value *stack) {
             execute_slowly(given, made);
         }
     }
-    for (size_t index = 0; index < ops[op].outputs; ++index)
+    for (size_t index = 0; index < ops[op].outputs(); ++index)
         stack[index] = std::bit_cast<stable_value>(made[index].release());
 }
 
@@ -93,8 +92,8 @@ void kernel(stable_value *stack, uint64_t, uint64_t) {
 
 template <gradnn_torch_device device, size_t... op>
 bool implement(library_handle library, std::index_sequence<op...>) {
-    return ((torch.implement(library, ops[op].name, &kernel<op, device>,
-                     abi_version)
+    return ((torch.implement(
+                     library, ops[op].name, &kernel<op, device>, abi_version)
                     == 0)
             && ...);
 }

@@ -9,7 +9,6 @@ namespace gradnn::torch_kernels {
 [[noreturn]] void throw_failure(const std::string &message);
 
 /// An exception of a Python class, a PyObject.
-[[noreturn]] void throw_python_failure(
-        void *type, const std::string &message);
+[[noreturn]] void throw_python_failure(void *type, const std::string &message);
 
 } // namespace gradnn::torch_kernels

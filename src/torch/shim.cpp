@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "torch/arguments.hpp"
+
 namespace gradnn::torch_kernels {
 
 shim torch;
@@ -17,15 +19,31 @@ public:
 
     explicit operator bool() const { return handle_ != nullptr; }
 
+    void *find(const std::string &symbol) const {
+        return dlsym(handle_, symbol.c_str());
+    }
     template <typename Function>
     bool find(Function *&function, const char *symbol) const {
-        function = reinterpret_cast<Function *>(dlsym(handle_, symbol));
+        function = reinterpret_cast<Function *>(find(std::string(symbol)));
         return function != nullptr;
     }
 
 private:
     void *handle_;
 };
+
+/// The C++ name of at::_ops::<op>_grad_input::call.
+std::string native_upsample_name(const op_description &op) {
+    const std::string name = std::string(op.name) + "_grad_input";
+    std::string numbers = "St8optionalIdE";
+    for (size_t axis = 1; axis < op.spatial_axes(); ++axis)
+        numbers += "SA_";
+    const bool linear = op.arguments[3] == a_boolean;
+    if (linear) numbers.insert(0, "b");
+    return "_ZN2at4_ops" + std::to_string(name.size()) + name
+            + "4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_" + numbers
+            + "RS2_";
+}
 
 } // namespace
 
@@ -40,6 +58,9 @@ std::string shim::bind(const char *file) {
 #undef GRADNN_TORCH_FIND
 #undef GRADNN_TORCH_TRY
     library.find(cpu_convolution, "aoti_torch_cpu_convolution_backward");
+    for (size_t op = 0; op < ops.size(); ++op)
+        if (!ops[op].is_convolution())
+            native_upsample[op] = library.find(native_upsample_name(ops[op]));
     if (!context) precision = nullptr;
     if (!context) cudnn_benchmark = nullptr;
     cpu = device_cpu();

@@ -101,8 +101,11 @@ def _build(
     )
 
 
-def make_kernel(device: str, native: Callable) -> Callable:
-    """The kernel for tensors on "cpu" or "cuda"."""
+def make_kernel(
+    device: str, native: Callable, computed: Callable | None = None
+) -> Callable:
+    """The kernel for tensors on "cpu" or "cuda". `computed` is called with what
+    computed a call: the Plan, or Unsupported where that was PyTorch."""
     switches = _switches.cuda_key if device == "cuda" else _switches.cpu_key
     find = plans.find
 
@@ -127,10 +130,16 @@ def make_kernel(device: str, native: Callable) -> Callable:
             plan = plans.make(key, lambda: _build(*args))
         if type(plan) is Plan:
             try:
-                return tuple(plan(grad_output, input, weight))
+                result = tuple(plan(grad_output, input, weight))
+                if computed is not None:
+                    computed(plan)
+                return result
             except RuntimeError as failure:
                 plan = failure
         count_native(OP, device, str(plan))
-        return native(*args)
+        result = native(*args)
+        if computed is not None and type(plan) is Unsupported:
+            computed(plan)
+        return result
 
     return convolution_backward

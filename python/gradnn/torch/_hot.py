@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import warnings
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 
@@ -132,6 +133,16 @@ def _define(op: str) -> None:
     _slow.impl(f"slow_{op}", torch.library.fallthrough_kernel, "Autograd")
 
 
+def _take_warning() -> None:
+    """PyTorch warns of the first kernel in the process that replaces another one.
+    That is what the caller asked for, and from C++ it could not be silenced."""
+    _slow.define("overridden() -> ()")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            _slow.impl("overridden", lambda: None, "CPU", allow_override=True)
+
+
 def register(device: str, kernels: dict[str, tuple[Callable, Callable]]) -> bool:
     """Puts the library's kernels over PyTorch's on a device, for the life of the
     process; they compute as PyTorch does until enable(). `kernels` has for each
@@ -147,6 +158,7 @@ def register(device: str, kernels: dict[str, tuple[Callable, Callable]]) -> bool
         _slow = torch.library.Library("gradnn", "FRAGMENT")
         for op in kernels:
             _define(op)
+        _take_warning()
     for op, (native, make) in kernels.items():
         kernel = _slow_kernel(op, device, make, native)
         _slow.impl(f"slow_{op}", kernel, device.upper())

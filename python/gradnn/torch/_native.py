@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
 
 
+@functools.lru_cache(maxsize=None)
 def native_kernel(name: str, key: str) -> Callable:
-    """The kernel that is registered now for an ATen op, such as
-    "convolution_backward", at a dispatch key ("CPU", "CUDA")."""
+    """The kernel of an ATen op, such as "convolution_backward", at a dispatch key
+    ("CPU", "CUDA"): the one that is registered when this is first asked for,
+    which is before gradnn's."""
     op = getattr(torch.ops.aten, name).default
     get_kernel = getattr(torch.library, "get_kernel", None)
     if get_kernel is not None:  # PyTorch 2.9

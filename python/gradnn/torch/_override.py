@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
-from . import _convolution, _graphs, _upsample
+from . import _convolution, _graphs, _hot, _upsample
 from ._native import native_kernel
 
 _KEYS = {"cpu": "CPU", "cuda": "CUDA"}
 
 _lock = threading.Lock()
-_libraries: list[torch.library.Library] = []
+_enabled = False
+_libraries: list[torch.library.Library] = []  # of Python kernels
 
 
 def _register(library: torch.library.Library, name: str, kernel, key: str) -> None:
@@ -30,18 +32,29 @@ def _register(library: torch.library.Library, name: str, kernel, key: str) -> No
         library.impl(name, kernel, key, **options)
 
 
-def _override(device: str) -> torch.library.Library:
-    key = _KEYS[device]
-    library = torch.library.Library("aten", "IMPL")
-    name = _convolution.OP
-    _register(
-        library, name, _convolution.make_kernel(device, native_kernel(name, key)), key
-    )
+def _kernels(device: str) -> dict[str, tuple[Callable, Callable]]:
+    """For each op PyTorch's kernel, and what makes ours of that; see _hot."""
+    makers: dict[str, Callable] = {
+        _convolution.OP: functools.partial(_convolution.make_kernel, device)
+    }
     for which in _upsample.UPSAMPLINGS:
-        name = which.backward
-        kernel = _upsample.make_kernel(which, device, native_kernel(name, key))
-        _register(library, name, kernel, key)
-    return library
+        makers[which.backward] = functools.partial(
+            _upsample.make_kernel, which, device
+        )
+    key = _KEYS[device]
+    return {name: (native_kernel(name, key), make) for name, make in makers.items()}
+
+
+def _override(device: str) -> None:
+    """By the library's kernels where this PyTorch has what they take, else by
+    Python's."""
+    kernels = _kernels(device)
+    if _hot.is_wanted() and _hot.register(device, kernels):
+        return
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    for name, (native, make) in kernels.items():
+        _register(library, name, make(native), _KEYS[device])
 
 
 def enable() -> None:
@@ -51,35 +64,41 @@ def enable() -> None:
     Touches no GPU."""
     if os.environ.get("GRADNN_TORCH") == "0":
         return
+    global _enabled
     with _lock:
-        if _libraries:
+        if _enabled:
             return
         # A build of PyTorch without CUDA has no CUDA kernels to override.
         devices = ["cpu"] + (["cuda"] if torch.backends.cuda.is_built() else [])
         try:
             for device in devices:
-                _libraries.append(_override(device))
+                _override(device)
         except BaseException:
             _take_away()
             raise
+        _hot.set_enabled(_hot.is_wanted())
         _graphs.enable()
+        _enabled = True
 
 
 def _take_away() -> None:
+    _hot.set_enabled(False)
     while _libraries:
         _libraries.pop()._destroy()
 
 
 def disable() -> None:
     """PyTorch computes its gradients itself again."""
+    global _enabled
     with _lock:
+        _enabled = False
         _graphs.disable()
         _take_away()
 
 
 def is_enabled() -> bool:
     """Whether enable() is in force."""
-    return bool(_libraries)
+    return _enabled
 
 
 @contextlib.contextmanager

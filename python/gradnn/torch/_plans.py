@@ -57,9 +57,10 @@ class Plan:
         "device",
         "kernels",
         "calls",
+        "compiled",
+        "outputs",
         "_execute",
         "_workspace",
-        "_outputs",
         "_device",
         "_index",
         "__weakref__",
@@ -91,9 +92,10 @@ class Plan:
             f"{step.output}: {step.kernel}" for step in compiled.steps
         )
         self.calls = 0
+        self.compiled = compiled
+        self.outputs = outputs
         self._execute = compiled.execute
         self._workspace = compiled.workspace_size
-        self._outputs = outputs
         self._device = device
         self._index = index
 
@@ -105,7 +107,7 @@ class Plan:
             else torch.empty_strided(
                 each.shape, each.strides, dtype=each.dtype, device=device
             )
-            for each in self._outputs
+            for each in self.outputs
         ]
         workspace = None
         if self._workspace:

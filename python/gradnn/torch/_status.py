@@ -9,6 +9,7 @@ _lock = threading.Lock()
 _native: collections.Counter[tuple[str, str, str]] = collections.Counter()
 _retired: collections.Counter[tuple[str, str, str]] = collections.Counter()
 _plans: list = []  # that may still count; see _plans.Plan
+_library_counts: list[tuple] = []  # what the library's kernels counted; see _hot
 
 
 def count_native(op: str, device: str, reason: str) -> None:
@@ -30,6 +31,11 @@ def retire(plan) -> None:
         _retired[plan.op, plan.device, plan.kernels] += plan.calls
 
 
+def watch_library(counts, reset) -> None:
+    """From now on what these count is part of the status; see _hot."""
+    _library_counts.append((counts, reset))
+
+
 def status() -> list[dict[str, object]]:
     """One entry for each op, device and way to compute it:
 
@@ -43,7 +49,10 @@ def status() -> list[dict[str, object]]:
         by_gradnn = collections.Counter(_retired)
         for plan in _plans:
             by_gradnn[plan.op, plan.device, plan.kernels] += plan.calls
-        native = dict(_native)
+        native = collections.Counter(_native)
+        for counts, _ in _library_counts:
+            for key, by_pytorch, calls in counts():
+                (native if by_pytorch else by_gradnn)[key] += calls
     return [
         dict(op=op, device=device, ran=ran, how=how, calls=calls)
         for ran, counter in (("gradnn", by_gradnn), ("pytorch", native))
@@ -59,3 +68,5 @@ def reset_status() -> None:
         _native.clear()
         for plan in _plans:
             plan.calls = 0
+        for _, reset in _library_counts:
+            reset()

@@ -98,8 +98,11 @@ def _build(
     )
 
 
-def make_kernel(which: Upsampling, device: str, native: Callable) -> Callable:
-    """The kernel for tensors on "cpu" or "cuda"."""
+def make_kernel(
+    which: Upsampling, device: str, native: Callable, computed: Callable | None = None
+) -> Callable:
+    """The kernel for tensors on "cpu" or "cuda". `computed` is called with what
+    computed a call: the Plan, or Unsupported where that was PyTorch."""
     op = which.backward
     linear = which.is_linear
     find = plans.find
@@ -125,11 +128,17 @@ def make_kernel(which: Upsampling, device: str, native: Callable) -> Callable:
             )
         if type(plan) is Plan:
             try:
-                return plan(None, grad_output)[0]
+                result = plan(None, grad_output)[0]
+                if computed is not None:
+                    computed(plan)
+                return result
             except RuntimeError as failure:
                 plan = failure
         count_native(op, device, str(plan))
-        return native(grad_output, output_size, input_size, *rest)
+        result = native(grad_output, output_size, input_size, *rest)
+        if computed is not None and type(plan) is Unsupported:
+            computed(plan)
+        return result
 
     return upsample_backward
 
