@@ -45,8 +45,8 @@ bool native_convolution_call(const arguments &given, results &made) {
             : torch.cpu_convolution;
     if (!function || convolution_comes_back.load(std::memory_order_relaxed))
         return false;
-    const int64_t *bias = given.words(3);
-    const int64_t *bias_sizes = bias + 1;
+    // PyTorch 2.11 refers to the sizes of the bias after it has freed its copy.
+    if (*given.words(3) >= 0) return false;
     const auto stride = list_at(given.words(4));
     const auto padding = list_at(given.words(5));
     const auto dilation = list_at(given.words(6));
@@ -59,8 +59,7 @@ bool native_convolution_call(const arguments &given, results &made) {
     std::copy(mask.begin(), mask.end(), wanted.begin());
     const native_scope scope(given);
     return function(given.tensor_at(0), given.tensor_at(1), given.tensor_at(2),
-                   *bias < 0 ? nullptr : &bias_sizes,
-                   std::max<int64_t>(*bias, 0), stride.data(),
+                   nullptr, 0, stride.data(),
                    static_cast<int64_t>(stride.size()), padding.data(),
                    static_cast<int64_t>(padding.size()), dilation.data(),
                    static_cast<int64_t>(dilation.size()), transposed,
