@@ -94,14 +94,51 @@ def test_misaligned_tensors():
 
 def test_tf32_is_a_switch():
     x, w = inputs()
+    # The property cannot be set once torch.testing._internal is imported.
     before = torch.backends.cudnn.allow_tf32
     try:
-        torch.backends.cudnn.allow_tf32 = False
+        torch._C._set_cudnn_allow_tf32(False)
         exact = gradients(x.detach().double().requires_grad_(), w.detach().double().requires_grad_())
         strict = gradients(x, w)
-        torch.backends.cudnn.allow_tf32 = True
+        torch._C._set_cudnn_allow_tf32(True)
         gradients(x, w)
     finally:
-        torch.backends.cudnn.allow_tf32 = before
+        torch._C._set_cudnn_allow_tf32(before)
     for a, b in zip(strict, exact):
         assert ((a - b).abs().max() / b.abs().max()).item() < 2e-6
+
+
+def test_a_gradient_of_another_device_after_those_of_one():
+    x, w = torch.randn(2, 4, 9, 9), torch.randn(6, 4, 3, 3)
+    g = torch.randn(2, 6, 7, 7)
+    rest = ([6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
+
+    def outcome(*tensors):
+        try:
+            return type(torch.ops.aten.convolution_backward(*tensors, *rest))
+        except Exception as failure:  # noqa: BLE001
+            return type(failure)
+
+    with gradnn.torch.disabled():
+        native = outcome(g, x.cuda(), w.cuda())
+    # Plans for these shapes on either device.
+    assert outcome(g, x, w) is outcome(g.cuda(), x.cuda(), w.cuda()) is tuple
+    assert outcome(g, x.cuda(), w.cuda()) is native
+
+
+def test_strides_follow_the_switch_of_cudnn():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = torch.randn(2, 4, 9, 9).contiguous(memory_format=torch.channels_last)
+    tensors = [torch.randn(2, 6, 7, 7), x, torch.randn(6, 4, 3, 3)]
+    tensors = [tensor.cuda() for tensor in tensors]
+    rest = ([6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
+    call = torch.ops.aten.convolution_backward
+    for enabled in (True, False, True):
+        with torch.backends.cudnn.flags(enabled=enabled):
+            mode = FakeTensorMode()
+            fake = [mode.from_tensor(tensor) for tensor in tensors]
+            with mode:
+                want = [each.stride() for each in call(*fake, *rest)]
+            assert [each.stride() for each in call(*tensors, *rest)] == want
+    assert ran("convolution_backward") == 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from . import _strides, _switches
-from ._plans import DTYPES, Output, Plan, Unsupported, describe, plans
+from ._plans import DTYPES, Output, Plan, Unsupported, describe, failed, plans
 from ._status import count_native
 
 OP = "convolution_backward"
@@ -38,6 +38,31 @@ def _check(grad_output, input, weight, output_mask) -> None:
         raise Unsupported(f"tensors of {input.ndim} dimensions")
 
 
+def _check_output_padding(
+    grad_output, input, weight, stride, padding, dilation, transposed,
+    output_padding,
+) -> None:  # fmt: skip
+    """gradnn takes a transposed convolution's grad_output with fewer elements
+    too; PyTorch's forward gives as many as output_padding says."""
+    if not transposed:
+        if any(output_padding):
+            raise Unsupported("output_padding where nothing is transposed")
+        return
+    axes = input.ndim - 2
+    lists = [_per_axis(each, axes) for each in (stride, padding, dilation)]
+    lists.append(_per_axis(output_padding, axes))
+    if any(len(each) != axes for each in lists):
+        raise Unsupported("a list has other than one value for each axis")
+    expected = tuple(
+        (x - 1) * step - 2 * pad + (k - 1) * spread + 1 + more
+        for x, k, step, pad, spread, more in zip(
+            input.shape[2:], weight.shape[2:], *lists
+        )
+    )
+    if tuple(grad_output.shape[2:]) != expected:
+        raise Unsupported("grad_output has other dims than the arguments say")
+
+
 def _memory_format(
     input, weight, bias_sizes, stride, padding, dilation, transposed,
     output_padding, groups,
@@ -58,6 +83,10 @@ def _build(
     output_padding, groups, output_mask,
 ) -> Plan:  # fmt: skip
     _check(grad_output, input, weight, output_mask)
+    _check_output_padding(
+        grad_output, input, weight, stride, padding, dilation, transposed,
+        output_padding,
+    )  # fmt: skip
     axes = input.ndim - 2
     memory_format = _memory_format(
         input, weight, bias_sizes, stride, padding, dilation, transposed,
@@ -119,7 +148,8 @@ def make_kernel(
             weight.dtype, weight.shape, weight.stride(),
             tuple(stride), tuple(padding), tuple(dilation), transposed,
             tuple(output_padding), groups, tuple(output_mask),
-            grad_output.device, switches(grad_output.dtype),
+            grad_output.device, input.device, weight.device,
+            switches(grad_output.dtype),
         )  # fmt: skip
         args = (
             grad_output, input, weight, bias_sizes, stride, padding, dilation,
@@ -135,7 +165,7 @@ def make_kernel(
                     computed(plan)
                 return result
             except RuntimeError as failure:
-                plan = failure
+                plan = failed(failure)
         count_native(OP, device, str(plan))
         result = native(*args)
         if computed is not None and type(plan) is Unsupported:

@@ -23,7 +23,11 @@ _undo: list[tuple] = []
 
 
 def _is_ours(input: torch.Tensor) -> bool:
-    return input.device.type in ("cpu", "cuda") and input.dtype in DTYPES
+    return (
+        input.device.type in ("cpu", "cuda")
+        and input.dtype in DTYPES
+        and _ops.is_safe()
+    )
 
 
 def _sizes(input, output_size, scale_factors) -> list:

@@ -8,9 +8,10 @@ the gradient whatever serves aten's backward op (gradnn's where it is enabled).
 from __future__ import annotations
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _strides
-from ._upsample import UPSAMPLINGS, Upsampling
+from ._upsample import UPSAMPLINGS, Upsampling, gradient_format
 
 _BY_MODE_AND_AXES = {(each.mode, each.axes): each for each in UPSAMPLINGS}
 
@@ -30,6 +31,15 @@ _library.define(
 def find(mode: str, axes: int) -> Upsampling | None:
     """The family of ATen's ops; None where gradnn has no gradient."""
     return _BY_MODE_AND_AXES.get((mode, axes))
+
+
+def is_safe() -> bool:
+    """Whether gradnn::upsample may be called now: it has rules neither for
+    torch.func's transforms nor for forward-mode differentiation."""
+    return (
+        not torch._C._are_functorch_transforms_active()
+        and forward_ad._current_level < 0
+    )
 
 
 def _arguments(which: Upsampling, align_corners: bool, scales) -> tuple:
@@ -57,23 +67,21 @@ def _upsample_backward(
     )
 
 
-def _empty_like_result(tensor: torch.Tensor, shape: list) -> torch.Tensor:
-    made = tensor.new_empty(shape)
-    if len(shape) == 3:
-        return made
-    return made.to(memory_format=_strides.suggested_format(tensor))
-
-
 @torch.library.register_fake("gradnn::upsample", lib=_library)
 def _fake_upsample(input, mode, output_size, align_corners, scales):
-    return _empty_like_result(input, [*input.shape[:2], *output_size])
+    made = input.new_empty([*input.shape[:2], *output_size])
+    if len(output_size) == 1:
+        return made
+    return made.to(memory_format=_strides.suggested_format(input))
 
 
 @torch.library.register_fake("gradnn::upsample_backward", lib=_library)
 def _fake_upsample_backward(
     grad_output, mode, output_size, input_size, align_corners, scales
 ):
-    return _empty_like_result(grad_output, list(input_size))
+    which = find(mode, len(output_size))
+    made = grad_output.new_empty(list(input_size))
+    return made.to(memory_format=gradient_format(which, grad_output))
 
 
 def _save(ctx, inputs, output) -> None:

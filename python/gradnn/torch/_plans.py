@@ -23,8 +23,21 @@ DTYPES = {
 _CAPACITY = 4096
 
 
+# Failures of a compilation that another try may not have: no memory, a stream
+# under capture.
+_PASSING = ("out_of_memory", "runtime_error")
+
+
 class Unsupported(Exception):
     """PyTorch's own kernel is to run; the text says why."""
+
+
+def failed(failure: RuntimeError) -> Unsupported:
+    """A failure that is not kept. Its traceback would keep the tensors, and
+    PyTorch's text has other numbers each time that memory runs out."""
+    if isinstance(failure, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return Unsupported("out of memory")
+    return Unsupported(str(failure))
 
 
 def describe(tensor: torch.Tensor) -> _core.TensorDescription:
@@ -141,9 +154,13 @@ class PlanCache:
         try:
             made = build()
         except Unsupported as reason:
-            made = reason
+            made = reason.with_traceback(None)  # which would keep the tensors
         except _core.Error as failure:
             made = Unsupported(f"gradnn: {failure}")
+            if failure.status in _PASSING:
+                return made
+        except RuntimeError as failure:  # PyTorch's, of what it was asked
+            return failed(failure)
         with self._lock:
             known = self._plans.get(key)
             if known is not None:

@@ -33,9 +33,10 @@ def cuda_key(dtype: torch.dtype) -> tuple:
             tf32 = _fp32_precision("cuda", "conv") == "tf32"
         else:
             tf32 = torch.backends.cudnn.allow_tf32
-    return tf32, torch.backends.cudnn.benchmark
+    # Where cuDNN is switched off, PyTorch gives gradients other strides.
+    return tf32, torch.backends.cudnn.benchmark, torch._C._get_cudnn_enabled()
 
 
 def cuda_settings(dtype: torch.dtype) -> dict[str, object]:
-    tf32, benchmark = cuda_key(dtype)
+    tf32, benchmark, _ = cuda_key(dtype)
     return dict(fpmath="tf32" if tf32 else "strict", cudnn_autotune=benchmark)

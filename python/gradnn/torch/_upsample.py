@@ -9,7 +9,7 @@ import torch
 
 from .. import _core
 from . import _coordinates, _strides
-from ._plans import DTYPES, Output, Plan, Unsupported, describe, plans
+from ._plans import DTYPES, Output, Plan, Unsupported, describe, failed, plans
 from ._status import count_native
 
 
@@ -42,6 +42,13 @@ UPSAMPLINGS = (
 )
 
 
+def gradient_format(which: Upsampling, grad_output) -> torch.memory_format:
+    """That of PyTorch's gradients."""
+    if which.axes == 1 or (which.axes == 3 and not which.is_linear):
+        return torch.contiguous_format
+    return _strides.suggested_format(grad_output)
+
+
 def _check(which: Upsampling, grad_output, output_size, input_size) -> None:
     """What is wrong in itself is left to PyTorch, which says so in its way."""
     if grad_output.layout is not torch.strided or grad_output.is_mkldnn:
@@ -61,9 +68,7 @@ def _build(
 ) -> Plan:
     _check(which, grad_output, output_size, input_size)
     device = grad_output.device
-    memory_format = torch.contiguous_format
-    if which.axes > 1:
-        memory_format = _strides.suggested_format(grad_output)
+    memory_format = gradient_format(which, grad_output)
     src, dst = list(input_size[2:]), list(output_size)
     on = (device.type, grad_output.dtype, src, dst)
     if which.is_linear:
@@ -74,7 +79,10 @@ def _build(
             which.mode == "nearest-exact",
             scales,
             channels=input_size[1],
-            channels_last=memory_format is not torch.contiguous_format,
+            # As the forward's input most likely was.
+            channels_last=which.axes > 1
+            and _strides.suggested_format(grad_output)
+            is not torch.contiguous_format,
         )
     attrs["sizes"] = dst
     attrs["data_format"] = "NCX"
@@ -133,7 +141,7 @@ def make_kernel(
                     computed(plan)
                 return result
             except RuntimeError as failure:
-                plan = failure
+                plan = failed(failure)
         count_native(op, device, str(plan))
         result = native(grad_output, output_size, input_size, *rest)
         if computed is not None and type(plan) is Unsupported:
