@@ -66,12 +66,14 @@ class _ManagedVersioned(Structure):
     ]
 
 
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype = ctypes.c_int
-_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype = c_void_p
-_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+# Prototypes of gradnn's own: the attributes of ctypes.pythonapi belong to all
+# packages of the process, and each may set argtypes as it likes.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_pointer = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 _DTYPES = {
     (2, 16): "f16",

@@ -8,9 +8,9 @@ from gradnn import _dlpack
 
 _api = ctypes.pythonapi
 _destructor_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_new = _api.PyCapsule_New
-_new.restype = ctypes.py_object
-_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _destructor_type]
+_new = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _destructor_type
+)(("PyCapsule_New", _api))
 # By address: in a destructor the capsule has no references any more.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _api)

@@ -1,5 +1,6 @@
 """Arrays by DLPack: what is read of a capsule, and that each is freed once."""
 
+import ctypes
 import gc
 import weakref
 
@@ -164,6 +165,14 @@ def test_stream_objects():
     with pytest.raises((NotImplementedError, ValueError, TypeError)):
         gradnn.interpolate_backward(source, SHAPE, stream=Stream())
     assert source.streams == [512]
+
+
+def test_prototypes_of_other_packages(monkeypatch):
+    """JAX, for one, sets those of ctypes.pythonapi."""
+    for name in ("PyCapsule_IsValid", "PyCapsule_GetPointer"):
+        function = getattr(ctypes.pythonapi, name)
+        monkeypatch.setattr(function, "argtypes", [ctypes.c_int])
+    np.testing.assert_array_equal(run(Exporter(gradient())), run(gradient()))
 
 
 def test_results_hold_no_memory_of_inputs():
