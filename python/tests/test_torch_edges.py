@@ -85,6 +85,9 @@ def test_a_failed_execution_keeps_no_tensor(monkeypatch):
     finally:
         gc.enable()
     assert ran("upsample_nearest2d_backward", "pytorch") == 1
+    monkeypatch.undo()
+    up_backward(torch.randn(1, 2, 11, 13))
+    assert ran("upsample_nearest2d_backward") == 1
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ std::string shim::bind(const char *file) {
             native_upsample[op] = library.find(native_upsample_name(ops[op]));
     if (!context) precision = nullptr;
     if (!context) cudnn_benchmark = nullptr;
+    if (!context) cudnn_enabled = nullptr;
     cpu = device_cpu();
     cuda = device_cuda();
     strided = layout_strided();

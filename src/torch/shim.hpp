@@ -89,6 +89,8 @@ inline constexpr uint64_t abi_version = (2ULL << 56) | (10ULL << 48);
             _ZNK2at7Context16float32PrecisionENS_14Float32BackendENS_9Float32OpE, \
             (const void *, int, int))                                             \
     OPTIONAL(cudnn_benchmark, bool, _ZNK2at7Context14benchmarkCuDNNEv,            \
+            (const void *))                                                       \
+    OPTIONAL(cudnn_enabled, bool, _ZNK2at7Context16userEnabledCuDNNEv,            \
             (const void *))
 
 /// PyTorch's own kernel of convolution_backward: borrows what it is given.

@@ -32,12 +32,16 @@ class Unsupported(Exception):
     """PyTorch's own kernel is to run; the text says why."""
 
 
-def failed(failure: RuntimeError) -> Unsupported:
-    """A failure that is not kept. Its traceback would keep the tensors, and
-    PyTorch's text has other numbers each time that memory runs out."""
+class Failed(Unsupported):
+    """The same for one call: the next one may not fail."""
+
+
+def failed(failure: RuntimeError) -> Failed:
+    """Without the traceback, which would keep the tensors. PyTorch's text has
+    other numbers each time that memory runs out."""
     if isinstance(failure, (MemoryError, torch.cuda.OutOfMemoryError)):
-        return Unsupported("out of memory")
-    return Unsupported(str(failure))
+        return Failed("out of memory")
+    return Failed(str(failure))
 
 
 def describe(tensor: torch.Tensor) -> _core.TensorDescription:
@@ -156,9 +160,9 @@ class PlanCache:
         except Unsupported as reason:
             made = reason.with_traceback(None)  # which would keep the tensors
         except _core.Error as failure:
-            made = Unsupported(f"gradnn: {failure}")
             if failure.status in _PASSING:
-                return made
+                return failed(failure)
+            made = Unsupported(f"gradnn: {failure}")
         except RuntimeError as failure:  # PyTorch's, of what it was asked
             return failed(failure)
         with self._lock:
