@@ -98,7 +98,7 @@ GRADNN_C_API const char *gradnn_status_name(gradnn_status status);
 GRADNN_C_API int gradnn_c_api_version(void);
 /* The library's version; each pointer may be null. */
 GRADNN_C_API void gradnn_version(int *major, int *minor, int *patch);
-/* The oneDNN that the library calls, "3.2.0"; "" in a build without it. */
+/* The oneDNN that the library calls, "3.2.0"; "none" in a build without it. */
 GRADNN_C_API const char *gradnn_onednn_version(void);
 
 /* Engines. Engines of the same device are equal: compiled ops of one run on the
