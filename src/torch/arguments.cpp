@@ -64,7 +64,7 @@ void arguments::add_switches() {
         add(threads);
     }
     if (!op().is_convolution()) return;
-    if (!torch.precision || !torch.cudnn_benchmark || !torch.cudnn_enabled) {
+    if (!torch.has_switches()) {
         keyed_ = false; // Python alone can tell
         return;
     }
@@ -72,9 +72,12 @@ void arguments::add_switches() {
     const int backend = device_ == gradnn_torch_cuda ? 1 : 2;
     const void *context = torch.context();
     add(torch.precision(context, backend, 1));
-    if (device_ != gradnn_torch_cuda) return;
-    add(torch.cudnn_benchmark(context));
-    add(torch.cudnn_enabled(context)); // the gradients' strides follow it
+    // Whether a library may be used decides the gradients' strides.
+    if (device_ == gradnn_torch_cuda)
+        add((torch.cudnn_benchmark(context) ? 2 : 0)
+                + (torch.cudnn_enabled(context) ? 1 : 0));
+    else
+        add(torch.onednn_enabled(context));
 }
 
 void arguments::add(char kind, stable_value value) {

@@ -13,7 +13,7 @@ class thread_workspace {
 public:
     static constexpr int64_t limit = 1 << 20; ///< bytes
 
-    /// At least that many bytes, not above the limit; null where there are none.
+    /// At least that many bytes, at most the limit; null where there are none.
     void *get(int64_t size) {
         if (size > size_) {
             // A multiple of the alignment, and few steps up to the limit.
@@ -66,8 +66,8 @@ bool execute(const plan &how, const arguments &given, results &made) {
                         != 0)
             return false;
     }
-    // On a GPU of PyTorch's allocator: what it gives away again is not written to
-    // before the stream is done.
+    // On a GPU of PyTorch's allocator, which does not give it to another before
+    // the stream is done.
     tensor workspace;
     void *scratch = nullptr;
     if (!cuda && how.workspace <= thread_workspace::limit) {

@@ -1,8 +1,8 @@
 /* Kernels for PyTorch's dispatcher through its stable C functions (PyTorch 2.10
  * and later), found at run time: gradnn is built without PyTorch.
  *
- * python/gradnn/torch/_hot.py is the one user. What a kernel has not seen yet it
- * passes to the op gradnn::slow_<name>, whose kernel is Python's. That one
+ * python/gradnn/torch/_hot.py is the one user. What a kernel has not seen yet
+ * it passes to the op gradnn::slow_<name>, whose kernel is Python's. That one
  * computes, and says by a gradnn_torch_keep function how the same call is to be
  * computed from now on, without Python. */
 #ifndef GRADNN_TORCH_H

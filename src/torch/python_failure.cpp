@@ -4,9 +4,9 @@
 #include <stdexcept>
 
 // PyTorch's exception of a given Python class, as torch/csrc/Exceptions.h
-// declares it. A handler there finds it by this name. Where a version of PyTorch
-// has no such handler, the next one makes it a RuntimeError, as it does of every
-// std::exception.
+// declares it. A handler there finds it by this name. Where a version of
+// PyTorch has no such handler, the next one makes it a RuntimeError, as it does
+// of every std::exception.
 namespace torch {
 
 struct PyTorchError : std::exception {

@@ -61,9 +61,6 @@ std::string shim::bind(const char *file) {
     for (size_t op = 0; op < ops.size(); ++op)
         if (!ops[op].is_convolution())
             native_upsample[op] = library.find(native_upsample_name(ops[op]));
-    if (!context) precision = nullptr;
-    if (!context) cudnn_benchmark = nullptr;
-    if (!context) cudnn_enabled = nullptr;
     cpu = device_cpu();
     cuda = device_cuda();
     strided = layout_strided();
