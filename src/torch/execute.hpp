@@ -14,12 +14,4 @@ using results = std::array<tensor, 3>;
 /// sees.
 bool execute(const plan &how, const arguments &given, results &made);
 
-/// By PyTorch's own kernel, where that can be called from here. False where it
-/// cannot be, or failed.
-bool execute_native(const arguments &given, results &made);
-
-/// Whether execute_native, in this thread, came back with the call that it was
-/// made for. It does not try again then.
-bool comes_back(const arguments &given);
-
 } // namespace gradnn::torch_kernels

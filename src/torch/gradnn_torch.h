@@ -1,10 +1,10 @@
 /* Kernels for PyTorch's dispatcher through its stable C functions (PyTorch 2.10
  * and later), found at run time: gradnn is built without PyTorch.
  *
- * python/gradnn/torch/_hot.py is the one user. What a kernel has not seen yet
- * it passes to the op gradnn::slow_<name>, whose kernel is Python's. That one
- * computes, and says by a gradnn_torch_keep function how the same call is to be
- * computed from now on, without Python. */
+ * python/gradnn/torch/_hot.py is the one user. What a kernel has not seen yet it
+ * passes to the op gradnn::slow_<name>, whose kernel is Python's. That one
+ * computes, and where gradnn did, says by gradnn_torch_keep_compiled how the same
+ * call is to be computed from now on, without Python. */
 #ifndef GRADNN_TORCH_H
 #define GRADNN_TORCH_H
 
@@ -31,7 +31,8 @@ GRADNN_C_API const char *gradnn_torch_missing(void);
  * another thread calls it. Returns whether that worked. */
 GRADNN_C_API int gradnn_torch_register(gradnn_torch_device device);
 
-/* Where the kernels are not enabled (the state at first) they run PyTorch's. */
+/* Where the kernels are not enabled (the state at first) gradnn::slow_<name> runs
+ * PyTorch's. */
 GRADNN_C_API void gradnn_torch_set_enabled(int enabled);
 
 /* For the kernels of gradnn::slow_<name>, in the thread that they run in. Each
@@ -46,9 +47,6 @@ GRADNN_C_API int gradnn_torch_call_enabled(void);
 GRADNN_C_API void gradnn_torch_keep_compiled(const gradnn_compiled *compiled,
         const gradnn_tensor *outputs, size_t output_count, const char *op,
         const char *device, const char *kernels);
-/* PyTorch's kernel computes it; where `reason` is null that is not counted. */
-GRADNN_C_API void gradnn_torch_keep_native(
-        const char *op, const char *device, const char *reason);
 /* It raised a Python exception: `type` is the PyObject of its class, which the
  * caller keeps for ever. */
 GRADNN_C_API void gradnn_torch_keep_failure(void *type, const char *message);
@@ -57,8 +55,7 @@ GRADNN_C_API void gradnn_torch_keep_failure(void *type, const char *message);
 typedef struct gradnn_torch_count {
     const char *op;
     const char *device;
-    const char *how; /* gradnn's kernels, or the reason */
-    int32_t native; /* PyTorch's kernel ran */
+    const char *how; /* gradnn's kernels */
     int64_t calls;
 } gradnn_torch_count;
 

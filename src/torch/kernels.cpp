@@ -67,13 +67,10 @@ void run(size_t op, gradnn_torch_device device, stable_value *stack) {
         arguments given(
                 op, device, is_enabled.load(std::memory_order_relaxed), stack);
         bool done = false;
-        if (!given.key().empty() && !comes_back(given)) {
+        if (!given.key().empty()) {
             const auto how = plans().find(given.key());
-            if (how) {
-                done = how->compiled ? execute(*how, given, made)
-                                     : execute_native(given, made);
-                if (done && how->calls) how->calls->count();
-            }
+            done = how && execute(*how, given, made);
+            if (done) how->calls->count();
         }
         if (!done) {
             for (tensor &each : made)
@@ -185,15 +182,7 @@ void gradnn_torch_keep_compiled(const gradnn_compiled *compiled,
         made->outputs.push_back(output_of(outputs[index]));
     made->workspace
             = static_cast<int64_t>(gradnn_compiled_workspace_size(compiled));
-    made->calls = &counter_of(op, device, kernels, false);
-    keep(std::move(made));
-}
-
-void gradnn_torch_keep_native(
-        const char *op, const char *device, const char *reason) {
-    if (!may_keep()) return;
-    auto made = std::make_shared<plan>();
-    if (reason) made->calls = &counter_of(op, device, reason, true);
+    made->calls = &counter_of(op, device, kernels);
     keep(std::move(made));
 }
 

@@ -17,18 +17,16 @@ counters &all_counters() {
 } // namespace
 
 const counter &counter_of(const std::string &op, const std::string &device,
-        const std::string &how, bool native) {
+        const std::string &how) {
     counters &all = all_counters();
     const std::lock_guard lock(all.mutex);
     for (const counter &each : all.list)
-        if (each.op == op && each.device == device && each.how == how
-                && each.native == native)
+        if (each.op == op && each.device == device && each.how == how)
             return each;
     counter &made = all.list.emplace_back();
     made.op = op;
     made.device = device;
     made.how = how;
-    made.native = native;
     return made;
 }
 
@@ -75,7 +73,7 @@ int gradnn_torch_get_count(size_t index, gradnn_torch_count *count) {
     if (!count || index >= all.list.size()) return 0;
     const counter &found = all.list[index];
     *count = {found.op.c_str(), found.device.c_str(), found.how.c_str(),
-            found.native, found.calls.load(std::memory_order_relaxed)};
+            found.calls.load(std::memory_order_relaxed)};
     return 1;
 }
 

@@ -23,7 +23,6 @@ struct counter {
     std::string op;
     std::string device;
     std::string how;
-    bool native = false;
     mutable std::atomic<int64_t> calls {0};
 
     void count() const { calls.fetch_add(1, std::memory_order_relaxed); }
@@ -31,7 +30,7 @@ struct counter {
 
 /// The counter of these texts.
 const counter &counter_of(const std::string &op, const std::string &device,
-        const std::string &how, bool native);
+        const std::string &how);
 
 /// A tensor that a plan makes.
 struct output {

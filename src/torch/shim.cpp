@@ -32,19 +32,6 @@ private:
     void *handle_;
 };
 
-/// The C++ name of at::_ops::<op>_grad_input::call.
-std::string native_upsample_name(const op_description &op) {
-    const std::string name = std::string(op.name) + "_grad_input";
-    std::string numbers = "St8optionalIdE";
-    for (size_t axis = 1; axis < op.spatial_axes(); ++axis)
-        numbers += "SA_";
-    const bool linear = op.arguments[3] == a_boolean;
-    if (linear) numbers.insert(0, "b");
-    return "_ZN2at4_ops" + std::to_string(name.size()) + name
-            + "4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_" + numbers
-            + "RS2_";
-}
-
 } // namespace
 
 std::string shim::bind(const char *file) {
@@ -57,10 +44,6 @@ std::string shim::bind(const char *file) {
     GRADNN_TORCH_FUNCTIONS(GRADNN_TORCH_FIND, GRADNN_TORCH_TRY)
 #undef GRADNN_TORCH_FIND
 #undef GRADNN_TORCH_TRY
-    library.find(cpu_convolution, "aoti_torch_cpu_convolution_backward");
-    for (size_t op = 0; op < ops.size(); ++op)
-        if (!ops[op].is_convolution())
-            native_upsample[op] = library.find(native_upsample_name(ops[op]));
     cpu = device_cpu();
     cuda = device_cuda();
     strided = layout_strided();
@@ -73,7 +56,6 @@ std::string shim::bind_cuda(const char *file) {
     if (!library) return file;
     const char *stream = "aoti_torch_get_current_cuda_stream";
     if (!library.find(cuda_stream, stream)) return stream;
-    library.find(cuda_convolution, "aoti_torch_cuda_convolution_backward");
     return {};
 }
 

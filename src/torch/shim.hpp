@@ -97,27 +97,11 @@ inline constexpr uint64_t abi_version = (2ULL << 56) | (10ULL << 48);
             (const void *))
 // clang-format on
 
-/// PyTorch's own kernel of convolution_backward: borrows what it is given.
-using native_convolution = status_code (*)(tensor_handle grad_output,
-        tensor_handle input, tensor_handle weight, const int64_t **bias_sizes,
-        int64_t bias_rank, const int64_t *stride, int64_t stride_size,
-        const int64_t *padding, int64_t padding_size, const int64_t *dilation,
-        int64_t dilation_size, int32_t transposed,
-        const int64_t *output_padding, int64_t output_padding_size,
-        int64_t groups, const int32_t *output_mask, int64_t mask_size,
-        tensor_handle *grad_input, tensor_handle *grad_weight,
-        tensor_handle *grad_bias);
-
 struct shim {
 #define GRADNN_TORCH_MEMBER(member, result, symbol, parameters) \
     result(*member) parameters = nullptr;
     GRADNN_TORCH_FUNCTIONS(GRADNN_TORCH_MEMBER, GRADNN_TORCH_MEMBER)
 #undef GRADNN_TORCH_MEMBER
-    native_convolution cpu_convolution = nullptr; ///< may be null
-    native_convolution cuda_convolution = nullptr; ///< may be null
-    /// For ops of upsampling: a C++ function of PyTorch's, which may be null;
-    /// see native.cpp.
-    std::array<void *, op_count> native_upsample {};
     status_code (*cuda_stream)(int32_t device, void **stream) = nullptr;
 
     // Constants of PyTorch.

@@ -12,7 +12,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
 import torch
 
@@ -23,6 +23,10 @@ from ._plans import DTYPES, Plan, Unsupported
 
 DEVICES = {"cpu": 0, "cuda": 1}
 
+# Of PyTorch, both tested. Others have the Python kernels.
+_OLDEST = (2, 11)
+_NEWEST = (2, 15)
+
 
 class _Count(ctypes.Structure):
     """gradnn_torch_count."""
@@ -31,7 +35,6 @@ class _Count(ctypes.Structure):
         ("op", c_char_p),
         ("device", c_char_p),
         ("how", c_char_p),
-        ("native", c_int32),
         ("calls", c_int64),
     ]
 
@@ -46,7 +49,6 @@ _SIGNATURES = {
         None,
         [c_void_p, POINTER(Tensor), c_size_t, c_char_p, c_char_p, c_char_p],
     ),
-    "gradnn_torch_keep_native": (None, [c_char_p, c_char_p, c_char_p]),
     "gradnn_torch_keep_failure": (None, [c_void_p, c_char_p]),
     "gradnn_torch_count_entries": (c_size_t, []),
     "gradnn_torch_get_count": (c_int, [c_size_t, POINTER(_Count)]),
@@ -72,6 +74,10 @@ def is_wanted() -> bool:
 
 def missing(device: str) -> str:
     """What there is not for the library's kernels of a device; "" where all is."""
+    # What the C functions take and give back has no version of its own.
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not _OLDEST <= version <= _NEWEST:
+        return "a version of PyTorch that they were tested with"
     if not hasattr(torch.library, "get_kernel"):
         return "torch.library.get_kernel"
     folder = pathlib.Path(torch.__file__).parent / "lib"
@@ -82,23 +88,24 @@ def missing(device: str) -> str:
     return ""
 
 
-def _keep(op: str, device: str, plan: Plan | Unsupported | None) -> None:
-    texts = op.encode(), device.encode()
-    if plan is None:
-        library.gradnn_torch_keep_native(*texts, None)
-    elif isinstance(plan, Unsupported):
-        library.gradnn_torch_keep_native(*texts, str(plan).encode())
-    else:
-        outputs = (Tensor * len(plan.outputs))()
-        for target, each in zip(outputs, plan.outputs):
-            if each is not None:
-                target.data_type = _core.DATA_TYPES[DTYPES[each.dtype]]
-                target.ndims = len(each.shape)
-                target.dims[: target.ndims] = each.shape
-                target.strides[: target.ndims] = each.strides
-        library.gradnn_torch_keep_compiled(
-            plan.compiled.handle, outputs, len(outputs), *texts, plan.kernels.encode()
-        )
+def _keep(op: str, device: str, plan: Plan | Unsupported) -> None:
+    if isinstance(plan, Unsupported):
+        return  # Python calls PyTorch's kernel each time
+    outputs = (Tensor * len(plan.outputs))()
+    for target, each in zip(outputs, plan.outputs):
+        if each is not None:
+            target.data_type = _core.DATA_TYPES[DTYPES[each.dtype]]
+            target.ndims = len(each.shape)
+            target.dims[: target.ndims] = each.shape
+            target.strides[: target.ndims] = each.strides
+    library.gradnn_torch_keep_compiled(
+        plan.compiled.handle,
+        outputs,
+        len(outputs),
+        op.encode(),
+        device.encode(),
+        plan.kernels.encode(),
+    )
 
 
 def _slow_kernel(op: str, device: str, make: Callable, native: Callable) -> Callable:
@@ -112,9 +119,7 @@ def _slow_kernel(op: str, device: str, make: Callable, native: Callable) -> Call
         try:
             if library.gradnn_torch_call_enabled():
                 return compute(*args)
-            result = native(*args)
-            _keep(op, device, None)
-            return result
+            return native(*args)
         except BaseException as failure:
             kind = type(failure)
             _failures.add(kind)
@@ -177,8 +182,8 @@ def forget() -> None:
     library.gradnn_torch_forget()
 
 
-def _counts() -> list[tuple[tuple[str, str, str], bool, int]]:
-    """What the kernels counted: (op, device, how), by PyTorch, calls."""
+def _counts() -> list[tuple[tuple[str, str, str], int]]:
+    """What the kernels counted: (op, device, how), calls."""
     result = []
     count = _Count()
     for index in range(library.gradnn_torch_count_entries()):
@@ -187,7 +192,7 @@ def _counts() -> list[tuple[tuple[str, str, str], bool, int]]:
                 text.decode(errors="replace")
                 for text in (count.op, count.device, count.how)
             )
-            result.append((key, bool(count.native), count.calls))
+            result.append((key, count.calls))
     return result
 
 

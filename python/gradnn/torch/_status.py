@@ -49,10 +49,10 @@ def status() -> list[dict[str, object]]:
         by_gradnn = collections.Counter(_retired)
         for plan in _plans:
             by_gradnn[plan.op, plan.device, plan.kernels] += plan.calls
-        native = collections.Counter(_native)
         for counts, _ in _library_counts:
-            for key, by_pytorch, calls in counts():
-                (native if by_pytorch else by_gradnn)[key] += calls
+            for key, calls in counts():
+                by_gradnn[key] += calls
+        native = dict(_native)
     return [
         dict(op=op, device=device, ran=ran, how=how, calls=calls)
         for ran, counter in (("gradnn", by_gradnn), ("pytorch", native))
