@@ -194,6 +194,7 @@ TEST_F(c_api, lists_of_f64) {
         std::vector<float> expected(14, 0.0F);
         expected[index] = 1;
         EXPECT_EQ(diff_src, expected);
+        gradnn_compiled_release(compiled);
     }
 }
 
@@ -407,9 +408,8 @@ TEST_F(c_api, refusals) {
     gradnn_engine *other = nullptr;
     expect_failure(gradnn_engine_create(gradnn_cpu, 7, &other),
             gradnn_invalid_arguments, {"7"});
-    expect_failure(
-            gradnn_engine_create(static_cast<gradnn_engine_kind>(5), 0, &other),
-            gradnn_invalid_arguments, {"engine"});
+    expect_failure(gradnn_engine_create(5, 0, &other), gradnn_invalid_arguments,
+            {"engine"});
     EXPECT_EQ(other, nullptr);
     gradnn_op_destroy(nullptr);
     gradnn_engine_destroy(nullptr);

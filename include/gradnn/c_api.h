@@ -20,6 +20,9 @@ extern "C" {
 
 #define GRADNN_C_API __attribute__((visibility("default")))
 
+/* Values of the enums below are handed over as int32_t, so that any number that
+ * another language passes is a number first and can be refused. */
+
 /* Raised with every change of this header that breaks programs; additions keep
  * it. gradnn_c_api_version() is the library's. */
 #define GRADNN_C_API_VERSION 1
@@ -92,8 +95,8 @@ typedef enum gradnn_attr_type {
  * and what is allowed. Valid until the thread's next failure; "" before the
  * first. Never null. */
 GRADNN_C_API const char *gradnn_last_error(void);
-/* "invalid_shape". Never null. */
-GRADNN_C_API const char *gradnn_status_name(gradnn_status status);
+/* "invalid_shape" for a gradnn_status. Never null. */
+GRADNN_C_API const char *gradnn_status_name(int32_t status);
 
 GRADNN_C_API int gradnn_c_api_version(void);
 /* The library's version; each pointer may be null. */
@@ -105,10 +108,10 @@ GRADNN_C_API const char *gradnn_onednn_version(void);
  * other. */
 typedef struct gradnn_engine gradnn_engine;
 
-/* How many devices there are; 0 where the kind is none. */
-GRADNN_C_API size_t gradnn_engine_count(gradnn_engine_kind kind);
+/* How many devices of a gradnn_engine_kind there are; 0 for other numbers. */
+GRADNN_C_API size_t gradnn_engine_count(int32_t kind);
 GRADNN_C_API gradnn_status gradnn_engine_create(
-        gradnn_engine_kind kind, size_t index, gradnn_engine **engine);
+        int32_t kind, size_t index, gradnn_engine **engine);
 GRADNN_C_API void gradnn_engine_destroy(gradnn_engine *engine);
 
 /* See gradnn::cuda_interop::device_allocator. `stream` is a cudaStream_t. */

@@ -39,7 +39,7 @@ const char *gradnn_last_error(void) {
     return last_error.c_str();
 }
 
-const char *gradnn_status_name(gradnn_status value) {
+const char *gradnn_status_name(int32_t value) {
     return to_string(static_cast<status>(value));
 }
 
@@ -59,12 +59,12 @@ const char *gradnn_onednn_version(void) {
     return found.c_str();
 }
 
-size_t gradnn_engine_count(gradnn_engine_kind kind) {
+size_t gradnn_engine_count(int32_t kind) {
     return engine::get_count(static_cast<engine::kind>(kind));
 }
 
 gradnn_status gradnn_engine_create(
-        gradnn_engine_kind kind, size_t index, gradnn_engine **result) {
+        int32_t kind, size_t index, gradnn_engine **result) {
     return fenced([&] {
         given(result, "gradnn_engine_create", "engine") = nullptr;
         *result = new gradnn_engine {
