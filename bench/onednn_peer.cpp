@@ -58,7 +58,9 @@ dnnl::memory::desc dnnl_desc(const tensor_plan &t, bool any) {
     constexpr tag nxc[] = {tag::nwc, tag::nhwc, tag::ndhwc};
     const size_t rank = t.ncx.size() - 3;
     return {t.ncx, dnnl_type(t.type),
-            any ? tag::any : t.nxc ? nxc[rank] : ncx[rank]};
+            any             ? tag::any
+                    : t.nxc ? nxc[rank]
+                            : ncx[rank]};
 }
 
 size_t slot(size_t bytes) {
@@ -87,8 +89,8 @@ private:
 };
 
 /// Runs all in turns for about `seconds`; medians in milliseconds.
-std::vector<double> medians(double seconds,
-        const std::vector<std::function<void(size_t)>> &runs) {
+std::vector<double> medians(
+        double seconds, const std::vector<std::function<void(size_t)>> &runs) {
     using clock = std::chrono::steady_clock;
     std::vector<std::vector<double>> times(runs.size());
     const auto elapsed = [](clock::time_point since) {
@@ -231,9 +233,9 @@ void interpolation(const interpolation_case &c, lt::data_type type, bool nxc,
     const double share = times[2] / times[0];
     share_mean.add(share);
     ratio_mean.add(times[1] / times[0]);
-    std::printf("| %s | %s | %s | %.2f | %.0f %% | %.2f | %.1f | %s |\n", c.name.c_str(),
-            to_string(type), nxc ? "NXC" : "NCX", times[0], 100 * share,
-            times[1], times[1] / times[0], ours.kernel().c_str());
+    std::printf("| %s | %s | %s | %.2f | %.0f %% | %.2f | %.1f | %s |\n",
+            c.name.c_str(), to_string(type), nxc ? "NXC" : "NCX", times[0],
+            100 * share, times[1], times[1] / times[0], ours.kernel().c_str());
     std::fflush(stdout);
 }
 
@@ -277,9 +279,8 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
             data ? std::vector<lt> {described(0, dst), described(1, weights)}
                  : std::vector<lt> {described(0, src), described(1, dst)},
             {data ? described(2, src) : described(2, weights)});
-    const auto list = [&](int64_t value) {
-        return std::vector<int64_t>(rank, value);
-    };
+    const auto list
+            = [&](int64_t value) { return std::vector<int64_t>(rank, value); };
     conv.set_attr(op::attr::strides, list(c.stride))
             .set_attr(op::attr::pads_begin, list(c.pad))
             .set_attr(op::attr::pads_end, list(c.pad))
@@ -306,9 +307,9 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
                 + (c.kernel - 1) * c.dilation + 1 - c.src[axis] - c.pad);
     const std::vector<int> arguments = data
             ? std::vector {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS,
-                      DNNL_ARG_DIFF_SRC}
+                    DNNL_ARG_DIFF_SRC}
             : std::vector {
-                      DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_SRC};
+                    DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_SRC};
     // oneDNN may always lay out the weights as it likes: the strongest peer
     // that takes the data as it is.
     const auto peer = [&](bool any_data) {
@@ -360,7 +361,8 @@ void convolution(const convolution_case &c, lt::data_type type, bool nxc,
     best_mean.with_copies.add(of_best);
     best_mean.alone.add(times[0] / times[2]);
     double flops = 2.0 * static_cast<double>(bytes_of(weights)) / 2
-            * static_cast<double>(c.batch) / (type == lt::data_type::f32 ? 2 : 1);
+            * static_cast<double>(c.batch)
+            / (type == lt::data_type::f32 ? 2 : 1);
     for (const int64_t size : dst_space)
         flops *= static_cast<double>(size);
     std::printf("| %s | %s | %s | %s | %.2f | %.0f | %.2f | %.2f | %.2f | %.2f "
@@ -376,7 +378,8 @@ template <typename Case>
 std::vector<Case> wanted(const std::vector<Case> &cases, const char *part) {
     std::vector<Case> result;
     for (const Case &each : cases)
-        if (each.cpu_peer && (!part || each.name.find(part) != std::string::npos))
+        if (each.cpu_peer
+                && (!part || each.name.find(part) != std::string::npos))
             result.push_back(each);
     return result;
 }

@@ -183,8 +183,10 @@ op completed(const op &declared, given_tensors &given, engine::kind kind,
 }
 
 template <typename Type>
-constexpr bool is_real_list = std::is_same_v<Type, std::vector<float>>
-        || std::is_same_v<Type, std::vector<double>>;
+constexpr bool is_real_list
+        = std::is_same_v<Type,
+                  std::vector<
+                          float>> || std::is_same_v<Type, std::vector<double>>;
 
 /// All that decides what is compiled, and no names.
 std::string cache_key(const std::vector<op> &ops,

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cpu/threads.hpp"
 #include "text.hpp"
+#include "threads.hpp"
 
 namespace gradnn::detail {
 

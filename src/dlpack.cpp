@@ -25,13 +25,13 @@ logical_tensor::data_type dl_data_type(
 void dl_check_device(
         size_t tid, int device_type, int device_id, const engine &e) {
     const auto device = static_cast<dl_device>(device_type);
-    const bool host = device == dl_device::cpu || device == dl_device::cuda_host;
+    const bool host
+            = device == dl_device::cpu || device == dl_device::cuda_host;
     const bool fits = e.get_kind() == engine::kind::cpu
             ? host || device == dl_device::cuda_managed
             : device == dl_device::cuda_managed
                     || (device == dl_device::cuda && device_id >= 0
-                            && static_cast<size_t>(device_id)
-                                    == e.get_index());
+                            && static_cast<size_t>(device_id) == e.get_index());
     // Shape inputs are host memory on every engine: execute checks the rest.
     if (!fits && !host)
         throw error(status::invalid_arguments,

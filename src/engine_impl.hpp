@@ -112,9 +112,7 @@ struct access {
         return handle.impl_;
     }
     static const auto &dims(const logical_tensor &lt) { return lt.dims_; }
-    static const auto &strides(const logical_tensor &lt) {
-        return lt.strides_;
-    }
+    static const auto &strides(const logical_tensor &lt) { return lt.strides_; }
     static const engine_impl &device(const tensor &t) {
         return *t.engine_.impl_;
     }

@@ -7,13 +7,13 @@
 
 #include <gradnn/graph.hpp>
 
-#include "cpu/threads.hpp"
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "execute_check.hpp"
 #include "gpu/backend.hpp"
 #include "op_check.hpp"
 #include "text.hpp"
+#include "threads.hpp"
 
 namespace gradnn {
 

@@ -106,8 +106,7 @@ std::vector<op> ordered(
                 std::find(placed.begin(), placed.end(), false)
                 - placed.begin());
         throw error(status::invalid_graph,
-                op_label(ops[stuck])
-                        + ": is part of a cycle or waits for one");
+                op_label(ops[stuck]) + ": is part of a cycle or waits for one");
     }
     return result;
 }
@@ -157,8 +156,7 @@ status graph::add_op(const op &op, bool allow_exception) {
             if (other.get_id() == op.get_id())
                 throw error(status::invalid_graph,
                         text(detail::op_label(op), ": its id ", op.get_id(),
-                                " is also that of ",
-                                detail::op_label(other)));
+                                " is also that of ", detail::op_label(other)));
         impl_->ops.push_back(detail::checked(op));
     } catch (const error &failure) {
         if (allow_exception) throw;
@@ -223,8 +221,7 @@ std::vector<partition> graph::get_partitions(partition::policy) {
         impl->deterministic = impl_->deterministic;
         impl->settings = impl_->settings;
         impl->ops = {the_op};
-        impl->unsupported
-                = detail::why_unsupported(impl_->engine_kind, the_op);
+        impl->unsupported = detail::why_unsupported(impl_->engine_kind, the_op);
         detail::log_creation(*impl);
         partitions.push_back(access::make<partition>(
                 std::shared_ptr<const partition_impl>(std::move(impl))));
@@ -243,8 +240,8 @@ size_t graph::get_partition_count() const {
 partition::partition(const op &aop, engine::kind ekind)
     : partition(aop, ekind, compile_settings()) {}
 
-partition::partition(const op &aop, engine::kind ekind,
-        const compile_settings &settings) {
+partition::partition(
+        const op &aop, engine::kind ekind, const compile_settings &settings) {
     detail::check_settings(settings);
     auto impl = std::make_shared<partition_impl>();
     impl->id = detail::new_partition_ids(1);
@@ -309,8 +306,7 @@ std::vector<logical_tensor> partition::get_output_ports() const {
     return detail::output_ports(filled(impl_).ops);
 }
 
-compiled_partition partition::compile(
-        const std::vector<logical_tensor> &inputs,
+compiled_partition partition::compile(const std::vector<logical_tensor> &inputs,
         const std::vector<logical_tensor> &outputs, const engine &e) const {
     return access::make<compiled_partition>(
             detail::compile(filled(impl_), inputs, outputs, e));

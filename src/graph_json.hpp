@@ -1,4 +1,4 @@
-// Writes graphs in the format that json_graph.hpp reads. Part of the library,
+// Writes graphs in the format that src/files/json_graph.hpp reads. Part of the library,
 // which has no JSON library.
 #pragma once
 

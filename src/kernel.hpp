@@ -73,8 +73,7 @@ struct plan_or_refusal {
     }
 
 private:
-    explicit plan_or_refusal(std::string reason)
-        : refusal(std::move(reason)) {}
+    explicit plan_or_refusal(std::string reason) : refusal(std::move(reason)) {}
 };
 
 /// A row of a backend's kernel list. Lists are ordered: the first kernel that

@@ -49,8 +49,7 @@ void check_forced(const std::string &forced) {
         if (std::find(names.begin(), names.end(), word) == names.end())
             throw error(status::invalid_arguments,
                     text("compile_settings::kernels or GRADNN_KERNEL names \"",
-                            word, "\"; the kernels of this build are ",
-                            known));
+                            word, "\"; the kernels of this build are ", known));
     }
 }
 

@@ -79,9 +79,8 @@ bool elements_overlap(const dims &shape, const dims &strides) {
         if (shape[axis] == 0) return false;
         if (shape[axis] > 1) axes.push_back(axis);
     }
-    std::sort(axes.begin(), axes.end(), [&](size_t a, size_t b) {
-        return strides[a] < strides[b];
-    });
+    std::sort(axes.begin(), axes.end(),
+            [&](size_t a, size_t b) { return strides[a] < strides[b]; });
     // Each axis steps over all that the smaller ones reach: no overlap.
     int64_t reach = 0;
     bool nested = true;

@@ -25,12 +25,12 @@ std::optional<int64_t> extent_bytes(logical_tensor::data_type type,
 /// Whether two elements of a tensor share an address. Exact; tensors whose
 /// strides do not nest are enumerated up to a million elements and taken to
 /// overlap beyond.
-bool elements_overlap(const logical_tensor::dims &dims,
-        const logical_tensor::dims &strides);
+bool elements_overlap(
+        const logical_tensor::dims &dims, const logical_tensor::dims &strides);
 
 /// Strides of a dense tensor of `dims` whose axes are nested as those of the
 /// tensor `like`, which has as many; row-major where `like` does not tell.
-logical_tensor::dims strides_like(const logical_tensor::dims &dims,
-        const logical_tensor::dims &like);
+logical_tensor::dims strides_like(
+        const logical_tensor::dims &dims, const logical_tensor::dims &like);
 
 } // namespace gradnn::detail

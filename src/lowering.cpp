@@ -182,8 +182,7 @@ lowered_step lower_bias(const op &the_op, port_reference diff_bias) {
     bias_problem problem;
     problem.diff_dst = view_of(the_op, the_op.get_inputs()[0]);
     problem.diff_bias_type = lt.get_data_type();
-    problem.diff_bias_stride
-            = stride_of(lt.get_dims()[0], lt.get_strides()[0]);
+    problem.diff_bias_stride = stride_of(lt.get_dims()[0], lt.get_strides()[0]);
     return {problem, {input(0), diff_bias}};
 }
 
@@ -194,9 +193,9 @@ lowered_step lower_convolution_output(
     const port_role role = schema.outputs[index].role;
     if (role == port_role::bias) return lower_bias(the_op, output(index));
     const auto find = [&](port_role wanted) {
-        return wanted == role ? output(index)
-                              : input(static_cast<size_t>(
-                                      port_index(schema.inputs, wanted)));
+        return wanted == role
+                ? output(index)
+                : input(static_cast<size_t>(port_index(schema.inputs, wanted)));
     };
     return lower_convolution(the_op, find(port_role::large),
             find(port_role::small), find(port_role::weights));
@@ -227,10 +226,9 @@ elementwise_problem merged(elementwise_kind kind, data_type type,
         for (size_t i = 0; merges && i < strides.size(); ++i)
             merges = (*targets[skipped + i])[last]
                     == shape[axis] * strides[i][axis];
-        const auto place
-                = merges ? last : static_cast<size_t>(problem.rank++);
-        problem.dims[place] = merges ? problem.dims[place] * shape[axis]
-                                     : shape[axis];
+        const auto place = merges ? last : static_cast<size_t>(problem.rank++);
+        problem.dims[place]
+                = merges ? problem.dims[place] * shape[axis] : shape[axis];
         for (size_t i = 0; i < strides.size(); ++i)
             (*targets[skipped + i])[place] = strides[i][axis];
     }

@@ -24,8 +24,9 @@ struct axis {
 bool reachable(const axis *axes, int count, int64_t delta) {
     if (count == 0) return delta == 0;
     const axis &first = axes[0];
-    const int64_t below = delta >= 0 ? delta / first.stride
-                                     : -((-delta + first.stride - 1) / first.stride);
+    const int64_t below = delta >= 0
+            ? delta / first.stride
+            : -((-delta + first.stride - 1) / first.stride);
     for (const int64_t k : {below, below + 1})
         if (k > -first.b_dim && k < first.a_dim
                 && reachable(axes + 1, count - 1, delta - k * first.stride))

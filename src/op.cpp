@@ -8,11 +8,11 @@ op::op(size_t id, kind akind, const std::string &verbose_name)
 op::op(size_t id, kind akind, const std::vector<logical_tensor> &inputs,
         const std::vector<logical_tensor> &outputs,
         const std::string &verbose_name)
-    : id_(id)
-    , kind_(akind)
-    , name_(verbose_name)
-    , inputs_(inputs)
-    , outputs_(outputs) {}
+    : id_(id),
+      kind_(akind),
+      name_(verbose_name),
+      inputs_(inputs),
+      outputs_(outputs) {}
 
 void op::add_input(const logical_tensor &t) {
     inputs_.push_back(t);

@@ -87,19 +87,20 @@ void check_attributes(op &the_op, const op_schema &schema) {
         const auto row = std::find_if(schema.attrs.begin(), schema.attrs.end(),
                 [&, key = name](const attr_row &r) { return r.name == key; });
         if (row == schema.attrs.end())
-            fail_op(the_op, text("attribute ", to_string(name),
-                                    " is not one of this op's"));
+            fail_op(the_op,
+                    text("attribute ", to_string(name),
+                            " is not one of this op's"));
         if (!holds(value, row->type))
-            fail_op(the_op, text("attribute ", to_string(name), ": given a ",
-                                    name_of(value), ", wants ",
-                                    name_of(row->type)));
+            fail_op(the_op,
+                    text("attribute ", to_string(name), ": given a ",
+                            name_of(value), ", wants ", name_of(row->type)));
     }
     for (const attr_row &row : schema.attrs) {
         const auto found = the_op.get_attrs().find(row.name);
         if (found == the_op.get_attrs().end()) {
             if (row.required)
-                fail_op(the_op, text("attribute ", to_string(row.name),
-                                        " is missing"));
+                fail_op(the_op,
+                        text("attribute ", to_string(row.name), " is missing"));
             if (row.fallback)
                 std::visit([&](const auto &v) { the_op.set_attr(row.name, v); },
                         fallback_of(row));
@@ -107,9 +108,10 @@ void check_attributes(op &the_op, const op_schema &schema) {
             const auto &given = std::get<std::string>(found->second);
             const std::string word = canonical_word(row.allowed, given);
             if (word.empty())
-                fail_op(the_op, text("attribute ", to_string(row.name),
-                                        ": given \"", given, "\", allowed are ",
-                                        listed_words(row.allowed)));
+                fail_op(the_op,
+                        text("attribute ", to_string(row.name), ": given \"",
+                                given, "\", allowed are ",
+                                listed_words(row.allowed)));
             the_op.set_attr(row.name, word);
         }
     }
@@ -120,10 +122,12 @@ constexpr int64_t attr_limit = int64_t {1} << 40;
 void check_s64_values(const op &the_op, op::attr name, int64_t least) {
     for (const int64_t value : get_s64_list(the_op, name))
         if (value < least || value > attr_limit)
-            fail_op(the_op, text("attribute ", to_string(name), " is ",
-                                    text_of(get_s64_list(the_op, name)),
-                                    "; values from ", least, " to 2^40 are "
-                                    "allowed"));
+            fail_op(the_op,
+                    text("attribute ", to_string(name), " is ",
+                            text_of(get_s64_list(the_op, name)),
+                            "; values from ", least,
+                            " to 2^40 are "
+                            "allowed"));
 }
 
 /// Which of an interpolation's attributes go together.
@@ -169,10 +173,10 @@ void check_attribute_values(const op &the_op, const op_schema &schema) {
     check_s64_values(the_op, op::attr::weights_shape, 0);
     for (const float scale : get_f32_list(the_op, op::attr::scales))
         if (!std::isfinite(scale) || scale <= 0)
-            fail_op(the_op, text("attribute scales is ",
-                                    text_of(get_f32_list(
-                                            the_op, op::attr::scales)),
-                                    "; positive finite values are allowed"));
+            fail_op(the_op,
+                    text("attribute scales is ",
+                            text_of(get_f32_list(the_op, op::attr::scales)),
+                            "; positive finite values are allowed"));
     // Within this range coordinates are exact in 128 bits.
     for (const double ratio : get_f64_list(the_op, op::attr::ratios))
         if (!(ratio >= 0x1p-60 && ratio <= 0x1p60))
@@ -185,24 +189,27 @@ void check_attribute_values(const op &the_op, const op_schema &schema) {
     const bool grouped = schema.family == op_family::convolution
             || schema.family == op_family::transposed;
     if (grouped && get_s64(the_op, op::attr::groups) < 1)
-        fail_op(the_op, text("attribute groups is ",
-                                get_s64(the_op, op::attr::groups),
-                                "; values from 1 are allowed"));
+        fail_op(the_op,
+                text("attribute groups is ", get_s64(the_op, op::attr::groups),
+                        "; values from 1 are allowed"));
 }
 
 void check_port_count(const op &the_op, const char *what, size_t given,
         std::span<const port_row> rows) {
     if (given > rows.size())
-        fail_op(the_op, text("has ", given, " ", what, "s; at most ",
-                                rows.size(), " are allowed"));
+        fail_op(the_op,
+                text("has ", given, " ", what, "s; at most ", rows.size(),
+                        " are allowed"));
 }
 
 /// Rank, dims and layout, as far as they are known.
 void check_port_tensor(const op &the_op, const op_schema &schema,
         const logical_tensor &lt, const std::string &label, port_role role) {
     if (lt.get_layout_type() == logical_tensor::layout_type::opaque)
-        fail_op(the_op, label + " has an opaque layout; gradnn has none, only "
-                                "strided tensors are allowed");
+        fail_op(the_op,
+                label
+                        + " has an opaque layout; gradnn has none, only "
+                          "strided tensors are allowed");
     logical_tensor::dims dims;
     try {
         dims = lt.get_dims();
@@ -214,10 +221,10 @@ void check_port_tensor(const op &the_op, const op_schema &schema,
     const int least = flat ? 1 : schema.min_rank;
     const int most = flat ? 1 : schema.max_rank;
     if (rank < least || rank > most)
-        fail_shape(the_op, text(label, " has ", rank, " dims ", text_of(dims),
-                                   "; ", least == most ? text(least)
-                                                       : text(least, " to ", most),
-                                   " are allowed"));
+        fail_shape(the_op,
+                text(label, " has ", rank, " dims ", text_of(dims), "; ",
+                        least == most ? text(least) : text(least, " to ", most),
+                        " are allowed"));
     for (const int64_t dim : dims)
         if (dim < 0 && dim != logical_tensor::unknown_dim)
             fail_shape(the_op,
@@ -226,30 +233,34 @@ void check_port_tensor(const op &the_op, const op_schema &schema,
     if (!dims_known(lt)) return;
     if (lt.get_layout_type() != logical_tensor::layout_type::strided) {
         if (!extent_bytes(lt.get_data_type(), dims, dense_strides(dims)))
-            fail_shape(the_op, text(label, " has dims ", text_of(dims),
-                                       ", more bytes than 63 bits can count"));
+            fail_shape(the_op,
+                    text(label, " has dims ", text_of(dims),
+                            ", more bytes than 63 bits can count"));
         return;
     }
     const auto strides = lt.get_strides();
     for (const int64_t stride : strides)
         if (stride < 0)
-            fail_shape(the_op, text(label, " has strides ", text_of(strides),
-                                       "; none may be negative or unknown"));
+            fail_shape(the_op,
+                    text(label, " has strides ", text_of(strides),
+                            "; none may be negative or unknown"));
     if (!extent_bytes(lt.get_data_type(), dims, strides))
-        fail_shape(the_op, text(label, " has dims ", text_of(dims),
-                                   " and strides ", text_of(strides),
-                                   ", more bytes than 63 bits can count"));
+        fail_shape(the_op,
+                text(label, " has dims ", text_of(dims), " and strides ",
+                        text_of(strides),
+                        ", more bytes than 63 bits can count"));
 }
 
-void check_output_overlap(const op &the_op, const logical_tensor &lt,
-        const std::string &label) {
+void check_output_overlap(
+        const op &the_op, const logical_tensor &lt, const std::string &label) {
     if (!dims_known(lt)
             || lt.get_layout_type() != logical_tensor::layout_type::strided)
         return;
     if (elements_overlap(lt.get_dims(), lt.get_strides()))
-        fail_shape(the_op, text(label, " has dims ", text_of(lt.get_dims()),
-                                   " and strides ", text_of(lt.get_strides()),
-                                   ": elements overlap, an output must not"));
+        fail_shape(the_op,
+                text(label, " has dims ", text_of(lt.get_dims()),
+                        " and strides ", text_of(lt.get_strides()),
+                        ": elements overlap, an output must not"));
 }
 
 bool is_float(data_type type) {
@@ -263,19 +274,18 @@ void check_port_type(const op &the_op, const logical_tensor &lt,
     const data_type given = lt.get_data_type();
     if (role == port_role::shape) {
         if (given != data_type::s32)
-            fail_type(the_op, text(label, " is ", to_string(given),
-                                      "; s32 is allowed"));
+            fail_type(the_op,
+                    text(label, " is ", to_string(given), "; s32 is allowed"));
         return;
     }
     const bool half = common == data_type::bf16 || common == data_type::f16;
     const bool master
             = output && (role == port_role::weights || role == port_role::bias);
     if (given == common || (half && master && given == data_type::f32)) return;
-    fail_type(the_op, text(label, " is ", to_string(given), "; ",
-                              to_string(common),
-                              half && master ? " or f32" : "",
-                              " is allowed, as input 0 is ",
-                              to_string(common)));
+    fail_type(the_op,
+            text(label, " is ", to_string(given), "; ", to_string(common),
+                    half && master ? " or f32" : "",
+                    " is allowed, as input 0 is ", to_string(common)));
 }
 
 } // namespace
@@ -362,8 +372,9 @@ op checked(const op &the_op) {
             }
             const data_type common = result.get_inputs()[0].get_data_type();
             if (!output && index == 0 && !is_float(common))
-                fail_type(result, text(label, " is ", to_string(common),
-                                          "; f32, bf16, f16, f64 are allowed"));
+                fail_type(result,
+                        text(label, " is ", to_string(common),
+                                "; f32, bf16, f16, f64 are allowed"));
             check_port_type(
                     result, ports[index], label, row.role, output, common);
             check_port_tensor(result, *schema, ports[index], label, row.role);

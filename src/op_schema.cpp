@@ -16,8 +16,8 @@ constexpr port_row interpolate_in[] = {{"src", role::source},
         {"diff_dst", role::resampled}, {"sizes", role::shape, false}};
 constexpr port_row interpolate_out[] = {{"diff_src", role::source}};
 
-constexpr port_row conv_in[] = {{"diff_dst", role::small},
-        {"src", role::large}, {"weights", role::weights}};
+constexpr port_row conv_in[] = {{"diff_dst", role::small}, {"src", role::large},
+        {"weights", role::weights}};
 constexpr port_row conv_out[] = {{"diff_src", role::large, false},
         {"diff_weights", role::weights, false},
         {"diff_bias", role::bias, false}};
@@ -72,10 +72,8 @@ constexpr attr_row pads_end = {attr::pads_end, attr_type::s64_list, true};
 constexpr attr_row dilations = {attr::dilations, attr_type::s64_list, true};
 constexpr attr_row auto_pad = {attr::auto_pad, attr_type::string, false,
         "none|same_upper|same_lower|valid", "none"};
-constexpr attr_row groups
-        = {attr::groups, attr_type::s64, false, nullptr, "1"};
-constexpr attr_row output_padding
-        = {attr::output_padding, attr_type::s64_list};
+constexpr attr_row groups = {attr::groups, attr_type::s64, false, nullptr, "1"};
+constexpr attr_row output_padding = {attr::output_padding, attr_type::s64_list};
 constexpr attr_row dst_shape = {attr::dst_shape, attr_type::s64_list};
 constexpr attr_row weights_shape = {attr::weights_shape, attr_type::s64_list};
 constexpr attr_row oix
@@ -85,9 +83,9 @@ constexpr attr_row iox
 
 constexpr attr_row conv_weights_attrs[] = {strides, pads_begin, pads_end,
         dilations, auto_pad, groups, data_format, oix, weights_shape};
-constexpr attr_row conv_data_attrs[] = {strides, pads_begin, pads_end,
-        dilations, auto_pad, output_padding, groups, data_format, oix,
-        dst_shape};
+constexpr attr_row conv_data_attrs[]
+        = {strides, pads_begin, pads_end, dilations, auto_pad, output_padding,
+                groups, data_format, oix, dst_shape};
 constexpr attr_row transposed_data_attrs[] = {strides, pads_begin, pads_end,
         dilations, auto_pad, output_padding, groups, data_format, iox};
 constexpr attr_row transposed_weights_attrs[]

@@ -44,7 +44,13 @@ struct attr_row {
 };
 
 /// Which shape rules hold.
-enum class op_family { interpolation, convolution, transposed, bias, elementwise };
+enum class op_family {
+    interpolation,
+    convolution,
+    transposed,
+    bias,
+    elementwise
+};
 
 struct op_schema {
     op::kind kind;

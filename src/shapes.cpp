@@ -1,8 +1,8 @@
 #include "shapes.hpp"
 
-#include <limits>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "logical_tensor_tools.hpp"
@@ -32,12 +32,12 @@ std::vector<port> ports_of(const op &the_op, const op_schema &schema) {
     std::vector<port> ports;
     for (size_t i = 0; i < schema.inputs.size(); ++i)
         if (!the_op.get_inputs()[i].is_absent())
-            ports.push_back({false, i, &schema.inputs[i],
-                    &the_op.get_inputs()[i]});
+            ports.push_back(
+                    {false, i, &schema.inputs[i], &the_op.get_inputs()[i]});
     for (size_t i = 0; i < schema.outputs.size(); ++i)
         if (!the_op.get_outputs()[i].is_absent())
-            ports.push_back({true, i, &schema.outputs[i],
-                    &the_op.get_outputs()[i]});
+            ports.push_back(
+                    {true, i, &schema.outputs[i], &the_op.get_outputs()[i]});
     return ports;
 }
 
@@ -69,9 +69,9 @@ struct role_dims {
         for (size_t i = 0; same && i < given.size(); ++i)
             same = given[i] == unknown || given[i] == (*known)[i];
         if (!same)
-            fail_shape(the_op, text(label, " has dims ", text_of(given), "; ",
-                                       text_of(*known),
-                                       " are allowed, by ", from));
+            fail_shape(the_op,
+                    text(label, " has dims ", text_of(given), "; ",
+                            text_of(*known), " are allowed, by ", from));
     }
 };
 
@@ -108,8 +108,7 @@ void settle(op &the_op, const op_schema &schema, port_role role,
     op result(the_op.get_id(), the_op.get_kind(), the_op.get_inputs(), outputs,
             the_op.get_name());
     for (const auto &[name, value] : the_op.get_attrs())
-        std::visit(
-                [&, key = name](const auto &v) { result.set_attr(key, v); },
+        std::visit([&, key = name](const auto &v) { result.set_attr(key, v); },
                 value);
     the_op = result;
 }
@@ -123,9 +122,10 @@ void check_shape_input(const op &the_op, const op_schema &schema) {
     const auto expected
             = static_cast<int64_t>(expected_shape_input(the_op).size());
     if (lt.get_dims() != dims {expected})
-        fail_shape(the_op, text(port_label(false, port, schema.inputs[port]),
-                                   " has dims ", text_of(lt.get_dims()), "; [",
-                                   expected, "] is allowed"));
+        fail_shape(the_op,
+                text(port_label(false, port, schema.inputs[port]), " has dims ",
+                        text_of(lt.get_dims()), "; [", expected,
+                        "] is allowed"));
 }
 
 // Interpolation.
@@ -134,18 +134,20 @@ void check_resize_axis(const op &the_op, size_t axis, int64_t src,
         int64_t resized, float scale) {
     // Exact: a double holds the product of a f32 and a dim below 2^29, and
     // beyond that neighbours of the rounded product differ by less than 1.
-    const double product = static_cast<double>(src) * static_cast<double>(scale);
+    const double product
+            = static_cast<double>(src) * static_cast<double>(scale);
     const double floored = std::floor(product);
     const double nearest = std::floor(product + 0.5);
     const auto given = static_cast<double>(resized);
     if (given == floored || given == nearest) return;
-    fail_shape(the_op, text("input 1 (diff_dst) has ", resized,
-                               " elements on spatial axis ", axis, "; ",
-                               static_cast<int64_t>(std::min(floored, 9e18)),
-                               " (floor) or ",
-                               static_cast<int64_t>(std::min(nearest, 9e18)),
-                               " (nearest) are allowed, src having ", src,
-                               " and attribute scales saying ", scale));
+    fail_shape(the_op,
+            text("input 1 (diff_dst) has ", resized,
+                    " elements on spatial axis ", axis, "; ",
+                    static_cast<int64_t>(std::min(floored, 9e18)),
+                    " (floor) or ",
+                    static_cast<int64_t>(std::min(nearest, 9e18)),
+                    " (nearest) are allowed, src having ", src,
+                    " and attribute scales saying ", scale));
 }
 
 void shape_interpolation(op &the_op, const op_schema &schema) {
@@ -154,20 +156,23 @@ void shape_interpolation(op &the_op, const op_schema &schema) {
     const int rank = static_cast<int>(src.size());
     const auto channels = static_cast<size_t>(channel_axis(the_op, rank));
     if (src[0] != resized[0] || src[channels] != resized[channels])
-        fail_shape(the_op, text("input 1 (diff_dst) has dims ",
-                                   text_of(resized), " and input 0 (src) ",
-                                   text_of(src), ": N and C must agree"));
+        fail_shape(the_op,
+                text("input 1 (diff_dst) has dims ", text_of(resized),
+                        " and input 0 (src) ", text_of(src),
+                        ": N and C must agree"));
     const auto first = static_cast<size_t>(first_spatial_axis(the_op));
     const size_t spatial_rank = src.size() - 2;
     const auto sizes = get_s64_list(the_op, op::attr::sizes);
     const auto scales = get_f32_list(the_op, op::attr::scales);
     const bool sizes_input = !the_op.get_inputs()[2].is_absent();
     if (sizes.empty() && scales.empty() && !sizes_input)
-        fail_op(the_op, "neither attribute sizes nor attribute scales is "
-                        "given, nor input 2 (sizes); one must be");
+        fail_op(the_op,
+                "neither attribute sizes nor attribute scales is "
+                "given, nor input 2 (sizes); one must be");
     if (get_string(the_op, op::attr::scale_rule) == "given" && scales.empty())
-        fail_op(the_op, "attribute scale_rule is given and attribute scales "
-                        "is missing");
+        fail_op(the_op,
+                "attribute scale_rule is given and attribute scales "
+                "is missing");
     for (size_t axis = 0; axis < spatial_rank; ++axis) {
         const int64_t size = resized[first + axis];
         if (!sizes.empty()) {
@@ -188,9 +193,10 @@ void shape_interpolation(op &the_op, const op_schema &schema) {
 
 int64_t narrow(const op &the_op, wide value, const char *what) {
     if (value < 0 || value > std::numeric_limits<int64_t>::max())
-        fail_shape(the_op, text("the attributes give ", what,
-                                   value < 0 ? " a negative size"
-                                             : " a size beyond 63 bits"));
+        fail_shape(the_op,
+                text("the attributes give ", what,
+                        value < 0 ? " a negative size"
+                                  : " a size beyond 63 bits"));
     return static_cast<int64_t>(value);
 }
 
@@ -206,8 +212,7 @@ struct axis_rule {
     int64_t small_of(int64_t large) const {
         if (same)
             return narrow(the_op, (large + stride - 1) / stride, "the output");
-        const wide room
-                = large - output_padding + pads - effective_kernel;
+        const wide room = large - output_padding + pads - effective_kernel;
         return narrow(the_op, room < 0 ? 0 : room / stride + 1, "the output");
     }
     int64_t large_of(int64_t small) const {
@@ -271,17 +276,18 @@ void check_channels(const op &the_op, const dims &large, const dims &small,
     const weights_axes axes = weights_axes_of(the_op, rank);
     const int64_t groups = get_s64(the_op, op::attr::groups);
     const auto say = [&](const std::string &what) {
-        fail_shape(the_op, text(what, ": weights ", text_of(weights), ", ",
-                                   find_schema(the_op.get_kind())->family
-                                                   == op_family::transposed
-                                           ? "dst "
-                                           : "src ",
-                                   text_of(large),
-                                   find_schema(the_op.get_kind())->family
-                                                   == op_family::transposed
-                                           ? ", src "
-                                           : ", dst ",
-                                   text_of(small), ", groups ", groups));
+        fail_shape(the_op,
+                text(what, ": weights ", text_of(weights), ", ",
+                        find_schema(the_op.get_kind())->family
+                                        == op_family::transposed
+                                ? "dst "
+                                : "src ",
+                        text_of(large),
+                        find_schema(the_op.get_kind())->family
+                                        == op_family::transposed
+                                ? ", src "
+                                : ", dst ",
+                        text_of(small), ", groups ", groups));
     };
     if (large[0] != small[0]) say("batch sizes disagree");
     if (large[channels] % groups != 0 || small[channels] % groups != 0)
@@ -300,12 +306,10 @@ std::string axis_text(const op &the_op, size_t axis, int64_t large,
             " size ", large, ", ", transposed ? "src" : "dst", " size ", small,
             ", kernel ", kernel, ", strides ",
             text_of(get_s64_list(the_op, op::attr::strides)), ", pads_begin ",
-            text_of(get_s64_list(the_op, op::attr::pads_begin)),
-            ", pads_end ", text_of(get_s64_list(the_op, op::attr::pads_end)),
-            ", dilations ",
-            text_of(get_s64_list(the_op, op::attr::dilations)),
-            ", auto_pad ", get_string(the_op, op::attr::auto_pad),
-            ", output_padding ",
+            text_of(get_s64_list(the_op, op::attr::pads_begin)), ", pads_end ",
+            text_of(get_s64_list(the_op, op::attr::pads_end)), ", dilations ",
+            text_of(get_s64_list(the_op, op::attr::dilations)), ", auto_pad ",
+            get_string(the_op, op::attr::auto_pad), ", output_padding ",
             text_of(get_s64_list(the_op, op::attr::output_padding)),
             " do not fit together");
 }
@@ -325,8 +329,9 @@ void shape_convolution(op &the_op, const op_schema &schema, bool complete) {
     agree_with_attr(the_op, weights, op::attr::weights_shape);
     if (!weights.known) {
         if (complete)
-            fail_shape(the_op, "the dims of output 0 (diff_weights) are "
-                               "unknown; give them or attribute weights_shape");
+            fail_shape(the_op,
+                    "the dims of output 0 (diff_weights) are "
+                    "unknown; give them or attribute weights_shape");
         return;
     }
     const int rank = static_cast<int>(weights.known->size());
@@ -351,10 +356,12 @@ void shape_convolution(op &the_op, const op_schema &schema, bool complete) {
         (*small.known)[channels] = weight_dim(axes.small);
     }
     for (size_t axis = 0; axis < static_cast<size_t>(rank) - 2; ++axis) {
-        const int64_t kernel = weight_dim(axes.spatial + static_cast<int>(axis));
+        const int64_t kernel
+                = weight_dim(axes.spatial + static_cast<int>(axis));
         if (kernel < 1)
-            fail_shape(the_op, text("weights ", text_of(*weights.known),
-                                       ": kernel sizes must be positive"));
+            fail_shape(the_op,
+                    text("weights ", text_of(*weights.known),
+                            ": kernel sizes must be positive"));
         const axis_rule rule = rule_of(the_op, axis, kernel);
         int64_t &large_dim = (*large.known)[first + axis];
         int64_t &small_dim = (*small.known)[first + axis];
@@ -426,8 +433,7 @@ int first_spatial_axis(const op &the_op) {
 }
 
 weights_axes weights_axes_of(const op &the_op, int rank) {
-    const std::string &format
-            = get_string(the_op, op::attr::weights_format);
+    const std::string &format = get_string(the_op, op::attr::weights_format);
     if (format == "OIX" || format == "IOX") return {0, 1, 2};
     return {rank - 1, rank - 2, 0};
 }
@@ -440,15 +446,16 @@ void check_ranks(const op &the_op, const op_schema &schema) {
         if (!shape || !is_data(p.row->role) || broadcasts(the_op)) continue;
         const int given = static_cast<int>(shape->size());
         if (rank >= 0 && given != rank)
-            fail_shape(the_op, text(p.label(), " has ", given, " dims and ",
-                                       from, " ", rank, ": they must agree"));
+            fail_shape(the_op,
+                    text(p.label(), " has ", given, " dims and ", from, " ",
+                            rank, ": they must agree"));
         rank = given;
         from = p.label();
     }
     if (rank < 0) return;
     const auto wanted = [&](op::attr name) {
-        const bool whole
-                = name == op::attr::dst_shape || name == op::attr::weights_shape;
+        const bool whole = name == op::attr::dst_shape
+                || name == op::attr::weights_shape;
         return static_cast<size_t>(whole ? rank : rank - 2);
     };
     for (const attr_row &row : schema.attrs) {
@@ -461,8 +468,7 @@ void check_ranks(const op &the_op, const op_schema &schema) {
             given = get_f64_list(the_op, row.name).size();
         else
             continue;
-        if (!the_op.get_attrs().contains(row.name)
-                || given == wanted(row.name))
+        if (!the_op.get_attrs().contains(row.name) || given == wanted(row.name))
             continue;
         // Real files carry longer lists of zeros.
         const auto list = row.name == op::attr::output_padding
@@ -472,9 +478,10 @@ void check_ranks(const op &the_op, const op_schema &schema) {
                 && std::all_of(list.begin(), list.end(),
                         [](int64_t value) { return value == 0; }))
             continue;
-        fail_op(the_op, text("attribute ", to_string(row.name), " has ", given,
-                                " values; ", wanted(row.name),
-                                " are allowed for data of ", rank, " dims"));
+        fail_op(the_op,
+                text("attribute ", to_string(row.name), " has ", given,
+                        " values; ", wanted(row.name),
+                        " are allowed for data of ", rank, " dims"));
     }
 }
 
@@ -500,8 +507,8 @@ op with_shapes(const op &the_op, bool complete) {
         case op_family::elementwise: shape_elementwise(result, schema); break;
     }
     const auto &outputs = result.get_outputs();
-    const bool settled = std::all_of(outputs.begin(), outputs.end(),
-            [](const logical_tensor &lt) {
+    const bool settled = std::all_of(
+            outputs.begin(), outputs.end(), [](const logical_tensor &lt) {
                 return lt.is_absent() || dims_known(lt);
             });
     if (settled) check_shape_input(result, schema);
@@ -520,8 +527,7 @@ convolution_geometry geometry_of(const op &the_op) {
     result.groups = get_s64(the_op, op::attr::groups);
     const std::string &auto_pad = get_string(the_op, op::attr::auto_pad);
     for (size_t axis = 0; axis < weights.size() - 2; ++axis) {
-        result.kernel[axis]
-                = weights[static_cast<size_t>(axes.spatial) + axis];
+        result.kernel[axis] = weights[static_cast<size_t>(axes.spatial) + axis];
         result.strides[axis] = get_s64_list(the_op, op::attr::strides)[axis];
         result.dilations[axis]
                 = get_s64_list(the_op, op::attr::dilations)[axis];

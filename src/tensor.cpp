@@ -30,47 +30,47 @@ const char *to_string(logical_tensor::data_type type) {
 namespace {
 
 [[noreturn]] void fail(size_t id, const std::string &what) {
-    throw error(status::invalid_arguments,
-            text("logical_tensor ", id, ": ", what));
+    throw error(
+            status::invalid_arguments, text("logical_tensor ", id, ": ", what));
 }
 
 void check_rank(size_t id, size_t rank) {
     if (rank > static_cast<size_t>(logical_tensor::max_ndims))
-        fail(id, text("has ", rank, " dims; at most ",
-                         logical_tensor::max_ndims, " are allowed"));
+        fail(id,
+                text("has ", rank, " dims; at most ", logical_tensor::max_ndims,
+                        " are allowed"));
 }
 
 } // namespace
 
 logical_tensor::logical_tensor(size_t tid, data_type dtype, int32_t ndims,
         layout_type ltype, property_type ptype)
-    : id_(tid)
-    , absent_(false)
-    , data_type_(dtype)
-    , layout_type_(ltype)
-    , property_type_(ptype)
-    , ndims_(ndims) {
+    : id_(tid),
+      absent_(false),
+      data_type_(dtype),
+      layout_type_(ltype),
+      property_type_(ptype),
+      ndims_(ndims) {
     if (ndims < -1 || ndims > max_ndims)
-        fail(tid, text("ndims is ", ndims, "; -1 to ", max_ndims,
-                          " are allowed"));
+        fail(tid,
+                text("ndims is ", ndims, "; -1 to ", max_ndims,
+                        " are allowed"));
     dims_.fill(unknown_dim);
     strides_.fill(unknown_dim);
     if (ndims == 0) return;
-    if (ltype == layout_type::opaque)
-        fail(tid, "an opaque layout needs dims");
+    if (ltype == layout_type::opaque) fail(tid, "an opaque layout needs dims");
 }
 
-logical_tensor::logical_tensor(
-        size_t tid, data_type dtype, layout_type ltype)
+logical_tensor::logical_tensor(size_t tid, data_type dtype, layout_type ltype)
     : logical_tensor(tid, dtype, -1, ltype) {}
 
 logical_tensor::logical_tensor(size_t tid, data_type dtype, const dims &adims,
         layout_type ltype, property_type ptype)
-    : id_(tid)
-    , absent_(false)
-    , data_type_(dtype)
-    , layout_type_(ltype)
-    , property_type_(ptype) {
+    : id_(tid),
+      absent_(false),
+      data_type_(dtype),
+      layout_type_(ltype),
+      property_type_(ptype) {
     check_rank(tid, adims.size());
     ndims_ = static_cast<int32_t>(adims.size());
     std::copy(adims.begin(), adims.end(), dims_.begin());
@@ -85,8 +85,9 @@ logical_tensor::logical_tensor(size_t tid, data_type dtype, const dims &adims,
         const dims &strides, property_type ptype)
     : logical_tensor(tid, dtype, adims, layout_type::undef, ptype) {
     if (strides.size() != adims.size())
-        fail(tid, text("has ", adims.size(), " dims ", text_of(adims), " and ",
-                          strides.size(), " strides ", text_of(strides)));
+        fail(tid,
+                text("has ", adims.size(), " dims ", text_of(adims), " and ",
+                        strides.size(), " strides ", text_of(strides)));
     layout_type_ = layout_type::strided;
     std::copy(strides.begin(), strides.end(), strides_.begin());
 }
@@ -124,15 +125,17 @@ size_t logical_tensor::get_mem_size() const {
             : detail::dense_strides(shape);
     const auto bytes = detail::extent_bytes(data_type_, shape, strides);
     if (!bytes)
-        fail(id_, text("dims ", text_of(shape), " and strides ",
-                          text_of(strides), " do not fit in 63 bits"));
+        fail(id_,
+                text("dims ", text_of(shape), " and strides ", text_of(strides),
+                        " do not fit in 63 bits"));
     return static_cast<size_t>(*bytes);
 }
 
 bool logical_tensor::is_equal(const logical_tensor &lt) const {
     if (absent_ || lt.absent_) return absent_ == lt.absent_;
     const auto same = [&](const auto &a, const auto &b) {
-        return ndims_ <= 0 || std::equal(a.begin(), a.begin() + ndims_, b.begin());
+        return ndims_ <= 0
+                || std::equal(a.begin(), a.begin() + ndims_, b.begin());
     };
     return id_ == lt.id_ && data_type_ == lt.data_type_
             && layout_type_ == lt.layout_type_

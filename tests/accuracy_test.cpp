@@ -6,11 +6,11 @@
 #include <limits>
 #include <utility>
 
-#include "accuracy.hpp"
+#include "files/tensor_data.hpp"
+#include "reference/accuracy.hpp"
 #include "support/op_builders.hpp"
 #include "support/param_names.hpp"
 #include "support/random.hpp"
-#include "tensor_data.hpp"
 
 namespace gradnn::test {
 namespace {

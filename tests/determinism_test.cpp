@@ -37,10 +37,10 @@ std::vector<named_op> ops_of(data_type type) {
             {1, 1}, {3, 3}, {3, 3}};
     const convolution_case eights {"eights", 5, 24, 24, 24, {13, 18}, {5, 5},
             {1, 1}, {1, 1}, {2, 2}, {2, 2}};
-    const convolution_case lines {"lines", 3, 4, 4, 4, {523}, {31}, {1}, {1},
-            {15}, {15}};
-    const convolution_case even_lines {"even_lines", 3, 4, 4, 4, {514}, {16},
-            {1}, {1}, {8}, {7}};
+    const convolution_case lines {
+            "lines", 3, 4, 4, 4, {523}, {31}, {1}, {1}, {15}, {15}};
+    const convolution_case even_lines {
+            "even_lines", 3, 4, 4, 4, {514}, {16}, {1}, {1}, {8}, {7}};
     const convolution_case volume_window {"volume_window", 3, 6, 6, 6,
             {5, 11, 12}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}};
     const convolution_case grouped {"grouped", 3, 2, 12, 16, {13, 11}, {3, 3},
@@ -56,18 +56,19 @@ std::vector<named_op> ops_of(data_type type) {
             const interpolation_case down {"down", 4, 19, {46, 58}, {17, 19}};
             const interpolation_case volume {
                     "volume", 2, 8, {7, 9, 8}, {14, 18, 16}};
-            const interpolation_case deep {"deep", 1, 8, {5, 6, 8}, {31, 24, 32}};
+            const interpolation_case deep {
+                    "deep", 1, 8, {5, 6, 8}, {31, 24, 32}};
             const interpolation_case small {"small", 4, 19, {7, 5}, {14, 11}};
-            const interpolation_case pixels {"pixels", 4, 3, {23, 32}, {46, 64}};
+            const interpolation_case pixels {
+                    "pixels", 4, 3, {23, 32}, {46, 64}};
             for (const interpolation_case &c :
                     {up, down, volume, deep, small, pixels})
                 ops.push_back({c.name + "_" + mode + "_" + l.name,
                         interpolation_op(c, {mode, "half_pixel"}, l, type),
                         "interpolation"});
         }
-        for (const convolution_case &c :
-                {dense, depthwise, long_rows, bands, eights, lines, even_lines,
-                        volume_window, grouped, tall})
+        for (const convolution_case &c : {dense, depthwise, long_rows, bands,
+                     eights, lines, even_lines, volume_window, grouped, tall})
             for (const op::kind kind :
                     {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 ops.push_back({c.name + "_" + to_string(kind) + "_" + l.name,
@@ -137,8 +138,8 @@ protected:
     /// Executes with all tensors so many elements off a multiple of 64 bytes.
     void expect_same_at_any_alignment(
             const op &the_op, const values_list &inputs) const {
-        const auto size = static_cast<size_t>(
-                detail::size_of(std::get<1>(GetParam())));
+        const auto size
+                = static_cast<size_t>(detail::size_of(std::get<1>(GetParam())));
         std::vector<std::byte> first;
         // The even ones keep pairs of elements whole, but not vectors.
         for (const size_t elements : {0U, 1U, 2U, 4U, 7U, 8U}) {

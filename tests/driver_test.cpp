@@ -9,10 +9,10 @@
 
 #include <gradnn/op.hpp>
 
-#include "npy.hpp"
+#include "files/npy.hpp"
+#include "files/tensor_data.hpp"
 #include "op_schema.hpp"
 #include "support/driver_program.hpp"
-#include "tensor_data.hpp"
 
 namespace {
 
@@ -208,8 +208,8 @@ TEST_F(driver, the_same_seed_gives_the_same_bits) {
 }
 
 TEST_F(driver, nondeterministic_results_pass_the_check) {
-    const outcome result
-            = gradnn("check " + graphs + "conv_backward.json --nondeterministic");
+    const outcome result = gradnn(
+            "check " + graphs + "conv_backward.json --nondeterministic");
     EXPECT_EQ(result.status, 0) << result.out << result.err;
 }
 

@@ -8,7 +8,7 @@
 
 #include "op_names.hpp"
 #include "op_schema.hpp"
-#include "reference.hpp"
+#include "reference/reference.hpp"
 #include "support/op_samples.hpp"
 
 namespace gradnn::test {

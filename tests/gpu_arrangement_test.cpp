@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/convolution_operands.hpp"
-#include "gpu/cudnn_arrangement.hpp"
+#include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/operands.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::test {
@@ -250,9 +250,8 @@ TEST(CudnnArrangement, TellsOfShapesBeyondAGrid) {
                 d[3] * d[4], d[4], 1};
         p.dst.strides = p.src.strides;
         p.weights.dims = {groups, d[1] / groups, d[1] / groups, 1, 1, 1};
-        p.weights.strides
-                = {p.weights.dims[1] * p.weights.dims[2], p.weights.dims[2], 1,
-                        0, 0, 0};
+        p.weights.strides = {p.weights.dims[1] * p.weights.dims[2],
+                p.weights.dims[2], 1, 0, 0, 0};
         const auto found = gpu::cudnn_arrangements(p);
         return !found.empty() && found.front().exceeds_a_grid();
     };

@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/convolution_implicit_gemm.hpp"
-#include "gpu/convolution_operands.hpp"
-#include "gpu/convolution_parts.hpp"
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/convolution/implicit_gemm/parts.hpp"
+#include "gpu/convolution/operands.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::test {
@@ -229,8 +229,8 @@ TEST(ConvolutionParts, ComputeTheProblem) {
         const convolution_problem p = random_problem(random);
         const bool without_strides = random.integer(0, 1) == 1;
         std::string refusal;
-        const auto parts = gpu::convolution_parts(
-                p, without_strides, 32, refusal);
+        const auto parts
+                = gpu::convolution_parts(p, without_strides, 32, refusal);
         EXPECT_NE(parts.empty(), refusal.empty());
         if (parts.size() < 2) continue;
         const bool to_src = p.direction == convolution_direction::backward_data;
@@ -257,8 +257,7 @@ TEST(ConvolutionParts, ComputeTheProblem) {
                         data[output].begin() + begin[output]);
             }
         };
-        ASSERT_TRUE(computes(p, output, random, by_parts))
-                << "round " << round;
+        ASSERT_TRUE(computes(p, output, random, by_parts)) << "round " << round;
         ++tried;
     }
     EXPECT_GT(tried, 1000U);

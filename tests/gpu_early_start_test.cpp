@@ -1,5 +1,5 @@
 // Kernels that start beside the end of the work ahead of them on their stream
-// (src/gpu/early_start.cuh): each reads a tensor that the kernel just ahead of
+// (src/gpu/device/early_start.cuh): each reads a tensor that the kernel just ahead of
 // it writes, another one every turn, and nobody waits in between.
 #include <memory>
 #include <string>
@@ -30,9 +30,8 @@ consumer interpolation(const std::string &name, int64_t n, int64_t channels,
         const sizes &src, const sizes &dst, const layout &l, data_type type) {
     sizes dims {n, channels};
     dims.insert(dims.end(), dst.begin(), dst.end());
-    return {name,
-            interpolation_op({name, n, channels, src, dst}, {}, l, type), 1,
-            dims};
+    return {name, interpolation_op({name, n, channels, src, dst}, {}, l, type),
+            1, dims};
 }
 
 consumer backward_data(const std::string &name, int64_t groups,
@@ -80,9 +79,9 @@ struct early_start_param {
     data_type type;
 };
 
-class gpu_early_start
-    : public gpu_fixture,
-      public testing::WithParamInterface<early_start_param> {};
+class gpu_early_start : public gpu_fixture,
+                        public testing::WithParamInterface<early_start_param> {
+};
 
 TEST_P(gpu_early_start, reads_what_the_kernel_ahead_has_written) {
     const engine gpu = shared_engine(engine::kind::gpu);
@@ -97,8 +96,8 @@ TEST_P(gpu_early_start, reads_what_the_kernel_ahead_has_written) {
             writers.push_back(std::make_unique<op_run>(
                     add, gpu, random_inputs(add, 100 + turn)));
         // The sum goes to the reader's input.
-        const tensor sum(writers.front()->output_tensors().front()
-                                 .get_logical_tensor(),
+        const tensor sum(
+                writers.front()->output_tensors().front().get_logical_tensor(),
                 gpu, reader.input_tensor(each.port).data());
         const auto write = [&](size_t turn, stream &s) {
             const op_run &writer = *writers[turn];

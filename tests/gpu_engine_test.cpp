@@ -12,10 +12,10 @@
 
 #include <unistd.h>
 
+#include "files/tensor_data.hpp"
 #include "support/gpu.hpp"
 #include "support/op_builders.hpp"
 #include "support/random.hpp"
-#include "tensor_data.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -34,8 +34,7 @@ std::vector<op> some_ops(data_type type) {
                 {"up", 4, 19, {23, 29}, {46, 58}}, {}, l, type));
         ops.push_back(interpolation_op({"down", 4, 19, {46, 58}, {17, 19}},
                 {"nearest", "half_pixel"}, l, type));
-        ops.push_back(
-                convolution_op(op::kind::ConvBackward, dense, l, type));
+        ops.push_back(convolution_op(op::kind::ConvBackward, dense, l, type));
         ops.push_back(convolution_op(
                 op::kind::ConvTransposeBackward, uneven, l, type));
         ops.push_back(plane_op(op::kind::BiasAddBackward,
@@ -60,8 +59,7 @@ std::vector<std::unique_ptr<op_run>> runs_of(
 /// Puts everything on the stream and does not wait.
 void submit(const std::vector<std::unique_ptr<op_run>> &runs, stream &s) {
     for (const auto &run : runs)
-        run->compiled().execute(
-                s, run->input_tensors(), run->output_tensors());
+        run->compiled().execute(s, run->input_tensors(), run->output_tensors());
 }
 
 bytes outputs_of(const std::vector<std::unique_ptr<op_run>> &runs) {
@@ -75,8 +73,8 @@ bytes outputs_of(const std::vector<std::unique_ptr<op_run>> &runs) {
 
 void poison(const std::vector<std::unique_ptr<op_run>> &runs) {
     for (const auto &run : runs)
-        for (size_t index = 0;
-                index < run->completed_op().get_outputs().size(); ++index)
+        for (size_t index = 0; index < run->completed_op().get_outputs().size();
+                ++index)
             if (!run->completed_op().get_outputs()[index].is_absent())
                 run->output_tensor(index).poison();
 }
@@ -244,8 +242,7 @@ TEST_F(gpu_engine, refuses_to_allocate_or_wait_during_a_capture) {
             ADD_FAILURE() << "not refused";
         } catch (const error &e) {
             EXPECT_EQ(e.status, status::invalid_arguments);
-            EXPECT_NE(std::string(e.what()).find("captured"),
-                    std::string::npos)
+            EXPECT_NE(std::string(e.what()).find("captured"), std::string::npos)
                     << e.what();
         }
     };
@@ -285,8 +282,8 @@ TEST_F(gpu_engine, takes_the_callers_workspace) {
         for (size_t index = 0; index < the_op.get_outputs().size(); ++index)
             if (!the_op.get_outputs()[index].is_absent())
                 run.output_tensor(index).poison();
-        run.compiled().execute(s, run.input_tensors(), run.output_tensors(),
-                workspace.data());
+        run.compiled().execute(
+                s, run.input_tensors(), run.output_tensors(), workspace.data());
         s.wait();
         EXPECT_EQ(run.all_output_bytes(), expected);
     }
@@ -295,8 +292,8 @@ TEST_F(gpu_engine, takes_the_callers_workspace) {
 TEST_F(gpu_engine, two_streams_at_once) {
     stream first(gpu());
     stream second(gpu());
-    EXPECT_NE(cuda_interop::get_native(first),
-            cuda_interop::get_native(second));
+    EXPECT_NE(
+            cuda_interop::get_native(first), cuda_interop::get_native(second));
     const auto ops = some_ops(data_type::f32);
     const auto on_first = runs_of(ops, gpu(), 7);
     const auto on_second = runs_of(ops, gpu(), 8);
@@ -398,7 +395,8 @@ TEST_F(gpu_engine_measuring, takes_kernels_that_are_right) {
     for (const layout &l : {layouts()[0], layouts()[1]})
         for (const data_type type : float_types()) {
             SCOPED_TRACE(std::string(to_string(type)) + " " + l.name);
-            const op the_op = convolution_op(op::kind::ConvBackward, c, l, type);
+            const op the_op
+                    = convolution_op(op::kind::ConvBackward, c, l, type);
             op_run run(the_op, gpu(), random_inputs(the_op, 13));
             run.execute();
             run.expect_right();
@@ -467,11 +465,10 @@ TEST_F(gpu_engine, depthwise_adds_whole_numbers_exactly) {
     };
     const forced_kernel forced("convolution.gpu_depthwise");
     for (const int64_t size : {3, 5, 7})
-        for (const auto &[images, channels, space] :
-                {std::tuple<int64_t, int64_t, sizes> {4500, 8, {3, 4}},
-                        {300, 8, {13, 12}}, {12, 136, {13, 14}},
-                        {1, 8, {600, 40}}, {2, 16, {9, 333}},
-                        {1, 8, {2, 16400}}})
+        for (const auto &[images, channels, space] : {
+                     std::tuple<int64_t, int64_t, sizes> {4500, 8, {3, 4}},
+                     {300, 8, {13, 12}}, {12, 136, {13, 14}}, {1, 8, {600, 40}},
+                     {2, 16, {9, 333}}, {1, 8, {2, 16400}}})
             for (const op::kind kind :
                     {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
                 for (const layout &l : {layouts()[0], layouts()[1]}) {
@@ -541,8 +538,8 @@ TEST_F(gpu_engine, what_cudnn_makes_nan_of_is_not_its) {
 // The gradients of src and of weights copy diff_dst to another layout once, and
 // give the bits that each of them gives alone.
 TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
-    const convolution_case c {"", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1},
-            {1, 1}, {1, 1}, {1, 1}};
+    const convolution_case c {
+            "", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const layout &ncx = layouts()[0];
     for (const op::kind kind :
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
@@ -560,8 +557,8 @@ TEST_F(gpu_engine, gradients_of_an_op_share_a_copy) {
                     : "(src by the step before)";
             EXPECT_NE(steps[1].backend.find(shared), std::string::npos)
                     << steps[1].backend;
-            op_run alone(convolution_op(kind, c, ncx, type,
-                                 {false, true, false}),
+            op_run alone(
+                    convolution_op(kind, c, ncx, type, {false, true, false}),
                     gpu(), inputs);
             alone.execute();
             EXPECT_EQ(alone.output_bytes(1), run.output_bytes(1));
@@ -575,8 +572,8 @@ TEST_F(gpu_engine, leaves_the_current_device_alone) {
     require(cudaGetDevice(&before));
     for (int current = 0; current < count; ++current)
         for (int device = 0; device < count; ++device) {
-            SCOPED_TRACE(testing::Message() << "current " << current
-                                            << ", engine " << device);
+            SCOPED_TRACE(testing::Message()
+                    << "current " << current << ", engine " << device);
             require(cudaSetDevice(current));
             const engine e(engine::kind::gpu, static_cast<size_t>(device));
             {
@@ -720,10 +717,9 @@ TEST_F(gpu_engine, refuses_allocators_that_cannot_serve) {
     EXPECT_THROW(cuda_interop::make_engine_with_allocator(
                          0, {counted_memory::allocate, nullptr, nullptr}),
             error);
-    const allocator host([](size_t, size_t) -> void * { return nullptr; },
-            [](void *) {});
-    EXPECT_THROW(
-            make_engine_with_allocator(engine::kind::gpu, 0, host), error);
+    const allocator host(
+            [](size_t, size_t) -> void * { return nullptr; }, [](void *) {});
+    EXPECT_THROW(make_engine_with_allocator(engine::kind::gpu, 0, host), error);
 }
 
 TEST_F(gpu_engine, survives_an_allocator_without_memory) {
@@ -807,8 +803,8 @@ TEST_F(gpu_engine, refuses_host_pointers_by_name) {
     float *pinned = nullptr;
     require(cudaMallocHost(
             reinterpret_cast<void **>(&pinned), host.size() * sizeof(float)));
-    for (void *data : {static_cast<void *>(host.data()),
-                 static_cast<void *>(pinned)}) {
+    for (void *data :
+            {static_cast<void *>(host.data()), static_cast<void *>(pinned)}) {
         const std::string message = refusal_of(run, s, data);
         EXPECT_NE(message.find("host memory"), std::string::npos) << message;
         EXPECT_NE(message.find("ReLUBackward"), std::string::npos) << message;
@@ -832,8 +828,8 @@ TEST_F(gpu_engine, takes_managed_memory) {
     const op_run run(relu, gpu(), random_inputs(relu, 18));
     stream s(gpu());
     float *managed = nullptr;
-    require(cudaMallocManaged(
-            reinterpret_cast<void **>(&managed), 2 * 3 * 4 * 5 * sizeof(float)));
+    require(cudaMallocManaged(reinterpret_cast<void **>(&managed),
+            2 * 3 * 4 * 5 * sizeof(float)));
     for (int i = 0; i < 2 * 3 * 4 * 5; ++i)
         managed[i] = 1.0F;
     EXPECT_EQ(refusal_of(run, s, managed), "");
@@ -854,8 +850,8 @@ TEST_F(gpu_engine, refuses_memory_and_streams_of_another_device) {
     EXPECT_NE(message.find("GPU 1"), std::string::npos) << message;
     EXPECT_NE(message.find("input 0"), std::string::npos) << message;
     stream of_other(other);
-    EXPECT_THROW(run.compiled().execute(of_other, run.input_tensors(),
-                         run.output_tensors()),
+    EXPECT_THROW(run.compiled().execute(
+                         of_other, run.input_tensors(), run.output_tensors()),
             error);
     EXPECT_THROW(cuda_interop::make_stream(
                          gpu(), cuda_interop::get_native(of_other)),

@@ -91,8 +91,8 @@ protected:
     static engine gpu() { return shared_engine(engine::kind::gpu); }
 
     /// Runs an op on inputs in device memory. The output begins as NaNs.
-    static void run(const op &the_op, const std::vector<void *> &inputs,
-            void *output) {
+    static void run(
+            const op &the_op, const std::vector<void *> &inputs, void *output) {
         const compiled_partition compiled = compile(the_op, gpu());
         std::vector<tensor> given;
         for (size_t i = 0; i < inputs.size(); ++i)
@@ -272,8 +272,8 @@ TEST_F(gpu_large, elementwise) {
     const bytes b = random_bits(data_type::bf16, 8200, 24);
     for (const op::kind kind : {op::kind::ReLUBackward, op::kind::Add}) {
         SCOPED_TRACE(to_string(kind));
-        const op small = plane_op(kind, {"row", {1, 1, 1, 8200}}, layouts()[0],
-                data_type::bf16);
+        const op small = plane_op(
+                kind, {"row", {1, 1, 1, 8200}}, layouts()[0], data_type::bf16);
         const patterned_memory few_a(a.size(), a);
         const patterned_memory few_b(b.size(), b);
         const patterned_memory few(a.size(), nan_bits());
@@ -300,8 +300,8 @@ TEST_F(gpu_large, bias) {
     const patterned_memory out(4100 * sizeof(float), nan_bits());
     const auto check = [&](const layout &l, const auto &expected) {
         SCOPED_TRACE(l.name);
-        run(plane_op(op::kind::BiasAddBackward, large, l, data_type::bf16,
-                    true),
+        run(plane_op(
+                    op::kind::BiasAddBackward, large, l, data_type::bf16, true),
                 {in.data()}, out.data());
         std::vector<float> sums(4100);
         require(cudaMemcpy(sums.data(), out.data(), sums.size() * sizeof(float),

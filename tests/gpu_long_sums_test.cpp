@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "accuracy.hpp"
+#include "reference/accuracy.hpp"
 #include "support/gpu.hpp"
 #include "support/op_builders.hpp"
 

@@ -26,9 +26,8 @@ convolution_problem gradient_of_src(data_type type, bool channels_last,
         const int64_t plane = side * side;
         view.strides = channels_last
                 ? std::array<int64_t, 5> {plane * channels, 1, 0,
-                          side * channels, channels}
-                : std::array<int64_t, 5> {
-                          plane * channels, plane, 0, side, 1};
+                        side * channels, channels}
+                : std::array<int64_t, 5> {plane * channels, plane, 0, side, 1};
         return view;
     };
     convolution_problem problem;
@@ -109,8 +108,8 @@ TEST_F(gpu_output_layout, spares_the_copies_between_convolutions) {
             {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     for (const data_type type : float_types()) {
         SCOPED_TRACE(to_string(type));
-        const op ncx = convolution_op(op::kind::ConvolutionBackwardData, second,
-                layouts()[0], type);
+        const op ncx = convolution_op(
+                op::kind::ConvolutionBackwardData, second, layouts()[0], type);
         const op open = convolution_op(op::kind::ConvolutionBackwardData,
                 second, layouts()[11], type); // any_ncx
         const op_run last(open, gpu(), random_inputs(open, 51));

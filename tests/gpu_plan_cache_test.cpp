@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gpu/cudnn_plan_cache.hpp"
+#include "gpu/convolution/cudnn/plan_cache.hpp"
 #include "support/expect_error.hpp"
 
 namespace gradnn::test {
@@ -16,7 +16,8 @@ namespace {
 class plan_cache_file : public testing::Test {
 protected:
     void SetUp() override {
-        const auto *test = testing::UnitTest::GetInstance()->current_test_info();
+        const auto *test
+                = testing::UnitTest::GetInstance()->current_test_info();
         folder_ = std::filesystem::temp_directory_path()
                 / ("gradnn_plans_" + std::to_string(::getpid()) + test->name());
         std::filesystem::create_directory(folder_);
@@ -44,8 +45,8 @@ protected:
 TEST_F(plan_cache_file, keeps_what_others_added) {
     write("gradnn cuDNN plans 1\ntheirs\tkernel 1\n");
     keep("ours", "kernel 2");
-    EXPECT_EQ(read(),
-            "gradnn cuDNN plans 1\nours\tkernel 2\ntheirs\tkernel 1\n");
+    EXPECT_EQ(
+            read(), "gradnn cuDNN plans 1\nours\tkernel 2\ntheirs\tkernel 1\n");
 }
 
 TEST_F(plan_cache_file, is_read_when_it_is_named) {

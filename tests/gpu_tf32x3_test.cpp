@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/convolution_tf32x3_split.hpp"
+#include "gpu/convolution/implicit_gemm/tf32x3_split.hpp"
 #include "support/random.hpp"
 
 namespace {

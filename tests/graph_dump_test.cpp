@@ -11,8 +11,8 @@
 #include <gradnn/log.hpp>
 #include <unistd.h>
 
+#include "files/json_graph.hpp"
 #include "graph_json.hpp"
-#include "json_graph.hpp"
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "support/op_builders.hpp"
@@ -90,8 +90,8 @@ TEST(graph_json, every_kind_is_tried) {
     for (const op &each : every_kind(layouts()[0], data_type::f32))
         kinds.push_back(each.get_kind());
     for (const detail::op_schema &schema : detail::all_schemas())
-        EXPECT_NE(std::find(kinds.begin(), kinds.end(), schema.kind),
-                kinds.end())
+        EXPECT_NE(
+                std::find(kinds.begin(), kinds.end(), schema.kind), kinds.end())
                 << schema.name;
 }
 

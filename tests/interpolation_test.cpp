@@ -110,10 +110,9 @@ TEST(interpolation_kernels, gpu_strips_are_taken) {
         GTEST_SKIP() << "wants a GPU";
     for (const interpolation_case &c : strip_cases()) {
         if (c.c > 1000) continue; // as shared memory allows
-        EXPECT_TRUE(
-                accepts(interpolation_op(c, {}, layouts()[1], data_type::bf16),
-                        shared_engine(engine::kind::gpu),
-                        "interpolation.gpu_strips"))
+        EXPECT_TRUE(accepts(
+                interpolation_op(c, {}, layouts()[1], data_type::bf16),
+                shared_engine(engine::kind::gpu), "interpolation.gpu_strips"))
                 << c.name;
     }
 }

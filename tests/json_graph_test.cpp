@@ -6,8 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "files/json_graph.hpp"
 #include "input_error.hpp"
-#include "json_graph.hpp"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "atomic_file.hpp"
+#include "files/npy.hpp"
+#include "files/tensor_data.hpp"
 #include "input_error.hpp"
-#include "npy.hpp"
-#include "tensor_data.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// What the rules of src/cpu/convolution_onednn_faults.cpp refuse, on any CPU: they
+// What the rules of src/cpu/convolution/onednn/faults.cpp refuse, on any CPU: they
 // are asked about implementations by name. That the same shapes are right whatever
 // computes them is for convolution_test (window_beyond_depth and others).
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cpu/convolution_onednn_faults.hpp"
+#include "cpu/convolution/onednn/faults.hpp"
 #include "support/op_builders.hpp"
 
 namespace gradnn::test {

@@ -1,5 +1,5 @@
 // Which problems that oneDNN could compute go to convolution.gemm, which was
-// measured to be faster there (src/cpu/convolution_onednn_or_gemm.cpp), and that
+// measured to be faster there (src/cpu/convolution/onednn/or_gemm.cpp), and that
 // their neighbours do not.
 #include <ostream>
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "npy.hpp"
+#include "files/npy.hpp"
 #include "support/op_builders.hpp"
 
 namespace gradnn::test {

@@ -196,8 +196,7 @@ GRADNN_C_API gradnn_status gradnn_compiled_output(
 GRADNN_C_API size_t gradnn_compiled_workspace_size(
         const gradnn_compiled *compiled);
 /* Whether the same inputs give the same bits on every run: 0 or 1. */
-GRADNN_C_API int gradnn_compiled_deterministic(
-        const gradnn_compiled *compiled);
+GRADNN_C_API int gradnn_compiled_deterministic(const gradnn_compiled *compiled);
 
 /* What runs, a step a gradient. The texts live as long as the compiled op. */
 typedef struct gradnn_step {

@@ -24,8 +24,8 @@ using device_allocate_f = void *(*)(size_t bytes, int device,
         cuda_stream stream, void *context);
 /// Frees what a device_allocate_f returned; work that was put on `stream`
 /// before may still use it.
-using device_deallocate_f = void (*)(void *pointer, int device,
-        cuda_stream stream, void *context);
+using device_deallocate_f = void (*)(
+        void *pointer, int device, cuda_stream stream, void *context);
 
 /// Where the memory of a GPU engine comes from: the workspace, where `execute`
 /// is not given one, and what compile puts on the device (tables of

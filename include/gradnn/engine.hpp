@@ -95,8 +95,7 @@ public:
 
     stream() = default;
     /// Out-of-order streams are accepted and run in order.
-    explicit stream(
-            const engine &aengine, flags aflags = flags::default_flags);
+    explicit stream(const engine &aengine, flags aflags = flags::default_flags);
 
     engine get_engine() const;
 

@@ -13,7 +13,7 @@
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
 #include "c_api/objects.hpp"
-#include "cpu/onednn_version.hpp"
+#include "cpu/convolution/onednn/version.hpp"
 #include "execute.hpp"
 #include "execute_check.hpp"
 #include "gpu/backend.hpp"

@@ -6,15 +6,15 @@
 // tensors' type. Deterministic: every element is computed by itself.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/elementwise.cpp"
-#include "cpu/simd_target.hpp"
+#include "cpu/simd/simd_target.hpp"
 
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
 
 #include "cpu/kernels.hpp"
-#include "cpu/parallel.hpp"
-#include "cpu/simd.hpp"
+#include "cpu/simd/simd.hpp"
+#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
@@ -58,8 +58,9 @@ void relu_row(const T *a, const T *b, T *out, size_t count) {
                     = hn::LoadU(d, reinterpret_cast<const int16_t *>(b + i));
             const auto positive = hn::And(hn::Gt(va, hn::Zero(d)),
                     hn::Lt(va,
-                            hn::Set(d, static_cast<int16_t>(
-                                               infinity_bits(T {}) + 1))));
+                            hn::Set(d,
+                                    static_cast<int16_t>(
+                                            infinity_bits(T {}) + 1))));
             hn::StoreU(hn::IfThenElseZero(positive, vb), d,
                     reinterpret_cast<int16_t *>(out + i));
         }
@@ -67,8 +68,7 @@ void relu_row(const T *a, const T *b, T *out, size_t count) {
         const hn::ScalableTag<T> d;
         const size_t lanes = hn::Lanes(d);
         for (; i + lanes <= count; i += lanes) {
-            const auto positive
-                    = hn::Gt(hn::LoadU(d, a + i), hn::Zero(d));
+            const auto positive = hn::Gt(hn::LoadU(d, a + i), hn::Zero(d));
             hn::StoreU(hn::IfThenElseZero(positive, hn::LoadU(d, b + i)), d,
                     out + i);
         }
@@ -199,8 +199,8 @@ public:
             rows *= problem.dims[axis];
         constexpr int64_t piece = HWY_NAMESPACE::piece_elements;
         pieces_ = rows * ((row + piece - 1) / piece);
-        grain_ = std::max<int64_t>(grain_pieces,
-                row < piece ? grain_pieces * piece / row : 0);
+        grain_ = std::max<int64_t>(
+                grain_pieces, row < piece ? grain_pieces * piece / row : 0);
         stream_ = problem.kind != detail::elementwise_kind::zero_fill
                 && rows * row * detail::size_of(problem.type) >= stream_bytes;
     }
@@ -224,8 +224,8 @@ private:
 
 } // namespace
 
-plan_or_refusal make_elementwise(const detail::elementwise_problem &problem,
-        const compile_options &) {
+plan_or_refusal make_elementwise(
+        const detail::elementwise_problem &problem, const compile_options &) {
     return plan_or_refusal(std::make_unique<elementwise_plan>(problem));
 }
 

@@ -19,16 +19,16 @@ plan_or_refusal make_interpolation_separable(
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
-// convolution_onednn.cpp; refuses everything in a build without oneDNN.
+// convolution/onednn/onednn.cpp; refuses everything in a build without oneDNN.
 plan_or_refusal make_convolution_onednn(
         const convolution_problem &, const compile_options &);
-// convolution_depthwise.cpp; groups of one channel, channels contiguous.
+// convolution/depthwise/depthwise.cpp; groups of one channel, channels contiguous.
 plan_or_refusal make_convolution_depthwise(
         const convolution_problem &, const compile_options &);
-// convolution_planes.cpp; few channels to a group.
+// convolution/planes/planes.cpp; few channels to a group.
 plan_or_refusal make_convolution_planes(
         const convolution_problem &, const compile_options &);
-// convolution_gemm.cpp; takes everything.
+// convolution/gemm/convolution.cpp; takes everything.
 plan_or_refusal make_convolution_gemm(
         const convolution_problem &, const compile_options &);
 

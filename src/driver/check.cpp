@@ -9,18 +9,18 @@
 
 #include <CLI/CLI.hpp>
 
-#include "accuracy.hpp"
 #include "commands.hpp"
 #include "comparison.hpp"
+#include "files/npy.hpp"
+#include "files/tensor_data.hpp"
 #include "graph_json.hpp"
 #include "kernel_steps.hpp"
-#include "npy.hpp"
 #include "op_schema.hpp"
 #include "progress.hpp"
-#include "reference.hpp"
+#include "reference/accuracy.hpp"
+#include "reference/reference.hpp"
 #include "session.hpp"
 #include "table.hpp"
-#include "tensor_data.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {

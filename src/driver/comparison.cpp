@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "tensor_data.hpp"
+#include "files/tensor_data.hpp"
 
 namespace gradnn::driver {
 

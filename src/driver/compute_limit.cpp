@@ -8,12 +8,12 @@
 
 #include <gradnn/graph.hpp>
 
-#include "cpu/parallel.hpp"
 #include "device_clock.hpp"
 #include "fma_loop.hpp"
-#include "gpu/compute_rate.hpp"
-#include "gpu/tools.hpp"
+#include "gpu/runtime/compute_rate.hpp"
+#include "gpu/runtime/tools.hpp"
 #include "onednn_product.hpp"
+#include "parallel.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {

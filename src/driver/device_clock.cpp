@@ -7,7 +7,7 @@
 
 #include <gradnn/cuda.hpp>
 
-#include "gpu/tools.hpp"
+#include "gpu/runtime/tools.hpp"
 #include "machine.hpp"
 #include "memory_limit.hpp"
 #include "tensor_memory.hpp"
@@ -61,8 +61,7 @@ double device_clock::milliseconds_of(
     if (state_->timer) state_->timer->begin(turns);
     for (size_t turn = 0; turn < turns; ++turn)
         work(turn);
-    if (state_->timer)
-        return state_->timer->end() / static_cast<double>(turns);
+    if (state_->timer) return state_->timer->end() / static_cast<double>(turns);
     state_->queue.wait();
     return milliseconds_since(begin) / static_cast<double>(turns);
 }

@@ -5,7 +5,7 @@
 // memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "driver/fma_loop.cpp"
-#include "cpu/simd_target.hpp"
+#include "cpu/simd/simd_target.hpp"
 
 #include <hwy/foreach_target.h>
 
@@ -13,8 +13,8 @@
 
 #include <hwy/highway.h>
 
-#include "cpu/parallel.hpp"
 #include "driver/fma_loop.hpp"
+#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::driver::HWY_NAMESPACE {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "tensor_data.hpp"
+#include "files/tensor_data.hpp"
 
 namespace gradnn::driver {
 

@@ -8,12 +8,12 @@
 #include <gradnn/graph.hpp>
 
 #include "commands.hpp"
-#include "cpu/onednn_version.hpp"
-#include "cpu/threads.hpp"
+#include "cpu/convolution/onednn/version.hpp"
 #include "gpu/backend.hpp"
 #include "machine.hpp"
 #include "machine_json.hpp"
 #include "table.hpp"
+#include "threads.hpp"
 
 namespace gradnn::driver {
 
@@ -28,11 +28,11 @@ std::string instruction_set() {
         return lt(id, lt::data_type::f32, lt::dims {16},
                 lt::layout_type::strided);
     };
-    const op relu(0, op::kind::ReLUBackward, {vector(0), vector(1)},
-            {vector(2)});
+    const op relu(
+            0, op::kind::ReLUBackward, {vector(0), vector(1)}, {vector(2)});
     const partition part(relu, engine::kind::cpu);
-    const compiled_partition compiled = part.compile({vector(0), vector(1)},
-            {vector(2)}, engine(engine::kind::cpu, 0));
+    const compiled_partition compiled = part.compile(
+            {vector(0), vector(1)}, {vector(2)}, engine(engine::kind::cpu, 0));
     const auto steps = compiled.get_info().steps;
     return steps.empty() ? "unknown" : steps.front().backend;
 }

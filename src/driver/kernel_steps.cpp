@@ -4,11 +4,11 @@
 
 #include "engine_impl.hpp"
 #include "executable.hpp"
+#include "files/tensor_data.hpp"
 #include "op_check.hpp"
 #include "op_schema.hpp"
 #include "problem.hpp"
 #include "shapes.hpp"
-#include "tensor_data.hpp"
 
 namespace gradnn::driver {
 

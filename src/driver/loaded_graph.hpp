@@ -9,7 +9,7 @@
 
 #include <gradnn/graph.hpp>
 
-#include "json_graph.hpp"
+#include "files/json_graph.hpp"
 
 namespace CLI {
 class App;

@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "cpu/parallel.hpp"
+#include "parallel.hpp"
 
 namespace gradnn::driver {
 

@@ -7,8 +7,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "cpu/convolution_onednn_engine.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/convolution/onednn/engine.hpp"
+#include "parallel.hpp"
 
 namespace gradnn::driver {
 

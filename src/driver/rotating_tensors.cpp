@@ -1,6 +1,6 @@
 #include "rotating_tensors.hpp"
 
-#include "tensor_data.hpp"
+#include "files/tensor_data.hpp"
 
 namespace gradnn::driver {
 

@@ -10,10 +10,10 @@
 #include "atomic_file.hpp"
 #include "commands.hpp"
 #include "device_clock.hpp"
+#include "files/npy.hpp"
+#include "files/tensor_data.hpp"
 #include "input_error.hpp"
-#include "npy.hpp"
 #include "progress.hpp"
-#include "tensor_data.hpp"
 #include "text.hpp"
 
 namespace gradnn::driver {
@@ -221,10 +221,10 @@ step_result session::execute(const graph_step &step) {
     const auto outputs = tensors(step.outputs);
     try {
         step_result result;
-        result.milliseconds = device_clock(stream_).milliseconds_of(
-                1, [&](size_t) {
-                    step.compiled.execute(stream_, inputs, outputs);
-                });
+        result.milliseconds
+                = device_clock(stream_).milliseconds_of(1, [&](size_t) {
+                      step.compiled.execute(stream_, inputs, outputs);
+                  });
         stream_.wait();
         for (const size_t id : step.outputs)
             result.checksum = result.checksum * 31

@@ -6,7 +6,7 @@
 
 #include "device_clock.hpp"
 #include "execute.hpp"
-#include "gpu/tools.hpp"
+#include "gpu/runtime/tools.hpp"
 #include "input_error.hpp"
 #include "kernel_steps.hpp"
 #include "memory_limit.hpp"

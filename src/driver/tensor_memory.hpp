@@ -6,7 +6,7 @@
 
 #include <gradnn/engine.hpp>
 
-#include "gpu/tools.hpp"
+#include "gpu/runtime/tools.hpp"
 #include "host_memory.hpp"
 
 namespace gradnn::driver {

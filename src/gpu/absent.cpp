@@ -2,8 +2,8 @@
 #include <gradnn/cuda.hpp>
 
 #include "gpu/backend.hpp"
-#include "gpu/compute_rate.hpp"
-#include "gpu/tools.hpp"
+#include "gpu/runtime/compute_rate.hpp"
+#include "gpu/runtime/tools.hpp"
 #include "text.hpp"
 
 namespace gradnn {

@@ -7,12 +7,12 @@
 // allow it, else one element found from its number by division. Reads a and b
 // once, writes out once, nothing else; each element is written by one thread,
 // so results do not depend on any order.
-#include <limits>
 #include <algorithm>
+#include <limits>
 
-#include "gpu/dtype.cuh"
+#include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/launch.hpp"
+#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 
@@ -31,8 +31,8 @@ __device__ Type combine(Type a, Type b) {
 }
 
 template <elementwise_kind kind, typename Type, int vector>
-__global__ void __launch_bounds__(threads) dense_kernel(const Type *a,
-        const Type *b, Type *out, int64_t count) {
+__global__ void __launch_bounds__(threads)
+        dense_kernel(const Type *a, const Type *b, Type *out, int64_t count) {
     // Two vectors a thread, a block apart, so that four loads are in flight.
     constexpr int64_t block_elements = 2 * threads * vector;
     const int64_t first = blockIdx.x * block_elements + threadIdx.x * vector;

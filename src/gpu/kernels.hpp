@@ -13,9 +13,9 @@ using detail::elementwise_problem;
 using detail::interpolation_problem;
 using detail::plan_or_refusal;
 
-// interpolation_planes.cu, interpolation_bands.cu, interpolation_pixels.cu,
-// interpolation_strips.cu, interpolation_intervals.cu, interpolation_ncx.cu,
-// interpolation_nxc.cu, interpolation_strided.cu; the last takes everything.
+// interpolation/planes/planes.cu, interpolation/bands/bands.cu, interpolation/pixels/pixels.cu,
+// interpolation/strips/strips.cu, interpolation/intervals/intervals.cu, interpolation/columns/ncx.cu,
+// interpolation/columns/nxc.cu, interpolation/strided.cu; the last takes everything.
 plan_or_refusal make_interpolation_planes(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_bands(
@@ -33,27 +33,27 @@ plan_or_refusal make_interpolation_nxc(
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
-// convolution_depthwise.cpp
+// convolution/depthwise/depthwise.cpp
 plan_or_refusal make_convolution_depthwise(
         const convolution_problem &, const compile_options &);
-// convolution_few_channels.cpp
+// convolution/few_channels/few_channels.cpp
 plan_or_refusal make_convolution_few_channels(
         const convolution_problem &, const compile_options &);
-// convolution_narrow_groups.cpp
+// convolution/narrow_groups/narrow_groups.cpp
 plan_or_refusal make_convolution_narrow_groups(
         const convolution_problem &, const compile_options &);
-// convolution_tf32x3.cpp, convolution_f64.cpp and convolution_wide_weights.cpp,
-// or convolution_implicit_gemm_absent.cpp
+// convolution/implicit_gemm/tf32x3.cpp, convolution/implicit_gemm/f64.cpp and convolution/implicit_gemm/wide_weights.cpp,
+// or convolution/implicit_gemm/absent.cpp
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_f64(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_wide_weights(
         const convolution_problem &, const compile_options &);
-// convolution_cudnn.cpp
+// convolution/cudnn/cudnn.cpp
 plan_or_refusal make_convolution_cudnn(
         const convolution_problem &, const compile_options &);
-// convolution_direct.cu; takes everything.
+// convolution/direct.cu; takes everything.
 plan_or_refusal make_convolution_direct(
         const convolution_problem &, const compile_options &);
 
@@ -61,7 +61,7 @@ plan_or_refusal make_convolution_direct(
 bool has_implicit_gemm();
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so
-/// (convolution_output_layout.cpp).
+/// (convolution/output_layout.cpp).
 bool writes_channels_last(const convolution_problem &, const compile_options &);
 
 // bias.cu

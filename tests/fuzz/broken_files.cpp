@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "files/json_graph.hpp"
+#include "files/npy.hpp"
 #include "input_error.hpp"
-#include "json_graph.hpp"
 #include "mutate.hpp"
-#include "npy.hpp"
 
 namespace gradnn::fuzz {
 

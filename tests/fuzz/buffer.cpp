@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "files/tensor_data.hpp"
 #include "fuzz_problem.hpp"
 #include "problem.hpp"
-#include "tensor_data.hpp"
 
 namespace gradnn::fuzz {
 

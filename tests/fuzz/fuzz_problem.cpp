@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "json_graph.hpp"
+#include "files/json_graph.hpp"
 
 namespace gradnn::fuzz {
 

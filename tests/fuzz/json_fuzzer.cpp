@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "files/json_graph.hpp"
 #include "input_error.hpp"
-#include "json_graph.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try {

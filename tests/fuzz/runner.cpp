@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "files/tensor_data.hpp"
 #include "support/op_runner.hpp"
 #include "support/random.hpp"
-#include "tensor_data.hpp"
 #include "verdict.hpp"
 
 namespace gradnn::fuzz {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <sstream>
 
-#include "accuracy.hpp"
 #include "driver/comparison.hpp"
 #include "graph_json.hpp"
+#include "reference/accuracy.hpp"
 
 namespace gradnn::fuzz {
 

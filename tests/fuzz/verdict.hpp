@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fuzz_problem.hpp"
-#include "reference.hpp"
+#include "reference/reference.hpp"
 
 namespace gradnn::fuzz {
 

@@ -12,8 +12,8 @@ namespace {
 
 void require(cudaError_t result, const char *call) {
     if (result != cudaSuccess)
-        throw std::runtime_error(std::string(call) + ": "
-                + cudaGetErrorString(result));
+        throw std::runtime_error(
+                std::string(call) + ": " + cudaGetErrorString(result));
 }
 
 /// Makes a device current for one call of the CUDA runtime.
@@ -52,8 +52,8 @@ void copy(void *to, const void *from, size_t bytes, size_t device) {
     require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-[[maybe_unused]] const bool registered = register_backend(engine::kind::gpu,
-        {allocate, deallocate, copy, copy, gpu::kernels});
+[[maybe_unused]] const bool registered = register_backend(
+        engine::kind::gpu, {allocate, deallocate, copy, copy, gpu::kernels});
 
 } // namespace
 

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "accuracy.hpp"
+#include "files/tensor_data.hpp"
 #include "random.hpp"
-#include "tensor_data.hpp"
+#include "reference/accuracy.hpp"
 
 namespace gradnn::test {
 

@@ -9,7 +9,7 @@
 
 #include <gradnn/graph.hpp>
 
-#include "reference.hpp"
+#include "reference/reference.hpp"
 #include "test_tensor.hpp"
 
 namespace gradnn::test {

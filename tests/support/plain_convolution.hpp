@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/copy.hpp"
+#include "gpu/runtime/copy.hpp"
 #include "problem.hpp"
 #include "support/random.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cpu/simd_target.hpp"
+#include "cpu/simd/simd_target.hpp"
 
 namespace gradnn::test {
 

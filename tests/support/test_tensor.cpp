@@ -4,8 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "files/tensor_data.hpp"
 #include "problem.hpp"
-#include "tensor_data.hpp"
 
 namespace gradnn::test {
 

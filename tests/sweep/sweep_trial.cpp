@@ -9,13 +9,13 @@
 
 #include <gradnn/engine.hpp>
 
-#include "cpu/convolution_onednn_choice.hpp"
-#include "cpu/convolution_onednn_engine.hpp"
-#include "cpu/convolution_onednn_faults.hpp"
+#include "cpu/convolution/onednn/choice.hpp"
+#include "cpu/convolution/onednn/engine.hpp"
+#include "cpu/convolution/onednn/faults.hpp"
 #include "cpu/kernels.hpp"
-#include "cpu/threads.hpp"
 #include "engine_impl.hpp"
-#include "tensor_data.hpp"
+#include "files/tensor_data.hpp"
+#include "threads.hpp"
 
 namespace gradnn::sweep {
 
@@ -225,7 +225,7 @@ void try_all(const convolution_problem &problem, const values &expected,
     if (!geometry) return;
     const size_t output = output_of(problem);
     // The cache would give primitives of other implementations than were asked
-    // for (convolution_onednn.cpp); gradnn's plan has to do with it.
+    // for (src/cpu/convolution/onednn/onednn.cpp); gradnn's plan has to do with it.
     const int cached = dnnl::get_primitive_cache_capacity();
     dnnl::set_primitive_cache_capacity(0);
     cpu::run_with_threads(options.threads, [&] {

@@ -1,0 +1,293 @@
+#include "cpu/convolution/onednn/choice.hpp"
+
+#include <string_view>
+#include <vector>
+
+#include "cpu/convolution/onednn/cost.hpp"
+#include "cpu/convolution/onednn/engine.hpp"
+#include "cpu/convolution/onednn/faults.hpp"
+#include "cpu/convolution/onednn/or_gemm.hpp"
+
+namespace gradnn::cpu::onednn {
+
+namespace {
+
+using detail::convolution_direction;
+using dnnl::memory;
+
+enum class layout { any, ncx, nxc, blocked };
+
+struct compute_types {
+    memory::data_type src;
+    memory::data_type weights;
+    memory::data_type dst;
+};
+
+memory::desc activations(
+        const dims &sizes, memory::data_type type, layout wanted) {
+    using tag = memory::format_tag;
+    switch (wanted) {
+        case layout::ncx: return {sizes, type, dense_strides(sizes)};
+        case layout::nxc: return {sizes, type, channels_last_strides(sizes)};
+        case layout::blocked:
+            return {sizes, type,
+                    sizes.size() == 3           ? tag::nCw16c
+                            : sizes.size() == 4 ? tag::nChw16c
+                                                : tag::nCdhw16c};
+        case layout::any: break;
+    }
+    return {sizes, type, tag::any};
+}
+
+dims with_batch(dims sizes, int64_t images) {
+    sizes[0] = images;
+    return sizes;
+}
+
+dnnl::primitive_attr attributes(fpmath_mode mode) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (mode == fpmath_mode::bf16)
+        attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+    if (mode == fpmath_mode::any)
+        attributes.set_fpmath_mode(dnnl::fpmath_mode::any);
+    return attributes;
+}
+
+/// The implementation that oneDNN takes for these layouts, or an empty
+/// descriptor. Never another one of its list: those further down are not what
+/// its users run, and not all of them are right (3.2's jit_bf16_1x1 in NXC
+/// with 41 channels).
+dnnl::primitive_desc make_descriptor(const geometry &problem,
+        const memory::desc &src, const memory::desc &weights,
+        const memory::desc &dst, fpmath_mode mode) {
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    constexpr auto training = dnnl::prop_kind::forward_training;
+    const dnnl::engine &engine = cpu_engine();
+    const auto attr = attributes(mode);
+    const auto &p = problem;
+    if (p.direction == convolution_direction::forward)
+        return dnnl::convolution_forward::primitive_desc(engine, training,
+                algorithm, src, weights, dst, p.strides, p.dilates,
+                p.pads_begin, p.pads_end, attr, true);
+    // Backward descriptors want a forward one as a hint; its layouts, and the
+    // type of its weights, are of no consequence.
+    const auto free = [](const memory::desc &desc, memory::data_type type) {
+        return memory::desc(desc.get_dims(), type, memory::format_tag::any);
+    };
+    const auto type = src.get_data_type();
+    const dnnl::convolution_forward::primitive_desc hint(engine, training,
+            algorithm, free(src, type), free(weights, type), free(dst, type),
+            p.strides, p.dilates, p.pads_begin, p.pads_end, attr, true);
+    if (!hint) return {};
+    if (p.direction == convolution_direction::backward_data)
+        return dnnl::convolution_backward_data::primitive_desc(engine,
+                algorithm, src, weights, dst, p.strides, p.dilates,
+                p.pads_begin, p.pads_end, hint, attr, true);
+    return dnnl::convolution_backward_weights::primitive_desc(engine, algorithm,
+            src, weights, dst, p.strides, p.dilates, p.pads_begin, p.pads_end,
+            hint, attr, true);
+}
+
+implementation query(
+        const geometry &problem, const dnnl::primitive_desc &descriptor) {
+    implementation found;
+    found.descriptor = descriptor;
+    found.name = descriptor.impl_info_str();
+    const auto get
+            = [&](dnnl::query what) { return descriptor.query_md(what, 0); };
+    const auto direction = problem.direction;
+    found.src = get(direction == convolution_direction::backward_data
+                    ? dnnl::query::diff_src_md
+                    : dnnl::query::src_md);
+    found.weights = get(direction == convolution_direction::backward_weights
+                    ? dnnl::query::diff_weights_md
+                    : dnnl::query::weights_md);
+    found.dst = get(direction == convolution_direction::forward
+                    ? dnnl::query::dst_md
+                    : dnnl::query::diff_dst_md);
+    return found;
+}
+
+bool is_reference(std::string_view name) {
+    return contains(name, "ref");
+}
+
+bool is_depthwise(const geometry &problem) {
+    const auto &weights = problem.weights.sizes;
+    return problem.grouped && weights[1] == 1 && weights[2] == 1;
+}
+
+/// Groups that fill a small part of a vector, in planes: copied into blocks of
+/// channels they are computed with the lanes mostly idle.
+bool has_narrow_groups(const geometry &problem) {
+    constexpr int64_t narrow = 4;
+    const auto &weights = problem.weights.sizes;
+    const auto in_planes = [](const operand &tensor) {
+        return tensor.strides.back() == 1 && tensor.strides[1] != 1;
+    };
+    return problem.grouped && weights[0] > 1 && weights[1] <= narrow
+            && weights[2] <= narrow && !is_depthwise(problem)
+            && in_planes(problem.src) && in_planes(problem.dst);
+}
+
+bool is_narrow(const implementation &found) {
+    return found.src.get_data_type() != memory::data_type::f32;
+}
+
+/// Products that are added up one after the other at most: as many as keep the
+/// error of f32 sums of terms of any sign below 2e-6, 1.8e-8 times the square
+/// root of their number.
+constexpr int64_t longest_sum = int64_t {12} << 10;
+
+/// Whether sums over channels and taps are too long. (Kernels of 16 bits add
+/// pairs; those that multiply matrices add up sums of blocks.)
+bool has_long_sums(const geometry &problem, const implementation &found) {
+    if (problem.direction == convolution_direction::backward_weights
+            || problem.src.type == detail::data_type::f64
+            || contains(found.name, "gemm"))
+        return false;
+    const dims &weights = problem.weights.sizes;
+    const size_t first = problem.grouped ? 1 : 0; // after the groups
+    const bool forward = problem.direction == convolution_direction::forward;
+    int64_t terms = weights[first + (forward ? 1 : 0)];
+    for (size_t axis = 0; axis < problem.strides.size(); ++axis) {
+        const int64_t stride = forward ? 1 : problem.strides[axis];
+        terms *= (weights[first + 2 + axis] + stride - 1) / stride;
+    }
+    return terms > longest_sum * (is_narrow(found) ? 2 : 1);
+}
+
+/// Whether a single image already has too many products for a gradient of the
+/// weights.
+bool is_inexact(const geometry &problem, const implementation &found) {
+    if (problem.direction != convolution_direction::backward_weights)
+        return false;
+    double points = 1;
+    for (const int64_t size : found.dst.get_dims())
+        points *= static_cast<double>(size);
+    points /= static_cast<double>(
+            found.dst.get_dims()[0] * found.dst.get_dims()[1]);
+    // An image is not divided. What is just above the limit is let through (112
+    // x 112 points), and kernels of 16 bits with 16 times as many: on a CPU that
+    // has them, gradnn's own would take several times as long.
+    const double allowance = is_narrow(found) ? 16 : 1.6;
+    return points > allowance * static_cast<double>(exact_products(found));
+}
+
+/// The types that the problem can be computed in.
+std::vector<compute_types> usable_types(
+        const geometry &problem, bool partial_sums) {
+    constexpr auto f32 = memory::data_type::f32;
+    const auto type = to_onednn(problem.src.type);
+    std::vector<compute_types> types;
+    types.push_back({type, partial_sums ? f32 : to_onednn(problem.weights.type),
+            to_onednn(problem.dst.type)});
+    // bf16 and f16 where the CPU has no products of them.
+    if (type != f32) types.push_back({f32, f32, f32});
+    return types;
+}
+
+} // namespace
+
+int64_t exact_products(const implementation &chosen) {
+    // Kernels add product by product (of 16 bits, pairs) to one register, but
+    // those that multiply matrices, and of 1x1 windows, add up sums of rows or
+    // tiles.
+    if (is_narrow(chosen) && !contains(chosen.name, "dw"))
+        return int64_t {1} << 14;
+    const bool one_by_one = contains(chosen.name, "dw")
+            || (!contains(chosen.name, "gemm")
+                    && !contains(chosen.name, "1x1"));
+    return int64_t {1} << (one_by_one ? 13 : 18);
+}
+
+std::vector<implementation> list_implementations(
+        const geometry &problem, const choice_options &options) {
+    std::vector<implementation> list;
+    const dims src = with_batch(problem.src.sizes, options.images);
+    const dims dst = with_batch(problem.dst.sizes, options.images);
+    for (const auto &types : usable_types(problem, options.partial_sums)) {
+        const memory::desc weights(
+                problem.weights.sizes, types.weights, memory::format_tag::any);
+        for (const auto wanted :
+                {layout::ncx, layout::nxc, layout::blocked, layout::any}) {
+            const auto descriptor = make_descriptor(problem,
+                    activations(src, types.src, wanted), weights,
+                    activations(dst, types.dst, wanted), options.fpmath);
+            if (descriptor) list.push_back(query(problem, descriptor));
+        }
+    }
+    return list;
+}
+
+implementation choose_implementation(const geometry &problem,
+        const choice_options &options, std::string &refusal) {
+    implementation best;
+    if (has_narrow_groups(problem)) {
+        refusal = "oneDNN is slow with groups of so few channels in NCX";
+        return best;
+    }
+    bool reference = false;
+    bool general = false;
+    bool long_sums = false;
+    // gradnn's own kernels know no other arithmetic.
+    const bool relaxed = options.fpmath == fpmath_mode::bf16
+            || options.fpmath == fpmath_mode::any;
+    for (auto &found : list_implementations(problem, options)) {
+        if (is_reference(found.name)) {
+            reference = true;
+            continue;
+        }
+        if (is_faulty(problem, found)) continue;
+        if ((!relaxed || is_depthwise(problem))
+                && (has_long_sums(problem, found)
+                        || is_inexact(problem, found))) {
+            long_sums = true;
+            continue;
+        }
+        // Others compute a channel at a time.
+        const bool depthwise
+                = contains(found.name, "dw") || contains(found.name, "brdgmm");
+        if (is_depthwise(problem) && !depthwise) {
+            general = true;
+            continue;
+        }
+        found.cost = estimate(problem, found);
+        if (!best || found.cost < best.cost) best = std::move(found);
+    }
+    if (best && gemm_is_cheaper(problem, best, options.images)) {
+        refusal = "convolution.gemm, which copies nothing, should be faster";
+        return {};
+    }
+    if (best && !relaxed && gemm_is_faster(problem, best, long_sums)) {
+        refusal = "convolution.gemm is faster for windows like these";
+        return {};
+    }
+    if (!best)
+        refusal = general   ? "oneDNN has no depthwise implementation of it"
+                : long_sums ? "oneDNN adds up so many products in one f32 sum"
+                : reference
+                ? "oneDNN has it in its slow reference code (ref) only"
+                : "oneDNN has no implementation of it on this CPU";
+    return best;
+}
+
+implementation with_images(const geometry &problem,
+        const choice_options &options, const implementation &other) {
+    const auto resized = [&](const memory::desc &desc) {
+        const dims sizes = with_batch(desc.get_dims(), options.images);
+        return desc.submemory_desc(sizes, dims(sizes.size(), 0), true);
+    };
+    const auto src = resized(other.src);
+    const auto dst = resized(other.dst);
+    if (!src || !dst) return {};
+    const auto descriptor
+            = make_descriptor(problem, src, other.weights, dst, options.fpmath);
+    if (!descriptor) return {};
+    auto found = query(problem, descriptor);
+    if (found.name != other.name || is_faulty(problem, found)) return {};
+    return found;
+}
+
+} // namespace gradnn::cpu::onednn

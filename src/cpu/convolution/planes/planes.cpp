@@ -1,0 +1,188 @@
+// Convolutions with few channels to a group, depthwise ones among them, plane
+// by plane:
+//
+//     written[o, x] = sum over i, t of weights[o, i, t] * read[i, x + t]
+//     diff_weights[o, i, t] = sum over n, x of dst[o, x] * src[i, x + t]
+//
+// A task stages a tile of the planes of some groups' channels (and of dst, for
+// the weights) in its scratch, widened to f32 or f64, with a border of zeros
+// (geometry.hpp), runs the inner loops of
+// kernels.cpp over it, and writes its own part of the
+// output. Any layout is staged; where channels are contiguous, by transposing.
+// Deterministic: tiles follow from the problem, and each sum is one thread's,
+// in a fixed order; pieces of a weights gradient are added in their order.
+//
+// Where a border of zeros would meet Inf or NaN, terms outside are masked out
+// instead, so that they contribute nothing.
+#include "cpu/convolution/planes/planes.hpp"
+
+#include <cstring>
+
+namespace gradnn::cpu {
+
+using detail::convolution_direction;
+using detail::size_of;
+using detail::tensor_view;
+
+namespace {
+
+/// Elements of one staged plane that tiles aim at: where channels are
+/// contiguous, few, so that many channels are staged together and cache lines
+/// are read once.
+constexpr int64_t plane_aim = 6144;
+constexpr int64_t transposed_plane_aim = 768;
+/// What a plane may have.
+constexpr int64_t plane_most = 65536;
+/// With more channels to a group the matrix product is faster: of the written
+/// tensor, or pairs of input and output channels of a weights gradient.
+constexpr int64_t most_channels = 16;
+constexpr int64_t most_pairs = 64;
+/// Longer sums of f32 would lose digits; the matrix product sums in rounds.
+constexpr int64_t most_terms = 12288;
+constexpr int64_t most_phases = 4096;
+
+} // namespace
+
+std::string planes_plan::refusal(const convolution_problem &problem) {
+    const auto &dims = problem.weights.dims;
+    if (problem.direction == convolution_direction::backward_weights) {
+        if (dims[1] * dims[2] > most_pairs)
+            return "wants at most " + std::to_string(most_pairs)
+                    + " pairs of channels a group, given "
+                    + std::to_string(dims[1] * dims[2]);
+    } else {
+        const bool forward
+                = problem.direction == convolution_direction::forward;
+        const size_t o_axis = forward ? 1 : 2;
+        const int64_t terms
+                = dims[forward ? 2 : 1] * dims[3] * dims[4] * dims[5];
+        if (dims[o_axis] > most_channels)
+            return "wants at most " + std::to_string(most_channels)
+                    + " output channels a group, given "
+                    + std::to_string(dims[o_axis]);
+        if (terms > most_terms)
+            return "wants sums of at most " + std::to_string(most_terms)
+                    + " terms, given " + std::to_string(terms);
+    }
+    if (gather_phase_list::count(problem) > most_phases)
+        return "wants at most " + std::to_string(most_phases)
+                + " phases of strides, given "
+                + std::to_string(gather_phase_list::count(problem));
+    return {};
+}
+
+planes_plan::planes_plan(const convolution_problem &problem)
+    : problem_(problem),
+      kernels_(plane_kernels_for(problem.dst.type, problem.weights.type)),
+      phases_(problem),
+      groups_(problem.weights.dims[0]),
+      outs_(problem.weights.dims[o_axis()]),
+      ins_(problem.weights.dims[i_axis()]),
+      taps_(phases_.taps()) {
+    for (size_t axis = 0; axis < 3; ++axis)
+        for (const gather_axis &one : phases_.axis(axis))
+            staged_axes_[axis].emplace_back(one);
+    for (const staged_axis &d : staged_axes_[0])
+        for (const staged_axis &h : staged_axes_[1])
+            for (const staged_axis &w : staged_axes_[2])
+                staged_.push_back({&d, &h, &w});
+    decide_tiles();
+}
+
+/// Whole planes where they are small; else axes are halved, the innermost
+/// last. From the problem alone.
+void planes_plan::decide_tiles() {
+    std::array<int64_t, 3> size = phases_.positions();
+    const auto measure = [&] {
+        plane_pitch_ = 0;
+        out_pitch_ = 0;
+        for (const auto &axes : staged_) {
+            const staged_tile tile(axes, tile_range {{}, size});
+            plane_pitch_
+                    = std::max(plane_pitch_, tile.plane_pitch(kernels_.lanes));
+            out_pitch_ = std::max(out_pitch_, out_pitch(tile));
+        }
+        return std::max(plane_pitch_, out_pitch_);
+    };
+    const auto halve
+            = [&](size_t axis) { size[axis] = ceil_divide(size[axis], 2); };
+    const bool transposed = read().strides[4] != 1 && read().strides[1] == 1
+            && groups_ * ins_ > 1;
+    const int64_t aim = transposed ? transposed_plane_aim : plane_aim;
+    while (measure() > aim) {
+        if (size[0] > 1)
+            halve(0);
+        else if (size[1] > 8)
+            halve(1);
+        else if (size[2] > 256)
+            halve(2);
+        else
+            break;
+    }
+    while (measure() > plane_most && size[1] * size[2] > 1)
+        halve(size[1] > 1 ? 1 : 2);
+    tiling_ = position_tiling(size, phases_.positions());
+}
+
+std::string planes_plan::refusal() const {
+    if (std::max(plane_pitch_, out_pitch_) > plane_most)
+        return "a tile of one position, with all that its taps span, has "
+                + std::to_string(plane_pitch_) + " elements of at most "
+                + std::to_string(plane_most);
+    return {};
+}
+
+void planes_plan::stage(const staged_tile &tile, const void *data, int64_t n,
+        int64_t channel, int64_t channels, std::byte *planes) const {
+    const tensor_view &view = read();
+    const int64_t wide = kernels_.wide_bytes;
+    const int64_t pitch = tile.plane_pitch(kernels_.lanes);
+    const int64_t base = n * view.strides[0] + channel * view.strides[1];
+    const auto zero = [&](int64_t at, int64_t length) {
+        for (int64_t c = 0; c < channels; ++c)
+            std::memset(planes + (c * pitch + at) * wide, 0,
+                    static_cast<size_t>(length * wide));
+    };
+    tile.for_each_piece(
+            view, [&](int64_t at, int64_t length, bool inside, int64_t offset) {
+                if (!inside) {
+                    zero(at, length);
+                    return;
+                }
+                kernels_.widen(static_cast<const std::byte *>(data)
+                                + (base + offset) * size_of(view.type),
+                        tile.read_stride(view), view.strides[1],
+                        planes + at * wide, 1, pitch, length, channels);
+            });
+    zero(tile.plane_elements(), pitch - tile.plane_elements());
+}
+
+void planes_plan::fill(
+        std::byte *mask, int64_t at, int64_t length, bool one) const {
+    for (int64_t i = at; i < at + length; ++i) {
+        if (kernels_.wide_bytes == 8)
+            reinterpret_cast<double *>(mask)[i] = one ? 1 : 0;
+        else
+            reinterpret_cast<float *>(mask)[i] = one ? 1 : 0;
+    }
+}
+
+void planes_plan::stage_mask(const staged_tile &tile, std::byte *mask) const {
+    tile.for_each_piece(
+            read(), [&](int64_t at, int64_t length, bool inside, int64_t) {
+                fill(mask, at, length, inside);
+            });
+    fill(mask, tile.plane_elements(),
+            tile.plane_pitch(kernels_.lanes) - tile.plane_elements(), false);
+}
+
+plan_or_refusal make_convolution_planes(
+        const convolution_problem &problem, const compile_options &options) {
+    std::string refusal = planes_plan::refusal(problem);
+    if (!refusal.empty()) return plan_or_refusal::refuse(std::move(refusal));
+    return problem.direction == convolution_direction::backward_weights
+            ? make_planes_weights_plan(problem, options)
+            : make_planes_data_plan(problem, options);
+}
+
+} // namespace gradnn::cpu

@@ -1,0 +1,52 @@
+// Tasks, threads and workspaces of gradnn's own convolution kernels.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "parallel.hpp"
+
+namespace gradnn::cpu {
+
+inline int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+inline int64_t ceil_divide(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/// Hands out parts of a workspace, each at a multiple of 64 bytes. Made at
+/// nullptr, it counts bytes.
+class workspace_cursor {
+public:
+    explicit workspace_cursor(std::byte *start) : next_(start) {}
+    std::byte *take(int64_t bytes) {
+        std::byte *taken = next_ == nullptr ? nullptr : next_ + taken_;
+        taken_ += round_up(bytes, 64);
+        return taken;
+    }
+    int64_t taken() const { return taken_; }
+
+private:
+    std::byte *next_;
+    int64_t taken_ = 0;
+};
+
+/// Runs task(slot, number) for all numbers below `tasks` on at most `slots`
+/// threads, each with a slot of its own. Which thread runs which task is left
+/// to chance.
+template <typename Task>
+void run_tasks(int64_t tasks, int64_t slots, const Task &task) {
+    std::atomic<int64_t> next {0};
+    parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot)
+            for (int64_t number;
+                    (number = next.fetch_add(1, std::memory_order_relaxed))
+                    < tasks;)
+                task(slot, number);
+    });
+}
+
+} // namespace gradnn::cpu

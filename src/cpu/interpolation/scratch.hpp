@@ -1,0 +1,56 @@
+// A share's scratch of the separable interpolation kernel.
+//
+// Included once for each of Highway's targets, like simd.hpp.
+#include <type_traits>
+
+#include "cpu/interpolation/separable.hpp"
+#include "cpu/interpolation/stage.hpp"
+#include "cpu/simd/simd.hpp"
+
+#if defined(GRADNN_CPU_INTERPOLATION_SCRATCH_TOGGLE) \
+        == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_INTERPOLATION_SCRATCH_TOGGLE
+#undef GRADNN_CPU_INTERPOLATION_SCRATCH_TOGGLE
+#else
+#define GRADNN_CPU_INTERPOLATION_SCRATCH_TOGGLE
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+/// Arrays of the sizes that the job names, in the order of size_scratch.
+template <typename T>
+struct separable_scratch {
+    using acc = accumulator_of<T>;
+
+    separable_scratch(const separable_job &job, std::byte *memory) {
+        const auto take = [&](auto *&array, int64_t count) {
+            using element = std::remove_reference_t<decltype(*array)>;
+            array = reinterpret_cast<element *>(memory);
+            const size_t bytes = static_cast<size_t>(count) * sizeof(element);
+            memory += (bytes + 63) / 64 * 64;
+        };
+        T *stage = nullptr;
+        T **targets = nullptr;
+        take(rows, job.pointers);
+        take(sums, job.pointers);
+        take(group, job.group_size);
+        take(ring, job.ring_rows * job.ring_pitch);
+        take(window, job.window * static_cast<int64_t>(lanes_of<acc>));
+        take(stage, job.stage_size);
+        take(targets, job.lines);
+        results = result_stage<T>(job.stream, stage, targets);
+    }
+
+    const T **rows = nullptr; ///< of diff_dst
+    const acc **sums = nullptr; ///< rows that are sums already
+    acc *group = nullptr; ///< lines
+    acc *ring = nullptr;
+    acc *window = nullptr;
+    result_stage<T> results;
+};
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,210 @@
+// The separable interpolation kernel, between the plan that describes a job
+// (interpolation.cpp) and the SIMD code that does it
+// (separable.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "axis_map.hpp"
+#include "problem.hpp"
+
+namespace gradnn::cpu {
+
+/// The gathered side of an axis map, weights rounded to the accumulator.
+struct axis_taps {
+    axis_taps() = default;
+    axis_taps(detail::axis_map map, detail::data_type accumulator);
+
+    template <typename Acc>
+    const Acc *weights(int64_t i) const {
+        const auto at = static_cast<size_t>(offset[static_cast<size_t>(i)]);
+        if constexpr (std::is_same_v<Acc, float>)
+            return weights_f32.data() + at;
+        else
+            return weights_f64.data() + at;
+    }
+    int64_t begin(int64_t i) const { return first[static_cast<size_t>(i)]; }
+    int64_t taps(int64_t i) const { return count[static_cast<size_t>(i)]; }
+    int64_t end(int64_t i) const { return begin(i) + taps(i); }
+    /// Elements that i takes and the one before does not.
+    int64_t fresh(int64_t i) const {
+        return end(i) - std::max(begin(i), i == 0 ? 0 : end(i - 1));
+    }
+
+    int64_t src = 1;
+    int64_t dst = 1;
+    int64_t max_count = 1;
+    bool identity = true;
+    std::vector<int64_t> first;
+    std::vector<int64_t> count;
+    std::vector<int64_t> offset;
+    std::vector<float> weights_f32;
+    std::vector<double> weights_f64;
+};
+
+/// A tensor as planes of rows. A row holds its W axis, or W and the channels
+/// within each column, without gaps; strides are elements.
+struct plane_view {
+    int64_t n_stride = 0;
+    int64_t c_stride = 0;
+    int64_t d_stride = 0;
+    int64_t h_stride = 0;
+};
+
+/// Vectors have at most this many lanes, and groups of lines as many.
+constexpr int64_t max_lanes = 16;
+
+/// Results are collected, and go to memory so many bytes at a time.
+constexpr int64_t stage_bytes = 1 << 10;
+
+/// Taps that may come from the same tables (element_taps).
+constexpr int32_t shared_taps = 4;
+
+/// Indices of element_taps have fewer bits, with the shared taps' added.
+constexpr int tap_count_shift = 8;
+
+/// What takes the taps along W together, a lane each.
+enum class tap_lanes {
+    channels, ///< of a column, where they are contiguous
+    elements, ///< of a row, looked up in the line
+    phases, ///< of a row, the line's elements being sorted by phase
+    lines, ///< of a group, transposed
+    planes, ///< of a group, transposed, their rows being short
+};
+
+/// The taps of a row's elements, or of several rows' that lie side by side, a
+/// vector of the target at a time. Vectors whose taps are alike share a
+/// pattern: lane l's tap t is element first + index + t * tap_stride of the
+/// line with weight t * lanes + l, for t < count, and lanes[l] is
+/// index + (count << tap_count_shift).
+struct element_taps {
+    struct vector {
+        int32_t first;
+        int32_t pattern;
+    };
+    struct pattern {
+        int32_t fewest; ///< of the lanes' counts
+        int32_t most;
+    };
+    template <typename Acc>
+    const Acc *weights() const {
+        if constexpr (std::is_same_v<Acc, float>)
+            return weights_f32.data();
+        else
+            return weights_f64.data();
+    }
+
+    /// Vectors of the line that a tap of a vector's lanes is looked up in: 1,
+    /// 2 or 4.
+    int64_t tables = 0;
+    /// Whether those of one tap hold the next ones' elements too, shared_taps
+    /// of them in all.
+    bool share = false;
+    int64_t tap_stride = 1;
+    int64_t max_count = 1;
+    std::vector<vector> vectors;
+    std::vector<pattern> patterns;
+    // By pattern: its lanes, max_count times as many weights.
+    std::vector<int32_t> lanes;
+    std::vector<float> weights_f32;
+    std::vector<double> weights_f64;
+};
+
+/// An axis of a whole ratio. Output i in [begin, end) takes elements
+/// i * ratio + first + t of the line, t < count, with weights that all of these
+/// outputs share. Those next to the ends take some of the same elements with
+/// other weights; what they leave out is before the line or after it.
+struct axis_phases {
+    template <typename Acc>
+    const Acc *ends() const {
+        if constexpr (std::is_same_v<Acc, float>)
+            return ends_f32.data();
+        else
+            return ends_f64.data();
+    }
+
+    int64_t ratio = 1;
+    int64_t first = 0;
+    int64_t count = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+
+    /// Vectors of the axis' outputs with weights of their own: the first `head`
+    /// ones and those from number `tail` on. In that order, `count` vectors of
+    /// weights for each, 0 for what is left out.
+    int64_t head = 0;
+    int64_t tail = 0;
+    std::vector<float> ends_f32;
+    std::vector<double> ends_f64;
+};
+
+/// Taps of an axis_phases at most.
+constexpr int64_t most_phase_taps = 8;
+
+struct separable_job {
+    detail::data_type type = detail::data_type::undef;
+    axis_taps d;
+    axis_taps h;
+    axis_taps w;
+    plane_view diff_dst;
+    plane_view diff_src;
+    int64_t extent
+            = 0; ///< from diff_dst's first element to the end of its last
+    int64_t n = 1;
+    int64_t c = 1;
+    /// Channels in a row's columns: 1 where planes are channels (NCX), else C
+    /// (and c is 1).
+    int64_t row_channels = 1;
+    tap_lanes lanes = tap_lanes::lines;
+    element_taps elements; ///< for tap_lanes::elements
+    axis_phases phases; ///< for tap_lanes::phases
+    /// diff_src is written past the caches.
+    bool stream = false;
+    /// Rows of diff_dst that a line is the first to take, at most.
+    int64_t fresh_rows = 0;
+
+    // A unit of work is a plane, blocks of D and H, and a strip of columns, the
+    // last varying fastest. Groups of lines end with a strip. For
+    // tap_lanes::planes it is a group of planes, all of them channels.
+    int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
+    int64_t d_block = 1;
+    int64_t h_block = 1;
+    /// Shares that the units are split into, one a thread, each with scratch.
+    int64_t shares = 1;
+
+    // Scratch of a share, in accumulators, elements or pointers.
+    int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
+    int64_t lines = 0; ///< of a group, or its planes
+    int64_t phase_pitch = 0; ///< of a line's elements of one phase
+    int64_t group_size = 0; ///< of all lines of a group
+    int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
+    int64_t ring_pitch = 0;
+    int64_t window = 0; ///< elements that are held transposed
+    int64_t stage_size = 0; ///< elements of diff_src on their way to memory
+    int64_t pointers = 0;
+    size_t scratch_bytes = 0;
+
+    int64_t strips() const { return (w.src + strip_src - 1) / strip_src; }
+    int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
+    int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
+    int64_t units() const {
+        if (lanes == tap_lanes::planes) return (c + lines - 1) / lines;
+        return strips() * n * c * d_blocks() * h_blocks();
+    }
+};
+
+/// Computes a share: units [units * share / shares, ...) of them.
+using separable_share = void (*)(const separable_job &, const void *diff_dst,
+        void *diff_src, std::byte *scratch, int64_t share);
+
+/// Lanes of that function's vectors.
+int64_t separable_lanes(detail::data_type type);
+
+/// The function for a type on the machine's best target.
+separable_share find_separable_share(detail::data_type type);
+
+} // namespace gradnn::cpu

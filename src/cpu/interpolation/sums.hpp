@@ -1,0 +1,303 @@
+// The sums of the separable interpolation kernel: of rows into a line, and of
+// taps that lie a fixed distance apart in it.
+//
+// Included once for each of Highway's targets, like simd.hpp.
+#include <algorithm>
+
+#include "cpu/interpolation/separable.hpp"
+#include "cpu/simd/compensated_sum.hpp"
+#include "cpu/simd/simd.hpp"
+
+#if defined(GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#undef GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#else
+#define GRADNN_CPU_INTERPOLATION_SUMS_TOGGLE
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+/// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
+/// 8, 64 and 512 terms, these with what their sum rounds off, so that the error
+/// does not grow with their number. `level` is what level_of says.
+template <int level, size_t width, class D, class Term>
+HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
+        int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
+    if constexpr (level == 0) {
+        auto weight = hn::Set(d, weights[begin]);
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = hn::Mul(weight, term(begin, k));
+        for (int64_t t = begin + 1; t < end; ++t) {
+            weight = hn::Set(d, weights[t]);
+            for (size_t k = 0; k < width; ++k)
+                sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
+        }
+    } else {
+        constexpr int64_t step = int64_t {1} << 3 * level;
+        weighted_sum<level - 1>(
+                d, weights, begin, std::min(end, begin + step), term, sum);
+        [[maybe_unused]] hn::VFromD<D> low[width];
+        if constexpr (level == 3)
+            for (size_t k = 0; k < width; ++k)
+                low[k] = hn::Zero(d);
+        for (int64_t b = begin + step; b < end; b += step) {
+            hn::VFromD<D> part[width];
+            weighted_sum<level - 1>(
+                    d, weights, b, std::min(end, b + step), term, part);
+            for (size_t k = 0; k < width; ++k) {
+                if constexpr (level == 3)
+                    add_compensated(d, sum[k], low[k], part[k]);
+                else
+                    sum[k] = hn::Add(sum[k], part[k]);
+            }
+        }
+        if constexpr (level == 3)
+            for (size_t k = 0; k < width; ++k)
+                sum[k] = hn::Add(sum[k], low[k]);
+    }
+}
+
+constexpr int level_of(int64_t terms) {
+    return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
+}
+
+/// What sum_rows may do around the rows that it sums.
+struct row_surroundings {
+    /// The last `fresh` rows come from memory for the first time, and what
+    /// follows is to be fetched now. (Short rows are too short for hardware to
+    /// see them coming.)
+    int64_t fresh = 0;
+    /// Whether the fresh rows follow one another in memory and what comes next
+    /// follows them: it is fetched in the order of memory, from `ahead` elements
+    /// after where the first of them begins. (Several rows of a page read in
+    /// turns hide that order from the hardware.)
+    bool in_order = false;
+    /// Where they follow one another: whether they are read through in that order
+    /// before they are summed, and nothing is fetched. That takes in what hardware
+    /// sees coming, faster than what is fetched ahead if there is much of it.
+    bool read = false;
+    /// Otherwise from every row, `ahead` elements further on, and from element
+    /// `turn` on another `jump` elements.
+    int64_t ahead = 0;
+    int64_t turn = 0;
+    int64_t jump = 0;
+    /// Elements after every row's end that may be read.
+    int64_t slack = 0;
+};
+
+template <typename In>
+HWY_INLINE void fetch_elements(const In *from, int64_t count) {
+    for (int64_t i = 0; i < count; i += 64 / sizeof(In))
+        hwy::Prefetch(from + i);
+}
+
+/// Has the caches take `count` elements in, in the order of memory.
+template <typename In>
+HWY_INLINE void read_through(const In *from, int64_t count) {
+    const auto *bytes = reinterpret_cast<const volatile uint8_t *>(from);
+    const auto end = count * static_cast<int64_t>(sizeof(In));
+    for (int64_t i = 0; i < end; i += 64)
+        static_cast<void>(bytes[i]);
+}
+
+/// What follows elements [x, x + length) of the fresh rows before rows_end.
+/// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
+template <typename In>
+HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
+        int64_t x, int64_t length) {
+    if (around.read) return;
+    if (around.in_order) {
+        fetch_elements(
+                rows_end[-around.fresh] + around.ahead + x * around.fresh,
+                length * around.fresh);
+        return;
+    }
+    const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);
+    for (int64_t t = -around.fresh; t < 0; ++t)
+        fetch_elements(rows_end[t] + at, length);
+}
+
+/// Of two vectors, the elements of even and those of odd places.
+template <class D>
+HWY_INLINE void split_pairs([[maybe_unused]] D d,
+        [[maybe_unused]] hn::VFromD<D> &a, [[maybe_unused]] hn::VFromD<D> &b) {
+#if HWY_TARGET != HWY_SCALAR
+    const auto even = hn::ConcatEven(d, b, a);
+    b = hn::ConcatOdd(d, b, a);
+    a = even;
+#endif
+}
+
+/// Stores four vectors that follow one another, element x at
+/// out[x % phases * pitch + x / phases]. With `split` the vectors of a pair
+/// hold its elements of even and of odd places.
+template <int64_t phases, bool split, class D>
+HWY_INLINE void store_phases(
+        D d, hn::VFromD<D> (&v)[4], int64_t pitch, hn::TFromD<D> *out) {
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<hn::TFromD<D>>);
+    if constexpr (!split) {
+        split_pairs(d, v[0], v[1]);
+        split_pairs(d, v[2], v[3]);
+    }
+    if constexpr (phases == 2) {
+        hn::StoreU(v[0], d, out);
+        hn::StoreU(v[2], d, out + lanes);
+        hn::StoreU(v[1], d, out + pitch);
+        hn::StoreU(v[3], d, out + pitch + lanes);
+    } else {
+        split_pairs(d, v[0], v[2]);
+        split_pairs(d, v[1], v[3]);
+        for (int64_t p = 0; p < 4; ++p)
+            hn::StoreU(v[p], d, out + p * pitch);
+    }
+}
+
+/// out[x] = sum over t of weights[t] * rows[t][x] from x on, up to a few vectors;
+/// count > 0.
+template <int level, typename In, typename Acc>
+HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
+        int64_t count, int64_t x, int64_t length, row_surroundings around,
+        Acc *out) {
+    const hn::ScalableTag<Acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    const auto term
+            = [&](int64_t t, size_t) HWY_ATTR { return load(d, rows[t] + x); };
+    fetch(rows + count, around, x, length - x);
+    hn::VFromD<decltype(d)> sum[1];
+    for (; x + lanes <= length; x += lanes) {
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+        hn::StoreU(sum[0], d, out + x);
+    }
+    if (x == length) return;
+    // Lines are padded, rows are not: where nothing may be read after them, the
+    // last vector does again what it has in common with the one before. (Loads
+    // under a mask are slow.)
+    if (length - x + around.slack >= lanes || length >= lanes) {
+        if (length - x + around.slack < lanes) x = length - lanes;
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+        hn::StoreU(sum[0], d, out + x);
+        return;
+    }
+    const auto rest = static_cast<size_t>(length - x);
+    const auto partial = [&](int64_t t, size_t) HWY_ATTR {
+        return load_first(d, rows[t] + x, rest);
+    };
+    weighted_sum<level>(d, weights, 0, count, partial, sum);
+    hn::StoreU(sum[0], d, out + x);
+}
+
+/// The same for all of [0, length). With more than one phase, element x goes to
+/// out[x % phases * pitch + x / phases].
+template <int level, int64_t phases = 1, typename In, typename Acc>
+void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
+        int64_t length, row_surroundings around, Acc *out, int64_t pitch = 0) {
+    const hn::ScalableTag<Acc> d;
+    using vector = hn::VFromD<decltype(d)>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    constexpr size_t width = 4;
+    int64_t x = 0;
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
+    };
+    constexpr int64_t block = static_cast<int64_t>(width) * lanes;
+    const auto sum_block = [&]() HWY_ATTR {
+        vector sum[width];
+        if constexpr (has_load_half<In>) {
+            // Of a pair of vectors k, the elements of even and of odd places.
+            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
+                const auto pair = static_cast<int64_t>(k / 2 * 2);
+                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
+            };
+            weighted_sum<level>(d, weights, 0, count, half_term, sum);
+        } else {
+            weighted_sum<level>(d, weights, 0, count, term, sum);
+        }
+        if constexpr (phases > 1) {
+            store_phases<phases, has_load_half<In>>(
+                    d, sum, pitch, out + x / phases);
+            return;
+        }
+        if constexpr (has_load_half<In>)
+            for (size_t k = 0; k < width; k += 2)
+                interleave(d, sum[k], sum[k + 1]);
+        for (size_t k = 0; k < width; ++k)
+            hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
+    };
+    if (around.read)
+        read_through(rows[count - around.fresh], around.fresh * length);
+    for (; x + block <= length; x += block) {
+        fetch(rows + count, around, x, block);
+        sum_block();
+    }
+    if constexpr (phases > 1) {
+        if (x == length) return;
+        if (length >= block && length % phases == 0) {
+            fetch(rows + count, around, x, length - x);
+            x = length - block;
+            sum_block();
+            return;
+        }
+        // What is left, with room for the elements before and after it that
+        // its last vector may cover.
+        Acc rest[block + 2 * lanes];
+        sum_rest<level>(
+                rows, weights, count, x, length, around, rest + lanes - x);
+        for (const Acc *from = rest + lanes; x < length; ++x, ++from)
+            out[x % phases * pitch + x / phases] = *from;
+    } else {
+        sum_rest<level>(rows, weights, count, x, length, around, out);
+    }
+}
+
+template <typename In, typename Acc>
+void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
+        int64_t length, row_surroundings around, Acc *out) {
+    if (count == 0)
+        std::fill(out, out + length, Acc {0});
+    else if (level_of(count) == 0)
+        sum_rows<0>(rows, weights, count, length, around, out);
+    else if (level_of(count) == 1)
+        sum_rows<1>(rows, weights, count, length, around, out);
+    else if (level_of(count) == 2)
+        sum_rows<2>(rows, weights, count, length, around, out);
+    else
+        sum_rows<3>(rows, weights, count, length, around, out);
+}
+
+/// One tap sum of `width` vectors that lie `step` apart; count may be 0.
+template <int level, size_t width, class D>
+HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
+        const hn::TFromD<D> *in, int64_t tap_stride, int64_t step,
+        hn::VFromD<D> (&sum)[width]) {
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        return hn::LoadU(
+                d, in + t * tap_stride + static_cast<int64_t>(k) * step);
+    };
+    if (count == 0)
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = hn::Zero(d);
+    else
+        weighted_sum<level>(d, weights, 0, count, term, sum);
+}
+
+/// The axis W as the loops over taps want it: plain pointers, which stay in
+/// registers where a vector's would be read again after every store.
+template <typename Acc>
+struct tap_tables {
+    explicit tap_tables(const axis_taps &axis)
+        : first(axis.first.data()),
+          count(axis.count.data()),
+          offset(axis.offset.data()),
+          weights(axis.weights<Acc>(0)) {}
+
+    const int64_t *const first;
+    const int64_t *const count;
+    const int64_t *const offset;
+    const Acc *const weights;
+};
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

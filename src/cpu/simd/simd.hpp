@@ -1,0 +1,371 @@
+// What the SIMD kernels share: loads that widen to the accumulator's type,
+// stores that round to nearest even, partial vectors, transposition.
+//
+// Included once for each of Highway's targets. Tensors' elements are float,
+// double, bf16 or f16; vectors hold float or double. Highway's own narrowing
+// is not used: in 1.0.3 it truncates (bf16 everywhere, f16 before F16C).
+#include <cstring>
+
+#include "cpu/simd/float_types.hpp"
+
+#if defined(GRADNN_CPU_SIMD_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_SIMD_TOGGLE
+#undef GRADNN_CPU_SIMD_TOGGLE
+#else
+#define GRADNN_CPU_SIMD_TOGGLE
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+// After the parameters of a lambda in an inner loop: compilers stop inlining
+// them where a function has many.
+#ifndef GRADNN_SIMD_INLINE
+#define GRADNN_SIMD_INLINE HWY_ATTR __attribute__((always_inline))
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Lanes of a full vector of T, a constant on the targets that we compile.
+template <typename T>
+constexpr size_t lanes_of = hn::MaxLanes(hn::ScalableTag<T>());
+
+// bits of bf16 and f16 in 32-bit lanes
+
+template <class D>
+HWY_INLINE hn::VFromD<D> from_bf16(D d, hn::VFromD<hn::Rebind<uint32_t, D>> v) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(v));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> bits_of_bf16(
+        D, hn::VFromD<D> v) {
+    const hn::Rebind<uint32_t, D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(high, hn::Set(du, 1));
+    const auto rounded = hn::ShiftRight<16>(
+            hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
+    const auto quiet = hn::Or(high, hn::Set(du, 0x40));
+    // By integers: whether Ne is true of a NaN differs between targets.
+    const hn::Rebind<int32_t, D> di;
+    const auto magnitude
+            = hn::BitCast(di, hn::And(bits, hn::Set(du, 0x7FFFFFFF)));
+    const auto nan = hn::Gt(magnitude, hn::Set(di, 0x7F800000));
+    return hn::IfThenElse(hn::RebindMask(du, nan), quiet, rounded);
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr bool has_f16_conversion = true;
+#else
+constexpr bool has_f16_conversion = false;
+#endif
+
+// The same steps as to_f32(f16) and to_f16.
+template <class D>
+HWY_INLINE hn::VFromD<D> from_f16(D d, hn::VFromD<hn::Rebind<uint32_t, D>> v) {
+    const hn::Rebind<uint32_t, D> du;
+    const auto sign = hn::ShiftLeft<16>(hn::And(v, hn::Set(du, 0x8000)));
+    const auto magnitude = hn::And(v, hn::Set(du, 0x7FFF));
+    const auto shifted = hn::ShiftLeft<13>(magnitude);
+    const hn::Rebind<int32_t, D> di;
+    const auto ordered = hn::BitCast(di, magnitude);
+    const auto above = [&](int32_t limit) HWY_ATTR {
+        return hn::RebindMask(du, hn::Gt(ordered, hn::Set(di, limit)));
+    };
+    auto result = hn::BitCast(
+            du, hn::Mul(hn::ConvertTo(d, ordered), hn::Set(d, 0x1p-24F)));
+    result = hn::IfThenElse(
+            above(0x3FF), hn::Add(shifted, hn::Set(du, 112U << 23)), result);
+    const auto special = hn::Or(hn::Or(shifted, hn::Set(du, 0x7F800000)),
+            hn::IfThenElseZero(above(0x7C00), hn::Set(du, 0x400000)));
+    result = hn::IfThenElse(above(0x7BFF), special, result);
+    return hn::BitCast(d, hn::Or(sign, result));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> bits_of_f16(
+        D d, hn::VFromD<D> v) {
+    const hn::Rebind<uint32_t, D> du;
+    const hn::Rebind<int32_t, D> di;
+    const auto bits = hn::BitCast(du, v);
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFF));
+    const auto ordered = hn::BitCast(di, magnitude);
+    const auto above = [&](int32_t limit) HWY_ATTR {
+        return hn::RebindMask(du, hn::Gt(ordered, hn::Set(di, limit)));
+    };
+    const auto half = hn::Set(d, 0.5F);
+    auto result = hn::Sub(
+            hn::BitCast(du, hn::Add(hn::Abs(v), half)), hn::BitCast(du, half));
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1));
+    const auto normal = hn::ShiftRight<13>(hn::Add(
+            odd, hn::Add(magnitude, hn::Set(du, 0xFFFU - 0x38000000U))));
+    result = hn::IfThenElse(above(0x387FFFFF), normal, result);
+    result = hn::IfThenElse(above(0x477FFFFF), hn::Set(du, 0x7C00), result);
+    const auto nan = hn::Or(hn::Set(du, 0x7E00),
+            hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x1FF)));
+    result = hn::IfThenElse(above(0x7F800000), nan, result);
+    return hn::Or(sign, result);
+}
+
+// whole vectors
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const hn::TFromD<D> *from) {
+    return hn::LoadU(d, from);
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const bf16 *from) {
+    const hn::Rebind<uint16_t, D> narrow;
+    const hn::Rebind<uint32_t, D> wide;
+    const auto bits
+            = hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from));
+    return from_bf16(d, hn::PromoteTo(wide, bits));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const f16 *from) {
+    const hn::Rebind<uint16_t, D> narrow;
+    const auto bits
+            = hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from));
+    if constexpr (has_f16_conversion) {
+        const hn::Rebind<hwy::float16_t, D> half;
+        return hn::PromoteTo(d, hn::BitCast(half, bits));
+    } else {
+        return from_f16(d, hn::PromoteTo(hn::Rebind<uint32_t, D>(), bits));
+    }
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint16_t, D>> narrow_bits(
+        D, hn::VFromD<hn::Rebind<uint32_t, D>> bits) {
+    const hn::Rebind<int32_t, D> di;
+    return hn::DemoteTo(hn::Rebind<uint16_t, D>(), hn::BitCast(di, bits));
+}
+
+/// Of two vectors in memory, the elements of even or of odd places, where that
+/// is less work than two loads.
+template <typename T>
+constexpr bool has_load_half
+        = std::is_same_v<T, bf16> &&HWY_TARGET != HWY_SCALAR;
+
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> load_pairs(D, const bf16 *from) {
+    return hn::BitCast(hn::Rebind<uint32_t, D>(),
+            hn::LoadU(hn::Repartition<uint16_t, D>(),
+                    reinterpret_cast<const uint16_t *>(from)));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> half_of(
+        D d, hn::VFromD<hn::Rebind<uint32_t, D>> pairs, bool even) {
+    const hn::Rebind<uint32_t, D> du;
+    return even ? from_bf16(d, pairs)
+                : hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load_half(D d, const bf16 *from, bool even) {
+    return half_of(d, load_pairs(d, from), even);
+}
+
+/// From elements of even places and those of odd places, two vectors in order.
+template <class D>
+HWY_INLINE void interleave(
+        [[maybe_unused]] D d, hn::VFromD<D> &a, hn::VFromD<D> &b) {
+#if HWY_TARGET == HWY_AVX3
+    const auto order = [&](int begin) HWY_ATTR {
+        alignas(64) int32_t index[16];
+        for (int l = 0; l < 16; ++l)
+            index[l] = begin + l / 2 + l % 2 * 16;
+        return hn::Load(hn::RebindToSigned<D>(), index).raw;
+    };
+    const auto even = a;
+    a = hn::VFromD<D> {_mm512_permutex2var_ps(even.raw, order(0), b.raw)};
+    b = hn::VFromD<D> {_mm512_permutex2var_ps(even.raw, order(8), b.raw)};
+#elif HWY_TARGET != HWY_SCALAR
+    const auto low = hn::InterleaveLower(d, a, b);
+    const auto high = hn::InterleaveUpper(d, a, b);
+    if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) == 16) {
+        a = low;
+        b = high;
+    } else {
+        a = hn::ConcatLowerLower(d, high, low);
+        b = hn::ConcatUpperUpper(d, high, low);
+    }
+#endif
+}
+
+/// What a vector is in memory as T: itself, or 16 bits a lane.
+template <typename T, class D>
+HWY_INLINE auto rounded(D d, hn::VFromD<D> v) {
+    if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+        return v;
+    } else if constexpr (std::is_same_v<T, bf16>) {
+        return narrow_bits(d, bits_of_bf16(d, v));
+    } else if constexpr (has_f16_conversion) {
+        const hn::Rebind<hwy::float16_t, D> half;
+        return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(half, v));
+    } else {
+        return narrow_bits(d, bits_of_f16(d, v));
+    }
+}
+
+template <typename T>
+using storage_of = std::conditional_t<sizeof(T) == 2, uint16_t, T>;
+
+template <class D, typename T>
+HWY_INLINE void store(D d, hn::VFromD<D> v, T *to) {
+    hn::StoreU(rounded<T>(d, v), hn::Rebind<storage_of<T>, D>(),
+            reinterpret_cast<storage_of<T> *>(to));
+}
+
+/// Past the caches, to where a vector is aligned. See stream_copy.
+template <class D, typename T>
+HWY_INLINE void stream(D d, hn::VFromD<D> v, T *to) {
+    hn::Stream(rounded<T>(d, v), hn::Rebind<storage_of<T>, D>(),
+            reinterpret_cast<storage_of<T> *>(to));
+}
+
+// the first `count` lanes, 0 < count < lanes; no other memory is touched
+
+template <class D, typename T>
+HWY_INLINE hn::VFromD<D> load_first(D d, const T *from, size_t count) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<T, hn::TFromD<D>>)
+        return hn::MaskedLoad(hn::FirstN(d, count), d, from);
+#endif
+    alignas(64) T buffer[lanes_of<hn::TFromD<D>>] = {};
+    std::memcpy(buffer, from, count * sizeof(T));
+    return load(d, buffer);
+}
+
+template <class D, typename T>
+HWY_INLINE void store_first(D d, hn::VFromD<D> v, T *to, size_t count) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+        hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+        return;
+    }
+#endif
+    alignas(64) T buffer[lanes_of<hn::TFromD<D>>];
+    store(d, v, buffer);
+    std::memcpy(to, buffer, count * sizeof(T));
+}
+
+/// out[i] = T(in[i]).
+template <typename In, typename Out>
+HWY_INLINE void convert_row(const In *in, Out *out, size_t count) {
+    if constexpr (std::is_same_v<In, Out>) {
+        std::memcpy(out, in, count * sizeof(In));
+    } else if constexpr (std::is_same_v<accumulator_of<In>,
+                                 accumulator_of<Out>>) {
+        const hn::ScalableTag<accumulator_of<In>> d;
+        const size_t lanes = hn::Lanes(d);
+        size_t i = 0;
+        for (; i + lanes <= count; i += lanes)
+            store(d, load(d, in + i), out + i);
+        if (i < count)
+            store_first(
+                    d, load_first(d, in + i, count - i), out + i, count - i);
+    } else {
+        for (size_t i = 0; i < count; ++i)
+            out[i] = convert_scalar<Out>(in[i]);
+    }
+}
+
+/// Copies to memory that will not be read soon, past the caches where the
+/// target can. Whole lines go by streaming stores, so parts of a line at
+/// either end should be few. To be followed, before the thread is joined, by
+/// hwy::FlushStream().
+inline void stream_copy(const void *from, void *to, size_t bytes) {
+    const hn::ScalableTag<float> d;
+    constexpr size_t line = 64;
+    constexpr size_t vector = lanes_of<float> * sizeof(float);
+    const auto *in = static_cast<const std::byte *>(from);
+    auto *out = static_cast<std::byte *>(to);
+    const size_t start
+            = (line - reinterpret_cast<uintptr_t>(out) % line) % line;
+    if (bytes < start + line) {
+        std::memcpy(out, in, bytes);
+        return;
+    }
+    std::memcpy(out, in, start);
+    size_t at = start;
+    for (; at + line <= bytes; at += line)
+        for (size_t part = 0; part < line; part += vector)
+            hn::Stream(hn::LoadU(d,
+                               reinterpret_cast<const float *>(in + at + part)),
+                    d, reinterpret_cast<float *>(out + at + part));
+    std::memcpy(out + at, in + at, bytes - at);
+}
+
+/// Transposes a square of vectors, as many as a vector has lanes, in place.
+template <typename T>
+HWY_INLINE void transpose(
+        [[maybe_unused]] hn::VFromD<hn::ScalableTag<T>> *rows) {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::ScalableTag<T> d;
+    constexpr size_t lanes = lanes_of<T>;
+    constexpr size_t block = 16 / sizeof(T);
+    // Loops are unrolled by name, or the rows would go through memory at -O2.
+    // Within 128-bit blocks.
+    if constexpr (block == 4) {
+        const hn::Repartition<double, decltype(d)> dw;
+#pragma GCC unroll 16
+        for (size_t r = 0; r < lanes; r += 4) {
+            const auto a = hn::BitCast(
+                    dw, hn::InterleaveLower(d, rows[r], rows[r + 1]));
+            const auto b = hn::BitCast(
+                    dw, hn::InterleaveUpper(d, rows[r], rows[r + 1]));
+            const auto e = hn::BitCast(
+                    dw, hn::InterleaveLower(d, rows[r + 2], rows[r + 3]));
+            const auto f = hn::BitCast(
+                    dw, hn::InterleaveUpper(d, rows[r + 2], rows[r + 3]));
+            rows[r] = hn::BitCast(d, hn::InterleaveLower(dw, a, e));
+            rows[r + 1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, e));
+            rows[r + 2] = hn::BitCast(d, hn::InterleaveLower(dw, b, f));
+            rows[r + 3] = hn::BitCast(d, hn::InterleaveUpper(dw, b, f));
+        }
+    } else if constexpr (block == 2) {
+#pragma GCC unroll 16
+        for (size_t r = 0; r < lanes; r += 2) {
+            const auto a = rows[r];
+            rows[r] = hn::InterleaveLower(d, a, rows[r + 1]);
+            rows[r + 1] = hn::InterleaveUpper(d, a, rows[r + 1]);
+        }
+    }
+    // Blocks against blocks: halves first, then, in vectors of four blocks,
+    // neighbours.
+    if constexpr (lanes >= 2 * block) {
+        constexpr size_t step = lanes / 2;
+#pragma GCC unroll 16
+        for (size_t r = 0; r < step; ++r) {
+            const auto a = rows[r];
+            const auto b = rows[r + step];
+            rows[r] = hn::ConcatLowerLower(d, b, a);
+            rows[r + step] = hn::ConcatUpperUpper(d, b, a);
+        }
+    }
+    if constexpr (lanes >= 4 * block) {
+#pragma GCC unroll 16
+        for (size_t r = 0; r < lanes; ++r) {
+            if ((r & block) != 0) continue;
+            const auto a = rows[r];
+            const auto b = rows[r + block];
+            rows[r] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
+            rows[r + block] = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
+        }
+    }
+#endif
+}
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,391 @@
+#include "gpu/convolution/cudnn/arrangement.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "convolution_window.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::convolution_direction;
+using detail::convolution_problem;
+using detail::data_type;
+
+using array5 = std::array<int64_t, 5>;
+using array6 = std::array<int64_t, 6>;
+
+/// Groups, O, I, D, H, W; of src and dst 1, N, C, D, H, W.
+struct grouped_tensor {
+    data_type type;
+    array6 dims;
+    array6 strides;
+};
+
+grouped_tensor grouped(const detail::tensor_view &view) {
+    grouped_tensor result {view.type, {1}, {0}};
+    std::copy(view.dims.begin(), view.dims.end(), result.dims.begin() + 1);
+    std::copy(view.strides.begin(), view.strides.end(),
+            result.strides.begin() + 1);
+    return result;
+}
+
+grouped_tensor grouped(const detail::weights_view &view) {
+    return {view.type, view.dims, view.strides};
+}
+
+/// The axes from the outermost to the innermost.
+enum class family { ncx, nxc };
+
+constexpr array5 axes_of(family order) {
+    return order == family::ncx ? array5 {0, 1, 2, 3, 4}
+                                : array5 {0, 2, 3, 4, 1};
+}
+
+array5 folded_dims(const grouped_tensor &t) {
+    return {t.dims[0] * t.dims[1], t.dims[2], t.dims[3], t.dims[4], t.dims[5]};
+}
+
+array5 dense_strides(const array5 &dims, family order) {
+    array5 strides {};
+    int64_t next = 1;
+    const array5 axes = axes_of(order);
+    for (size_t i = axes.size(); i-- > 0;) {
+        const auto axis = static_cast<size_t>(axes[i]);
+        strides[axis] = next;
+        next *= dims[axis];
+    }
+    return strides;
+}
+
+/// The strides of a tensor with groups and O in one axis, where it is dense in
+/// this order but for gaps along that axis; those of axes of size 1 as if
+/// dense.
+std::optional<array5> strides_in(const grouped_tensor &t, family order) {
+    const array5 dims = folded_dims(t);
+    array5 strides = dense_strides(dims, order);
+    int64_t outer = t.strides[1];
+    if (t.dims[0] != 1) {
+        if (t.dims[1] == 1)
+            outer = t.strides[0];
+        else if (t.strides[0] != t.dims[1] * t.strides[1])
+            return std::nullopt;
+    }
+    for (size_t axis = 1; axis < dims.size(); ++axis)
+        if (dims[axis] != 1 && t.strides[axis + 1] != strides[axis])
+            return std::nullopt;
+    if (dims[0] != 1) {
+        if (outer < strides[0]) return std::nullopt;
+        strides[0] = outer;
+    }
+    return strides;
+}
+
+bool narrow(data_type type) {
+    return type == data_type::f16 || type == data_type::bf16;
+}
+
+/// Where cuDNN's src begins and how long it is along one axis.
+struct axis_window {
+    int64_t size = 1;
+    int64_t shift = 0; ///< index of the caller's element 0 in it
+    int64_t pad_begin = 0;
+    int64_t pad_end = 0;
+};
+
+struct axis_shape {
+    int64_t src, weights, dst, stride, dilation, pad_begin;
+
+    int64_t window() const { return (weights - 1) * dilation + 1; }
+    /// src with its padding must be at least so long.
+    int64_t span() const { return (dst - 1) * stride + window(); }
+};
+
+axis_shape shape_of(const convolution_problem &p, size_t axis) {
+    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
+            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
+            p.pads_begin[axis]};
+}
+
+/// src with equal pads on both sides: the caller's own where that can be (what
+/// lies beyond the last window is free up to stride - 1 elements), else src
+/// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
+/// gradients for some of them.
+axis_window even_window(const axis_shape &axis) {
+    const int64_t end = axis.span() - axis.src - axis.pad_begin;
+    if (axis.pad_begin >= 0 && axis.pad_begin >= end
+            && axis.pad_begin < end + axis.stride)
+        return {axis.src, 0, axis.pad_begin, axis.pad_begin};
+    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
+    if (axis.span() - 2 * pad < 1) pad = 0;
+    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
+}
+
+/// Copies the caller's elements to the staged tensor (or back), as far as the
+/// windows let them meet; where the staged tensor has more channels, those stay
+/// zero. Nothing where they do not meet at all.
+bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
+        const array5 &staged_strides, const std::array<axis_window, 3> &windows,
+        bool is_output) {
+    const auto callers_size = detail::size_of(callers.type);
+    const auto staged_size = detail::size_of(operand.seen.type);
+    array6 dims = callers.dims;
+    array6 staged {callers.dims[1] * staged_strides[0], staged_strides[0],
+            staged_strides[1], staged_strides[2], staged_strides[3],
+            staged_strides[4]};
+    bool all_of_callers = true;
+    bool all_of_staged
+            = operand.seen.dims[0] == callers.dims[0] * callers.dims[1]
+            && operand.seen.dims[1] == callers.dims[2];
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_window &window = windows[axis];
+        const int64_t size = callers.dims[3 + axis];
+        const int64_t begin = std::max<int64_t>(0, -window.shift);
+        const int64_t end = std::min(size, window.size - window.shift);
+        if (begin >= end) return false;
+        dims[3 + axis] = end - begin;
+        all_of_callers = all_of_callers && end - begin == size;
+        all_of_staged = all_of_staged && end - begin == window.size;
+        operand.callers_start
+                += begin * callers.strides[3 + axis] * callers_size;
+        operand.staged_start
+                += (begin + window.shift) * staged[3 + axis] * staged_size;
+    }
+    operand.zero_first = is_output ? !all_of_callers : !all_of_staged;
+    strided_copy &copy = operand.copy;
+    copy.rank = 6;
+    copy.dims = dims;
+    copy.src_type = is_output ? operand.seen.type : callers.type;
+    copy.dst_type = is_output ? callers.type : operand.seen.type;
+    copy.src_strides = is_output ? staged : callers.strides;
+    copy.dst_strides = is_output ? callers.strides : staged;
+    operand.fill = copy;
+    operand.fill.src_type = copy.dst_type;
+    operand.fill.dims = callers.dims;
+    operand.fill.src_strides = {};
+    return true;
+}
+
+strided_copy same_layout(const cudnn_tensor &t) {
+    strided_copy same;
+    same.src_type = same.dst_type = t.type;
+    same.rank = t.rank;
+    std::copy(t.dims.begin(), t.dims.end(), same.dims.begin());
+    std::copy(t.strides.begin(), t.strides.end(), same.src_strides.begin());
+    same.dst_strides = same.src_strides;
+    return same;
+}
+
+/// A spatial axis that cuDNN need not know of.
+bool trivial(const convolution_problem &p, size_t axis) {
+    const axis_shape shape = shape_of(p, axis);
+    return shape.src == 1 && shape.weights == 1 && shape.dst == 1
+            && shape.pad_begin == 0;
+}
+
+/// The channels of src and of dst that cuDNN is told of.
+struct channel_counts {
+    int64_t src, dst;
+};
+
+/// Both filled up with zeros to multiples of 8, or both the caller's: filled
+/// where each tensor that needs it is staged anyway, and at most a third of its
+/// channels would be zeros. 16-bit kernels read 8 channels at a time, and cuDNN
+/// would make filled copies of its own.
+channel_counts filled_channels(
+        const convolution_problem &p, bool src_staged, bool dst_staged) {
+    constexpr int64_t vector = 8;
+    const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
+    const channel_counts filled {
+            round_up(callers.src, vector), round_up(callers.dst, vector)};
+    const auto can = [](int64_t from, int64_t to, bool staged) {
+        return from == to || (staged && 2 * to <= 3 * from);
+    };
+    return can(callers.src, filled.src, src_staged)
+                    && can(callers.dst, filled.dst, dst_staged)
+            ? filled
+            : callers;
+}
+
+std::optional<cudnn_arrangement> arrange(
+        const convolution_problem &p, family order, bool widened) {
+    cudnn_arrangement made;
+    made.direction = p.direction;
+    made.widened = widened;
+    std::array<axis_window, 3> src_windows;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(p, axis);
+        src_windows[axis] = even_window(shape);
+        // Zeros around src that are most of it: only attributes without use make
+        // them, and they take gigabytes.
+        constexpr int64_t most_zeros = 64;
+        if (src_windows[axis].size
+                > most_zeros * (shape.src + shape.dst + shape.weights))
+            return std::nullopt;
+    }
+    // One- and two-dimensional convolutions have no depth.
+    const size_t skip = trivial(p, 0) ? 1 : 0;
+    made.space = skip == 1 ? 2 : 3;
+    for (size_t axis = skip; axis < 3; ++axis) {
+        made.strides[axis - skip] = p.strides[axis];
+        made.dilations[axis - skip] = p.dilations[axis];
+        made.pads_begin[axis - skip] = src_windows[axis].pad_begin;
+        made.pads_end[axis - skip] = src_windows[axis].pad_end;
+    }
+
+    const std::array<grouped_tensor, 3> callers {
+            grouped(p.src), grouped(p.weights), grouped(p.dst)};
+    made.f32_output = callers[made.output()].type == data_type::f32;
+    std::array<array5, 3> all_dims;
+    std::array<std::array<axis_window, 3>, 3> all_windows;
+    std::array<std::optional<array5>, 3> own; // strides of what is not staged
+    for (size_t index = 0; index < 3; ++index) {
+        const grouped_tensor &tensor = callers[index];
+        array5 &dims = all_dims[index];
+        std::array<axis_window, 3> &windows = all_windows[index];
+        made.operands[index].seen.type = widened ? data_type::f32 : tensor.type;
+        dims = folded_dims(tensor);
+        for (size_t axis = 0; axis < 3; ++axis)
+            windows[axis].size = dims[2 + axis];
+        bool same = made.operands[index].seen.type == tensor.type;
+        if (index == 0) {
+            windows = src_windows;
+            for (size_t axis = 0; axis < 3; ++axis) {
+                same = same && dims[2 + axis] == windows[axis].size
+                        && windows[axis].shift == 0;
+                dims[2 + axis] = windows[axis].size;
+            }
+        }
+        if (same) own[index] = strides_in(tensor, order);
+    }
+    if (order == family::nxc && !widened && narrow(p.src.type)
+            && narrow(p.dst.type) && p.weights.dims[0] == 1) {
+        const channel_counts channels = filled_channels(p, !own[0], !own[2]);
+        if (channels.src != p.src.dims[1] || channels.dst != p.dst.dims[1])
+            own[1].reset();
+        all_dims[0][1] = all_dims[1][1] = channels.src;
+        all_dims[2][1] = all_dims[1][0] = channels.dst;
+    }
+    for (size_t index = 0; index < 3; ++index) {
+        cudnn_operand &operand = made.operands[index];
+        const array5 &dims = all_dims[index];
+        operand.staged = !own[index];
+        const array5 strides
+                = own[index] ? *own[index] : dense_strides(dims, order);
+        operand.seen.rank = 2 + made.space;
+        operand.seen.dims = {dims[0], dims[1]};
+        operand.seen.strides = {strides[0], strides[1]};
+        for (size_t axis = skip; axis < 3; ++axis) {
+            operand.seen.dims[2 + axis - skip] = dims[2 + axis];
+            operand.seen.strides[2 + axis - skip] = strides[2 + axis];
+        }
+        if (operand.seen.extent() > std::numeric_limits<int32_t>::max())
+            return std::nullopt;
+        operand.bytes = static_cast<size_t>(
+                operand.seen.extent() * detail::size_of(operand.seen.type));
+        if (!operand.staged) {
+            operand.copy = same_layout(operand.seen);
+            continue;
+        }
+        if (!set_copy(operand, callers[index], strides, all_windows[index],
+                    index == made.output()))
+            return std::nullopt;
+    }
+    made.staged_bytes = staged_bytes_of(made.operands);
+    return made;
+}
+
+/// Whether 16-bit tensors are better copied to NXC: cuDNN's kernels for NCX are
+/// up to twice as slow, more than the copies cost (measured on an H200). Not
+/// where the convolution is a product of matrices whose rows begin at multiples
+/// of 16 bytes.
+bool better_as_nxc(const convolution_problem &p) {
+    if (p.weights.dims[0] != 1) return false;
+    int64_t plane = 1;
+    bool product = true;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(p, axis);
+        plane *= shape.dst;
+        product = product && shape.weights == 1 && shape.stride == 1
+                && shape.src == shape.dst;
+    }
+    return !product || plane % 8 != 0;
+}
+
+bool same_arrangement(const cudnn_arrangement &a, const cudnn_arrangement &b) {
+    for (size_t index = 0; index < 3; ++index)
+        if (a.operands[index].seen.strides != b.operands[index].seen.strides
+                || a.operands[index].seen.dims != b.operands[index].seen.dims)
+            return false;
+    return a.widened == b.widened && a.pads_begin == b.pads_begin
+            && a.pads_end == b.pads_end;
+}
+
+} // namespace
+
+int64_t cudnn_tensor::extent() const {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis)
+        last += (dims[axis] - 1) * strides[axis];
+    return last + 1;
+}
+
+size_t cudnn_arrangement::output() const {
+    return output_of(direction);
+}
+
+bool cudnn_arrangement::exceeds_a_grid() const {
+    constexpr int64_t most = 65535;
+    for (const cudnn_operand &operand : operands)
+        for (int axis = 0; axis + 1 < operand.seen.rank; ++axis)
+            if (operand.seen.dims[static_cast<size_t>(axis)] > most)
+                return true;
+    const int64_t groups = operands[0].seen.dims[1] / operands[1].seen.dims[1];
+    return operands[0].seen.dims[0] * groups > most && groups > 1;
+}
+
+int64_t cudnn_arrangement::weights_terms() const {
+    const cudnn_tensor &dst = operands[2].seen;
+    int64_t terms = dst.dims[0];
+    for (size_t axis = 2; axis < static_cast<size_t>(dst.rank); ++axis)
+        terms *= dst.dims[axis];
+    return terms;
+}
+
+std::string cudnn_arrangement::copies() const {
+    const std::string text = copies_of(operands);
+    return widened && !text.empty() ? text + " as f32" : text;
+}
+
+std::vector<cudnn_arrangement> cudnn_arrangements(
+        const convolution_problem &problem) {
+    const bool is_narrow = narrow(problem.src.type) || narrow(problem.dst.type);
+    std::vector<cudnn_arrangement> found;
+    // Its kernels compute in 32 bits, and src may be extended to the windows.
+    if (!detail::windows_fit(problem, int64_t {1} << 31)) return found;
+    for (const bool widened : {false, true}) {
+        if (widened && !is_narrow) continue;
+        auto ncx = arrange(problem, family::ncx, widened);
+        auto nxc = arrange(problem, family::nxc, widened);
+        // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
+        const bool narrow_operands = is_narrow && !widened;
+        if (ncx && nxc
+                && (nxc->staged_bytes < ncx->staged_bytes
+                        || (nxc->staged_bytes == ncx->staged_bytes && is_narrow)
+                        || (narrow_operands && better_as_nxc(problem))))
+            std::swap(ncx, nxc);
+        for (auto *made : {&ncx, &nxc})
+            if (*made
+                    && std::none_of(found.begin(), found.end(),
+                            [&](const cudnn_arrangement &known) {
+                                return same_arrangement(known, **made);
+                            }))
+                found.push_back(std::move(**made));
+    }
+    return found;
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,70 @@
+// How a convolution is put to cuDNN: which tensors it reads and writes where
+// they are, and which go through the workspace in another layout or type.
+// Plain host arithmetic, without CUDA.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/convolution/operands.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// A tensor as cuDNN is told of it: N, C, space... or K, C/groups, space...
+struct cudnn_tensor {
+    detail::data_type type = detail::data_type::undef;
+    int rank = 0; ///< 4 or 5
+    std::array<int64_t, 5> dims {};
+    std::array<int64_t, 5> strides {}; ///< in elements
+
+    /// Elements from the first to the last.
+    int64_t extent() const;
+};
+
+struct cudnn_operand : convolution_operand {
+    cudnn_tensor seen;
+};
+
+/// A way of calling cuDNN for a convolution_problem.
+struct cudnn_arrangement {
+    detail::convolution_direction direction
+            = detail::convolution_direction::forward;
+    std::array<cudnn_operand, 3> operands; ///< src, weights, dst
+    int space = 2; ///< spatial axes
+    std::array<int64_t, 3> strides {1, 1, 1};
+    std::array<int64_t, 3> dilations {1, 1, 1};
+    std::array<int64_t, 3> pads_begin {};
+    std::array<int64_t, 3> pads_end {};
+    /// Inputs of 16 bits are widened to f32: their products are exact in TF32.
+    bool widened = false;
+    /// The caller's output is f32, of whatever inputs.
+    bool f32_output = false;
+    size_t staged_bytes = 0; ///< of all operands
+
+    /// The index in operands of what is computed.
+    size_t output() const;
+    /// Whether an axis, or images and groups together, are more than the 65,535
+    /// blocks that CUDA allows along the minor axes of a grid: cuDNN 9.14 then
+    /// builds plans that it refuses to run. Not the last axis, which kernels lay
+    /// along the major one.
+    bool exceeds_a_grid() const;
+    /// Terms of the longest sum of a weights gradient.
+    int64_t weights_terms() const;
+    /// "src, weights copied", or "copied as f32"; empty where nothing is.
+    std::string copies() const;
+};
+
+/// Ways to put a problem to cuDNN, the best first: the caller's layouts where
+/// the tensors agree on NCX or NXC, then copies to one of the two; the caller's
+/// padding, then src extended by zeros so that both sides are padded alike;
+/// the caller's types, then f32. Copies of 16 bits to NXC, and of the weights
+/// then, may have more channels than the caller's, filled up with zeros. Empty
+/// where a tensor has 2^31 elements or more.
+std::vector<cudnn_arrangement> cudnn_arrangements(
+        const detail::convolution_problem &problem);
+
+} // namespace gradnn::gpu

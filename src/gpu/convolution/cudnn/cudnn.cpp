@@ -1,0 +1,214 @@
+// Convolution, forward and backward, by cuDNN.
+//
+// cuDNN wants its tensors dense in one of two axis orders and pads equal on
+// both sides: where the caller's differ, they are copied through the workspace
+// (arrangement.hpp), which get_info tells. Everything is chosen at
+// compile; execute submits the copies and one call of cuDNN.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/cudnn/library.hpp"
+#include "gpu/convolution/cudnn/plan.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::data_type;
+using detail::plan;
+using detail::stream_impl;
+using detail::text;
+
+int64_t product_of(std::span<const int64_t> dims) {
+    int64_t product = 1;
+    for (const int64_t dim : dims) // of one tensor: in memory, so no overflow
+        product *= dim;
+    return product;
+}
+
+/// Why cuDNN is not trusted with the sums of a problem whose type has no digits
+/// to spare; empty where it is. How long its chains are it does not say.
+std::string why_sums_too_long(
+        const convolution_problem &problem, const compile_options &options) {
+    using detail::convolution_direction;
+    const auto &weights = problem.weights.dims;
+    const bool to_weights
+            = problem.direction == convolution_direction::backward_weights;
+    const bool depthwise
+            = weights[0] > 1 && (weights[1] == 1 || weights[2] == 1);
+    // Off by 1.3e-3 of the terms' magnitudes, as sums of f16 would be.
+    if (to_weights && depthwise && problem.weights.type == data_type::f16)
+        return "cuDNN's sums of a depthwise f16 weights gradient are not sums "
+               "in f32";
+    const bool strict = options.fpmath == fpmath_mode::strict;
+    const bool f64 = problem.src.type == data_type::f64;
+    const bool f32 = strict
+            && (problem.src.type == data_type::f32
+                    || (to_weights && problem.weights.type == data_type::f32));
+    if (!f64 && !f32) return {};
+    if (!to_weights) {
+        // In f32 18,432 terms are 2.4e-6 off in norm; 2e-6 is promised.
+        const int64_t most_terms = f64 ? 65536 : 12288;
+        const bool to_src
+                = problem.direction == convolution_direction::backward_data;
+        const int64_t terms = product_of(std::span(weights).subspan(3))
+                * weights[to_src ? 1 : 2];
+        if (terms <= most_terms) return {};
+        return text("cuDNN's sums are trusted for up to ", most_terms,
+                " terms in ", to_string(problem.src.type), ", given ", terms);
+    }
+    // cuDNN 9.14 sums the weights gradient of a depthwise convolution in f32 in
+    // one long chain: 5e-5 off over 10^4 terms, where 2e-6 is promised.
+    if (problem.src.type == data_type::f32 && depthwise)
+        return "cuDNN's sums of a depthwise f32 weights gradient are not as "
+               "exact as fpmath_mode strict promises";
+    // Long sums for few weights are little work: a kernel that bounds its chains
+    // does half a billion products in about a millisecond.
+    constexpr int64_t most_terms = 65536;
+    constexpr int64_t little_work = int64_t {1} << 29;
+    const int64_t terms = problem.dst.dims[0]
+            * product_of(std::span(problem.dst.dims).subspan(2));
+    if (terms <= most_terms || product_of(weights) > little_work / terms)
+        return {};
+    return text("cuDNN's sums for ", product_of(weights),
+            " weights are trusted for up to ", most_terms, " terms in ",
+            to_string(problem.weights.type), ", given ", terms);
+}
+
+class cudnn_convolution final : public staged_convolution {
+public:
+    cudnn_convolution(const cudnn_arrangement &arrangement, cudnn_plan chosen)
+        : staged_convolution({arrangement.operands[0], arrangement.operands[1],
+                arrangement.operands[2], arrangement.output()}),
+          copies_(arrangement.copies()),
+          chosen_(std::move(chosen)) {}
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        std::byte *const start = convolution_operands::start_of(workspace);
+        const std::array<void *, 3> data
+                = operands().bring(args, start, stream);
+        // Its own part, or null where cuDNN wants none.
+        void *const own = chosen_.workspace_bytes() != 0
+                ? start + operands().staged_bytes()
+                : nullptr;
+        {
+            const cudnn_borrowed_handle handle(
+                    device_of(stream), scope.stream());
+            chosen_.execute(handle.get(), data, own);
+        }
+        operands().take_back(data, args, start + zeros_offset(), stream);
+    }
+
+    size_t workspace_bytes() const override {
+        const size_t own = zeros_offset()
+                + (operands().wants_zeros() ? convolution_operands::zeros_bytes
+                                            : 0);
+        return own != 0 ? own + staged_slack : 0;
+    }
+
+    std::string backend() const override {
+        return text("cuDNN ", cudnn_version_text(), " (", chosen_.tag(),
+                copies_.empty() ? "" : "; ", copies_, shared_copies(), ")");
+    }
+
+    bool deterministic() const override { return chosen_.deterministic(); }
+
+private:
+    size_t zeros_offset() const {
+        return operands().staged_bytes()
+                + round_up(chosen_.workspace_bytes(), staged_alignment);
+    }
+
+    const std::string copies_;
+    const cudnn_plan chosen_;
+};
+
+/// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
+/// or does not return: some gradients of src with strides and dilations along the
+/// same axis. Which ones is not known. In three dimensions (3, 3, 4) with
+/// (2, 3, 2) and 4 with 2 throughout do, 2 with 2 and 3 with 2 do not; in two,
+/// strides of 3 to 5 with dilations of 2 to 4, f16 and f32.
+bool crashes_cudnn(
+        const convolution_problem &problem, const cudnn_arrangement &seen) {
+    if (problem.direction != detail::convolution_direction::backward_data)
+        return false;
+    for (size_t axis = 0; axis < static_cast<size_t>(seen.space); ++axis)
+        if (seen.strides[axis] > 1 && seen.dilations[axis] > 1) return true;
+    return false;
+}
+
+/// Where cuDNN 9.14 may give NaN for finite operands: of 16-bit gradients of src
+/// with groups and dilations from a dst of one position, two of fifteen had NaN
+/// in the last group (doc/notes/cudnn_faults.md).
+bool may_give_nan(const convolution_problem &problem) {
+    if (problem.direction != detail::convolution_direction::backward_data
+            || detail::size_of(problem.src.type) != 2
+            || problem.weights.dims[0] == 1)
+        return false;
+    bool dilated = false;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        if (problem.dst.dims[axis + 2] != 1) return false;
+        dilated = dilated
+                || (problem.dilations[axis] > 1
+                        && problem.weights.dims[axis + 3] > 1);
+    }
+    return dilated;
+}
+
+} // namespace
+
+plan_or_refusal make_convolution_cudnn(
+        const convolution_problem &problem, const compile_options &options) {
+    const std::string too_long = why_sums_too_long(problem, options);
+    if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
+    const auto arrangements = cudnn_arrangements(problem);
+    if (arrangements.empty())
+        return plan_or_refusal::refuse(
+                "cuDNN is not given tensors nor positions of windows of 2^31 "
+                "elements and more, nor windows that lie beside src or reach "
+                "far out of it");
+    if (crashes_cudnn(problem, arrangements.front()))
+        return plan_or_refusal::refuse(
+                "cuDNN crashes on some gradients of src with strides and "
+                "dilations along an axis");
+    if (may_give_nan(problem))
+        return plan_or_refusal::refuse(
+                "cuDNN gives NaN in some 16-bit gradients of src with groups "
+                "and dilations from a dst of one position");
+    // No refusal: what runs without cuDNN may be a hundred times slower, which
+    // the caller must want.
+    if (cudnn_version() == 0)
+        throw error(status::unimplemented,
+                text(cudnn_missing_reason(),
+                        "; GRADNN_KERNEL=convolution.gpu_direct does without "
+                        "it, slowly"));
+    const device_guard current(static_cast<int>(options.device));
+    const capture_mode_guard relaxed;
+    std::string reasons;
+    for (const cudnn_arrangement &arrangement : arrangements) {
+        std::string reason;
+        cudnn_plan found = find_cudnn_plan(arrangement, options, reason);
+        if (found)
+            return std::make_unique<cudnn_convolution>(
+                    arrangement, std::move(found));
+        if (reasons.find(reason) == std::string::npos)
+            reasons += (reasons.empty() ? "" : "; ") + reason;
+    }
+    return plan_or_refusal::refuse(reasons);
+}
+
+} // namespace gradnn::gpu

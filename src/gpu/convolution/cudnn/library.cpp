@@ -1,0 +1,191 @@
+#include "gpu/convolution/cudnn/library.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/convolution/cudnn/frontend.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/engine.hpp"
+#include "text.hpp"
+
+// Where cudnn-frontend looks for cuDNN's functions.
+void *cudnn_frontend::cudnn_dlhandle = nullptr;
+
+namespace gradnn::gpu {
+
+using detail::text;
+
+namespace {
+
+constexpr const char *soname = "libcudnn.so.9";
+
+struct loaded_library {
+    size_t version = 0;
+    std::string missing;
+};
+
+template <typename Function>
+Function *find_function(void *library, const char *name) {
+    return reinterpret_cast<Function *>(dlsym(library, name));
+}
+
+loaded_library load() {
+    loaded_library result;
+    const char *wanted = std::getenv("GRADNN_CUDNN");
+    std::string path = soname;
+    if (wanted != nullptr && *wanted != '\0') {
+        path = wanted;
+        std::error_code ignored;
+        if (std::filesystem::is_directory(path, ignored))
+            path = (std::filesystem::path(path) / soname).string();
+    }
+    // RTLD_LOCAL: another version may serve other parts of the process.
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        const char *reason = dlerror();
+        result.missing = text("cuDNN 9 cannot be loaded (",
+                reason != nullptr ? reason : path.c_str(),
+                "); install it (Debian package libcudnn9-cuda-",
+                CUDART_VERSION / 1000, " or pip package nvidia-cudnn-cu",
+                CUDART_VERSION / 1000, ") or set GRADNN_CUDNN to the path of ",
+                soname);
+        return result;
+    }
+    const auto version = find_function<decltype(cudnnGetVersion)>(
+            library, "cudnnGetVersion");
+    const size_t found = version != nullptr ? version() : 0;
+    if (found < 90000) {
+        dlclose(library);
+        result.missing = text(path, " is cuDNN ", found,
+                "; cuDNN 9 (90000 and above) is wanted");
+        return result;
+    }
+    cudnn_frontend::cudnn_dlhandle = library; // never closed
+    result.version = found;
+    return result;
+}
+
+const loaded_library &library() {
+    static const loaded_library loaded = load();
+    return loaded;
+}
+
+cudnn_handle make_handle() {
+    if (library().version == 0)
+        throw error(status::unimplemented, library().missing);
+    const capture_mode_guard relaxed; // cuDNN allocates
+    cudnnHandle_t handle = nullptr;
+    check_cudnn(cudnn_frontend::detail::create_handle(&handle), "cudnnCreate");
+    return handle;
+}
+
+/// Handles of a device that are not in use. A handle is bound to a stream, and
+/// may be bound to another one when it is used again.
+struct handle_pool {
+    struct entry {
+        cudnn_handle handle = nullptr;
+        cudaStream_t stream = nullptr;
+    };
+
+    std::mutex mutex;
+    std::vector<entry> idle;
+};
+
+handle_pool &pool_of(int device) {
+    // Never destroyed: cuDNN may be gone when static destructors run.
+    static auto *mutex = new std::mutex;
+    static auto *pools = new std::map<int, handle_pool>;
+    const std::lock_guard lock(*mutex);
+    return (*pools)[device];
+}
+
+/// An idle handle, best one that is bound to the stream.
+std::optional<handle_pool::entry> take_idle(int device, cudaStream_t stream) {
+    handle_pool &pool = pool_of(device);
+    const std::lock_guard lock(pool.mutex);
+    if (pool.idle.empty()) return std::nullopt;
+    auto found = std::find_if(pool.idle.begin(), pool.idle.end(),
+            [&](const auto &entry) { return entry.stream == stream; });
+    if (found == pool.idle.end()) --found;
+    const handle_pool::entry taken = *found;
+    *found = pool.idle.back();
+    pool.idle.pop_back();
+    return taken;
+}
+
+} // namespace
+
+size_t cudnn_version() {
+    return library().version;
+}
+
+std::string cudnn_version_text() {
+    const size_t version = cudnn_version();
+    return text(version / 10000, '.', version / 100 % 100, '.', version % 100);
+}
+
+std::string cudnn_missing_reason() {
+    return library().missing;
+}
+
+cudnn_borrowed_handle::cudnn_borrowed_handle(int device, cudaStream_t stream)
+    : device_(device), stream_(stream) {
+    const auto idle = take_idle(device, stream);
+    handle_ = idle ? idle->handle : make_handle();
+    // A new handle is bound to the legacy default stream.
+    if ((idle ? idle->stream : nullptr) == stream) return;
+    const int result = cudnn_frontend::detail::set_stream(handle_, stream);
+    if (result == CUDNN_STATUS_SUCCESS) return;
+    static_cast<void>(cudnn_frontend::detail::destroy_handle(handle_));
+    check_cudnn(result, "cudnnSetStream");
+}
+
+cudnn_borrowed_handle::~cudnn_borrowed_handle() {
+    try {
+        handle_pool &pool = pool_of(device_);
+        const std::lock_guard lock(pool.mutex);
+        pool.idle.push_back({handle_, stream_});
+    } catch (...) {
+        // No memory for the entry: the handle is lost, nothing else.
+    }
+}
+
+cudnn_compile_handle::cudnn_compile_handle(int device)
+    : lock_([device] {
+          static auto *map_mutex = new std::mutex;
+          static auto *mutexes = new std::map<int, std::mutex>;
+          const std::lock_guard lock(*map_mutex);
+          return std::unique_lock((*mutexes)[device], std::defer_lock);
+      }()) {
+    lock_.lock();
+    handle_.emplace(device, nullptr);
+}
+
+void check_cudnn(int result, const char *call) {
+    const auto code = static_cast<cudnnStatus_t>(result);
+    if (code == CUDNN_STATUS_SUCCESS) [[likely]]
+        return;
+    std::array<char, 512> details {};
+    cudnn_frontend::detail::get_last_error_string(
+            details.data(), details.size());
+    std::string message = text(
+            call, " failed: ", cudnn_frontend::detail::get_error_string(code));
+    if (details[0] != '\0') message += text(" (", details.data(), ")");
+    const bool memory = code == CUDNN_STATUS_ALLOC_FAILED
+            || code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+            || code == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    static_cast<void>(cudaGetLastError());
+    throw error(
+            memory ? status::out_of_memory : status::runtime_error, message);
+}
+
+} // namespace gradnn::gpu

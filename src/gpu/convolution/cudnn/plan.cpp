@@ -1,0 +1,100 @@
+#include "gpu/convolution/cudnn/plan.hpp"
+
+#include <span>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/convolution/cudnn/plan_cache.hpp"
+#include "gpu/convolution/cudnn/planner.hpp"
+#include "gpu/runtime/device.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+namespace fe = cudnn_frontend;
+
+using detail::compile_options;
+using detail::text;
+
+cudnn_plan::cudnn_plan() = default;
+cudnn_plan::cudnn_plan(cudnn_plan &&) noexcept = default;
+cudnn_plan &cudnn_plan::operator=(cudnn_plan &&) noexcept = default;
+cudnn_plan::~cudnn_plan() = default;
+
+namespace {
+
+/// All that decides which kernel is best, for the plan cache.
+std::string key_of(const cudnn_arrangement &a, const compile_options &options,
+        size_t workspace_limit) {
+    std::string key = text(properties_of(static_cast<int>(options.device)).name,
+            "; cuDNN ", cudnn_version(), "; direction ",
+            static_cast<int>(a.direction));
+    for (const cudnn_operand &operand : a.operands) {
+        const auto rank = static_cast<size_t>(operand.seen.rank);
+        key += text("; ", to_string(operand.seen.type), " ",
+                detail::text_of(std::span(operand.seen.dims).first(rank)), " ",
+                detail::text_of(std::span(operand.seen.strides).first(rank)));
+    }
+    const auto space = static_cast<size_t>(a.space);
+    for (const auto *list :
+            {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end})
+        key += text("; ", detail::text_of(std::span(*list).first(space)));
+    return key
+            + text("; deterministic ", options.deterministic, "; fpmath ",
+                    static_cast<int>(options.fpmath), a.widened ? " exact" : "",
+                    "; workspace ", workspace_limit);
+}
+
+} // namespace
+
+void cudnn_plan::execute(cudnn_handle handle, const std::array<void *, 3> &data,
+        void *workspace) const {
+    auto pointers = data;
+    try {
+        const auto pack = fe::VariantPackBuilder_v8()
+                                  .setDataPointers(3, pointers.data())
+                                  .setUids(3, cudnn_operand_ids.data())
+                                  .setWorkspacePointer(workspace)
+                                  .build();
+        check_cudnn(
+                fe::detail::execute(handle, descriptor_->plan.get_raw_desc(),
+                        pack.get_raw_desc()),
+                "cudnnBackendExecute");
+    } catch (const fe::cudnnException &failure) {
+        throw error(status::runtime_error, failure.what());
+    }
+}
+
+cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
+        const compile_options &options, std::string &reason) {
+    const auto device = static_cast<int>(options.device);
+    const size_t limit = convolution_workspace_limit(options);
+    const auto left = convolution_workspace_left(
+            options, arrangement.staged_bytes, reason);
+    if (!left) return {};
+    const cudnn_compile_handle handle(device);
+    try {
+        cudnn_planner planner(arrangement, options, handle.get(), *left);
+        if (planner.count() == 0) {
+            reason = "cuDNN has no kernel for these types, layouts and pads";
+            return {};
+        }
+        const std::string key = key_of(arrangement, options, limit);
+        const std::string &file = options.cudnn_plan_cache;
+        if (const auto known = find_in_plan_cache(key, file))
+            if (cudnn_plan plan = planner.named(*known)) return plan;
+        if (options.cudnn_autotune) {
+            std::string found;
+            if (cudnn_plan plan = planner.fastest(device, found)) {
+                keep_in_plan_cache(key, found, file);
+                return plan;
+            }
+        }
+        return planner.first(device, reason);
+    } catch (const fe::cudnnException &failure) {
+        reason = failure.what();
+        return {};
+    }
+}
+
+} // namespace gradnn::gpu

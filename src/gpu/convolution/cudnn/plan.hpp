@@ -1,0 +1,55 @@
+// A plan of cuDNN's for an arrangement of a convolution.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/cudnn/library.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+/// Immutable; execute may be called from many threads, each with its own
+/// handle.
+class cudnn_plan {
+public:
+    cudnn_plan();
+    cudnn_plan(cudnn_plan &&) noexcept;
+    cudnn_plan &operator=(cudnn_plan &&) noexcept;
+    ~cudnn_plan();
+
+    explicit operator bool() const { return descriptor_ != nullptr; }
+
+    size_t workspace_bytes() const { return workspace_bytes_; }
+    bool deterministic() const { return deterministic_; }
+    /// cuDNN's name of the kernel: "ConvBwdData_eng5_k24=0".
+    const std::string &tag() const { return tag_; }
+
+    /// Data of src, weights and dst, at multiples of 16 bytes, and
+    /// workspace_bytes(). Asynchronous on the handle's stream.
+    void execute(cudnn_handle handle, const std::array<void *, 3> &data,
+            void *workspace) const;
+
+private:
+    friend class cudnn_planner;
+
+    struct descriptor;
+    std::unique_ptr<descriptor> descriptor_;
+    size_t workspace_bytes_ = 0;
+    bool deterministic_ = true;
+    std::string tag_;
+};
+
+/// Asks cuDNN's heuristics for kernels that compute the arrangement as the
+/// options allow (deterministic, no less exact than f32 products and sums
+/// unless fpmath says otherwise) within the workspace limit, and takes the
+/// first that can be built; or the one that the plan cache names or a
+/// measurement found, see doc/gpu.md. An empty plan where there is none:
+/// `reason` then says why. The device must be current.
+cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
+        const detail::compile_options &options, std::string &reason);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,63 @@
+// Turns what cuDNN's heuristics say of an arrangement into plans. Included by
+// plan.cpp alone, since it needs cudnn-frontend's headers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/cudnn/frontend.hpp"
+#include "gpu/convolution/cudnn/library.hpp"
+#include "gpu/convolution/cudnn/plan.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+/// By which cuDNN knows src, weights and dst.
+constexpr std::array<int64_t, 3> cudnn_operand_ids {1, 2, 3};
+
+struct cudnn_plan::descriptor {
+    explicit descriptor(cudnn_frontend::ExecutionPlan_v8 &&made)
+        : plan(std::move(made)) {}
+    const cudnn_frontend::ExecutionPlan_v8 plan;
+};
+
+/// The kernels that cuDNN's heuristics name for an arrangement and that the
+/// options allow, the best first. Functions throw cudnn_frontend's
+/// cudnnException for what cuDNN refuses altogether.
+class cudnn_planner {
+public:
+    /// References are kept. Plans want at most `workspace_limit` bytes.
+    cudnn_planner(const cudnn_arrangement &arrangement,
+            const detail::compile_options &options, cudnn_handle handle,
+            size_t workspace_limit);
+
+    size_t count() const { return configs_.size(); }
+
+    /// The first that can be built, and that runs where cuDNN's word for it is
+    /// doubtful; an empty plan and a reason if none does.
+    cudnn_plan first(int device, std::string &reason);
+    /// The one of this name (see name()), or an empty plan.
+    cudnn_plan named(const std::string &wanted);
+    /// Runs the candidates on memory of its own; the fastest and its name, or
+    /// an empty plan where that memory cannot be had.
+    cudnn_plan fastest(int device, std::string &found);
+
+private:
+    std::string name(size_t index) const;
+    cudnn_plan build(size_t index, std::string &reason);
+    /// Runs a plan once on memory of its own: whether it can be, or there is no
+    /// such memory; the reason if not.
+    bool runs(const cudnn_plan &plan, int device, std::string &reason) const;
+
+    const cudnn_arrangement &arrangement_;
+    const cudnn_handle handle_;
+    const size_t limit_;
+    cudnn_frontend::Operation_v8 operation_;
+    cudnn_frontend::OperationGraph_v8 graph_;
+    cudnn_frontend::EngineConfigList configs_;
+};
+
+} // namespace gradnn::gpu

@@ -1,0 +1,223 @@
+// Depthwise, D and H tap by tap: how the work is cut into tiles (NCX) and blocks
+// (NXC). Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/any/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int run = 8; // columns of a thread
+constexpr int most_threads = 256;
+/// Shared memory of a block: four of them fit a multiprocessor (of compute
+/// capability 9.0).
+constexpr size_t tile_bytes = 44 * 1024;
+
+bool fits(int64_t count) {
+    return count < INT32_MAX;
+}
+
+/// `whole` in equal pieces of at most `most`: the size of a piece.
+int even_piece(int whole, int most) {
+    return ceil_div(whole, ceil_div(whole, most));
+}
+
+/// Positions of read that `count` neighbouring written ones meet through
+/// `kernel` taps.
+int reach_of(const depthwise_axis &axis, bool to_src, int count, int kernel) {
+    const int window = (kernel - 1) * axis.dilation;
+    if (!to_src) return (count - 1) * axis.stride + window + 1;
+    if (axis.stride == 1) return count + window;
+    return (count - 1 + window) / axis.stride + 2;
+}
+
+/// The tile's sizes once its written positions are chosen.
+void size_tile(depthwise_tile &tile, const depthwise_shape &shape,
+        bool of_weights, size_t sum_bytes) {
+    const depthwise_axis &down = shape.axes[1];
+    const int kernel_rows = of_weights
+            ? std::min(depthwise_window_rows(shape.taps), down.kernel)
+            : down.kernel;
+    tile.read_rows = reach_of(down, shape.to_src, tile.rows, kernel_rows);
+    tile.read_depths = of_weights ? 1
+                                  : reach_of(shape.axes[0], shape.to_src,
+                                          tile.depths, shape.axes[0].kernel);
+    const int each = 16 / static_cast<int>(sum_bytes);
+    const int span = ((run - 1) * shape.step + shape.taps - 1) / shape.up + 1;
+    const int chunks = of_weights ? 1 : shape.chunks;
+    tile.columns = (tile.groups - 1) * run * shape.step / shape.up
+            + (chunks - 1) * shape.taps / shape.up
+            + ceil_div(span, each) * each;
+    tile.pitch = ceil_div(tile.columns + 2 * depthwise_slack, each) | 1;
+    tile.pitch *= each;
+    tile.kernel_elements = of_weights ? 0
+                                      : tile.planes * shape.axes[0].kernel
+                    * down.kernel * shape.chunks * ceil_div(shape.taps, 4) * 4;
+}
+
+bool make_tile(depthwise_tile &tile, const depthwise_shape &shape,
+        bool of_weights, size_t sum_bytes) {
+    const depthwise_axis &deep = shape.axes[0];
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int64_t planes = shape.images
+            * (of_weights ? int64_t {deep.written} : shape.channels);
+    const int all_groups = ceil_div(along.written, run);
+    const auto fits_memory = [&] {
+        size_tile(tile, shape, of_weights, sum_bytes);
+        return depthwise_shared_bytes(tile, sum_bytes) <= tile_bytes;
+    };
+    // As large as fits, and rather long rows than many.
+    tile.groups = even_piece(all_groups, 32);
+    tile.rows = down.written;
+    while (tile.rows > 1 && !fits_memory())
+        tile.rows = even_piece(down.written, tile.rows - 1);
+    while (tile.groups > 1 && !fits_memory())
+        tile.groups = even_piece(all_groups, tile.groups - 1);
+    if (!fits_memory()) return false;
+    // Two rows a thread, unless that leaves many threads with one.
+    tile.repeats = tile.rows > 12
+                    || (tile.rows > 2 && tile.rows % 4 != 1
+                            && tile.rows % 4 != 2)
+            ? 2
+            : 1;
+    const int depths = of_weights ? 1 : deep.written;
+    const auto grow = [&](int &size, int64_t most) {
+        while (size < most && tile.items() < 4 * most_threads) {
+            ++size;
+            if (fits_memory()) continue;
+            --size;
+            break;
+        }
+    };
+    if (tile.rows == down.written) grow(tile.depths, depths);
+    if (tile.rows == down.written && tile.depths == depths)
+        grow(tile.planes, std::min<int64_t>(planes, 64));
+    tile.depths = even_piece(depths, tile.depths);
+    size_tile(tile, shape, of_weights, sum_bytes);
+
+    tile.vectors = std::min(ceil_div(along.read, tile.dense_load),
+            ceil_div(tile.columns + tile.dense_load - 1, tile.dense_load));
+    tile.plane_tiles
+            = static_cast<int>(ceil_div(planes, int64_t {tile.planes}));
+    tile.depth_tiles = ceil_div(depths, tile.depths);
+    tile.row_tiles = ceil_div(down.written, tile.rows);
+    tile.column_tiles = ceil_div(all_groups, tile.groups);
+    const int rounds = ceil_div(tile.items(), most_threads);
+    tile.threads = ceil_div(ceil_div(tile.items(), rounds), 32) * 32;
+    // A small tile is staged by more than need compute.
+    tile.threads = std::max(tile.threads, 64);
+    tile.by_vectors = small_divider(tile.vectors);
+    tile.by_groups = small_divider(tile.groups);
+    tile.by_row_blocks = small_divider(tile.row_blocks());
+    tile.by_depths = small_divider(tile.depths);
+    tile.by_read_rows = small_divider(tile.read_rows);
+    tile.by_read_depths = small_divider(tile.read_depths);
+    return fits(planes)
+            && fits(int64_t {tile.plane_tiles} * tile.depth_tiles
+                    * tile.row_tiles * tile.column_tiles)
+            && int64_t {tile.staged_rows()} * tile.vectors < 1 << 16
+            && tile.items() < 1 << 16;
+}
+
+/// Groups of channels that a block has, of `vector` a thread.
+int channel_tiles_of(const depthwise_block &block, const depthwise_shape &shape,
+        int vector) {
+    return ceil_div(static_cast<int>(shape.channels), vector * block.lanes);
+}
+
+int64_t blocks_of(const depthwise_block &block, const depthwise_shape &shape) {
+    return shape.images * block.depth_tiles * block.row_tiles
+            * block.column_tiles * block.channel_tiles;
+}
+
+void make_block(depthwise_block &block, const depthwise_shape &shape,
+        int widest, int64_t element_bytes, int64_t wanted_blocks) {
+    // 128 bytes of channels where there are so many.
+    const int vectors = ceil_div(static_cast<int>(shape.channels), widest);
+    const int most
+            = std::clamp(static_cast<int>(128 / element_bytes) / widest, 8, 32);
+    block.lanes = even_piece(vectors, most);
+    block.channel_tiles = channel_tiles_of(block, shape, widest);
+    const int slots = most_threads / block.lanes;
+    const int groups = ceil_div(shape.axes[2].written, run);
+    const int rows = shape.axes[1].written;
+    const int depths = shape.axes[0].written;
+    block.groups = std::min(groups, 2);
+    block.rows = even_piece(rows, slots / block.groups);
+    block.groups = even_piece(groups, slots / block.rows);
+    block.depths = even_piece(
+            depths, std::max(1, slots / (block.rows * block.groups)));
+    block.column_tiles = ceil_div(groups, block.groups);
+    block.depth_tiles = ceil_div(depths, block.depths);
+    block.row_tiles = ceil_div(rows, block.rows);
+    block.repeats = static_cast<int>(
+            std::clamp<int64_t>(blocks_of(block, shape) / wanted_blocks, 1,
+                    std::min(block.row_tiles, 4)));
+    block.row_tiles = ceil_div(block.row_tiles, block.repeats);
+    block.channel_tiles = channel_tiles_of(block, shape, block.vector);
+}
+
+} // namespace
+
+bool cut_tiles(
+        depthwise_tile &tile, const depthwise_shape &shape, size_t sum_bytes) {
+    return make_tile(tile, shape, false, sum_bytes);
+}
+
+bool cut_tiles_weights(depthwise_tile &tile, depthwise_parts &parts,
+        const depthwise_shape &shape, size_t sum_bytes, int64_t wanted_blocks,
+        int64_t longest_chain) {
+    if (!make_tile(tile, shape, true, sum_bytes)) return false;
+    parts.window_rows = depthwise_window_rows(shape.taps);
+    parts.jobs = shape.axes[0].kernel
+            * ceil_div(shape.axes[1].kernel, parts.window_rows) * shape.chunks;
+    parts.units
+            = int64_t {tile.plane_tiles} * tile.row_tiles * tile.column_tiles;
+    const int64_t blocks = shape.channels * parts.jobs;
+    const int64_t terms = parts.units * ceil_div(tile.items(), tile.threads)
+            * run * tile.repeats;
+    parts.parts = std::clamp<int64_t>(std::max(ceil_div(wanted_blocks, blocks),
+                                              ceil_div(terms, longest_chain)),
+            1, parts.units);
+    return fits(parts.parts * blocks);
+}
+
+bool cut_blocks(depthwise_block &block, const depthwise_shape &shape,
+        int widest, int64_t element_bytes, int64_t wanted_blocks) {
+    make_block(block, shape, widest, element_bytes, wanted_blocks);
+    return fits(blocks_of(block, shape));
+}
+
+bool cut_blocks_weights(depthwise_block &block, depthwise_parts &parts,
+        const depthwise_shape &shape, int widest, int64_t element_bytes,
+        int64_t wanted_blocks, int64_t longest_chain) {
+    make_block(block, shape, widest, element_bytes, wanted_blocks);
+    const int slots = most_threads / block.lanes;
+    parts.jobs = shape.axes[0].kernel * shape.axes[1].kernel * shape.chunks;
+    parts.block_jobs = even_piece(parts.jobs, slots);
+    parts.segments = ceil_div(shape.axes[2].written, 256);
+    parts.segment_columns
+            = ceil_div(ceil_div(shape.axes[2].written, parts.segments), run)
+            * run;
+    parts.units = shape.images * shape.axes[0].written * shape.axes[1].written
+            * parts.segments;
+    parts.lanes = static_cast<int>(
+            std::clamp<int64_t>(slots / parts.block_jobs, 1, parts.units));
+    const int64_t job_tiles = ceil_div(parts.jobs, parts.block_jobs);
+    const int64_t blocks = channel_tiles_of(block, shape, widest) * job_tiles;
+    const int64_t terms = ceil_div(parts.units, int64_t {parts.lanes})
+            * parts.segment_columns;
+    // Half as many blocks as elsewhere: about as many as run at a time.
+    parts.parts
+            = std::clamp<int64_t>(std::max(ceil_div(wanted_blocks / 2, blocks),
+                                          ceil_div(terms, longest_chain)),
+                    1, ceil_div(parts.units, int64_t {parts.lanes}));
+    return fits(parts.units)
+            && fits(parts.parts * block.channel_tiles * job_tiles);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,127 @@
+// Depthwise, any window: how the work of the kernels is cut that walk D and H tap by
+// tap. See convolution_depthwise_{data,weights}_{ncx,nxc}.cu.
+#pragma once
+
+#include "gpu/convolution/depthwise/shape.hpp"
+
+namespace gradnn::gpu {
+
+/// NCX: a block's tile, in written positions, and the read rows it stages in
+/// shared memory. A plane is one channel of one image; of the weights gradient,
+/// one depth of one image.
+struct depthwise_tile {
+    int planes = 1;
+    int depths = 1; ///< written
+    int rows = 1;
+    int groups = 1; ///< of 8 columns
+    int repeats = 1;
+    int read_depths = 1; ///< staged
+    int read_rows = 1;
+    int pitch = 4; ///< elements of a staged row: an odd multiple of 16 bytes
+    int kernel_elements
+            = 0; ///< of the weights, staged too but for their gradient
+    int columns = 1; ///< of them that may be read
+    int vectors = 1; ///< to be copied of a row
+    int plane_tiles = 1;
+    int depth_tiles = 1;
+    int row_tiles = 1;
+    int column_tiles = 1;
+    int threads = 32;
+    int dense_load = 1; ///< elements an access to read: 4, 2 or 1
+    int dense_store = 1; ///< elements an access to written: 16 bytes, 2 or 1
+    small_divider by_vectors, by_groups, by_row_blocks, by_depths, by_read_rows,
+            by_read_depths;
+
+    __host__ __device__ constexpr int staged_rows() const {
+        return planes * read_depths * read_rows;
+    }
+    /// Neighbouring threads have two rows, where there are two; a thread has
+    /// `repeats` rows, so far apart.
+    __host__ __device__ constexpr int paired() const {
+        return rows > 1 ? 2 : 1;
+    }
+    __host__ __device__ constexpr int row_blocks() const {
+        const int block = paired() * repeats;
+        return (rows + block - 1) / block;
+    }
+    __host__ __device__ constexpr int items() const {
+        return planes * depths * row_blocks() * groups * paired();
+    }
+};
+
+/// NXC: a block's threads, channels first.
+struct depthwise_block {
+    int vector = 1; ///< channels of a thread
+    int lanes = 1; ///< threads along the channels
+    int groups = 1; ///< of 8 columns
+    int rows = 1;
+    int depths = 1;
+    int repeats = 1; ///< so many times, further down
+    int channel_tiles = 1;
+    int column_tiles = 1;
+    int row_tiles = 1;
+    int depth_tiles = 1;
+};
+
+/// The weights gradient: how it is cut.
+struct depthwise_parts {
+    int window_rows = 1; ///< NCX: rows of the window that a thread sums
+    int jobs = 1; ///< pieces of the window
+    int block_jobs = 1; ///< NXC: of them in a block
+    int lanes = 1; ///< NXC: threads that share the rows of a part
+    int segments = 1; ///< NXC: of a row of dst
+    int segment_columns = 8;
+    int64_t units = 1; ///< tiles (NCX) or segments of rows of dst (NXC)
+    int64_t parts = 1;
+};
+
+// In cut.cpp.
+/// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.
+/// False where the window is too large for shared memory, or the tensors are.
+bool cut_tiles(depthwise_tile &, const depthwise_shape &, size_t sum_bytes);
+/// Of the weights gradient, in about so many blocks.
+bool cut_tiles_weights(depthwise_tile &, depthwise_parts &,
+        const depthwise_shape &, size_t sum_bytes, int64_t wanted_blocks,
+        int64_t longest_chain);
+/// Of NXC; `vector` is set, to `widest` or to 1: the work is cut the same way, and
+/// so sums have the same order.
+bool cut_blocks(depthwise_block &, const depthwise_shape &, int widest,
+        int64_t element_bytes, int64_t wanted_blocks);
+bool cut_blocks_weights(depthwise_block &, depthwise_parts &,
+        const depthwise_shape &, int widest, int64_t element_bytes,
+        int64_t wanted_blocks, int64_t longest_chain);
+
+/// Elements before and after a staged row that copies of whole vectors may
+/// spoil.
+constexpr int depthwise_slack = 4;
+
+/// Of a block: rows and weights in the type of the sums, addresses of rows.
+constexpr size_t depthwise_shared_bytes(
+        const depthwise_tile &tile, size_t sum_bytes) {
+    const auto rows = static_cast<size_t>(tile.staged_rows());
+    return (rows * static_cast<size_t>(tile.pitch) + depthwise_slack
+                   + static_cast<size_t>(tile.kernel_elements))
+            * sum_bytes
+            + rows * sizeof(int64_t);
+}
+
+/// NCX, gradient of the weights: rows of the window that a thread sums, where it
+/// sums so many taps of each.
+constexpr int depthwise_window_rows(int taps) {
+    return taps == 8 ? 4 : taps == 4 ? 3 : taps;
+}
+
+// `type` is that of src and dst.
+void launch_depthwise_data_ncx(detail::data_type type, const depthwise_shape &,
+        const depthwise_tile &, const depthwise_pointers &, cudaStream_t);
+void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
+        const depthwise_block &, const depthwise_pointers &, cudaStream_t);
+/// These leave sums[weight][part] in the workspace, weights counted C, D, H, W.
+void launch_depthwise_weights_ncx(detail::data_type type,
+        const depthwise_shape &, const depthwise_tile &,
+        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+void launch_depthwise_weights_nxc(detail::data_type type,
+        const depthwise_shape &, const depthwise_block &,
+        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,174 @@
+// Depthwise convolution, gradient of the weights, NXC.
+//
+//     diff_weights[k,c] = sum over n, y of src[n,y*stride-pad+k*dilation,c]
+//                         * dst[n,y,c]
+//
+// A thread has 4 channels (2 in f64, or 1), one row of the window (8 taps of
+// it), and every so-many-th row of dst of its block's part; along a row it holds
+// 8 columns of dst and multiplies each column of src that they meet into the
+// taps' sums. The threads of a block that differ in the window's row read the
+// same rows, through L1. In the end a block adds up its threads that share taps,
+// in their order, and writes one partial sum a weight, which a second launch
+// adds up (convolution/depthwise/parts.cu). Columns outside are zeros; what
+// comes out infinite or NaN is taken again there.
+//
+// Counted in the machine code, a pixel of 3x3 takes about 30 instructions a
+// channel, of 7x7 about 105; at 60 % of an H200's copy rate bf16 has 45 and f32
+// has 90.
+#include "gpu/convolution/depthwise/any/cut.hpp"
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+template <typename Type, int vector, int taps, int step>
+__global__ void __launch_bounds__(depthwise_threads,
+        2) depthwise_weights_nxc_kernel(const Type *src, const Type *dst,
+        sum_of<Type> *partials, const __grid_constant__ depthwise_shape shape,
+        const __grid_constant__ depthwise_block block,
+        const __grid_constant__ depthwise_parts parts) {
+    using sum = sum_of<Type>;
+    constexpr int span = depthwise_span<taps, step, 1>;
+    __shared__ sum sums[vector][depthwise_threads];
+    const auto thread = static_cast<int>(threadIdx.x);
+    auto rest = thread;
+    const int lane = rest % block.lanes;
+    rest /= block.lanes;
+    const int job_lane = rest % parts.block_jobs;
+    const int row_lane = rest / parts.block_jobs;
+    rest = static_cast<int>(blockIdx.x);
+    const int channel
+            = (rest % block.channel_tiles * block.lanes + lane) * vector;
+    rest /= block.channel_tiles;
+    const int job_blocks
+            = (parts.jobs + parts.block_jobs - 1) / parts.block_jobs;
+    const int job = rest % job_blocks * parts.block_jobs + job_lane;
+    const int part = rest / job_blocks;
+    const int chunk = job % shape.chunks;
+    const int kh = job / shape.chunks % shape.axes[1].kernel;
+    const int kd = job / shape.chunks / shape.axes[1].kernel;
+    const bool works = channel < shape.channels && job < parts.jobs
+            && row_lane < parts.lanes;
+
+    sum total[taps][vector] = {};
+    // Segments of rows of dst: images by depths by rows by segments.
+    const int64_t begin = part * parts.units / parts.parts;
+    const int64_t end = works ? (part + 1) * parts.units / parts.parts : 0;
+    const depthwise_axis &along = shape.axes[2];
+    const int64_t src_stride = shape.read_strides[4];
+    const int64_t dst_stride = shape.written_strides[4];
+    const int first_column = shape.base + chunk * taps;
+    for (int64_t unit = begin + row_lane; unit < end; unit += parts.lanes) {
+        auto number = static_cast<uint32_t>(unit);
+        const auto first = static_cast<int>(number
+                % static_cast<uint32_t>(parts.segments)
+                * static_cast<uint32_t>(parts.segment_columns));
+        number /= static_cast<uint32_t>(parts.segments);
+        const int last = min(first + parts.segment_columns, along.written);
+        const int h = static_cast<int>(
+                number % static_cast<uint32_t>(shape.axes[1].written));
+        number /= static_cast<uint32_t>(shape.axes[1].written);
+        const int d = static_cast<int>(
+                number % static_cast<uint32_t>(shape.axes[0].written));
+        const int64_t image
+                = number / static_cast<uint32_t>(shape.axes[0].written);
+        const int src_h = h * shape.axes[1].stride - shape.axes[1].pad
+                + kh * shape.axes[1].dilation;
+        const int src_d = d * shape.axes[0].stride - shape.axes[0].pad
+                + kd * shape.axes[0].dilation;
+        if (src_h < 0 || src_h >= shape.axes[1].read || src_d < 0
+                || src_d >= shape.axes[0].read)
+            continue;
+        const Type *of_dst = dst + image * shape.written_strides[0]
+                + d * shape.written_strides[2] + h * shape.written_strides[3]
+                + first * dst_stride + channel;
+        const Type *of_src = src + image * shape.read_strides[0]
+                + src_d * shape.read_strides[2] + src_h * shape.read_strides[3]
+                + (first_column + first * step) * src_stride + channel;
+        for (int w = first; w < last; w += depthwise_run) {
+            const Type *column = of_src;
+            of_src += src_stride * (depthwise_run * step);
+            sum by[depthwise_run][vector];
+#pragma unroll
+            for (int i = 0; i < depthwise_run; ++i)
+                load_column(by[i], of_dst, dst_stride, w + i, along.written);
+#pragma unroll
+            for (int j = 0; j < span; ++j) {
+                sum values[vector];
+                load_column(values, column, src_stride,
+                        first_column + w * step + j, along.read);
+#pragma unroll
+                for (int i = 0; i < depthwise_run; ++i) {
+                    const int e = j - i * step;
+                    if (e >= 0 && e < taps)
+#pragma unroll
+                        for (int v = 0; v < vector; ++v)
+                            total[e][v] += by[i][v] * values[v];
+                }
+            }
+        }
+    }
+
+    // The threads of one channel and job lie `lanes * block_jobs` apart.
+    const int distance = block.lanes * parts.block_jobs;
+#pragma unroll
+    for (int e = 0; e < taps; ++e) {
+        __syncthreads();
+#pragma unroll
+        for (int v = 0; v < vector; ++v)
+            sums[v][thread] = total[e][v];
+        __syncthreads();
+        const int kw = tap_at(shape, chunk * taps + e);
+        if (!works || row_lane != 0 || kw < 0) continue;
+        const int tap = (kd * shape.axes[1].kernel + kh) * along.kernel + kw;
+        const int window
+                = shape.axes[0].kernel * shape.axes[1].kernel * along.kernel;
+#pragma unroll
+        for (int v = 0; v < vector; ++v) {
+            sum of_block = 0;
+#pragma unroll 1
+            for (int other = 0; other < parts.lanes; ++other)
+                of_block += sums[v][thread + other * distance];
+            partials[(int64_t {channel + v} * window + tap) * parts.parts
+                    + part]
+                    = of_block;
+        }
+    }
+}
+
+template <typename Type, int vector>
+void start(const depthwise_shape &shape, const depthwise_block &block,
+        const depthwise_parts &parts, const depthwise_pointers &pointers,
+        cudaStream_t stream) {
+    const int64_t blocks = parts.parts * block.channel_tiles
+            * ceil_div(parts.jobs, parts.block_jobs);
+    with_window<Type, false>(shape, [&]<int taps, int step, int>() {
+        launch("convolution.gpu_depthwise (weights, NXC)",
+                depthwise_weights_nxc_kernel<Type, vector, taps, step>,
+                static_cast<unsigned>(blocks),
+                block.lanes * parts.block_jobs * parts.lanes, 0, stream,
+                static_cast<const Type *>(pointers.read),
+                static_cast<const Type *>(pointers.written),
+                static_cast<sum_of<Type> *>(pointers.workspace), shape, block,
+                parts);
+    });
+}
+
+} // namespace
+
+void launch_depthwise_weights_nxc(detail::data_type type,
+        const depthwise_shape &shape, const depthwise_block &block,
+        const depthwise_parts &parts, const depthwise_pointers &pointers,
+        cudaStream_t stream) {
+    with_float_type(type, [&]<typename Type>() {
+        if (block.vector == 1)
+            start<Type, 1>(shape, block, parts, pointers, stream);
+        else
+            start<Type, sizeof(Type) == 8 ? 2 : 4>(
+                    shape, block, parts, pointers, stream);
+    });
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,63 @@
+// Depthwise windows along W alone, on tensor cores: which tensors and windows,
+// and how the work is cut. Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/lines/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Blocks that a multiprocessor holds at once.
+constexpr int blocks_at_once = 4;
+/// Pieces of a warp, whose sums for the weights it adds up in f32.
+constexpr int longest_chain = 1024;
+/// Shorter windows and rows are left to the other kernels (measured on an
+/// H200).
+constexpr int least_taps = 5;
+constexpr int least_columns = 64;
+
+} // namespace
+
+bool lines_take(const depthwise_shape &shape) {
+    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
+                || axis->read != axis->written)
+            return false;
+    const depthwise_axis &along = shape.axes[2];
+    const int before = taps_before(along, shape.to_src);
+    return shape.axes[0].read == 1 && along.stride == 1 && along.dilation == 1
+            && along.kernel >= least_taps && along.kernel < lines_most_taps
+            && before >= 0 && before < along.kernel
+            && positions_after(along, shape.to_src) < along.kernel
+            && std::min(along.read, along.written) >= least_columns
+            && planes_without_gaps(shape);
+}
+
+bool lines_are_wide(const depthwise_shape &shape) {
+    return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
+}
+
+bool cut_lines(depthwise_lines &cut, const depthwise_shape &shape,
+        bool of_weights, int64_t multiprocessors) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    // Read begins at a multiple of so many columns where written does.
+    const int multiple = of_weights ? 8 : 2;
+    const int before = taps_before(along, shape.to_src);
+    cut.lead = round_up(before, multiple) - before;
+    cut.pieces = ceil_div(along.written, lines_columns);
+    const int64_t pieces = shape.images * down.read * cut.pieces;
+    const int64_t most_parts = ceil_div(pieces, int64_t {lines_warps});
+    const int64_t least_parts
+            = of_weights ? ceil_div(most_parts, int64_t {longest_chain}) : 1;
+    cut.parts = static_cast<int>(std::clamp<int64_t>(
+            multiprocessors * blocks_at_once / shape.channels, least_parts,
+            most_parts));
+    return pieces + int64_t {2} * lines_warps * cut.parts < INT32_MAX
+            && shape.channels * cut.parts < INT32_MAX;
+}
+
+} // namespace gradnn::gpu

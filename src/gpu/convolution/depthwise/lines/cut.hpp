@@ -1,0 +1,51 @@
+// Depthwise windows along W alone, in NCX on tensor cores: how the work of the
+// two kernels is cut. See data.cu and _weights.cu.
+#pragma once
+
+#include "gpu/convolution/depthwise/shape.hpp"
+
+namespace gradnn::gpu {
+
+/// Columns that a warp takes at a time: of written (tiles of 128), or of dst.
+constexpr int lines_columns = 512;
+constexpr int lines_tile = 128;
+constexpr int lines_warps = 8; ///< of a block
+/// Of the window, fewer than so many.
+constexpr int lines_most_taps = 64;
+/// Matrices of sixteen rows or columns, of so many taps (zeros before the first
+/// among them) and what eight neighbouring columns meet beyond.
+__host__ __device__ constexpr int lines_steps(int taps) {
+    return (taps + 7 + 15) / 16;
+}
+
+/// Blocks of one channel each; a warp has every so manyeth piece of the
+/// channel's rows, in all images.
+struct depthwise_lines {
+    int pieces = 1; ///< of a row
+    int parts = 1; ///< blocks of a channel
+    int lead = 0; ///< zeros before the window's first tap
+    size_t shared_bytes = 0;
+};
+
+// In cut.cpp.
+/// NCX without gaps of bf16 and f16: whether these kernels take the tensors and
+/// the window, and are faster than the others.
+bool lines_take(const depthwise_shape &);
+/// Whether threads may load and store two columns at a time, of tensors that
+/// begin at multiples of two elements.
+bool lines_are_wide(const depthwise_shape &);
+/// False where there are too many pieces or blocks.
+bool cut_lines(depthwise_lines &, const depthwise_shape &, bool of_weights,
+        int64_t multiprocessors);
+
+/// For bf16 and f16; `wide`: tensors begin at multiples of two elements, and
+/// all rows do.
+void launch_depthwise_lines_data(detail::data_type type,
+        const depthwise_shape &, const depthwise_lines &, bool wide,
+        const depthwise_pointers &, const launch_stream &);
+/// Leaves sums[weight][part] in the workspace, as its siblings.
+void launch_depthwise_lines_weights(detail::data_type type,
+        const depthwise_shape &, const depthwise_lines &,
+        const depthwise_pointers &, const launch_stream &);
+
+} // namespace gradnn::gpu

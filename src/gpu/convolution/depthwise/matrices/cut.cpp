@@ -1,0 +1,210 @@
+// Depthwise on tensor cores: which tensors and windows, and how the work is cut.
+// Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/matrices/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Shared memory of a block, as much as a kernel has without asking for more, and
+/// what is to be kept to where there is a choice: so that as many blocks are on a
+/// multiprocessor as its registers hold.
+constexpr int64_t most_bytes = 48 << 10;
+constexpr int64_t wanted_bytes = 40 << 10;
+constexpr int64_t element_bytes = 2;
+/// Of an image, where there are planes enough: what is read in a row.
+constexpr int64_t run_bytes = 2 << 10;
+/// Of a multiprocessor: twice what its registers hold.
+constexpr int blocks_at_once = 10;
+/// Products of matrices that are added up before sums leave the tensor cores, which
+/// truncate each time.
+constexpr int64_t longest_chain = 512;
+
+/// Bytes between rows of so many columns that leave neighbouring rows' columns in
+/// other banks, where there are such and rows are whole vectors.
+int gap_of(int columns) {
+    if (columns % 8 != 0) return 0;
+    // Turns for 8 rows of 4 words.
+    const auto turns = [](int row_words) {
+        int most = 0;
+        int of_bank[32] = {};
+        for (int row = 0; row < 8; ++row)
+            for (int word = 0; word < 4; ++word)
+                most = std::max(most, ++of_bank[(row * row_words + word) % 32]);
+        return most;
+    };
+    return turns(columns / 2 + 4) < turns(columns / 2) ? 16 : 0;
+}
+
+/// Where in shared memory what a block has is, given its planes, images and rows,
+/// and how many bytes there are.
+void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
+        bool of_weights) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int64_t size = down.kernel;
+    const int64_t rows = cut.band_rows;
+    const int64_t planes = cut.planes;
+    const int64_t images = cut.images;
+    const int64_t past = 16 - element_bytes; // of a plane, at most
+    const int64_t met = rows == down.written
+            ? int64_t {down.read}
+            : std::min<int64_t>(down.read, rows + size - 1);
+    const int64_t row_bytes = along.read * element_bytes + cut.read_gap;
+    const int64_t zeros = std::max(taps_before(down, shape.to_src),
+                                  positions_after(down, shape.to_src))
+            * row_bytes;
+    const int64_t lead = round_up(zeros + matrices_slack, 16);
+    const int64_t distance = round_up(met * row_bytes + zeros + past, 16) + 16;
+    const int64_t read = lead + planes * distance + matrices_slack;
+    const int64_t written = rows * along.written * element_bytes;
+    const int64_t written_distance
+            = round_up(written + rows * cut.written_gap + past, 16) + 16;
+    const int64_t written_bytes = of_weights
+            ? 2 * matrices_slack + planes * written_distance
+            : round_up(planes * written + past, 16);
+    cut.read_lead = static_cast<int>(lead);
+    cut.read_distance = static_cast<int>(distance);
+    cut.read_bytes = static_cast<int>(read);
+    cut.written_distance = static_cast<int>(written_distance);
+    cut.written_bytes = static_cast<int>(written_bytes);
+    int64_t bytes = 0;
+    if (of_weights) {
+        const int64_t sums = matrices_warps * size * matrices_rows
+                * matrices_dst_rows * static_cast<int64_t>(sizeof(float));
+        bytes = std::max(
+                sums, matrices_zeros + images * 2 * (read + written_bytes));
+    } else {
+        const int64_t windows
+                = size * 2 * matrices_row_elements * element_bytes;
+        bytes = planes * windows + images * (2 * read + written_bytes);
+    }
+    cut.shared_bytes = static_cast<size_t>(bytes);
+}
+
+/// Whether the other kernels are slower, as measured in bf16 on an H200.
+bool worth_it(const depthwise_shape &shape, bool of_weights) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int columns = std::min(along.read, along.written);
+    const auto divide = [&](int by) {
+        return along.read % by == 0 && along.written % by == 0;
+    };
+    if (along.kernel == 3) return !of_weights && divide(8) && columns >= 32;
+    if (std::min({columns, down.read, down.written}) < 12) return false;
+    if (along.kernel == 7) return true;
+    return of_weights ? columns >= (divide(2) ? 20 : 32) : divide(2);
+}
+
+} // namespace
+
+bool matrices_take(const depthwise_shape &shape, bool of_weights) {
+    if (!window_slides(shape)) return false;
+    const depthwise_axis &along = shape.axes[2];
+    // What threads load beside the columns of a row is in the slack at least, but
+    // for what they load beside that to shift it: of dst, where src may be much
+    // longer. What they load of read besides is 7 + 8 + 6 columns at most.
+    constexpr int slack = matrices_slack / static_cast<int>(element_bytes) - 4;
+    if (of_weights
+            && round_up(along.read, matrices_span) + along.pad + 2
+                            - along.written
+                    > slack)
+        return false;
+    return worth_it(shape, of_weights) && planes_without_gaps(shape);
+}
+
+bool matrices_are_wide(const depthwise_shape &shape, bool of_weights) {
+    const depthwise_axis &along = shape.axes[2];
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (!of_weights || (along.pad - usual_pad(along.kernel)) % 2 == 0);
+}
+
+bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
+        bool of_weights, int64_t multiprocessors) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int64_t most_planes = of_weights ? matrices_warps : 16;
+    const int64_t plane_bytes = std::max(int64_t {down.read} * along.read,
+                                        int64_t {down.written} * along.written)
+            * element_bytes;
+    cut.planes = cut.images = cut.bands = 1;
+    cut.band_rows = down.written;
+    cut.read_gap = gap_of(along.read);
+    cut.by_read_vectors = small_divider(std::max(1, along.read / 8));
+    if (of_weights) cut.written_gap = gap_of(along.written);
+    cut.by_written_vectors = small_divider(std::max(1, along.written / 8));
+    const auto lay_out_within = [&](int64_t bytes) {
+        lay_out(cut, shape, of_weights);
+        return static_cast<int64_t>(cut.shared_bytes) <= bytes;
+    };
+    // Warps that share a plane share its tiles of rows, or of columns.
+    const auto tiles_of = [&](int rows) {
+        return of_weights ? ceil_div(along.read, matrices_span)
+                          : ceil_div(rows, matrices_rows);
+    };
+    if (!lay_out_within(most_bytes)) {
+        const int64_t row_bytes = along.written * element_bytes;
+        cut.band_rows = static_cast<int>(std::min<int64_t>(
+                down.written, ceil_div(wanted_bytes, row_bytes)));
+        cut.band_rows = round_up(cut.band_rows, matrices_rows);
+        while (cut.band_rows > matrices_rows && !lay_out_within(wanted_bytes))
+            cut.band_rows -= matrices_rows;
+        if (cut.band_rows >= down.written || !lay_out_within(most_bytes))
+            return false;
+        cut.bands = ceil_div(down.written, cut.band_rows);
+    } else {
+        const int tiles = tiles_of(down.written);
+        const auto busy = [&](int planes) {
+            const int shares = std::max(1, matrices_warps / planes);
+            return static_cast<double>(tiles)
+                    / (shares * ceil_div(tiles, shares));
+        };
+        int planes = 1;
+        for (cut.planes = 1; cut.planes <= most_planes; cut.planes *= 2) {
+            if (cut.planes > 1
+                    && (!lay_out_within(wanted_bytes)
+                            || cut.planes >= 2 * shape.channels))
+                break;
+            if (planes * plane_bytes < run_bytes
+                    || busy(cut.planes) > busy(planes))
+                planes = cut.planes;
+        }
+        cut.planes = planes;
+        while (cut.images < shape.images) {
+            ++cut.images;
+            if (lay_out_within(wanted_bytes)) continue;
+            --cut.images;
+            break;
+        }
+    }
+    lay_out(cut, shape, of_weights);
+    cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
+    const int64_t stages = ceil_div(shape.images, int64_t {cut.images});
+    const int64_t at_once = multiprocessors * blocks_at_once;
+    const int64_t each = cut.tiles * cut.bands;
+    const int shares = std::max(1, matrices_warps / cut.planes);
+    const int64_t chain = int64_t {cut.images}
+            * ceil_div(tiles_of(cut.band_rows), shares)
+            * ceil_div(cut.band_rows, matrices_dst_rows);
+    const int64_t most = of_weights
+            ? std::clamp<int64_t>(longest_chain / chain, 1, stages)
+            : stages;
+    // So many stages a block that the device is done soonest: in waves of blocks,
+    // each of which waits for its first stage too.
+    int64_t least = INT64_MAX;
+    for (int64_t of_block = 1; of_block <= most;
+            of_block += 1 + of_block / 16) {
+        const int64_t parts = ceil_div(stages, of_block);
+        const int64_t taken = ceil_div(each * parts, at_once) * (of_block + 1);
+        if (taken > least) continue;
+        least = taken;
+        cut.image_parts = static_cast<int>(parts);
+    }
+    return cut.blocks() < INT32_MAX;
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,283 @@
+// Depthwise on tensor cores: what the two kernels share.
+#pragma once
+
+#include "gpu/convolution/depthwise/matrices/cut.hpp"
+#include "gpu/convolution/depthwise/planes/device.cuh"
+
+namespace gradnn::gpu {
+
+/// sums += a * b, of 16x16 and 16x8 elements, as mma.m16n8k16 deals them out: with
+/// g = lane / 4 and t = lane % 4, a has in its words rows g, g + 8, g, g + 8 and
+/// columns 2t and 2t + 1, of the last two words 8 further on; b column g and rows
+/// 2t and 2t + 1, then 8 further on; the sums rows g, g, g + 8, g + 8 and columns
+/// 2t, 2t + 1, 2t, 2t + 1.
+template <typename Type>
+__device__ __forceinline__ void multiply_matrices(float (&sums)[4],
+        const uint32_t (&left)[2], const uint32_t (&right)[2], uint32_t b0,
+        uint32_t b1) {
+    if constexpr (std::is_same_v<Type, __half>)
+        asm volatile(
+                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]),
+                "r"(b0), "r"(b1));
+    else
+        asm volatile(
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]),
+                "r"(b0), "r"(b1));
+}
+
+/// Shared memory by its own addresses, of 32 bits.
+__device__ __forceinline__ uint32_t shared_address(const void *pointer) {
+    auto address = static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+    // Kept, or it would be computed anew for every use.
+    asm volatile("" : "+r"(address));
+    return address;
+}
+__device__ __forceinline__ uint32_t load_shared(uint32_t address) {
+    uint32_t word;
+    asm volatile("ld.shared.b32 %0, [%1];"
+                 : "=r"(word)
+                 : "r"(address)
+                 : "memory");
+    return word;
+}
+__device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word)
+                 : "memory");
+}
+/// The lower half of the word.
+__device__ __forceinline__ void store_shared_half(
+        uint32_t address, uint32_t word) {
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address),
+                 "h"(static_cast<unsigned short>(word))
+                 : "memory");
+}
+
+/// Pairs of elements, one after the other from byte `address` on, which `wide` (2)
+/// says is a multiple of 4.
+template <int wide, int count>
+__device__ __forceinline__ void load_pairs(
+        uint32_t address, uint32_t (&pairs)[count]) {
+    if constexpr (wide == 2) {
+#pragma unroll
+        for (int i = 0; i < count; ++i)
+            pairs[i] = load_shared(address + 4 * i);
+    } else {
+        const uint32_t shift = (address & 2U) * 8;
+        address &= ~3U;
+        uint32_t low = load_shared(address);
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            const uint32_t high = load_shared(address + 4 * i + 4);
+            pairs[i] = __funnelshift_r(low, high, shift);
+            low = high;
+        }
+    }
+}
+
+/// Bits of two neighbouring columns of which those outside are zeros. With `wide`
+/// both are even numbers, column and columns.
+template <int wide>
+__device__ __forceinline__ uint32_t pair_mask(int column, int columns) {
+    const auto inside = [&](int c) {
+        return static_cast<unsigned>(c) < static_cast<unsigned>(columns);
+    };
+    if constexpr (wide == 2) return inside(column) ? ~0U : 0U;
+    return (inside(column) ? 0xffffU : 0U)
+            | (inside(column + 1) ? 0xffff0000U : 0U);
+}
+
+/// Planes of a tensor as a block holds them: rows of each, which begin as far past a
+/// multiple of 16 bytes as they do in the tensor.
+template <typename Type>
+struct held_planes {
+    const Type *tensor;
+    const Type *end;
+    int64_t plane; ///< elements of one
+    int columns;
+    held_rows held;
+    int gap; ///< bytes between rows
+    small_divider by_vectors; ///< of a row, where there is a gap
+
+    __device__ int rows() const { return held.end - held.begin; }
+    __device__ int elements() const { return rows() * columns; }
+    /// Bytes from row to row.
+    __device__ int pitch() const {
+        return columns * static_cast<int>(sizeof(Type)) + gap;
+    }
+    /// Of the tensor's plane `number`: its first element that is held.
+    __device__ int64_t first(int64_t number) const {
+        return number * plane + held.begin * columns;
+    }
+    /// Bytes that it lies past a multiple of 16.
+    __device__ int past(int64_t number) const {
+        const auto low
+                = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(tensor));
+        const auto elements
+                = static_cast<uint32_t>(number) * static_cast<uint32_t>(plane)
+                + static_cast<uint32_t>(held.begin * columns);
+        return static_cast<int>((low + elements * sizeof(Type)) & 15U);
+    }
+    /// Whether there may be such bytes.
+    __device__ bool any_past() const {
+        return ((static_cast<uint32_t>(reinterpret_cast<uintptr_t>(tensor))
+                        | static_cast<uint32_t>(plane) * sizeof(Type)
+                        | static_cast<uint32_t>(held.begin * columns)
+                                * sizeof(Type))
+                       & 15U)
+                != 0;
+    }
+    /// Submits the copy of a plane to what follows `to`, a multiple of 16 bytes of
+    /// shared memory, with what lies between that and the plane, and zeros after
+    /// it, where a plane that began further on may have ended; the share of thread
+    /// `thread` of so many.
+    __device__ __forceinline__ void fetch(
+            std::byte *to, int64_t number, int thread, int threads) const {
+        const auto *from
+                = reinterpret_cast<const std::byte *>(tensor + first(number));
+        const int before
+                = static_cast<int>(reinterpret_cast<uintptr_t>(from) & 15U);
+        from -= before;
+        const int bytes = before + elements() * static_cast<int>(sizeof(Type));
+        int at = thread * 16;
+        // Before the tensor there is nothing to read.
+        if (at < before && from < reinterpret_cast<const std::byte *>(tensor)) {
+            for (int b = before; b < min(16, bytes); b += sizeof(Type))
+                *reinterpret_cast<Type *>(to + b)
+                        = *reinterpret_cast<const Type *>(from + b);
+            at += threads * 16;
+        }
+        if (gap != 0) {
+            for (; at < bytes; at += threads * 16)
+                copy_async_past_l1(
+                        to + at + divide(at / 16, by_vectors) * gap, from + at);
+            return;
+        }
+        if (from + bytes + 32 <= reinterpret_cast<const std::byte *>(end)) {
+            for (; at < bytes + 16; at += threads * 16)
+                copy_async_up_to_16(
+                        to + at, from + at, min(16, max(0, bytes - at)));
+            return;
+        }
+        // The same without an address beyond the tensor.
+        for (; at < bytes + 16; at += threads * 16) {
+            if (at + 16 <= bytes) {
+                copy_async_past_l1(to + at, from + at);
+                continue;
+            }
+            *reinterpret_cast<uint4 *>(to + at) = uint4 {};
+            for (int b = at; b < bytes; b += sizeof(Type))
+                *reinterpret_cast<Type *>(to + b)
+                        = *reinterpret_cast<const Type *>(from + b);
+        }
+    }
+};
+
+/// What a block has, from its number: a band of rows of some neighbouring channels,
+/// of every so manyeth stage.
+struct matrices_block {
+    int band;
+    int image_part;
+    int64_t first_channel;
+    int planes;
+    int stages; ///< of all blocks
+    held_rows read;
+    held_rows written; ///< or of dst
+
+    __device__ matrices_block(
+            const depthwise_shape &shape, const depthwise_matrices &cut)
+        : shape_(shape), images_(cut.images) {
+        const depthwise_axis &down = shape.axes[1];
+        const auto block = static_cast<int>(blockIdx.x);
+        band = block % cut.bands;
+        image_part = block / cut.bands % cut.image_parts;
+        first_channel
+                = int64_t {block / cut.bands / cut.image_parts} * cut.planes;
+        planes = static_cast<int>(
+                min(int64_t {cut.planes}, shape.channels - first_channel));
+        stages = static_cast<int>((shape.images + images_ - 1) / images_);
+        read = {0, down.read};
+        written = {0, down.written};
+        if (cut.bands == 1) return;
+        const int before = taps_before(down, shape.to_src);
+        written.begin = band * cut.band_rows;
+        written.end = min(down.written, written.begin + cut.band_rows);
+        read.begin = max(0, min(written.begin - before, down.read));
+        read.end = max(read.begin,
+                min(written.end - before + down.kernel - 1, down.read));
+    }
+
+    /// Of a stage.
+    __device__ int images(int stage) const {
+        return static_cast<int>(min(
+                int64_t {images_}, shape_.images - int64_t {stage} * images_));
+    }
+    __device__ int64_t image(int stage, int i) const {
+        return int64_t {stage} * images_ + i;
+    }
+    /// The tensors' plane of image i of a stage and the first channel.
+    __device__ int64_t first_plane(int stage, int i) const {
+        return image(stage, i) * shape_.channels + first_channel;
+    }
+
+private:
+    const depthwise_shape &shape_;
+    int images_;
+};
+
+/// A warp's share: where there are fewer planes than warps, several have one.
+struct matrices_warp {
+    int first_plane; ///< and every matrices_warps'th
+    int share; ///< of so many
+    int shares;
+
+    __device__ matrices_warp(int warp, int planes)
+        : first_plane(warp % planes),
+          share(planes < matrices_warps ? warp / planes : 0),
+          shares(max(1, matrices_warps / planes)) {}
+};
+
+/// Makes zeros of what came along before a stage's planes, place(i, plane) of image
+/// i: the last row of zeros before each. By all threads of a block; returns whether
+/// there was anything, then to be followed by __syncthreads.
+template <typename Type, typename Place>
+__device__ __forceinline__ bool clear_before_planes(
+        const held_planes<Type> &held, const matrices_block &block, int stage,
+        const Place &place) {
+    if (!held.any_past()) return false;
+    const int count = block.images(stage) * block.planes;
+    for (auto i = static_cast<int>(threadIdx.x); i < count;
+            i += matrices_warps * 32) {
+        const int image = i / block.planes;
+        const int plane = i - image * block.planes;
+        const int past = held.past(block.first_plane(stage, image) + plane);
+        for (int b = 0; b < past; b += 2)
+            store_shared_half(place(image, plane) + b, 0);
+    }
+    return true;
+}
+
+/// Calls body.template operator()<size, wide>().
+template <typename Body>
+void with_matrices(const depthwise_shape &shape, bool wide, const Body &body) {
+    const auto of_size = [&]<int size>() {
+        if (wide)
+            body.template operator()<size, 2>();
+        else
+            body.template operator()<size, 1>();
+    };
+    switch (shape.axes[1].kernel) {
+        case 3: return of_size.template operator()<3>();
+        case 5: return of_size.template operator()<5>();
+        default: return of_size.template operator()<7>();
+    }
+}
+
+} // namespace gradnn::gpu

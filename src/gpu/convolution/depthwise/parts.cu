@@ -1,0 +1,121 @@
+// Depthwise convolution, gradient of the weights: the sum of the parts.
+//
+// A warp has one weight: its lanes add up every 32nd partial sum, then each
+// other's, in f64 and in a fixed order. Where that is infinite or NaN, which
+// zeros in place of what lies outside may have caused, the warp takes the sum
+// again from src and dst, over nothing but the formula's terms.
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/device/early_start.cuh"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+__device__ __forceinline__ double sum_of_warp(double value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(0xffffffffU, value, distance);
+    return value;
+}
+
+template <typename Type, typename Result>
+__global__ void __launch_bounds__(depthwise_threads) depthwise_parts_kernel(
+        const sum_of<Type> *partials, const Type *src, const Type *dst,
+        Result *diff_weights, const __grid_constant__ depthwise_shape shape,
+        int64_t parts, int64_t count) {
+    wait_for_earlier_work();
+    let_later_work_start();
+    const int64_t weight
+            = (blockIdx.x * int64_t {depthwise_threads} + threadIdx.x) / 32;
+    const auto lane = static_cast<int>(threadIdx.x % 32);
+    if (weight >= count) return;
+    double total = 0;
+    for (int64_t part = lane; part < parts; part += 32)
+        total += static_cast<double>(partials[weight * parts + part]);
+    total = sum_of_warp(total);
+    int64_t rest = weight;
+    int k[3];
+#pragma unroll
+    for (int axis = 2; axis >= 0; --axis) {
+        k[axis] = static_cast<int>(rest % shape.axes[axis].kernel);
+        rest /= shape.axes[axis].kernel;
+    }
+    const int64_t channel = rest;
+    if (!is_finite(total)) {
+        // Every lane has the same sum, so they all are here.
+        src += channel * shape.read_strides[1];
+        dst += channel * shape.written_strides[1];
+        total = 0;
+        const int64_t rows
+                = shape.images * shape.axes[0].written * shape.axes[1].written;
+        for (int64_t row = 0; row < rows; ++row) {
+            const int h = static_cast<int>(row % shape.axes[1].written);
+            const int d = static_cast<int>(
+                    row / shape.axes[1].written % shape.axes[0].written);
+            const int64_t image
+                    = row / shape.axes[1].written / shape.axes[0].written;
+            const int at[2] = {d * shape.axes[0].stride - shape.axes[0].pad
+                            + k[0] * shape.axes[0].dilation,
+                    h * shape.axes[1].stride - shape.axes[1].pad
+                            + k[1] * shape.axes[1].dilation};
+            if (at[0] < 0 || at[0] >= shape.axes[0].read || at[1] < 0
+                    || at[1] >= shape.axes[1].read)
+                continue;
+            for (int w = lane; w < shape.axes[2].written; w += 32) {
+                const int column = w * shape.axes[2].stride - shape.axes[2].pad
+                        + k[2] * shape.axes[2].dilation;
+                if (column < 0 || column >= shape.axes[2].read) continue;
+                total += static_cast<double>(
+                                 widen(src[image * shape.read_strides[0]
+                                         + at[0] * shape.read_strides[2]
+                                         + at[1] * shape.read_strides[3]
+                                         + column * shape.read_strides[4]]))
+                        * static_cast<double>(
+                                widen(dst[image * shape.written_strides[0]
+                                        + d * shape.written_strides[2]
+                                        + h * shape.written_strides[3]
+                                        + w * shape.written_strides[4]]));
+            }
+        }
+        total = sum_of_warp(total);
+    }
+    if (lane == 0)
+        diff_weights[channel * shape.weights_strides[0]
+                + k[0] * shape.weights_strides[1]
+                + k[1] * shape.weights_strides[2]
+                + k[2] * shape.weights_strides[3]]
+                = narrow<Result>(total);
+}
+
+template <typename Type, typename Result>
+void add_parts(const depthwise_shape &shape, int64_t parts,
+        const depthwise_pointers &pointers, const void *dst,
+        const launch_stream &stream) {
+    const int64_t count = shape.channels * shape.axes[0].kernel
+            * shape.axes[1].kernel * shape.axes[2].kernel;
+    launch_early("convolution.gpu_depthwise (parts)",
+            depthwise_parts_kernel<Type, Result>,
+            static_cast<unsigned>(ceil_div(count * 32, depthwise_threads)),
+            depthwise_threads, 0, stream,
+            static_cast<const sum_of<Type> *>(pointers.workspace),
+            static_cast<const Type *>(pointers.read),
+            static_cast<const Type *>(dst),
+            static_cast<Result *>(pointers.written), shape, parts, count);
+}
+
+} // namespace
+
+void launch_depthwise_parts(detail::data_type type,
+        detail::data_type weights_type, const depthwise_shape &shape,
+        int64_t parts, const depthwise_pointers &pointers, const void *dst,
+        const launch_stream &stream) {
+    with_float_type(type, [&]<typename Type>() {
+        if (type == weights_type)
+            add_parts<Type, Type>(shape, parts, pointers, dst, stream);
+        else
+            add_parts<Type, float>(shape, parts, pointers, dst, stream);
+    });
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,340 @@
+// Depthwise, planes in shared memory: which tensors and windows, and how the
+// work is cut. Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/planes/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Shared memory of a block, as much as a kernel has without asking for more.
+constexpr int64_t most_bytes = 48 << 10;
+/// Of a multiprocessor of compute capability 9.0, and what a block takes of it
+/// besides its own.
+constexpr int64_t shared_memory = 228 << 10;
+constexpr int64_t reserved_bytes = 1 << 10;
+
+/// Of both buffers: what a block holds, its slack, and where it begins.
+size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
+    return static_cast<size_t>(
+            round_up((elements + 2 * planes_slack) * element_bytes + 16, 16));
+}
+
+int64_t sum_bytes_of(int64_t element_bytes) {
+    return std::max<int64_t>(element_bytes, sizeof(float));
+}
+
+/// Bytes between what neighbouring planes, strips and groups have in a buffer.
+struct distances {
+    int64_t plane;
+    int64_t strip;
+    int64_t group;
+};
+
+/// Turns that the first warp takes at shared memory for so many neighbouring
+/// words a thread: as many threads at a time as have 32 of them, of which those of
+/// the same bank come one after the other.
+int turns(const depthwise_planes &cut, const distances &apart, int words) {
+    constexpr int banks = 32;
+    int taken = 0;
+    const int active = std::min(32, cut.planes * cut.strips * cut.groups);
+    for (int first = 0; first < active; first += banks / words) {
+        int64_t of_threads[banks] = {};
+        int64_t *end = of_threads;
+        int most = 1;
+        int of_bank[banks] = {};
+        const int last = std::min(active, first + banks / words);
+        for (int thread = first; thread < last; ++thread) {
+            const int64_t word
+                    = (thread / cut.plane_distance % cut.planes * apart.plane
+                              + thread / cut.strip_distance % cut.strips
+                                      * apart.strip
+                              + thread / cut.group_distance % cut.groups
+                                      * apart.group)
+                    / 4;
+            if (std::find(of_threads, end, word) != end) continue;
+            *end++ = word;
+            for (int i = 0; i < words; ++i)
+                most = std::max(most, ++of_bank[(word + i) % banks]);
+        }
+        taken += most;
+    }
+    return taken;
+}
+
+/// What a thread does in a step along H, of either kernel.
+struct thread_step {
+    int instructions; ///< turns at being issued
+    int loads; ///< of one or two elements, as stores
+    int stores;
+    int words; ///< of a load or store
+};
+
+/// With `wide` elements a load or store, products counted for each element.
+thread_step step_of(
+        int products, int loads, int stores, int wide, int64_t element_bytes) {
+    loads /= wide;
+    stores /= wide;
+    // f64: products take two turns, and a mask is for a word.
+    if (element_bytes == 8)
+        return {2 * products + (1 + 2 * wide) * loads + 2 * stores + 20, loads,
+                stores, 2 * wide};
+    return {products + 3 * loads + 2 * stores + 20, loads, stores, 1};
+}
+
+/// Orders the threads of a block so that loads and stores take the fewest
+/// turns; returns those of a step of a warp.
+int64_t order_threads(depthwise_planes &cut, const thread_step &step,
+        const distances &of_loads, const distances &of_stores) {
+    int64_t least = 0;
+    depthwise_planes best;
+    const auto consider = [&](int depthwise_planes::*first, int first_count,
+                                  int depthwise_planes::*second,
+                                  int second_count,
+                                  int depthwise_planes::*third) {
+        cut.*first = 1;
+        cut.*second = first_count;
+        cut.*third = first_count * second_count;
+        const int64_t taken
+                = int64_t {step.loads} * turns(cut, of_loads, step.words)
+                + int64_t {step.stores} * turns(cut, of_stores, step.words);
+        if (least != 0 && taken >= least) return;
+        least = taken;
+        best = cut;
+    };
+    constexpr auto plane = &depthwise_planes::plane_distance;
+    constexpr auto strip = &depthwise_planes::strip_distance;
+    constexpr auto group = &depthwise_planes::group_distance;
+    consider(group, cut.groups, strip, cut.strips, plane);
+    consider(group, cut.groups, plane, cut.planes, strip);
+    consider(strip, cut.strips, group, cut.groups, plane);
+    consider(strip, cut.strips, plane, cut.planes, group);
+    consider(plane, cut.planes, group, cut.groups, strip);
+    consider(plane, cut.planes, strip, cut.strips, group);
+    cut = best;
+    return least;
+}
+
+/// What a cut costs in cycles of a multiprocessor, whose blocks have `rounds`
+/// times planes and then walk `steps`: for every wave of blocks the
+/// steps of its threads, of which each takes what its instructions need to be
+/// issued, its turns at shared memory or its latency, whichever is more; what its
+/// blocks move; and what it takes until the first data is there. The constants
+/// are fitted to some fifty gradients on an H200.
+double cycles_of(const depthwise_planes &cut, int size, int64_t element_bytes,
+        const thread_step &step, int64_t turns_of_step, int64_t steps,
+        int64_t rounds, int64_t blocks, int64_t multiprocessors) {
+    const int64_t registers = 65536
+            / (planes_resident_blocks(size, element_bytes) * walk_threads);
+    const int64_t resident
+            = std::min({int64_t {32}, 65536 / (registers * cut.threads),
+                    shared_memory
+                            / (static_cast<int64_t>(cut.shared_bytes)
+                                    + reserved_bytes)});
+    const int64_t waves = ceil_div(blocks, multiprocessors * resident);
+    const auto warps = static_cast<double>(resident * (cut.threads / 32));
+    constexpr double latency = 500;
+    const double of_step = std::max({latency, warps * step.instructions / 4,
+            0.75 * warps * static_cast<double>(turns_of_step)});
+    constexpr double bytes_a_cycle = 18;
+    const double moved = static_cast<double>(resident)
+            * static_cast<double>(cut.read_bytes + cut.written_bytes)
+            / bytes_a_cycle;
+    constexpr double until_data = 1500;
+    const auto in_all = static_cast<double>(rounds);
+    return static_cast<double>(waves)
+            * ((static_cast<double>(steps) * of_step + moved) * in_all
+                    + (in_all + 1) * until_data);
+}
+
+/// Calls body(cut) with bands, strips and their steps for many ways to cut so many
+/// steps that leave a thread at most depthwise_longest_strip of them: all that
+/// have few bands and strips.
+template <typename Body>
+void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
+    if (cut.groups > walk_threads) return;
+    constexpr int most_bands = 4096;
+    cut.bands = cut.strips = 0;
+    for (int bands = 1; bands <= std::min(steps, most_bands);
+            bands += 1 + bands / 16) {
+        cut.band_steps = ceil_div(steps, bands);
+        if (ceil_div(steps, cut.band_steps) == cut.bands) continue;
+        cut.bands = ceil_div(steps, cut.band_steps);
+        cut.strips = 0;
+        const int fewest = ceil_div(cut.band_steps, depthwise_longest_strip);
+        const int most = std::min(cut.band_steps, walk_threads / cut.groups);
+        for (int strips = fewest; strips <= most; strips += 1 + strips / 16) {
+            cut.strip_steps = ceil_div(cut.band_steps, strips);
+            if (ceil_div(cut.band_steps, cut.strip_steps) == cut.strips)
+                continue;
+            cut.strips = ceil_div(cut.band_steps, cut.strip_steps);
+            body(cut);
+        }
+    }
+}
+
+/// Gives the cut as many planes, of at most so many, as fit by `fit(count)`; false
+/// if there is none.
+template <typename Fit>
+bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
+    const int64_t threads = walk_threads / (cut.groups * cut.strips);
+    auto count = cut.bands > 1
+            ? 1
+            : static_cast<int>(std::min<int64_t>(planes, threads));
+    while (count > 0 && !fit(count))
+        --count;
+    return count > 0;
+}
+
+} // namespace
+
+bool planes_take(
+        const depthwise_shape &shape, int64_t element_bytes, bool of_weights) {
+    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    const depthwise_axis &along = shape.axes[2];
+    const int size = along.kernel;
+    const int stride = along.stride;
+    if (!(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
+            || (stride == 2 && !of_weights
+                    && (along.pad - usual_pad(size)) % 2 != 0))
+        return false;
+    // All columns that a thread loads, one more on either side where it loads two
+    // at a time, are in the slack at least.
+    const int run = of_weights ? planes_weights_run(size, element_bytes)
+                               : planes_run(element_bytes);
+    int64_t first = -along.pad;
+    int64_t end = (int64_t {round_up(along.written, run)} - 1) * stride
+            - along.pad + size;
+    if (shape.to_src) {
+        first = floor_div(int64_t {along.pad} - size, stride);
+        end = floor_div(int64_t {along.written} + run - 1 + along.pad, stride)
+                + 1;
+    }
+    if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
+        return false;
+    return planes_without_gaps(shape);
+}
+
+bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {
+    const depthwise_axis &along = shape.axes[2];
+    // The first column of a thread is to have the remainder of planes_lead.
+    const int multiple = along.stride == 2 && !of_weights ? 4 : 2;
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (along.pad - usual_pad(along.kernel)) % multiple == 0;
+}
+
+bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
+        int64_t element_bytes, int64_t multiprocessors) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int size = down.kernel;
+    const int stride = down.stride;
+    const int ahead = (size - 1) / stride;
+    const int64_t planes = shape.images * shape.channels;
+    depthwise_planes base;
+    base.steps = steps_of(shape);
+    const int run = planes_run(element_bytes);
+    base.groups = ceil_div(along.written, run);
+    const int wide = planes_are_wide(shape, false) ? 2 : 1;
+    const thread_step step = step_of(size * size * run / stride,
+            (run + size - 2) / stride + 1, run * stride, wide, element_bytes);
+    double least = 0;
+    for_each_cut(base, base.steps.count, [&](depthwise_planes cut) {
+        int64_t read = int64_t {down.read} * along.read;
+        int64_t written = int64_t {down.written} * along.written;
+        if (cut.bands > 1) {
+            read = std::min(
+                    read, int64_t {cut.band_steps + ahead} * along.read);
+            written = std::min(
+                    written, int64_t {cut.band_steps} * stride * along.written);
+        }
+        const auto fit = [&](int count) {
+            cut.planes = count;
+            cut.threads = round_up(count * cut.groups * cut.strips, 32);
+            cut.read_bytes = buffer_bytes(count * read, element_bytes);
+            cut.written_bytes = buffer_bytes(count * written, element_bytes);
+            cut.shared_bytes = cut.read_bytes + cut.written_bytes
+                    + static_cast<size_t>(
+                            count * size * size * sum_bytes_of(element_bytes));
+            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+        };
+        if (!give_planes(cut, planes, fit)) return;
+        cut.tiles = ceil_div(planes, int64_t {cut.planes});
+        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
+        const int64_t turns_of_step = order_threads(cut, step,
+                {read * element_bytes, strip * along.read,
+                        run / stride * element_bytes},
+                {written * element_bytes, strip * stride * along.written,
+                        run * element_bytes});
+        const double cycles = cycles_of(cut, size, element_bytes, step,
+                turns_of_step, cut.strip_steps + ahead, 1,
+                cut.tiles * cut.bands, multiprocessors);
+        if (least != 0 && cycles >= least) return;
+        least = cycles;
+        chosen = cut;
+    });
+    return least != 0 && chosen.tiles * chosen.bands < INT32_MAX;
+}
+
+bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
+        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    const int size = down.kernel;
+    const int stride = down.stride;
+    const int ahead = (size - 1) / stride;
+    const int run = planes_weights_run(size, element_bytes);
+    depthwise_planes base;
+    base.groups = ceil_div(along.written, run);
+    // Loads of src; those of dst, of which there are fewer, count as stores.
+    const int wide = planes_are_wide(shape, true) ? 2 : 1;
+    const thread_step step = step_of(size * size * run,
+            stride * ((run - 1) * stride + size), run, wide, element_bytes);
+    double least = 0;
+    for_each_cut(base, down.written, [&](depthwise_planes cut) {
+        int64_t src = int64_t {down.read} * along.read;
+        if (cut.bands > 1)
+            src = std::min(src,
+                    int64_t {(cut.band_steps - 1) * stride + size}
+                            * along.read);
+        const int64_t dst = int64_t {cut.band_steps} * along.written;
+        const auto fit = [&](int count) {
+            cut.planes = count;
+            cut.threads = round_up(count * cut.groups * cut.strips, 32);
+            cut.read_bytes = buffer_bytes(count * src, element_bytes);
+            cut.written_bytes = buffer_bytes(count * dst, element_bytes);
+            cut.shared_bytes = std::max(cut.read_bytes + cut.written_bytes,
+                    static_cast<size_t>(cut.threads * size * size
+                            * sum_bytes_of(element_bytes)));
+            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+        };
+        if (!give_planes(cut, shape.channels, fit)) return;
+        cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
+        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
+        const int64_t turns_of_step = order_threads(cut, step,
+                {src * element_bytes, strip * stride * along.read,
+                        int64_t {run} * stride * element_bytes},
+                {dst * element_bytes, strip * along.written,
+                        int64_t {run} * element_bytes});
+        const int64_t chain = int64_t {cut.strip_steps} * run;
+        const auto most = static_cast<int>(
+                std::clamp<int64_t>(longest_chain / chain, 1, shape.images));
+        for (int each = most; each > 0;
+                each = each > 8 ? each * 3 / 4 : each - 1) {
+            cut.image_parts
+                    = static_cast<int>(ceil_div(shape.images, int64_t {each}));
+            const double cycles = cycles_of(cut, size, element_bytes, step,
+                    turns_of_step, cut.strip_steps + ahead, each,
+                    cut.tiles * cut.parts(), multiprocessors);
+            if (least != 0 && cycles >= least) continue;
+            least = cycles;
+            chosen = cut;
+        }
+    });
+    return least != 0 && chosen.tiles * chosen.parts() < INT32_MAX;
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,172 @@
+// Depthwise windows along W alone, in NCX of f32 and f64: which windows, and how
+// the work is cut. Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int least_taps = 3;
+/// Threads' columns of a channel: with fewer, blocks would be small ones.
+constexpr int64_t least_groups = 32;
+/// What a block may have without asking, and a multiprocessor has for all.
+constexpr int64_t most_shared_bytes = 48 << 10;
+constexpr int64_t multiprocessor_shared_bytes = 200 << 10;
+/// Bytes after which shared memory's banks repeat.
+constexpr int bank_bytes = 128;
+/// A row is cut into at most so many pieces more than it takes.
+constexpr int more_pieces = 4;
+/// More parts than so many waves of blocks are no use.
+constexpr int64_t most_waves = 8;
+
+int lead_of(const depthwise_shape &shape, int64_t element_bytes) {
+    const int before = taps_before(shape.axes[2], shape.to_src);
+    return round_up(before, static_cast<int>(16 / element_bytes)) - before;
+}
+
+int64_t channel_rows_of(const depthwise_shape &shape) {
+    return shape.images * shape.axes[0].read * shape.axes[1].read;
+}
+
+/// Sets rows, threads and shared_bytes for the pieces; false where nothing fits.
+bool cut_tile(depthwise_rows_ncx &cut, int64_t element_bytes, bool of_weights) {
+    const int run = rows_ncx_run(element_bytes);
+    const int halo = cut.jobs * cut.chunks * rows_ncx_taps;
+    // Threads of the next row as if they had the next columns.
+    const int banks = static_cast<int>(bank_bytes / element_bytes);
+    cut.pitch = cut.columns(run)
+            + (cut.groups > 1 ? round_up(halo, banks) : halo);
+    const int64_t stages = of_weights ? rows_ncx_buffers : 1;
+    const int64_t held = cut.pitch + (of_weights ? cut.columns(run) : 0);
+    const int64_t row_bytes
+            = stages * (held * element_bytes + rows_ncx_row_bytes);
+    const int64_t other_bytes = of_weights
+            ? rows_ncx_buffers * rows_ncx_tile_bytes
+            : halo * element_bytes;
+    const int most_threads
+            = of_weights ? rows_ncx_weights_threads : rows_ncx_data_threads;
+    const int64_t most_rows = std::min<int64_t>({most_threads / cut.groups,
+            cut.channel_rows, (most_shared_bytes - other_bytes) / row_bytes});
+    if (most_rows < 1) return false;
+    cut.row_tiles
+            = static_cast<int>(ceil_div(int64_t {cut.channel_rows}, most_rows));
+    cut.rows = ceil_div(cut.channel_rows, cut.row_tiles);
+    cut.threads = round_up(cut.rows * cut.groups, 32);
+    const int64_t sums_bytes = of_weights
+            ? cut.jobs * cut.threads * rows_ncx_taps * element_bytes
+            : 0;
+    cut.shared_bytes = static_cast<size_t>(
+            std::max(other_bytes + cut.rows * row_bytes, sums_bytes));
+    cut.by_groups = small_divider(cut.groups);
+    return true;
+}
+
+/// Parts with the shortest waves of tiles, and of what is to be added up.
+bool cut_parts(depthwise_rows_ncx &cut, const depthwise_shape &shape,
+        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
+    const int64_t units = int64_t {cut.row_tiles} * cut.pieces;
+    const int64_t by_threads = rows_ncx_weights_resident(element_bytes)
+            * rows_ncx_weights_block / (cut.jobs * cut.threads);
+    const int64_t by_shared = multiprocessor_shared_bytes
+            / static_cast<int64_t>(cut.shared_bytes);
+    const int64_t at_once = multiprocessors
+            * std::max<int64_t>(1, std::min(by_threads, by_shared));
+    const int64_t least = ceil_div(units,
+            std::max<int64_t>(1, longest_chain / rows_ncx_run(element_bytes)));
+    int64_t best = 0;
+    int64_t best_time = 0;
+    for (int64_t wanted = 1; wanted <= most_waves; ++wanted) {
+        const int64_t most = std::clamp<int64_t>(
+                wanted * at_once / shape.channels, least, units);
+        const int64_t tiles = ceil_div(units, most);
+        const int64_t parts = ceil_div(units, tiles);
+        const int64_t waves = ceil_div(shape.channels * parts, at_once);
+        const int64_t time = waves * (tiles + 1);
+        if (best != 0 && time >= best_time) continue;
+        best = parts;
+        best_time = time;
+    }
+    if (units + 2 * best >= INT32_MAX || shape.channels * best >= INT32_MAX)
+        return false;
+    cut.parts = static_cast<int>(best);
+    return true;
+}
+
+} // namespace
+
+bool rows_ncx_take(const depthwise_shape &shape, int64_t element_bytes) {
+    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
+                || axis->read != axis->written)
+            return false;
+    const depthwise_axis &along = shape.axes[2];
+    if (element_bytes < 4 || along.stride != 1 || along.dilation != 1
+            || along.kernel < least_taps
+            || along.kernel > rows_ncx_most_chunks * rows_ncx_taps)
+        return false;
+    const int before = taps_before(along, shape.to_src);
+    const int64_t rows = channel_rows_of(shape);
+    const int64_t groups = ceil_div(along.written, rows_ncx_run(element_bytes));
+    return before >= 0 && before < along.kernel
+            && positions_after(along, shape.to_src) < along.kernel
+            && along.kernel + lead_of(shape, element_bytes)
+            <= rows_ncx_most_chunks * rows_ncx_taps
+            && rows < INT32_MAX / 2 && rows * groups >= least_groups;
+}
+
+bool cut_rows_ncx(depthwise_rows_ncx &cut, const depthwise_shape &shape,
+        int64_t element_bytes, bool of_weights, int64_t multiprocessors,
+        int64_t longest_chain) {
+    const depthwise_axis &along = shape.axes[2];
+    const int run = rows_ncx_run(element_bytes);
+    cut.lead = lead_of(shape, element_bytes);
+    cut.chunks = ceil_div(along.kernel + cut.lead, rows_ncx_taps);
+    if (of_weights) {
+        cut.jobs = ceil_div(cut.chunks, rows_ncx_weights_chunks);
+        cut.chunks = ceil_div(cut.chunks, cut.jobs);
+    }
+    cut.channel_rows = static_cast<int>(channel_rows_of(shape));
+    const int64_t vector = 16 / element_bytes;
+    cut.wide_read = rows_of_read_divide(shape, vector);
+    cut.wide_written = rows_of_written_divide(shape, vector);
+
+    // The pieces with the fewest threads, counted with what they copy.
+    const int groups = ceil_div(along.written, run);
+    const int least_pieces = ceil_div(groups,
+            of_weights ? rows_ncx_weights_threads : rows_ncx_data_threads);
+    depthwise_rows_ncx best;
+    double best_work = 0;
+    for (int pieces = least_pieces;
+            pieces <= std::min(groups, least_pieces + more_pieces); ++pieces) {
+        cut.groups = ceil_div(groups, pieces);
+        cut.pieces = ceil_div(groups, cut.groups);
+        if (!cut_tile(cut, element_bytes, of_weights)) continue;
+        const double copied = 1. * cut.columns_met(run) / cut.columns(run);
+        const double work = copied * cut.threads * cut.row_tiles * cut.pieces;
+        if (best_work > 0 && work >= best_work) continue;
+        best = cut;
+        best_work = work;
+    }
+    cut = best;
+    if (best_work == 0 || int64_t {cut.row_tiles} * cut.pieces >= INT32_MAX)
+        return false;
+    if (of_weights)
+        return cut_parts(
+                cut, shape, element_bytes, multiprocessors, longest_chain);
+    return cut.data_blocks(shape.channels) < INT32_MAX;
+}
+
+rows_ncx_copies rows_ncx_copies_of(
+        int columns, int64_t element_bytes, bool whole) {
+    rows_ncx_copies copies;
+    copies.each = whole ? static_cast<int>(16 / element_bytes) : 1;
+    copies.count = columns / copies.each;
+    copies.by = small_divider(copies.count);
+    return copies;
+}
+
+} // namespace gradnn::gpu

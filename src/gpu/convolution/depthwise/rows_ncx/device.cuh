@@ -1,0 +1,120 @@
+// Depthwise windows along W alone, in NCX of f32 and f64: what the two kernels
+// share.
+#pragma once
+
+#include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/device/async_copy.cuh"
+#include "gpu/device/early_start.cuh"
+
+namespace gradnn::gpu {
+
+template <typename Type>
+constexpr int elements_of_16_bytes = static_cast<int>(16 / sizeof(Type));
+
+/// An element or 16 bytes, or zeros where they are not `inside`.
+template <int bytes>
+__device__ __forceinline__ void copy_async_inside(
+        bool inside, void *shared, const void *global) {
+    if constexpr (bytes == 16) {
+        copy_async_up_to_16(shared, global, inside ? 16 : 0);
+    } else {
+        const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                     "l"(global), "n"(bytes), "r"(inside ? bytes : 0)
+                     : "memory");
+    }
+}
+
+/// What a block has at a time.
+struct rows_ncx_tile {
+    int first_row; ///< of the channel
+    int rows;
+    int first_column; ///< of written or dst
+
+    __device__ rows_ncx_tile(
+            const depthwise_rows_ncx &cut, int columns, int row_tile, int piece)
+        : first_row(row_tile * cut.rows),
+          rows(min(cut.rows, cut.channel_rows - first_row)),
+          first_column(piece * columns) {}
+};
+static_assert(sizeof(rows_ncx_tile) == rows_ncx_tile_bytes);
+
+/// Where a row of a channel begins; for the gradient of the weights `Written` is
+/// const.
+template <typename Type, typename Written>
+struct rows_ncx_row {
+    const Type *read;
+    Written *written;
+
+    __device__ rows_ncx_row(const Type *from, Written *to,
+            const depthwise_shape &shape, int64_t channel, int row)
+        : read(from), written(to) {
+        static_assert(sizeof(rows_ncx_row) == rows_ncx_row_bytes);
+        const int depth = row / shape.axes[1].read;
+        const int64_t h = row - depth * shape.axes[1].read;
+        const int image = depth / shape.axes[0].read;
+        const int64_t d = depth - image * shape.axes[0].read;
+        const auto offset = [&](const int64_t(&strides)[5]) {
+            return image * strides[0] + channel * strides[1] + d * strides[2]
+                    + h * strides[3];
+        };
+        read += offset(shape.read_strides);
+        written += offset(shape.written_strides);
+    }
+};
+
+/// Submits copies of rows' columns from `first` on, zeros in place of those
+/// outside; row(i) is the address of a tensor's row of so many columns.
+template <int each, typename Type, typename Row>
+__device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
+        int first, int columns, const rows_ncx_copies &copies, const Row &row) {
+    constexpr int bytes = each * static_cast<int>(sizeof(Type));
+    const int count = rows * copies.count;
+#pragma unroll 1
+    for (auto i = static_cast<int>(threadIdx.x); i < count;
+            i += static_cast<int>(blockDim.x)) {
+        const int number = divide(static_cast<uint32_t>(i), copies.by);
+        const int place = (i - number * copies.count) * each;
+        const int column = first + place;
+        const bool inside = static_cast<unsigned>(column)
+                < static_cast<unsigned>(columns);
+        copy_async_inside<bytes>(
+                inside, to + number * pitch + place, row(number) + column);
+    }
+}
+
+template <typename Type, typename Row>
+__device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
+        int first, int columns, const rows_ncx_copies &copies, const Row &row) {
+    if (copies.each == 1)
+        fetch_rows<1>(to, pitch, rows, first, columns, copies, row);
+    else
+        fetch_rows<elements_of_16_bytes<Type>>(
+                to, pitch, rows, first, columns, copies, row);
+}
+
+/// `count` elements of shared memory, 16 bytes at a time.
+template <int count, typename Type>
+__device__ __forceinline__ void load_vectors(Type *values, const Type *from) {
+    constexpr int each = elements_of_16_bytes<Type>;
+    static_assert(count % each == 0);
+#pragma unroll
+    for (int i = 0; i < count; i += each) {
+        Type some[each];
+        pack<Type, each>::load(from + i).unpack(some);
+#pragma unroll
+        for (int e = 0; e < each; ++e)
+            values[i + e] = some[e];
+    }
+}
+
+/// Calls body.template operator()<chunks>().
+template <int most, int chunks = 1, typename Body>
+void with_chunks(int wanted, const Body &body) {
+    if constexpr (chunks < most)
+        if (wanted > chunks) return with_chunks<most, chunks + 1>(wanted, body);
+    body.template operator()<chunks>();
+}
+
+} // namespace gradnn::gpu

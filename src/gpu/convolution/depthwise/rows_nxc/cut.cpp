@@ -1,0 +1,129 @@
+// Depthwise windows along W alone, in NXC: which windows, and how the work is
+// cut. Plain host arithmetic.
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Shorter windows and rows are left to the other kernels, which take the whole
+/// window at a time, and columns by eight.
+constexpr int least_taps = 9;
+constexpr int least_columns = rows_nxc_run;
+/// What starting a thread takes, and the end of a block, in tenths of a run.
+constexpr int64_t start_cost = 8;
+constexpr int64_t end_cost = 20;
+
+/// Fewer than the kernels' 32-bit numbers hold.
+bool fits(int64_t count) {
+    return count < INT32_MAX / 2;
+}
+
+int64_t rows_of(const depthwise_shape &shape) {
+    return shape.images * shape.axes[0].written * shape.axes[1].written;
+}
+
+constexpr int taps_held(int kernel) {
+    return kernel <= 16 ? 16 : 32;
+}
+
+/// All but the pieces.
+void cut_channels(
+        depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
+    cut.taps = taps_held(shape.axes[2].kernel);
+    cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
+    cut.lanes = lanes_of(shape, widest);
+    cut.slots = rows_nxc_threads / cut.lanes;
+    cut.channel_tiles = static_cast<int>(
+            ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));
+}
+
+/// Calls body(runs, pieces) for pieces of a row of even length, the longest
+/// first, of so many runs.
+template <typename Body>
+void for_each_piece(const depthwise_shape &shape, const Body &body) {
+    const int runs = ceil_div(shape.axes[2].written, rows_nxc_run);
+    for (int size = std::min(runs, rows_nxc_longest_piece); size > 0; --size) {
+        const int pieces = ceil_div(runs, size);
+        body(ceil_div(runs, pieces), pieces);
+    }
+}
+
+} // namespace
+
+bool rows_nxc_take(const depthwise_shape &shape) {
+    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
+                || axis->read != axis->written)
+            return false;
+    const depthwise_axis &along = shape.axes[2];
+    // Not where the taps held would be more than those of the other kernels,
+    // which take eight at a time. Columns are 32-bit offsets apart.
+    return along.stride == 1 && along.dilation == 1
+            && along.kernel >= least_taps && along.written >= least_columns
+            && round_up(along.kernel, taps_held(along.kernel))
+            == round_up(along.kernel, 8)
+            && shape.read_strides[4] < INT32_MAX
+            && shape.written_strides[4] < INT32_MAX;
+}
+
+bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
+        int widest, int64_t multiprocessors) {
+    cut_channels(cut, shape, widest);
+    const int64_t tiles
+            = ceil_div(shape.channels, int64_t {widest} * cut.lanes);
+    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
+    int64_t least = 0;
+    for_each_piece(shape, [&](int runs, int pieces) {
+        const int64_t units = rows_of(shape) * pieces;
+        const int64_t parts = ceil_div(units, int64_t {cut.slots});
+        const int64_t cost = ceil_div(parts * tiles, resident)
+                * (int64_t {10} * runs + start_cost);
+        // With `widest` channels a thread or one.
+        if (!fits(units) || !fits(parts * tiles * widest)
+                || (least != 0 && cost >= least))
+            return;
+        least = cost;
+        cut.piece_runs = runs;
+        cut.pieces = pieces;
+        cut.units = static_cast<int>(units);
+        cut.parts = static_cast<int>(parts);
+    });
+    return least != 0;
+}
+
+bool cut_rows_nxc_weights(depthwise_rows_nxc &cut, const depthwise_shape &shape,
+        int widest, int64_t multiprocessors, int64_t longest_chain) {
+    cut_channels(cut, shape, widest);
+    const int64_t tiles = ceil_div(shape.channels, int64_t {widest} * cut.lanes)
+            * cut.chunks;
+    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
+    int64_t least = 0;
+    for_each_piece(shape, [&](int runs, int pieces) {
+        const int64_t units = rows_of(shape) * pieces;
+        const int64_t all = ceil_div(units, int64_t {cut.slots});
+        const int64_t most = std::clamp<int64_t>(
+                longest_chain / (int64_t {runs} * rows_nxc_run), 1, all);
+        for (int64_t each = most; each > 0; --each) {
+            const int64_t parts = ceil_div(all, each);
+            const int64_t cost = ceil_div(parts * tiles, resident)
+                    * (each * (int64_t {10} * runs + start_cost) + end_cost);
+            if (!fits(units + parts * cut.slots)
+                    || !fits(parts * tiles * widest)
+                    || (least != 0 && cost >= least))
+                continue;
+            least = cost;
+            cut.piece_runs = runs;
+            cut.pieces = pieces;
+            cut.units = static_cast<int>(units);
+            cut.parts = static_cast<int>(parts);
+        }
+    });
+    return least != 0;
+}
+
+} // namespace gradnn::gpu

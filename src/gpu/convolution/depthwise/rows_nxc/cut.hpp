@@ -1,0 +1,52 @@
+// Depthwise windows along W alone, in NXC: how the work of the two kernels is
+// cut. See data.cu and _weights.cu.
+#pragma once
+
+#include "gpu/convolution/depthwise/shape.hpp"
+
+namespace gradnn::gpu {
+
+/// Neighbouring columns that a thread takes at a time: a run.
+constexpr int rows_nxc_run = 16;
+/// Threads of a block, and blocks that a multiprocessor's registers hold.
+constexpr int rows_nxc_threads = 128;
+constexpr int rows_nxc_resident(int taps) {
+    return taps == 32 ? 3 : 4;
+}
+/// Runs of a piece at most: the data kernel has a bit for each.
+constexpr int rows_nxc_longest_piece = 64;
+
+/// Blocks of some channels and some pieces of rows (of written, or of dst), a
+/// thread's each: `lanes` threads along the channels, `slots` along the pieces.
+struct depthwise_rows_nxc {
+    int vector = 1; ///< channels of a thread
+    int taps = 16; ///< that a thread holds at a time: 16 or 32
+    int chunks = 1; ///< of so many taps
+    int lanes = 1;
+    int slots = 1;
+    int channel_tiles = 1;
+    int pieces = 1; ///< of a row
+    int piece_runs = 1;
+    int units = 1; ///< pieces of all rows
+    int parts = 1; ///< blocks of a group of channels (weights: and a chunk)
+};
+
+// In cut.cpp.
+/// Whether these kernels take the window and are faster than the others.
+bool rows_nxc_take(const depthwise_shape &);
+/// Cut the work of either kernel; `vector` is set, to `widest` or to 1: sums
+/// have the same order. False where there are too many pieces or blocks.
+bool cut_rows_nxc(depthwise_rows_nxc &, const depthwise_shape &, int widest,
+        int64_t multiprocessors);
+bool cut_rows_nxc_weights(depthwise_rows_nxc &, const depthwise_shape &,
+        int widest, int64_t multiprocessors, int64_t longest_chain);
+
+void launch_depthwise_rows_nxc_data(detail::data_type type,
+        const depthwise_shape &, const depthwise_rows_nxc &,
+        const depthwise_pointers &, const launch_stream &);
+/// Leaves sums[weight][part] in the workspace, as its siblings.
+void launch_depthwise_rows_nxc_weights(detail::data_type type,
+        const depthwise_shape &, const depthwise_rows_nxc &,
+        const depthwise_pointers &, const launch_stream &);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,98 @@
+// Depthwise windows along W alone, in NXC: what the two kernels share.
+#pragma once
+
+#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
+#include "gpu/convolution/depthwise/walk/device.cuh"
+#include "gpu/device/early_start.cuh"
+
+namespace gradnn::gpu {
+
+/// `count` neighbouring columns of a row, of `vector` channels each, some columns
+/// ahead of what is computed; zeros where columns are outside.
+template <typename Type, int vector, int count>
+class column_stream {
+    static constexpr int ahead = count < 8 ? count : 8;
+
+public:
+    /// Column `first` of `columns` lies at `from`.
+    __device__ __forceinline__ column_stream(
+            const Type *from, int stride, int first, int columns)
+        : from_(from), stride_(stride) {
+        const int begin = max(0, -first);
+        const int end = min(count, columns - first);
+        if (begin < end)
+            inside_ = (uint64_t {1} << end) - (uint64_t {1} << begin);
+#pragma unroll
+        for (int c = 0; c < ahead; ++c)
+            load(c);
+    }
+    /// Calls body(c, values) for column after column, c known to the compiler.
+    template <typename Body>
+    __device__ __forceinline__ void for_each(const Body &body) {
+#pragma unroll
+        for (int c = 0; c < count; ++c) {
+            sum_of<Type> values[vector];
+            loaded_[c % ahead].unpack(values);
+            if (c + ahead < count) load(c + ahead);
+            body(c, values);
+        }
+    }
+
+private:
+    __device__ __forceinline__ void load(int c) {
+        loaded_[c % ahead] = {};
+        if ((inside_ >> c & 1U) != 0)
+            loaded_[c % ahead] = pack<Type, vector>::load(from_);
+        from_ = after(from_, stride_);
+    }
+
+    static_assert(count < 64);
+    const Type *from_;
+    int stride_;
+    uint64_t inside_ = 0; // a bit for each column
+    pack<Type, vector> loaded_[ahead];
+};
+
+/// Where a thread's piece of a row lies.
+struct rows_nxc_piece {
+    int64_t image;
+    int d;
+    int h;
+    int column; ///< of written or dst
+
+    __device__ __forceinline__ rows_nxc_piece(const depthwise_shape &shape,
+            const depthwise_rows_nxc &cut, int unit) {
+        column = unit % cut.pieces * cut.piece_runs * rows_nxc_run;
+        int rest = unit / cut.pieces;
+        h = rest % shape.axes[1].written;
+        rest /= shape.axes[1].written;
+        d = rest % shape.axes[0].written;
+        image = rest / shape.axes[0].written;
+    }
+    /// The row's first element in a tensor of such strides.
+    __device__ __forceinline__ int64_t row(const int64_t *strides) const {
+        return image * strides[0] + d * strides[2] + h * strides[3];
+    }
+    /// Runs of it.
+    __device__ __forceinline__ int runs(
+            const depthwise_shape &shape, const depthwise_rows_nxc &cut) const {
+        const int left = shape.axes[2].written - column;
+        return min(cut.piece_runs, (left + rows_nxc_run - 1) / rows_nxc_run);
+    }
+};
+
+/// Calls body.template operator()<taps, vector>() for a cut.
+template <typename Type, typename Body>
+void with_rows_nxc(const depthwise_rows_nxc &cut, const Body &body) {
+    const auto of_taps = [&]<int taps>() {
+        if constexpr (sizeof(Type) < 8)
+            if (cut.vector == 2) return body.template operator()<taps, 2>();
+        body.template operator()<taps, 1>();
+    };
+    if (cut.taps == 16)
+        of_taps.template operator()<16>();
+    else
+        of_taps.template operator()<32>();
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,137 @@
+// Depthwise: what its kernels are told of a problem.
+#include <algorithm>
+
+#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+bool rows_divide(
+        const int64_t (&strides)[5], const int64_t (&sizes)[5], int64_t by) {
+    for (int i = 0; i < 4; ++i)
+        if (sizes[i] > 1 && strides[i] % by != 0) return false;
+    return strides[4] == 1 && sizes[4] % by == 0;
+}
+
+/// Rows follow one another, and planes of the channels and images.
+bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
+        int rows, int columns) {
+    const int64_t plane = int64_t {rows} * columns;
+    return (columns == 1 || strides[4] == 1)
+            && (rows == 1 || strides[3] == columns)
+            && (shape.channels == 1 || strides[1] == plane)
+            && (shape.images == 1 || strides[0] == plane * shape.channels);
+}
+
+} // namespace
+
+depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
+    depthwise_shape shape;
+    shape.to_src
+            = problem.direction == detail::convolution_direction::backward_data;
+    const detail::tensor_view &read = shape.to_src ? problem.dst : problem.src;
+    const detail::tensor_view &written
+            = shape.to_src ? problem.src : problem.dst;
+    shape.images = read.dims[0];
+    shape.channels = read.dims[1];
+    std::copy(read.strides.begin(), read.strides.end(), shape.read_strides);
+    std::copy(written.strides.begin(), written.strides.end(),
+            shape.written_strides);
+    shape.weights_strides[0] = problem.weights.strides[0];
+    for (size_t i = 0; i < 3; ++i) {
+        shape.weights_strides[i + 1] = problem.weights.strides[i + 3];
+        depthwise_axis &axis = shape.axes[i];
+        axis.read = static_cast<int>(read.dims[i + 2]);
+        axis.written = static_cast<int>(written.dims[i + 2]);
+        axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
+        axis.stride = static_cast<int>(problem.strides[i]);
+        axis.dilation = static_cast<int>(problem.dilations[i]);
+        axis.pad = static_cast<int>(problem.pads_begin[i]);
+    }
+    const depthwise_axis &along = shape.axes[2];
+    const int reach = (along.kernel - 1) * along.dilation;
+    shape.base = -along.pad;
+    if (shape.to_src) {
+        shape.up = along.stride;
+        shape.base = along.pad - reach;
+        // The first tap of a thread's first column is to meet a column of dst.
+        shape.lead = along.stride == 2 && shape.base % 2 != 0 ? 1 : 0;
+        shape.base = (shape.base - shape.lead) / shape.up;
+    } else {
+        shape.step = along.stride;
+    }
+    shape.expanded = reach + 1 + shape.lead;
+    // As with_window (taps.cuh) has kernels.
+    const bool few = along.stride == 2 || read.type == detail::data_type::f64;
+    shape.taps = 8;
+    for (const int taps : {7, 5, 4, 3})
+        if (shape.expanded <= taps && few == (taps == 4)) shape.taps = taps;
+    shape.chunks = ceil_div(shape.expanded, shape.taps);
+    return shape;
+}
+
+bool window_is_usual(const depthwise_shape &shape) {
+    const depthwise_axis &deep = shape.axes[0];
+    if (deep.kernel != 1 || deep.pad != 0 || deep.read != deep.written)
+        return false;
+    const int size = shape.axes[2].kernel;
+    if (size != 3 && size != 5 && size != 7) return false;
+    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]})
+        if (axis->stride != shape.axes[2].stride || axis->dilation != 1
+                || axis->kernel != size)
+            return false;
+    return true;
+}
+
+int positions_after(const depthwise_axis &axis, bool to_src) {
+    return axis.written - axis.read + axis.kernel - 1
+            - taps_before(axis, to_src);
+}
+
+bool window_slides(const depthwise_shape &shape) {
+    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]}) {
+        const int before = taps_before(*axis, shape.to_src);
+        if (axis->stride != 1 || before < 0 || before >= axis->kernel
+                || positions_after(*axis, shape.to_src) >= axis->kernel)
+            return false;
+    }
+    return true;
+}
+
+bool rows_of_read_divide(const depthwise_shape &shape, int64_t by) {
+    return rows_divide(shape.read_strides,
+            {shape.images, shape.channels, shape.axes[0].read,
+                    shape.axes[1].read, shape.axes[2].read},
+            by);
+}
+
+bool rows_of_written_divide(const depthwise_shape &shape, int64_t by) {
+    return rows_divide(shape.written_strides,
+            {shape.images, shape.channels, shape.axes[0].written,
+                    shape.axes[1].written, shape.axes[2].written},
+            by);
+}
+
+bool planes_without_gaps(const depthwise_shape &shape) {
+    const depthwise_axis &down = shape.axes[1];
+    const depthwise_axis &along = shape.axes[2];
+    // Offsets within a plane are 32-bit.
+    return int64_t {std::max(down.read, down.written)}
+                    * std::max(along.read, along.written)
+            <= INT32_MAX
+            && without_gaps(shape.read_strides, shape, down.read, along.read)
+            && without_gaps(
+                    shape.written_strides, shape, down.written, along.written);
+}
+
+int lanes_of(const depthwise_shape &shape, int widest) {
+    constexpr int most = 32;
+    const auto vectors
+            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
+    return ceil_div(vectors, ceil_div(vectors, most));
+}
+
+} // namespace gradnn::gpu

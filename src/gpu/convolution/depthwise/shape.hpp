@@ -1,0 +1,106 @@
+// Depthwise convolution on the GPU: the problem, as all its kernels see it. Each
+// family of kernels has a header of its own, which says how their work is cut and
+// who starts them. See depthwise.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/runtime/launch.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// One spatial axis: read position = written position * stride - pad +
+/// k * dilation; with `to_src` (below) the other way round.
+struct depthwise_axis {
+    int read = 1;
+    int written = 1;
+    int kernel = 1;
+    int stride = 1;
+    int dilation = 1;
+    int pad = 0;
+};
+
+/// forward: reads src, writes dst. backward_data: reads dst, writes src.
+/// backward_weights: `read` is src and `written` dst, which is read too.
+struct depthwise_shape {
+    depthwise_axis axes[3];
+    int64_t images = 1;
+    int64_t channels = 1;
+    int64_t read_strides[5] = {}; // N, C, D, H, W
+    int64_t written_strides[5] = {};
+    int64_t weights_strides[4] = {}; // C, D, H, W
+    bool to_src = false; ///< backward_data
+
+    // The taps along W as a row without gaps: dilation fills it with zeros, and
+    // backward_data reverses it. Written columns x (a multiple of 8) and on
+    // read columns x * step / up + base and on.
+    int step = 1; ///< read columns a written one
+    int up = 1; ///< written columns a read one
+    int lead = 0; ///< zeros before the first tap (0 or 1)
+    int expanded = 1; ///< lead and taps and gaps
+    int base = 0;
+    /// The row is taken `taps` at a time, in so many chunks.
+    int taps = 8;
+    int chunks = 1;
+};
+
+/// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
+struct small_divider {
+    uint32_t magic = 0x80000001U;
+
+    small_divider() = default;
+    __host__ __device__ explicit small_divider(int by)
+        : magic(0x80000000U / static_cast<uint32_t>(by) + 1) {}
+};
+
+/// The padding that keeps the size of a plane. For the gradient of src with a
+/// stride of 2 the kernels are made for paddings along W of the same remainder
+/// modulo 2: its even columns then meet the odd taps (1) or the even ones (0).
+__host__ __device__ constexpr int usual_pad(int size) {
+    return (size - 1) / 2;
+}
+__host__ __device__ constexpr int odd_taps(int size, int stride) {
+    return stride == 2 ? usual_pad(size) % 2 : 0;
+}
+/// Taps before the written position, along one axis.
+__host__ __device__ constexpr int taps_before(
+        const depthwise_axis &axis, bool to_src) {
+    return to_src ? axis.kernel - 1 - axis.pad : axis.pad;
+}
+
+// In shape.cpp.
+depthwise_shape depthwise_shape_of(const detail::convolution_problem &);
+/// A window of 3x3, 5x5 or 7x7 with the same stride along H and W and dilations of
+/// 1, in each depth alone.
+bool window_is_usual(const depthwise_shape &);
+/// Positions after the last of read that the last written one meets.
+int positions_after(const depthwise_axis &, bool to_src);
+/// Such a window on planes (one depth), with strides of 1, and on either side fewer
+/// positions outside than it has taps.
+bool window_slides(const depthwise_shape &);
+/// NCX: whether rows are whole vectors of so many elements and begin at multiples of
+/// that where the tensor does.
+bool rows_of_read_divide(const depthwise_shape &, int64_t by);
+bool rows_of_written_divide(const depthwise_shape &, int64_t by);
+/// NCX: whether the planes of both tensors, of which each has less than 2^31
+/// elements, follow one another, and their rows.
+bool planes_without_gaps(const depthwise_shape &);
+/// NXC: neighbouring threads along the channels, of `widest` channels each: 32 at
+/// most, as even as can be.
+int lanes_of(const depthwise_shape &, int widest);
+
+struct depthwise_pointers {
+    const void *read = nullptr;
+    const void *weights = nullptr;
+    void *written = nullptr;
+    void *workspace = nullptr;
+};
+
+/// Adds the parts up; `written` is diff_weights, `dst` the gradient.
+void launch_depthwise_parts(detail::data_type type,
+        detail::data_type weights_type, const depthwise_shape &, int64_t parts,
+        const depthwise_pointers &, const void *dst, const launch_stream &);
+
+} // namespace gradnn::gpu

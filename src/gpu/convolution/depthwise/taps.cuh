@@ -1,0 +1,233 @@
+// What the depthwise kernels share on the device: which taps a position has,
+// the sum that skips what lies outside, and the choice of a template.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/device/dtype.cuh"
+
+namespace gradnn::gpu {
+
+/// Neighbouring columns that a thread computes (or sums over).
+constexpr int depthwise_run = 8;
+constexpr int depthwise_threads = 256;
+
+__device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
+    return static_cast<int>(__umulhi(2 * n, by.magic));
+}
+
+/// Taps first, first + step, ... < end of one axis that reach inside; `first`
+/// reads position `from`, and each further one `move` on.
+struct depthwise_taps {
+    int first = 0;
+    int end = 0;
+    int step = 1;
+    int from = 0;
+    int move = 0;
+};
+
+__device__ __forceinline__ depthwise_taps taps_of(
+        const depthwise_axis &axis, bool to_src, int position) {
+    depthwise_taps taps;
+    if (!to_src) {
+        const int start = position * axis.stride - axis.pad;
+        const int inside = axis.read - start;
+        taps.from = start;
+        taps.move = axis.dilation;
+        if (start < 0) {
+            taps.first = (axis.dilation - 1 - start) / axis.dilation;
+            taps.from += taps.first * axis.dilation;
+        }
+        taps.end = axis.kernel;
+        if (inside <= (axis.kernel - 1) * axis.dilation)
+            taps.end = inside <= 0
+                    ? 0
+                    : (inside + axis.dilation - 1) / axis.dilation;
+        return taps;
+    }
+    // y = (position + pad - k * dilation) / stride, where that is whole.
+    const int start = position + axis.pad;
+    const int beyond = start - (axis.read - 1) * axis.stride;
+    if (start < 0) return taps;
+    taps.end = axis.kernel;
+    if (start < (axis.kernel - 1) * axis.dilation)
+        taps.end = start / axis.dilation + 1;
+    if (beyond > 0) taps.first = (beyond + axis.dilation - 1) / axis.dilation;
+    taps.from = start - taps.first * axis.dilation;
+    taps.move = -axis.dilation;
+    if (axis.stride == 1) return taps;
+    while (taps.first < taps.end && taps.from % axis.stride != 0) {
+        ++taps.first;
+        taps.from -= axis.dilation;
+    }
+    if (taps.first >= taps.end) return taps;
+    // Further solutions follow every stride / gcd(stride, dilation) taps.
+    taps.from /= axis.stride;
+    while (taps.step * axis.dilation % axis.stride != 0)
+        ++taps.step;
+    taps.move = -taps.step * axis.dilation / axis.stride;
+    return taps;
+}
+
+/// The tap of W at place `e` of the row without gaps; -1 for a gap.
+__device__ __forceinline__ int tap_at(const depthwise_shape &shape, int e) {
+    const depthwise_axis &axis = shape.axes[2];
+    const int distance = e - shape.lead;
+    const int k = distance / axis.dilation;
+    if (distance < 0 || k * axis.dilation != distance || k >= axis.kernel)
+        return -1;
+    return shape.to_src ? axis.kernel - 1 - k : k;
+}
+
+/// Zeros stand for what is outside, and times an infinity they are NaN. So a
+/// thread with a sum that is not finite looks at all of its own again
+/// (take_again).
+template <typename Sum>
+__device__ __forceinline__ bool is_finite(Sum value) {
+    return value - value == Sum(0);
+}
+
+/// sums + 0 * bits, of two 16-bit elements each: not zero any more once one of them
+/// was infinite or NaN.
+template <typename Type>
+__device__ __forceinline__ uint32_t add_zero_times(
+        uint32_t bits, uint32_t sums) {
+    using pair = std::conditional_t<std::is_same_v<Type, __half>, __half2,
+            __nv_bfloat162>;
+    const uint32_t zeros = 0;
+    const pair sum = __hfma2(reinterpret_cast<const pair &>(bits),
+            reinterpret_cast<const pair &>(zeros),
+            reinterpret_cast<const pair &>(sums));
+    return reinterpret_cast<const uint32_t &>(sum);
+}
+
+/// One element of written, tap by tap, and none that is outside.
+template <typename Type>
+__device__ __noinline__ sum_of<Type> exact_element(const Type *read,
+        const Type *weights, const depthwise_shape &shape, int64_t image,
+        int64_t channel, int d, int h, int w) {
+    const depthwise_taps of[3] = {taps_of(shape.axes[0], shape.to_src, d),
+            taps_of(shape.axes[1], shape.to_src, h),
+            taps_of(shape.axes[2], shape.to_src, w)};
+    read += image * shape.read_strides[0] + channel * shape.read_strides[1];
+    weights += channel * shape.weights_strides[0];
+    sum_of<Type> total = 0;
+    int at_d = of[0].from;
+    for (int kd = of[0].first; kd < of[0].end; kd += of[0].step) {
+        int at_h = of[1].from;
+        for (int kh = of[1].first; kh < of[1].end; kh += of[1].step) {
+            int at_w = of[2].from;
+            for (int kw = of[2].first; kw < of[2].end; kw += of[2].step) {
+                total += widen(read[at_d * shape.read_strides[2]
+                                 + at_h * shape.read_strides[3]
+                                 + at_w * shape.read_strides[4]])
+                        * widen(weights[kd * shape.weights_strides[1]
+                                + kh * shape.weights_strides[2]
+                                + kw * shape.weights_strides[3]]);
+                at_w += of[2].move;
+            }
+            at_h += of[1].move;
+        }
+        at_d += of[0].move;
+    }
+    return total;
+}
+
+/// Takes an element of written that came out NaN again from the definition.
+/// Others stay as they are: their bits may not depend on what else their thread
+/// has, which is what made it look.
+template <typename Type>
+__device__ __forceinline__ void take_again(Type &element, const Type *read,
+        const Type *weights, const depthwise_shape &shape, int64_t image,
+        int64_t channel, int d, int h, int w) {
+    const sum_of<Type> value = widen(element);
+    if (value != value)
+        element = narrow<Type>(
+                exact_element(read, weights, shape, image, channel, d, h, w));
+}
+
+/// Multiplies a row of read into the rows of written that it meets, of `run`
+/// columns and `vector` channels each, by tap rows kh in turn: by(kh, e, v) is a
+/// weight, e counting the taps of W as they are met, value(column, v) the row.
+/// `open` are the sums of rows that further rows of read feed, the one that is
+/// done last first; `done` those that this row completes. Column i takes the taps
+/// e for which i + e - odd_taps is a multiple of the stride.
+template <int size, int stride, int run, int vector, typename Sum, typename By,
+        typename Value>
+__device__ __forceinline__ void multiply_row(const By &by, const Value &value,
+        Sum (&open)[size - stride][run][vector],
+        Sum (&done)[stride][run][vector]) {
+    constexpr int kept = size - stride;
+    constexpr int odd = odd_taps(size, stride);
+#pragma unroll
+    for (int kh = size - 1; kh >= 0; --kh)
+#pragma unroll
+        for (int i = 0; i < run; ++i)
+#pragma unroll
+            for (int v = 0; v < vector; ++v) {
+                Sum sum = kh < stride ? Sum(0) : open[kh - stride][i][v];
+#pragma unroll
+                for (int e = 0; e < size; ++e)
+                    if ((i + e - odd) % stride == 0)
+                        sum += by(kh, e, v) * value((i + e - odd) / stride, v);
+                (kh < kept ? open[kh] : done[kh - kept])[i][v] = sum;
+            }
+}
+
+/// The columns of a row of read that multiply_row takes.
+template <int size, int stride, int run>
+constexpr int columns_met
+        = (run - 1 + size - 1 - odd_taps(size, stride)) / stride + 1;
+
+/// The first column of read that the thread meets that begins with written column
+/// w.
+template <int size, int stride>
+__device__ __forceinline__ int first_column_met(
+        const depthwise_shape &shape, int w) {
+    const int pad = shape.axes[2].pad;
+    if (!shape.to_src) return w - pad;
+    return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
+}
+
+/// Calls body.template operator()<taps, step, up>() for a shape. f64, of which
+/// nobody wants every ounce, has fewer.
+template <typename Type, bool data, typename Body>
+void with_window(const depthwise_shape &shape, const Body &body) {
+    if constexpr (data) {
+        if (shape.up == 2) {
+            if (shape.taps == 4) return body.template operator()<4, 1, 2>();
+            return body.template operator()<8, 1, 2>();
+        }
+    }
+    if (shape.step == 2) {
+        if (shape.taps == 4) return body.template operator()<4, 2, 1>();
+        return body.template operator()<8, 2, 1>();
+    }
+    if constexpr (sizeof(Type) == 8) {
+        if (shape.taps == 4) return body.template operator()<4, 1, 1>();
+    } else {
+        if (shape.taps == 3) return body.template operator()<3, 1, 1>();
+        if (shape.taps == 5) return body.template operator()<5, 1, 1>();
+        if (shape.taps == 7) return body.template operator()<7, 1, 1>();
+    }
+    body.template operator()<8, 1, 1>();
+}
+
+/// The column at `from`, which goes on to the next; zeros where `column` is not
+/// among those of the row.
+template <typename Type, int vector>
+__device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
+        const Type *&from, int64_t stride, int column, int columns) {
+    pack<Type, vector> packed {};
+    if (static_cast<unsigned>(column) < static_cast<unsigned>(columns))
+        packed = pack<Type, vector>::load_constant(from);
+    from += stride;
+    packed.unpack(values);
+}
+
+/// Read columns that 8 written ones meet in a chunk of taps.
+template <int taps, int step, int up>
+constexpr int depthwise_span = ((depthwise_run - 1) * step + taps - 1) / up + 1;
+
+} // namespace gradnn::gpu

@@ -1,0 +1,261 @@
+// Gradient of src with one to four channels, strict f32: of a network's first
+// layer.
+//
+//     diff_src[n,i,x] = sum over o, k with x + pad = y * stride + k of
+//                       weights[o,i,k] * diff_dst[n,o,y]
+//
+// On tensor cores 3 channels fill a fifth of the narrowest tile; plain products
+// are faster. Along each axis u = x + pad = v * stride + phase meets the
+// positions y = v - t of diff_dst with the taps k = t * stride + phase. A
+// thread owns neighbouring v along W with all phases, in all channels.
+//
+// tile.cu: a block owns some rows, a thread its
+// columns' whole sums. line.cu, for one spatial axis:
+// a block owns a piece of a row, and its warps share the output channels.
+//
+// A first launch writes the weights to the workspace, [o][kd][kh][t][phase][i],
+// with zeros for taps and channels that are none. Those meet diff_dst all the
+// same, so sums that come out infinite or NaN are taken again from the
+// definition.
+//
+// The order of each sum depends on the problem and the number of the device's
+// multiprocessors alone. The same bits always.
+#include "gpu/convolution/few_channels/shape.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "gpu/convolution/operands.hpp"
+#include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::text;
+
+/// Of a sum; longer chains of f32 lose digits.
+constexpr int64_t longest_chain = 4096;
+/// Two blocks fit a multiprocessor.
+constexpr size_t most_shared_bytes = 96 * 1024;
+/// Lines: of each multiprocessor, if there are output channels for so many.
+constexpr int64_t wanted_warps = 32;
+
+/// Along the last axis, for which there are kernels; 0 where there are none.
+int64_t longest_window(int64_t stride, int64_t channels) {
+    switch (stride) {
+        case 1: return 7;
+        case 2: return 8;
+        case 4: return 12;
+        case 5: return channels <= 3 ? 10 : 0;
+        case 8: return channels == 1 ? 16 : 0;
+        default: return 0;
+    }
+}
+
+/// Of the kernels that there are, the one that a window wants.
+int steps_of(const few_axis &along) {
+    const int steps = ceil_div(along.kernel, along.stride);
+    if (along.stride == 1) return steps <= 3 ? 3 : steps <= 5 ? 5 : 7;
+    return std::max(steps, 2);
+}
+
+/// The v that the axis has.
+int all_cells_of(const few_axis &axis) {
+    return floor_div(axis.src - 1 + axis.pad, axis.stride) - axis.first + 1;
+}
+
+bool is_none(const few_axis &axis) {
+    return axis.src == 1 && axis.dst == 1 && axis.kernel == 1 && axis.pad == 0;
+}
+
+few_shape shape_of(const convolution_problem &problem) {
+    few_shape shape;
+    shape.channels = static_cast<int>(problem.src.dims[1]);
+    shape.outputs = static_cast<int>(problem.dst.dims[1]);
+    std::copy(problem.src.strides.begin(), problem.src.strides.end(),
+            shape.src_strides);
+    std::copy(problem.dst.strides.begin(), problem.dst.strides.end(),
+            shape.dst_strides);
+    std::copy(problem.weights.strides.begin() + 1,
+            problem.weights.strides.end(), shape.weights_strides);
+    for (size_t i = 0; i < 3; ++i) {
+        few_axis &axis = shape.axes[i];
+        axis.src = static_cast<int>(problem.src.dims[i + 2]);
+        axis.dst = static_cast<int>(problem.dst.dims[i + 2]);
+        axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
+        axis.stride = static_cast<int>(problem.strides[i]);
+        axis.pad = static_cast<int>(problem.pads_begin[i]);
+        axis.first = floor_div(axis.pad, axis.stride);
+    }
+    shape.steps = steps_of(shape.axes[2]);
+    shape.held_channels = shape.channels == 2 ? 3 : shape.channels;
+    shape.channels_last = shape.outputs > 1 && shape.dst_strides[1] == 1;
+    return shape;
+}
+
+/// Cuts a row into pieces of at most so many threads, none much shorter.
+void cut_row(few_shape &shape, int cells, int most_segments) {
+    const int all_segments = ceil_div(all_cells_of(shape.axes[2]), cells);
+    shape.column_tiles = ceil_div(all_segments, most_segments);
+    shape.segments = ceil_div(all_segments, shape.column_tiles);
+    shape.staged_columns = shape.segments * cells + shape.steps - 1;
+}
+
+/// Long rows rather than many, as many threads as there are, and no more
+/// shared memory than is allowed. No blocks where that cannot be.
+few_grid cut_tiles(few_shape &shape, int64_t images) {
+    const few_axis &down = shape.axes[1];
+    const int stride = shape.axes[2].stride;
+    const int all_rows = all_cells_of(down);
+    const int most_segments
+            = std::min(all_rows > 1 ? 16 : 64, few_tile_threads / down.stride);
+    if (most_segments == 0) return {};
+    cut_row(shape, few_tile_cells(stride), most_segments);
+    const int taps = few_taps_of(shape.steps, stride, shape.held_channels);
+    const int down_steps = ceil_div(down.kernel, down.stride);
+    const int threads_of_row = shape.segments * down.stride;
+    few_grid grid;
+    int rows = std::min(all_rows, few_tile_threads / threads_of_row);
+    for (; rows > 0; --rows) {
+        shape.row_tiles = ceil_div(all_rows, rows);
+        shape.cell_rows = ceil_div(all_rows, shape.row_tiles);
+        shape.staged_rows = shape.cell_rows + down_steps - 1;
+        // A thread reads whole 16 bytes, past its last cell.
+        shape.pitch = few_place_of(shape.staged_columns + 3) / 4 * 4 + 4;
+        shape.stage_floats = few_tile_outputs
+                * (shape.staged_rows * shape.pitch + down.kernel * taps);
+        grid.shared_bytes
+                = 2 * sizeof(float) * static_cast<size_t>(shape.stage_floats);
+        if (grid.shared_bytes <= most_shared_bytes) break;
+    }
+    if (rows == 0) return {};
+    grid.threads = static_cast<unsigned>(
+            round_up(threads_of_row * shape.cell_rows, 32));
+    const int64_t blocks
+            = images * shape.axes[0].src * shape.row_tiles * shape.column_tiles;
+    if (blocks < INT32_MAX) grid.blocks = static_cast<unsigned>(blocks);
+    return grid;
+}
+
+/// Four ways, whose output channels are 128 bytes of NXC; more where there
+/// would be few warps, fewer where there are few output channels.
+few_grid cut_lines(few_shape &shape, int64_t images, int64_t multiprocessors) {
+    const int stride = shape.axes[2].stride;
+    cut_row(shape, few_line_cells(stride), few_line_lanes);
+    const size_t warp_bytes = sizeof(float)
+            * static_cast<size_t>(
+                    few_line_floats(shape.steps, stride, shape.held_channels));
+    const int64_t blocks = images * shape.column_tiles;
+    const int chunks = ceil_div(shape.outputs, few_line_outputs);
+    const int most_ways = std::min({chunks, few_line_most_ways,
+            static_cast<int>(most_shared_bytes / warp_bytes)});
+    int ways = std::min(4, most_ways);
+    while (2 * ways <= most_ways
+            && blocks * ways < multiprocessors * wanted_warps)
+        ways *= 2;
+    few_grid grid;
+    grid.threads = static_cast<unsigned>(ways * few_line_lanes);
+    grid.shared_bytes = static_cast<size_t>(ways) * warp_bytes;
+    if (blocks < INT32_MAX) grid.blocks = static_cast<unsigned>(blocks);
+    return grid;
+}
+
+class few_channels_plan final : public detail::plan {
+public:
+    few_channels_plan(const convolution_problem &problem, int device)
+        : shape_(shape_of(problem)),
+          line_(is_none(shape_.axes[0]) && is_none(shape_.axes[1])) {
+        const int64_t images = problem.src.dims[0];
+        grid_ = line_ ? cut_lines(
+                        shape_, images, properties_of(device).multiprocessors)
+                      : cut_tiles(shape_, images);
+        if (!fits()) return;
+        gathered_ = int64_t {round_up(shape_.outputs, few_tile_outputs)}
+                * shape_.axes[0].kernel * shape_.axes[1].kernel
+                * few_taps_of(shape_.steps, shape_.axes[2].stride,
+                        shape_.held_channels);
+        const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
+        if (line_)
+            prepare_few_line(shape_, most_shared_bytes);
+        else
+            prepare_few_tile(shape_, most_shared_bytes);
+    }
+
+    /// False where no block's part fits shared memory, or there are too many.
+    bool fits() const { return grid_.blocks != 0; }
+
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(gathered_) * sizeof(float);
+    }
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        const few_pointers pointers {static_cast<const float *>(args[2]),
+                static_cast<const float *>(args[1]),
+                static_cast<float *>(args[0]),
+                reinterpret_cast<float *>(workspace)};
+        launch_few_weights(shape_, gathered_, pointers, scope.stream());
+        if (line_)
+            launch_few_line(shape_, grid_, pointers, scope.stream());
+        else
+            launch_few_tile(shape_, grid_, pointers, scope.stream());
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    few_shape shape_;
+    bool line_; ///< one spatial axis
+    few_grid grid_;
+    int64_t gathered_ = 0;
+};
+
+} // namespace
+
+plan_or_refusal make_convolution_few_channels(
+        const convolution_problem &problem, const compile_options &options) {
+    if (problem.direction != detail::convolution_direction::backward_data
+            || problem.src.type != detail::data_type::f32
+            || options.fpmath != fpmath_mode::strict)
+        return plan_or_refusal::refuse(
+                "computes gradients of src in f32 under fpmath_mode strict");
+    const auto &kernel = problem.weights.dims;
+    if (kernel[0] != 1 || problem.src.dims[1] > 4)
+        return plan_or_refusal::refuse(
+                "wants one group and at most 4 channels of src");
+    for (const int64_t dilation : problem.dilations)
+        if (dilation != 1) return plan_or_refusal::refuse("wants no dilation");
+    const int64_t stride = problem.strides[2];
+    if (kernel[5] > longest_window(stride, problem.src.dims[1]))
+        return plan_or_refusal::refuse(
+                "wants along the last axis a stride of 1 and a window of at "
+                "most 7, or 2 and 8, 4 and 12, of 3 channels 5 and 10, or of "
+                "one 8 and 16");
+    const int64_t chain = problem.dst.dims[1]
+            * ceil_div(kernel[3], problem.strides[0])
+            * ceil_div(kernel[4], problem.strides[1])
+            * ceil_div(kernel[5], stride);
+    if (chain > longest_chain)
+        return plan_or_refusal::refuse(text("wants sums of at most ",
+                longest_chain, " terms, given ", chain));
+    for (size_t axis = 0; axis < 3; ++axis)
+        for (const int64_t size : {problem.src.dims[axis + 2],
+                     problem.dst.dims[axis + 2], kernel[axis + 3],
+                     problem.strides[axis], std::abs(problem.pads_begin[axis])})
+            if (size > 1 << 24)
+                return plan_or_refusal::refuse("wants axes of at most 2^24");
+    const auto device = static_cast<int>(options.device);
+    auto plan = std::make_unique<few_channels_plan>(problem, device);
+    if (!plan->fits())
+        return plan_or_refusal::refuse(
+                "wants a window and rows that fit in shared memory");
+    return within_workspace_limit(std::move(plan), options, "its weights");
+}
+
+} // namespace gradnn::gpu

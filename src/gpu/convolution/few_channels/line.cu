@@ -1,0 +1,256 @@
+// Gradient of src with one to four channels: one spatial axis. See
+// few_channels.cpp.
+//
+// Rows are long and few, and their products hardly outnumber the elements of
+// diff_dst: reading that is the bound, so many threads must read at once. A
+// block owns a piece of one row, its warps the same piece: the `ways`. Output
+// channels go eight at a time to the ways in turns. A thread owns neighbouring
+// columns of the piece in all channels, `cells` neighbouring v with all phases,
+// and keeps its way's sums in registers.
+//
+// A warp brings the rows of diff_dst of its eight output channels, and their
+// weights, to shared memory of its own, two such stages in turns: it waits for
+// no other warp. In NXC four columns of the eight channels are one access. At
+// the end the ways' sums meet in shared memory, where the stages were.
+//
+// Counted by hand, a window of 10 with stride 5 and one channel: of an output
+// channel a thread has 40 products, 5 loads from shared memory and 5 copies.
+//
+// Each element is the sum over the ways, ascending, of a thread's sum over
+// output channels and t ascending. The same bits always.
+#include "gpu/convolution/few_channels/device.cuh"
+#include "gpu/device/async_copy.cuh"
+#include "gpu/device/early_start.cuh"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Three blocks of one channel on a multiprocessor: what shared memory leaves.
+template <int steps, int stride, int channels>
+__global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
+        channels == 1 ? 3 : 2) few_line_kernel(const float *diff_dst,
+        const float *gathered, const float *weights, float *diff_src,
+        const __grid_constant__ few_shape shape) {
+    constexpr int lanes = few_line_lanes;
+    constexpr int outputs = few_line_outputs;
+    constexpr int cells = few_line_cells(stride);
+    constexpr int taps = few_taps_of(steps, stride, channels);
+    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
+    constexpr int columns = lanes * cells + steps - 1; // of a whole piece
+    constexpr int pitch = few_line_pitch(steps, stride);
+    constexpr int slot_floats = outputs * (pitch + taps);
+    constexpr int run = cells * stride; // columns of diff_src of a thread
+    constexpr int sums_pitch = few_line_sums_pitch(stride);
+    constexpr int warp_floats = few_line_floats(steps, stride, channels);
+    static_assert(steps - 1 <= cells && run % 4 == 0);
+    extern __shared__ float4 shared[];
+    auto *const stages = reinterpret_cast<float *>(shared);
+    const few_axis &along = shape.axes[2];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+    const int lane = thread % lanes;
+    const int way = thread / lanes;
+    const int ways = threads / lanes;
+    float *const own = stages + way * warp_floats;
+
+    const auto tile = static_cast<int>(blockIdx.x % shape.column_tiles);
+    const auto n = static_cast<int64_t>(blockIdx.x / shape.column_tiles);
+    const float *const image = diff_dst + n * shape.dst_strides[0];
+    const int chunks = (shape.outputs + outputs - 1) / outputs;
+    const int tile_cell = along.first + tile * shape.segments * cells;
+    const int first_column = tile_cell - (steps - 1);
+    // Nothing to be left out, so that the loops below have fixed bounds.
+    const bool whole = shape.staged_columns == columns && first_column >= 0
+            && first_column + columns <= along.dst;
+    wait_for_earlier_work();
+    let_later_work_start();
+
+    const int64_t channel_stride = shape.dst_strides[1];
+    const int64_t column_stride = shape.dst_strides[4];
+    // Column c of a row, or zero.
+    const auto copy = [&](float *to, const float *row, int c) {
+        const int x = first_column + c;
+        const bool inside
+                = static_cast<unsigned>(x) < static_cast<unsigned>(along.dst);
+        copy_async_or_zero(inside, to + few_line_place(stride, c),
+                inside ? row + x * column_stride : image);
+    };
+    const auto load_columns_first = [&](float *to, const float *row,
+                                            int count) {
+        if (whole && column_stride == 1) {
+            row += first_column + lane;
+            to += lane;
+#pragma unroll 1
+            for (int o = 0; o < count; ++o) {
+#pragma unroll
+                for (int c = 0; c < columns; c += lanes)
+                    copy_async_if<4>(c + lanes <= columns || c + lane < columns,
+                            to + few_line_place(stride, c), row + c);
+                row += channel_stride;
+                to += pitch;
+            }
+            return;
+        }
+#pragma unroll 1
+        for (int o = 0; o < count; ++o) {
+#pragma unroll 1
+            for (int c = lane; c < shape.staged_columns; c += lanes)
+                copy(to, row, c);
+            row += channel_stride;
+            to += pitch;
+        }
+    };
+    // A lane has one output channel and every so manyeth column.
+    constexpr int step = lanes / outputs;
+    const int lane_output = lane % outputs;
+    const int lane_column = lane / outputs;
+    const auto load_channels_first = [&](float *to, const float *row,
+                                             int count) {
+        if (lane_output >= count) return;
+        row += lane_output * channel_stride;
+        to += lane_output * pitch;
+        if (whole) {
+            constexpr int rest = columns / step * step;
+            const float *from
+                    = row + (first_column + lane_column) * column_stride;
+            const int64_t move = step * column_stride;
+            to += lane_column;
+#pragma unroll 8
+            for (int c = 0; c < rest; c += step) {
+                copy_async<4>(to + few_line_place(stride, c), from);
+                from += move;
+            }
+            copy_async_if<4>(rest + lane_column < columns,
+                    to + few_line_place(stride, rest), from);
+        } else {
+#pragma unroll 1
+            for (int c = lane_column; c < shape.staged_columns; c += step)
+                copy(to, row, c);
+        }
+    };
+    const auto count_of = [&](int chunk) {
+        return min(outputs, shape.outputs - chunk * outputs);
+    };
+    const auto load = [&](int chunk, int slot) {
+        float *const to = own + slot * slot_floats;
+        const int count = count_of(chunk);
+        const int64_t first = int64_t {chunk} * outputs;
+        const float *const from = image + first * channel_stride;
+        if (shape.channels_last)
+            load_channels_first(to, from, count);
+        else
+            load_columns_first(to, from, count);
+#pragma unroll 1
+        for (int i = lane * 4; i < count * taps; i += lanes * 4)
+            copy_async<16>(
+                    to + outputs * pitch + i, gathered + first * taps + i);
+    };
+
+    float sums[channels][run] = {}; // cells, phases
+    // The window's first cells, and the others, which may lie beyond a gap.
+    const int near = few_line_place(stride, lane * cells);
+    const int far = few_line_place(stride, lane * cells + cells) - cells;
+    const auto add_stage = [&](int slot, int count) {
+        const float *const rows = own + slot * slot_floats;
+        const float *const of_stage = rows + outputs * pitch;
+#pragma unroll 1
+        for (int o = 0; o < count; ++o) {
+            const float *const from = rows + o * pitch;
+            float values[window * 4];
+#pragma unroll
+            for (int v = 0; v < window; ++v) {
+                const float4 four = *reinterpret_cast<const float4 *>(
+                        from + (v * 4 < cells ? near : far) + v * 4);
+                values[4 * v] = four.x;
+                values[4 * v + 1] = four.y;
+                values[4 * v + 2] = four.z;
+                values[4 * v + 3] = four.w;
+            }
+            float weight[taps];
+#pragma unroll
+            for (int k = 0; k < taps; k += 4) {
+                const float4 four = *reinterpret_cast<const float4 *>(
+                        of_stage + o * taps + k);
+                weight[k] = four.x;
+                weight[k + 1] = four.y;
+                weight[k + 2] = four.z;
+                weight[k + 3] = four.w;
+            }
+#pragma unroll
+            for (int k = 0; k < steps; ++k)
+#pragma unroll
+                for (int s = 0; s < stride; ++s)
+#pragma unroll
+                    for (int i = 0; i < channels; ++i)
+#pragma unroll
+                        for (int c = 0; c < cells; ++c)
+                            sums[i][c * stride + s] = __fmaf_rn(
+                                    weight[(k * stride + s) * channels + i],
+                                    values[c + steps - 1 - k],
+                                    sums[i][c * stride + s]);
+        }
+    };
+    const bool computes = lane < shape.segments;
+    int slot = 1;
+    // Once before the first, to bring it.
+#pragma unroll 1
+    for (int chunk = way - ways; chunk < chunks; chunk += ways) {
+        wait_for_copies<0>();
+        __syncwarp(); // this slot is there, the other has been read
+        if (chunk + ways < chunks) load(chunk + ways, 1 - slot);
+        commit_copies();
+        if (chunk >= 0 && computes) add_stage(slot, count_of(chunk));
+        slot = 1 - slot;
+    }
+    __syncwarp(); // the slots have been read
+
+    if (computes)
+#pragma unroll
+        for (int i = 0; i < channels; ++i)
+#pragma unroll
+            for (int e = 0; e < run; e += 4)
+                *reinterpret_cast<float4 *>(
+                        own + (i * lanes + lane) * sums_pitch + e)
+                        = make_float4(sums[i][e], sums[i][e + 1],
+                                sums[i][e + 2], sums[i][e + 3]);
+    __syncthreads();
+    float *const to = diff_src + n * shape.src_strides[0];
+    const int first_w = tile_cell * stride - along.pad;
+    for (int i = 0; i < shape.channels; ++i)
+        for (int q = thread; q < shape.segments * run; q += threads) {
+            const int w = first_w + q;
+            if (w < 0 || w >= along.src) continue;
+            const float *const parts
+                    = stages + (i * lanes + q / run) * sums_pitch + q % run;
+            float sum = parts[0];
+            for (int other = 1; other < ways; ++other)
+                sum += parts[other * warp_floats];
+            if (!isfinite(sum))
+                sum = sum_again(shape, image, weights, i, 0, 0, w);
+            to[i * shape.src_strides[1] + w * shape.src_strides[4]] = sum;
+        }
+}
+
+} // namespace
+
+void prepare_few_line(const few_shape &shape, size_t most_shared_bytes) {
+    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+        check(cudaFuncSetAttribute(few_line_kernel<steps, stride, channels>,
+                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                      static_cast<int>(most_shared_bytes)),
+                "cudaFuncSetAttribute");
+    });
+}
+
+void launch_few_line(const few_shape &shape, const few_grid &grid,
+        const few_pointers &pointers, const launch_stream &stream) {
+    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+        launch_early("convolution.gpu_few_channels",
+                few_line_kernel<steps, stride, channels>, grid.blocks,
+                grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
+                pointers.gathered, pointers.weights, pointers.diff_src, shape);
+    });
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,273 @@
+// Gradient of src with one to four channels: tiles, and the weights of both
+// kernels. See few_channels.cpp.
+//
+// A thread owns neighbouring columns of diff_src in all channels, `cells`
+// neighbouring v along W with all phases, and keeps their sums in registers. A
+// block owns some rows; it goes through the output channels, four at a time,
+// and of each brings the rows of diff_dst that its rows meet, and the weights,
+// to shared memory, two such stages in turns. Of a row a thread reads its cells
+// and the taps before them once, 16 bytes at a time, for all its products.
+//
+// Counted by hand, 7x7 with stride 2 and 3 channels: 192 products of a thread
+// for 9 loads from shared memory, so products are the bound.
+//
+// Each element is one thread's sum: over four output channels after four, of
+// those over kd, o, kh and t ascending. The same bits always.
+#include "gpu/convolution/few_channels/device.cuh"
+#include "gpu/device/async_copy.cuh"
+#include "gpu/device/early_start.cuh"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// gathered[o][kd][kh][t][phase][i]; `count` floats.
+template <int steps, int stride, int channels>
+__global__ void __launch_bounds__(few_tile_threads)
+        few_weights_kernel(const float *weights, float *gathered,
+                const __grid_constant__ few_shape shape, int64_t count) {
+    constexpr int taps = few_taps_of(steps, stride, channels);
+    const int64_t number
+            = blockIdx.x * int64_t {few_tile_threads} + threadIdx.x;
+    wait_for_earlier_work();
+    let_later_work_start();
+    if (number >= count) return;
+    const int place = static_cast<int>(number % taps);
+    int64_t row = number / taps;
+    const int kh = static_cast<int>(row % shape.axes[1].kernel);
+    row /= shape.axes[1].kernel;
+    const int kd = static_cast<int>(row % shape.axes[0].kernel);
+    const int64_t o = row / shape.axes[0].kernel;
+    const int i = place % channels;
+    const int kw = place / channels;
+    float value = 0;
+    if (o < shape.outputs && i < shape.channels && kw < shape.axes[2].kernel)
+        value = weights[o * shape.weights_strides[0]
+                + i * shape.weights_strides[1] + kd * shape.weights_strides[2]
+                + kh * shape.weights_strides[3]
+                + kw * shape.weights_strides[4]];
+    gathered[number] = value;
+}
+
+template <int steps, int stride, int channels>
+__global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
+        const float *diff_dst, const float *gathered, const float *weights,
+        float *diff_src, const __grid_constant__ few_shape shape) {
+    constexpr int cells = few_tile_cells(stride);
+    constexpr int taps = few_taps_of(steps, stride, channels);
+    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
+    extern __shared__ float4 shared[];
+    auto *const stages = reinterpret_cast<float *>(shared);
+    const few_axis &deep = shape.axes[0];
+    const few_axis &down = shape.axes[1];
+    const few_axis &along = shape.axes[2];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+
+    unsigned rest = blockIdx.x;
+    const int column_tile = static_cast<int>(rest % shape.column_tiles);
+    rest /= shape.column_tiles;
+    const int row_tile = static_cast<int>(rest % shape.row_tiles);
+    rest /= shape.row_tiles;
+    const int depth = static_cast<int>(rest % deep.src);
+    const auto n = static_cast<int64_t>(rest / deep.src);
+    const float *const image = diff_dst + n * shape.dst_strides[0];
+
+    // The planes of diff_dst that the depth meets.
+    const int deep_u = depth + deep.pad;
+    const int deep_v = deep_u >= 0 ? deep_u / deep.stride : -1;
+    const int deep_phase = deep_u - deep_v * deep.stride;
+    const int first_plane = max(0, deep_v - (deep.dst - 1));
+    const int planes = deep_u < 0 || deep_phase >= deep.kernel
+            ? 0
+            : min((deep.kernel - 1 - deep_phase) / deep.stride, deep_v)
+                    - first_plane + 1;
+    const int chunks
+            = (shape.outputs + few_tile_outputs - 1) / few_tile_outputs;
+    const int all_stages = max(planes, 0) * chunks;
+
+    // Threads of a warp have rows of one phase, whose taps are the same.
+    const int segment = thread % shape.segments;
+    const int row = thread / shape.segments;
+    const int phase = row / shape.cell_rows;
+    const int cell_row = row - phase * shape.cell_rows;
+    const bool computes = phase < down.stride;
+    const int tile_v = down.first + row_tile * shape.cell_rows;
+    const int row_steps = phase < down.kernel
+            ? (down.kernel - 1 - phase) / down.stride + 1
+            : 0;
+    const int down_steps = (down.kernel - 1) / down.stride + 1;
+    const int tile_cell = along.first + column_tile * shape.segments * cells;
+
+    const int first_row = tile_v - (down_steps - 1);
+    const int first_column = tile_cell - (steps - 1);
+    const int row_weights = down.kernel * taps;
+    const int64_t all_row_weights = int64_t {deep.kernel} * row_weights;
+    const int weights_at = few_tile_outputs * shape.staged_rows * shape.pitch;
+    wait_for_earlier_work();
+    let_later_work_start();
+
+    const auto load = [&](int number, int slot) {
+        const int chunk = number / planes;
+        const int plane = first_plane + number - chunk * planes;
+        const int kd = deep_phase + plane * deep.stride;
+        float *const to = stages + slot * shape.stage_floats;
+        const float *const from
+                = image + (deep_v - plane) * shape.dst_strides[2];
+        const auto copy = [&](int o, int r, int c) {
+            const int output = chunk * few_tile_outputs + o;
+            const int y = first_row + r;
+            const int x = first_column + c;
+            const bool inside = output < shape.outputs && y >= 0 && y < down.dst
+                    && x >= 0 && x < along.dst;
+            const float *place = from;
+            if (inside)
+                place += output * shape.dst_strides[1]
+                        + y * shape.dst_strides[3] + x * shape.dst_strides[4];
+            copy_async_or_zero(inside,
+                    to + (o * shape.staged_rows + r) * shape.pitch
+                            + few_place_of(c),
+                    place);
+        };
+        const int lane = thread % 32;
+        if (shape.channels_last) {
+            for (int r = thread / 32; r < shape.staged_rows; r += threads / 32)
+                for (int c = lane / few_tile_outputs; c < shape.staged_columns;
+                        c += 32 / few_tile_outputs)
+                    copy(lane % few_tile_outputs, r, c);
+        } else {
+            for (int r = thread / 32; r < few_tile_outputs * shape.staged_rows;
+                    r += threads / 32)
+                for (int c = lane; c < shape.staged_columns; c += 32)
+                    copy(r / shape.staged_rows, r % shape.staged_rows, c);
+        }
+        for (int i = thread * 4; i < few_tile_outputs * row_weights;
+                i += threads * 4) {
+            const int o = i / row_weights;
+            copy_async<16>(to + weights_at + i,
+                    gathered + (chunk * few_tile_outputs + o) * all_row_weights
+                            + int64_t {kd} * row_weights
+                            + (i - o * row_weights));
+        }
+    };
+
+    float sums[channels][cells][stride] = {};
+    // The window's first cells, and the others, which may lie beyond a gap.
+    const int near = few_place_of(segment * cells);
+    const int far = few_place_of(segment * cells + cells) - cells;
+    const auto add_stage = [&](int slot) {
+        const float *const rows = stages + slot * shape.stage_floats;
+        const float *const of_stage = rows + weights_at;
+#pragma unroll 1
+        for (int o = 0; o < few_tile_outputs; ++o) {
+#pragma unroll 1
+            for (int t = 0; t < row_steps; ++t) {
+                const float *const from = rows
+                        + (o * shape.staged_rows + cell_row + down_steps - 1
+                                  - t)
+                                * shape.pitch;
+                float values[window * 4];
+#pragma unroll
+                for (int v = 0; v < window; ++v) {
+                    const float4 four = *reinterpret_cast<const float4 *>(
+                            from + (v * 4 < cells ? near : far) + v * 4);
+                    values[4 * v] = four.x;
+                    values[4 * v + 1] = four.y;
+                    values[4 * v + 2] = four.z;
+                    values[4 * v + 3] = four.w;
+                }
+                const float *const by = of_stage + o * row_weights
+                        + (phase + t * down.stride) * taps;
+                float weight[taps];
+#pragma unroll
+                for (int k = 0; k < taps; k += 4) {
+                    const float4 four
+                            = *reinterpret_cast<const float4 *>(by + k);
+                    weight[k] = four.x;
+                    weight[k + 1] = four.y;
+                    weight[k + 2] = four.z;
+                    weight[k + 3] = four.w;
+                }
+#pragma unroll
+                for (int k = 0; k < steps; ++k)
+#pragma unroll
+                    for (int s = 0; s < stride; ++s)
+#pragma unroll
+                        for (int i = 0; i < channels; ++i)
+#pragma unroll
+                            for (int c = 0; c < cells; ++c)
+                                sums[i][c][s] = __fmaf_rn(
+                                        weight[(k * stride + s) * channels + i],
+                                        values[c + steps - 1 - k],
+                                        sums[i][c][s]);
+            }
+        }
+    };
+    if (all_stages > 0) load(0, 0);
+    commit_copies();
+#pragma unroll 1
+    for (int number = 0; number < all_stages; ++number) {
+        if (number + 1 < all_stages) load(number + 1, (number + 1) % 2);
+        commit_copies();
+        wait_for_copies<1>();
+        __syncthreads();
+        if (computes) add_stage(number % 2);
+        __syncthreads(); // the slot has been read
+    }
+    wait_for_copies<0>();
+
+    const int h = (tile_v + cell_row) * down.stride + phase - down.pad;
+    if (!computes || h < 0 || h >= down.src) return;
+    float *const to = diff_src + n * shape.src_strides[0]
+            + depth * shape.src_strides[2] + h * shape.src_strides[3];
+#pragma unroll
+    for (int i = 0; i < channels; ++i) {
+        if (i >= shape.channels) break;
+#pragma unroll
+        for (int c = 0; c < cells; ++c)
+#pragma unroll
+            for (int s = 0; s < stride; ++s) {
+                const int w = (tile_cell + segment * cells + c) * stride + s
+                        - along.pad;
+                if (w < 0 || w >= along.src) continue;
+                float sum = sums[i][c][s];
+                if (!isfinite(sum))
+                    sum = sum_again(shape, image, weights, i, depth, h, w);
+                to[i * shape.src_strides[1] + w * shape.src_strides[4]] = sum;
+            }
+    }
+}
+
+} // namespace
+
+void launch_few_weights(const few_shape &shape, int64_t count,
+        const few_pointers &pointers, const launch_stream &stream) {
+    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+        launch_early("convolution.gpu_few_channels (weights)",
+                few_weights_kernel<steps, stride, channels>,
+                static_cast<unsigned>(ceil_div(count, few_tile_threads)),
+                few_tile_threads, 0, stream, pointers.weights,
+                pointers.gathered, shape, count);
+    });
+}
+
+void prepare_few_tile(const few_shape &shape, size_t most_shared_bytes) {
+    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+        check(cudaFuncSetAttribute(few_tile_kernel<steps, stride, channels>,
+                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                      static_cast<int>(most_shared_bytes)),
+                "cudaFuncSetAttribute");
+    });
+}
+
+void launch_few_tile(const few_shape &shape, const few_grid &grid,
+        const few_pointers &pointers, const launch_stream &stream) {
+    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+        launch_early("convolution.gpu_few_channels",
+                few_tile_kernel<steps, stride, channels>, grid.blocks,
+                grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
+                pointers.gathered, pointers.weights, pointers.diff_src, shape);
+    });
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,167 @@
+// Which tile, and into how many slices the sums are cut: the least estimate of
+//
+//     rounds of blocks on a multiprocessor * (k tiles of a block * its work
+//     + writing its tile) + adding up the slices
+//
+// in cycles of a multiprocessor. The constants are those of an H200 at 1.7 GHz,
+// by measurements of every f32 tile over the convolutions of bench/cases.json:
+// the estimates are within 15 % of the times, but for launches (2 us) and for
+// many slices, whose cost (add_slice) is not measured. The choice, and so the
+// bits, follow from the problem, the number of multiprocessors and the
+// workspace limit. Plain host arithmetic.
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+
+namespace gradnn::gpu::implicit_gemm {
+
+namespace {
+
+/// Starting a round of blocks, filling their pipelines and leaving them.
+constexpr double round_start = 4500.0;
+/// Bytes a cycle that one multiprocessor writes when all do.
+constexpr double store_rate = 32.0;
+/// Adding up slices: its launch, a slice (an eighth of what one took where a
+/// thread reads them all), and bytes a cycle of the whole device.
+constexpr double add_start = 6000.0;
+constexpr double add_slice = 50.0;
+constexpr double add_rate = 3000.0;
+constexpr int most_slices = 1024;
+
+constexpr int64_t up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/// The implicit GEMM of a problem.
+struct matrices {
+    int64_t rows, columns;
+    int64_t channels; ///< terms that slices cut, each met `windows` times
+    int64_t windows;
+    double products; ///< without those of filled-up terms
+};
+
+matrices matrices_of(const dense_problem &p) {
+    const int64_t windows = dense_problem::product(p.window);
+    const int64_t points = p.n * dense_problem::product(p.dst);
+    const double products = static_cast<double>(points)
+            * static_cast<double>(windows) * static_cast<double>(p.c)
+            * static_cast<double>(p.k) * p.callers_terms;
+    switch (p.operation) {
+        case operation::weights:
+            return {p.k, windows * p.c, points, 1, products};
+        case operation::strided_data:
+            return {p.n * dense_problem::product(p.src), p.c, p.k, windows,
+                    products};
+        case operation::forward: break;
+    }
+    return {points, p.k, p.c, windows, products};
+}
+
+struct estimate {
+    double cycles = 0.0;
+    double computed = 0.0; ///< products
+    int64_t chain = 0; ///< k tiles of the longest block
+};
+
+estimate estimate_of(const tile_set &set, const dense_problem &p,
+        const matrices &g, const tile &t, int slices, int multiprocessors) {
+    int64_t row_tiles = up(g.rows, t.m);
+    const int64_t channel_tiles = up(up(g.channels, slices), set.terms);
+    auto chain = static_cast<double>(g.windows * channel_tiles);
+    estimate made;
+    made.chain = g.windows * channel_tiles;
+    if (p.operation == operation::strided_data) {
+        // Each phase of the strides has tiles and a part of the window of its
+        // own.
+        int64_t points = p.n;
+        int64_t phases = 1;
+        made.chain = channel_tiles;
+        for (size_t axis = 0; axis < 3; ++axis) {
+            points *= up(p.src[axis], p.strides[axis]);
+            phases *= p.strides[axis];
+            made.chain *= up(p.window[axis], p.strides[axis]);
+        }
+        row_tiles = up(points, t.m) * phases;
+        chain /= static_cast<double>(phases);
+    }
+    const auto blocks = static_cast<double>(row_tiles)
+            * static_cast<double>(up(g.columns, t.n)) * slices;
+    const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
+    const auto terms = static_cast<double>(set.terms);
+    made.computed = blocks * chain * area * terms;
+    const double work = chain * area * terms / (set.rate * t.efficiency);
+    const auto element = static_cast<double>(detail::size_of(p.types.output));
+    const double rest = round_start + area * element / store_rate;
+    const double each = std::ceil(blocks / multiprocessors);
+    const double full = std::floor(each / t.resident);
+    const double left = each - full * t.resident;
+    // The device spreads the first blocks evenly. Those left after one full
+    // round it gives to the multiprocessors that are done first, as many as
+    // they hold, so that it takes as long as a full one; after more rounds
+    // multiprocessors are less in step.
+    double last = left / t.resident;
+    if (left > 0.0 && full > 0.0) last = std::max(last, 1.0 / full);
+    made.cycles = (full + last) * t.resident * work
+            + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
+    if (slices > 1)
+        made.cycles += add_start + slices * add_slice
+                + static_cast<double>(p.output_bytes()) * (slices + 1.0)
+                        / add_rate;
+    return made;
+}
+
+} // namespace
+
+std::string tile::name() const {
+    std::string text;
+    switch (operation) {
+        case operation::forward: text = "forward_"; break;
+        case operation::strided_data: text = "strided_data_"; break;
+        case operation::weights: text = "weights_"; break;
+    }
+    if (space == 3) text += "3d_";
+    return text + std::to_string(m) + "x" + std::to_string(n);
+}
+
+tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
+        int multiprocessors, size_t partial_bytes_limit) {
+    const matrices g = matrices_of(problem);
+    const size_t output_bytes = problem.output_bytes();
+    const int64_t all_tiles = up(g.channels, set.terms);
+    const int64_t can = problem.operation == operation::strided_data
+            ? 1
+            : std::min<int64_t>(most_slices, all_tiles);
+    tile_choice best;
+    // A gradient of weights has short chains unless the slices do not fit.
+    const int64_t wanted_chain = problem.operation == operation::weights
+            ? set.longest_chain
+            : set.longest_possible_chain;
+    for (const int64_t chain : {wanted_chain, set.longest_possible_chain}) {
+        for (const tile &each : set.tiles) {
+            if (each.operation != problem.operation
+                    || each.space != problem.space)
+                continue;
+            for (int slices = 1; slices <= can; ++slices) {
+                if (slices > 1
+                        && static_cast<size_t>(slices) * output_bytes
+                                > partial_bytes_limit)
+                    break;
+                const estimate found = estimate_of(
+                        set, problem, g, each, slices, multiprocessors);
+                if (found.chain > chain) continue;
+                if (best.tile != nullptr && found.cycles >= best.cycles)
+                    continue;
+                best.tile = &each;
+                best.slices = slices;
+                best.cycles = found.cycles;
+                best.useful = g.products / found.computed;
+                best.products = g.products;
+            }
+        }
+        if (best.tile != nullptr) break;
+    }
+    return best;
+}
+
+} // namespace gradnn::gpu::implicit_gemm

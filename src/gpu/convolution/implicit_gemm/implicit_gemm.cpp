@@ -1,0 +1,201 @@
+// Convolution on tensor cores, forward and backward, by CUTLASS's implicit
+// GEMM: the plan of convolution.gpu_tf32x3, convolution.gpu_f64 and
+// convolution.gpu_wide_weights, which differ in their tiles and in the
+// arithmetic of these.
+//
+// Zeros are multiplied for what a window meets outside src, as by cuDNN.
+// Deterministic: every sum has one order, which follows from the problem, the
+// device and the workspace limit (choice.cpp); sums
+// that are cut into slices are added up by a second launch.
+//
+// The tensors must be dense, channels last, channels in whole 16 bytes: others
+// are copied through the workspace (mapping.cpp).
+// Groups, and gradients of src with strides in three dimensions, are computed in
+// parts, one after the other (parts.cpp).
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/convolution/implicit_gemm/parts.hpp"
+#include "gpu/runtime/launch.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu::implicit_gemm {
+
+namespace {
+
+using detail::plan_or_refusal;
+using detail::stream_impl;
+using detail::text;
+
+class implicit_gemm_plan final : public staged_convolution {
+public:
+    implicit_gemm_plan(const char *name, const dense_mapping &mapping,
+            const tile_choice &choice, std::unique_ptr<tile_kernel> kernel)
+        : staged_convolution({mapping.operands[0], mapping.operands[1],
+                mapping.operands[2], mapping.order[2]}),
+          name_(name),
+          problem_(mapping.problem),
+          order_(mapping.order),
+          choice_(choice),
+          kernel_(std::move(kernel)) {}
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        std::byte *const start = convolution_operands::start_of(workspace);
+        const std::array<void *, 3> data
+                = operands().bring(args, start, stream);
+        const auto [first, second, output] = order_;
+        void *const partials = choice_.slices > 1
+                ? start + operands().staged_bytes()
+                : data[output];
+        kernel_->run(data[first], data[second], partials, scope.stream());
+        if (choice_.slices > 1)
+            add_slices(name_, problem_, partials, choice_.slices, data[output],
+                    scope.stream());
+        operands().take_back(data, args, nullptr, stream);
+    }
+
+    size_t workspace_bytes() const override {
+        size_t bytes = operands().staged_bytes();
+        if (choice_.slices > 1)
+            bytes += static_cast<size_t>(choice_.slices)
+                    * problem_.output_bytes();
+        return bytes != 0 ? bytes + staged_slack : 0;
+    }
+
+    std::string backend() const override {
+        const std::string copies = operands().copies();
+        return text("CUTLASS (", choice_.tile->name(),
+                choice_.slices > 1 ? text(", ", choice_.slices, " slices")
+                                   : std::string(),
+                copies.empty() ? "" : "; ", copies, shared_copies(), ")");
+    }
+
+private:
+    const char *const name_;
+    const dense_problem problem_;
+    const std::array<size_t, 3> order_;
+    const tile_choice choice_;
+    const std::unique_ptr<tile_kernel> kernel_;
+};
+
+/// Plans of the parts of a convolution, on one workspace.
+class plan_of_parts final : public detail::plan {
+public:
+    struct part {
+        std::unique_ptr<detail::plan> plan;
+        std::array<int64_t, 3> offsets;
+    };
+
+    explicit plan_of_parts(std::vector<part> parts) : parts_(std::move(parts)) {
+        for (size_t i = 1; i < parts_.size(); ++i)
+            for (size_t argument = 0; argument < 3; ++argument)
+                if (parts_[i].offsets[argument]
+                        == parts_[i - 1].offsets[argument])
+                    parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
+    }
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            stream_impl &stream) const override {
+        for (const part &each : parts_) {
+            std::array<void *, 3> own {};
+            for (size_t i = 0; i < own.size(); ++i)
+                own[i] = static_cast<std::byte *>(args[i]) + each.offsets[i];
+            each.plan->execute(own, workspace, stream);
+        }
+    }
+
+    size_t workspace_bytes() const override {
+        size_t most = 0;
+        for (const part &each : parts_)
+            most = std::max(most, each.plan->workspace_bytes());
+        return most;
+    }
+
+    std::string backend() const override {
+        return text(parts_.front().plan->backend(), " and ", parts_.size() - 1,
+                " like it");
+    }
+
+private:
+    const std::vector<part> parts_;
+};
+
+/// Channels far fewer than a tile's columns leave most of it idle. Small
+/// problems are no matter, unless they are many.
+bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts) {
+    constexpr double small_problem = 5e8;
+    return choice.useful < set.least_useful
+            && (parts > 1 || choice.products > small_problem);
+}
+
+/// Of a convolution of one group, one of so many parts.
+plan_or_refusal make_part(const tile_set &set,
+        const detail::convolution_problem &problem, size_t parts,
+        const detail::compile_options &options) {
+    std::string refusal;
+    const auto mapping = dense_mapping_of(problem, set.types, refusal);
+    if (!mapping) return plan_or_refusal::refuse(refusal);
+    const auto device = static_cast<int>(options.device);
+    const device_properties &properties = properties_of(device);
+    if (properties.major < 8)
+        return plan_or_refusal::refuse(
+                text("wants compute capability 8.0 or later, given ",
+                        properties.major, ".", properties.minor));
+    const auto left = convolution_workspace_left(
+            options, staged_bytes_of(mapping->operands), refusal);
+    if (!left) return plan_or_refusal::refuse(refusal);
+    const tile_choice choice = choose_tile(
+            set, mapping->problem, properties.multiprocessors, *left);
+    if (choice.tile == nullptr)
+        return plan_or_refusal::refuse(
+                "sums so long must be cut, for which there is no workspace");
+    if (wasteful(set, choice, parts))
+        return plan_or_refusal::refuse(text("of ", choice.tile->name(),
+                ", the best tile for these channels, ",
+                static_cast<int>(100.0 * choice.useful), " % would be used"));
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    auto kernel = choice.tile->make(mapping->problem, choice.slices);
+    if (!kernel)
+        return plan_or_refusal::refuse(
+                text("CUTLASS's ", choice.tile->name(), " refuses this shape"));
+    return std::make_unique<implicit_gemm_plan>(
+            set.kernel, *mapping, choice, std::move(kernel));
+}
+
+} // namespace
+
+plan_or_refusal make_plan(const tile_set &set,
+        const detail::convolution_problem &problem,
+        const detail::compile_options &options) {
+    constexpr size_t most_parts = 32;
+    std::string refusal;
+    const auto parts = convolution_parts(
+            problem, has_depth(problem), most_parts, refusal);
+    if (parts.empty()) return plan_or_refusal::refuse(refusal);
+    if (parts.size() == 1) return make_part(set, problem, 1, options);
+    std::vector<plan_of_parts::part> plans;
+    for (const convolution_part &part : parts) {
+        plan_or_refusal made
+                = make_part(set, part.problem, parts.size(), options);
+        if (!made.plan) return made;
+        plans.push_back({std::move(made.plan), part.offsets});
+    }
+    return std::make_unique<plan_of_parts>(std::move(plans));
+}
+
+} // namespace gradnn::gpu::implicit_gemm
+
+namespace gradnn::gpu {
+
+bool has_implicit_gemm() {
+    return true;
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,189 @@
+// The parts of the convolutions by CUTLASS's implicit GEMM, which are
+// convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights:
+// the problem that the kernels solve, the kernels of each tile, and which is
+// taken. Without CUTLASS, which the kernels' own files alone include.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/convolution/operands.hpp"
+#include "kernel.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu::implicit_gemm {
+
+/// What a kernel computes, by CUTLASS's names: fprop, strided dgrad, wgrad.
+enum class operation { forward, strided_data, weights };
+
+/// Elements in 16 bytes, which kernels read or write at once.
+constexpr int64_t vector_of(detail::data_type type) {
+    return 16 / detail::size_of(type);
+}
+
+/// Of a kernel's two inputs and of its output, which has the type of the sums
+/// or that of all three.
+struct element_types {
+    detail::data_type input = detail::data_type::f32;
+    detail::data_type output = detail::data_type::f32;
+};
+
+constexpr element_types all_of(detail::data_type type) {
+    return {type, type};
+}
+
+/// A convolution of dense channels-last tensors: src [n, src..., c], weights
+/// [k, window..., c], dst [n, dst..., k]; c and k are multiples of vector_of
+/// the inputs' type. Pads are those before the first element and may be
+/// negative (forward, weights).
+struct dense_problem {
+    element_types types;
+    implicit_gemm::operation operation = operation::forward;
+    int space = 2; ///< spatial axes that the kernel has, 2 or 3
+    int64_t n = 1, c = 1, k = 1;
+    /// Of the channels that are summed over, the share that is the caller's:
+    /// less than 1 where they are filled up.
+    double callers_terms = 1.0;
+    std::array<int64_t, 3> src {1, 1, 1};
+    std::array<int64_t, 3> window {1, 1, 1};
+    std::array<int64_t, 3> dst {1, 1, 1};
+    std::array<int64_t, 3> pads {};
+    std::array<int64_t, 3> strides {1, 1, 1};
+    std::array<int64_t, 3> dilations {1, 1, 1};
+    /// The window runs backwards: what makes a gradient of src with strides of
+    /// 1 a forward convolution of diff_dst.
+    bool flipped = false;
+
+    int64_t src_elements() const { return n * product(src) * c; }
+    int64_t weights_elements() const { return k * product(window) * c; }
+    int64_t dst_elements() const { return n * product(dst) * k; }
+    int64_t output_elements() const;
+    size_t output_bytes() const {
+        return static_cast<size_t>(
+                output_elements() * detail::size_of(types.output));
+    }
+
+    static int64_t product(const std::array<int64_t, 3> &dims) {
+        return dims[0] * dims[1] * dims[2];
+    }
+};
+
+/// A convolution_problem as a dense_problem.
+struct dense_mapping {
+    dense_problem problem;
+    /// src, weights, dst of the caller. What a kernel cannot read or write
+    /// where it lies goes through the workspace, in the wanted order of axes
+    /// and with channels filled up by zeros to a multiple of vector_of the
+    /// inputs' type.
+    std::array<convolution_operand, 3> operands;
+    /// Which of them are the kernel's two inputs and its output.
+    std::array<size_t, 3> order {0, 1, 2};
+};
+
+/// Whether a kernel needs three spatial axes for it.
+bool has_depth(const detail::convolution_problem &problem);
+
+/// Nothing, and the reason, where kernels of those types cannot do it.
+std::optional<dense_mapping> dense_mapping_of(
+        const detail::convolution_problem &problem, const element_types &types,
+        std::string &refusal);
+
+/// A tile's kernel, bound to a problem.
+class tile_kernel {
+public:
+    tile_kernel() = default;
+    tile_kernel(const tile_kernel &) = delete;
+    tile_kernel &operator=(const tile_kernel &) = delete;
+    virtual ~tile_kernel() = default;
+
+    /// Writes the output, or with slices > 1 as many partial sums of it, one
+    /// after the other. All pointers are multiples of 16 bytes. The inputs are
+    /// src and weights; dst and weights; dst and src.
+    virtual void run(const void *first, const void *second, void *output,
+            cudaStream_t stream) const = 0;
+};
+
+/// A tile of the implicit GEMM: what a thread block computes at a time.
+struct tile {
+    implicit_gemm::operation operation;
+    int space;
+    int m, n; ///< rows and columns
+    /// Blocks that a multiprocessor holds, and their rate together as a share
+    /// of the best tile's.
+    int resident;
+    double efficiency;
+    /// Nothing where CUTLASS says no. The device must be current.
+    std::unique_ptr<tile_kernel> (*make)(const dense_problem &, int slices);
+
+    /// "forward_3d_128x64"
+    std::string name() const;
+};
+
+/// How products and sums are computed; a kernel of the list each.
+enum class arithmetic { tf32x3, f64, wide_weights };
+
+/// The kernel of a tile, where tiles/CMakeLists.txt has it.
+template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
+        int Columns>
+std::unique_ptr<tile_kernel> make_tile(const dense_problem &, int slices);
+
+template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
+        int Columns>
+constexpr tile tile_of(int resident, double efficiency) {
+    return {Operation, Space, Rows, Columns, resident, efficiency,
+            make_tile<Arithmetic, Operation, Space, Rows, Columns>};
+}
+
+/// The tiles of a kind of arithmetic, and what bounds them.
+struct tile_set {
+    const char *kernel; ///< "convolution.gpu_..."
+    element_types types;
+    std::span<const implicit_gemm::tile> tiles;
+    int64_t terms; ///< of a k tile
+    /// Products of the inputs' type a cycle of a multiprocessor that the best
+    /// tile reaches.
+    double rate;
+    /// The share of a tile's products, those of filled-up terms left out, that
+    /// must be wanted in a problem that is not small: below it cuDNN is faster.
+    double least_useful;
+    /// k tiles in one chain of sums that keep their digits: more are cut into
+    /// slices for a gradient of weights, where a slice costs little, and those
+    /// of `longest_possible_chain` in all cases.
+    int64_t longest_chain;
+    int64_t longest_possible_chain;
+};
+
+/// The tile and the number of slices of the sums that should take the least
+/// time on a device, of those whose partial sums fit into a limit of bytes
+/// (choice.cpp).
+struct tile_choice {
+    const implicit_gemm::tile *tile = nullptr;
+    int slices = 1;
+    double cycles = 0.0; ///< as estimated
+    /// Of the products that the tile computes, the share that is wanted.
+    double useful = 0.0;
+    double products = 0.0; ///< wanted
+};
+tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
+        int multiprocessors, size_t partial_bytes_limit);
+
+/// output[i] = sum over slices of partials[slice * elements + i], in order, in
+/// f64, over the elements of the problem's output
+/// (slices.cu).
+void add_slices(const char *kernel, const dense_problem &problem,
+        const void *partials, int slices, void *output,
+        const launch_stream &stream);
+
+/// A plan that runs the tile of a set that is chosen for a problem.
+detail::plan_or_refusal make_plan(const tile_set &set,
+        const detail::convolution_problem &problem,
+        const detail::compile_options &options);
+
+} // namespace gradnn::gpu::implicit_gemm

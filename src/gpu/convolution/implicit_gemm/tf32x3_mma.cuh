@@ -1,0 +1,61 @@
+// A CUTLASS warp-level operator for strict f32: CUTLASS's own for three TF32
+// products (MmaTensorOpFastF32), with gradnn's split of the operands in place
+// of its own, which is right for infinite and NaN inputs
+// (tf32x3_split.hpp).
+//
+// Where the sums are kept: tensor cores truncate when they add, so a long sum
+// in one of their accumulators drifts. CUTLASS's main loop therefore gives
+// this operator a second set of accumulators, which it adds to the first, by
+// f32 additions that round, and clears once every k tile (16 terms). That is
+// its staged accumulation, which it takes for MathOperator
+// OpMultiplyAddFastF32.
+#pragma once
+
+#include <cutlass/gemm/warp/default_mma_tensor_op_sm80.h>
+
+#include "gpu/convolution/implicit_gemm/tf32x3_split.hpp"
+
+namespace gradnn::gpu::tf32x3 {
+
+/// The tag by which CUTLASS's templates are asked for it.
+struct exact_products {};
+
+template <typename Base>
+struct exact_mma : Base {
+    __device__ void transform(typename Base::TransformedFragmentA &split_a,
+            typename Base::TransformedFragmentB &split_b,
+            const typename Base::FragmentA &a,
+            const typename Base::FragmentB &b) const {
+        split_all(split_a, a);
+        split_all(split_b, b);
+    }
+
+private:
+    /// All big parts, then all small ones.
+    template <typename Split, typename Fragment>
+    __device__ static void split_all(Split &parts, const Fragment &numbers) {
+        using part = typename Split::Element;
+        constexpr int count = Fragment::kElements;
+        static_assert(Split::kElements == 2 * count);
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            const split_number each = split(numbers[i]);
+            parts[i] = part::bitcast(each.big);
+            parts[count + i] = part::bitcast(each.small);
+        }
+    }
+};
+
+} // namespace gradnn::gpu::tf32x3
+
+template <typename WarpShape, typename InstructionShape, typename LayoutA,
+        typename LayoutB, typename LayoutC, int PartitionsK, bool RowMajor>
+struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
+        float, LayoutA, float, LayoutB, float, LayoutC,
+        gradnn::gpu::tf32x3::exact_products, PartitionsK, RowMajor> {
+    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, float,
+            LayoutA, float, LayoutB, float, LayoutC, arch::OpMultiplyAddFastF32,
+            PartitionsK, RowMajor>;
+    using Policy = typename Stock::Policy;
+    using Type = gradnn::gpu::tf32x3::exact_mma<typename Stock::Type>;
+};

@@ -1,0 +1,299 @@
+// Groups of few channels, forward and gradient of src.
+//
+//     written[n,o,x] = sum over i, k of
+//                      weights[o,i,k] * read[n,i,position(x,k)]
+//
+// A first launch writes the weights to the workspace as f32 (of f64 as they
+// are), in the order in which threads take them: [tile of units][taps of the
+// first two axes][chunk of 4 channels read][tap along the last axis][channel
+// read][unit][channel written]. Then a thread has 4 channels of written (a
+// unit) and 8 neighbouring positions, along W of NXC, along H of planes; of
+// gradients of src with strides, those of one phase. For each tap of the other
+// two axes, and each chunk, it loads what three taps meet once, and multiplies.
+// Neighbouring threads of NXC have neighbouring units, and read the weights
+// side by side; of planes neighbouring columns, and one address of the weights.
+//
+// Reads of NXC are 4 channels by one access, of f64 by two. Taps of the first
+// two axes that are outside are skipped, positions outside on the last are
+// zeros, and sums that come out NaN are taken again from the definition.
+//
+// Counted in the machine code, 384 products (of three taps and a chunk) take
+// 478 instructions in f32 NXC, 553 in NCX, 508 and 610 in bf16, 550 and 583 in
+// f64. Of NXC a warp's loads are 22 of at most 512 bytes (of f64 44), which L1
+// serves in about the time of the products. Each element is one thread's sum in
+// one order: the same bits always.
+#include "gpu/convolution/narrow_groups/device.cuh"
+#include "gpu/device/early_start.cuh"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int gather_threads = 256;
+
+template <typename Type, bool planes>
+__global__ void __launch_bounds__(gather_threads)
+        narrow_gather_kernel(const Type *weights, sum_of<Type> *gathered,
+                const __grid_constant__ narrow_shape shape, int64_t count) {
+    const int64_t number = blockIdx.x * int64_t {gather_threads} + threadIdx.x;
+    wait_for_earlier_work();
+    let_later_work_start();
+    if (number >= count) return;
+    auto rest = static_cast<uint32_t>(number);
+    const auto next = [&](int size) {
+        const auto taken = static_cast<int>(rest % static_cast<uint32_t>(size));
+        rest /= static_cast<uint32_t>(size);
+        return taken;
+    };
+    const int o = next(narrow_channels);
+    const int lane = next(narrow_weights_lanes(planes));
+    const int i = next(narrow_channels);
+    int tap[3];
+    tap[2] = next(shape.axes[2].kernel);
+    const int chunk = next(shape.read_chunks);
+    tap[1] = next(shape.axes[1].kernel);
+    tap[0] = next(shape.axes[0].kernel);
+    const int unit = static_cast<int>(rest) * shape.lanes + lane;
+    sum_of<Type> value = 0;
+    if (lane < shape.lanes && unit < shape.units) {
+        const int group = unit / shape.written_chunks;
+        int64_t from = group * shape.weights_strides[0]
+                + ((unit - group * shape.written_chunks) * narrow_channels + o)
+                        * shape.weights_strides[1]
+                + (chunk * narrow_channels + i) * shape.weights_strides[2];
+        for (int axis = 0; axis < 3; ++axis)
+            from += (shape.to_src ? shape.axes[axis].kernel - 1 - tap[axis]
+                                  : tap[axis])
+                    * shape.weights_strides[3 + axis];
+        value = widen(weights[from]);
+    }
+    gathered[number] = value;
+}
+
+/// One element from the definition: channel `o` of a unit.
+template <typename Type>
+__device__ __noinline__ sum_of<Type> sum_again(const Type *read,
+        const Type *weights, const narrow_shape &shape,
+        const narrow_place &place, int along, int unit, int o) {
+    const int group = unit / shape.written_chunks;
+    const int channels = shape.read_chunks * narrow_channels;
+    const narrow_taps of[3]
+            = {taps_inside(shape.axes[0], shape.to_src, place.deep),
+                    taps_inside(shape.axes[1], shape.to_src, place.down),
+                    taps_inside(shape.axes[2], shape.to_src, along)};
+    read += place.image * shape.read_strides[0]
+            + int64_t {group} * channels * shape.read_strides[1];
+    weights += group * shape.weights_strides[0]
+            + ((unit - group * shape.written_chunks) * narrow_channels + o)
+                    * shape.weights_strides[1];
+    sum_of<Type> sum = 0;
+    for (int a = 0; a < of[0].count; ++a)
+        for (int b = 0; b < of[1].count; ++b)
+            for (int c = 0; c < of[2].count; ++c) {
+                const int number[3] = {a, b, c};
+                int64_t at = 0;
+                int64_t by = 0;
+                for (int i = 0; i < 3; ++i) {
+                    const narrow_axis &axis = shape.axes[i];
+                    const int tap = of[i].first + number[i] * axis.tap_step;
+                    at += (of[i].from + number[i] * axis.move)
+                            * shape.read_strides[2 + i];
+                    by += (shape.to_src ? axis.kernel - 1 - tap : tap)
+                            * shape.weights_strides[3 + i];
+                }
+                for (int i = 0; i < channels; ++i)
+                    sum = fma(widen(read[at + i * shape.read_strides[1]]),
+                            widen(weights[by + i * shape.weights_strides[2]]),
+                            sum);
+            }
+    return sum;
+}
+
+template <typename Type, bool planes>
+__global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
+        narrow_data_kernel(const Type *read, const sum_of<Type> *gathered,
+                const Type *weights, Type *written,
+                const __grid_constant__ narrow_shape shape) {
+    using sum = sum_of<Type>;
+    using column = narrow_column<Type, planes>;
+    constexpr int threads = narrow_data_threads(sizeof(Type));
+    constexpr int weights_lanes = narrow_weights_lanes(planes);
+    constexpr int tap_weights
+            = narrow_channels * weights_lanes * narrow_channels;
+    uint32_t rest = blockIdx.x;
+    const int tile = take(rest, shape.by_tiles);
+    uint32_t slot = threadIdx.x;
+    const int lane = take(slot, shape.by_lanes);
+    const int unit = tile * shape.lanes + lane;
+    const uint32_t item
+            = rest * (threads / static_cast<uint32_t>(shape.lanes)) + slot;
+    if (item >= shape.items || unit >= shape.units) return;
+    const narrow_place place = place_of(shape, item);
+    const narrow_axis &along = shape.axes[2];
+    const int group = unit / shape.written_chunks;
+    const narrow_taps of_deep
+            = taps_inside(shape.axes[0], shape.to_src, place.deep);
+    const narrow_taps of_down
+            = taps_inside(shape.axes[1], shape.to_src, place.down);
+    const narrow_taps of_along = taps_of(along, shape.to_src, place.along);
+    const bool slides = shape.run_move == 1 && along.move == 1;
+    const Type *const from_group = read + place.image * shape.read_strides[0]
+            + int64_t {group} * (shape.read_chunks * narrow_channels)
+                    * shape.read_strides[1];
+    const sum *const by_unit = gathered
+            + int64_t {tile} * shape.axes[0].kernel * shape.axes[1].kernel
+                    * shape.read_chunks * along.kernel * tap_weights
+            + lane * narrow_channels;
+    const int64_t apart = shape.read_strides[1];
+    const int64_t stride = shape.read_strides[4];
+    wait_for_earlier_work();
+    let_later_work_start();
+
+    sum total[narrow_run][narrow_channels] = {};
+    // Taps tap, tap + tap_step, ...; the first one of the thread's first
+    // position reads `at` of the row `from`. `step` lies between positions.
+    const auto add_taps = [&]<int taps>(const Type *from, const sum *by,
+                                  int tap, int at, int step) {
+        constexpr int span = narrow_run + taps - 1;
+        column columns[span];
+        const typename column::address first(from + at * stride, apart);
+        const int pitch = step * static_cast<int>(stride * sizeof(Type));
+#pragma unroll
+        for (int j = 0; j < span; ++j)
+            columns[j].load(static_cast<unsigned>(at + j * step)
+                            < static_cast<unsigned>(along.read),
+                    first, pitch, j);
+        const sum *with = by + tap * tap_weights;
+        const int next = along.tap_step * tap_weights;
+#pragma unroll
+        for (int e = 0; e < taps; ++e) {
+            sum factor[narrow_channels][narrow_channels];
+#pragma unroll
+            for (int i = 0; i < narrow_channels; ++i)
+                load_sums(
+                        with + i * weights_lanes * narrow_channels, factor[i]);
+            with += next;
+#pragma unroll
+            for (int p = 0; p < narrow_run; ++p) {
+                sum values[narrow_channels];
+                columns[p + e].unpack(values);
+#pragma unroll
+                for (int i = 0; i < narrow_channels; ++i)
+#pragma unroll
+                    for (int o = 0; o < narrow_channels; ++o)
+                        total[p][o] = fma(values[i], factor[i][o], total[p][o]);
+            }
+        }
+    };
+#pragma unroll 1
+    for (int a = 0; a < of_deep.count; ++a)
+#pragma unroll 1
+        for (int b = 0; b < of_down.count; ++b) {
+            const int tap_a = of_deep.first + a * shape.axes[0].tap_step;
+            const int tap_b = of_down.first + b * shape.axes[1].tap_step;
+            const Type *from = from_group
+                    + (of_deep.from + a * shape.axes[0].move)
+                            * shape.read_strides[2]
+                    + (of_down.from + b * shape.axes[1].move)
+                            * shape.read_strides[3];
+            const sum *by = by_unit
+                    + int64_t {tap_a * shape.axes[1].kernel + tap_b}
+                            * shape.read_chunks * along.kernel * tap_weights;
+#pragma unroll 1
+            for (int chunk = 0; chunk < shape.read_chunks; ++chunk) {
+                int tap = of_along.first;
+                int at = of_along.from;
+                int left = of_along.count;
+                if (slides) {
+#pragma unroll 1
+                    for (; left >= 3; left -= 3) {
+                        add_taps.template operator()<3>(from, by, tap, at, 1);
+                        tap += 3 * along.tap_step;
+                        at += 3;
+                    }
+                    if (left == 2) {
+                        add_taps.template operator()<2>(from, by, tap, at, 1);
+                        left = 0;
+                    }
+                }
+#pragma unroll 1
+                for (; left > 0; --left) {
+                    add_taps.template operator()<1>(
+                            from, by, tap, at, shape.run_move);
+                    tap += along.tap_step;
+                    at += along.move;
+                }
+                from += narrow_channels * apart;
+                by += along.kernel * tap_weights;
+            }
+        }
+
+    sum of_all = 0; // infinite or NaN if one of them is
+    const int64_t to_apart = shape.written_strides[1];
+    const int64_t to_stride = shape.run_step * shape.written_strides[4];
+    Type *const first_to = written + place.image * shape.written_strides[0]
+            + int64_t {unit} * narrow_channels * to_apart
+            + place.deep * shape.written_strides[2]
+            + place.down * shape.written_strides[3]
+            + place.along * shape.written_strides[4];
+    Type *to = first_to;
+#pragma unroll
+    for (int p = 0; p < narrow_run; ++p) {
+        if (place.along + p * shape.run_step < along.written)
+            column::stream(to, to_apart, total[p]);
+        to += to_stride;
+#pragma unroll
+        for (int o = 0; o < narrow_channels; ++o)
+            of_all += total[p][o];
+    }
+    if (is_finite(of_all)) return;
+#pragma unroll 1
+    for (int p = 0; p < narrow_run; ++p) {
+        const int x = place.along + p * shape.run_step;
+        if (x >= along.written) return;
+#pragma unroll 1
+        for (int o = 0; o < narrow_channels; ++o) {
+            Type &element = first_to[p * to_stride + o * to_apart];
+            // Those that are not NaN stay: their bits may not depend on what
+            // else the thread has.
+            const sum value = widen(element);
+            if (value != value)
+                element = narrow<Type>(
+                        sum_again(read, weights, shape, place, x, unit, o));
+        }
+    }
+}
+
+template <typename Type, bool planes>
+void start(const narrow_shape &shape, const narrow_pointers &pointers,
+        const launch_stream &stream) {
+    constexpr int threads = narrow_data_threads(sizeof(Type));
+    const auto *const weights = static_cast<const Type *>(pointers.weights);
+    auto *const gathered = static_cast<sum_of<Type> *>(pointers.workspace);
+    const int64_t count = narrow_gathered(shape);
+    launch_early("convolution.gpu_narrow_groups (weights)",
+            narrow_gather_kernel<Type, planes>,
+            static_cast<unsigned>(ceil_div(count, gather_threads)),
+            gather_threads, 0, stream, weights, gathered, shape, count);
+    const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
+    launch_early("convolution.gpu_narrow_groups",
+            narrow_data_kernel<Type, planes>,
+            ceil_div(shape.items, slots)
+                    * static_cast<unsigned>(shape.unit_tiles),
+            threads, 0, stream, static_cast<const Type *>(pointers.read),
+            gathered, weights, static_cast<Type *>(pointers.written), shape);
+}
+
+} // namespace
+
+void launch_narrow_data(detail::data_type type, const narrow_shape &shape,
+        const narrow_pointers &pointers, const launch_stream &stream) {
+    with_float_type(type, [&]<typename Type>() {
+        if (shape.planes)
+            start<Type, true>(shape, pointers, stream);
+        else
+            start<Type, false>(shape, pointers, stream);
+    });
+}
+
+} // namespace gradnn::gpu

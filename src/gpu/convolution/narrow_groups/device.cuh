@@ -1,0 +1,187 @@
+// Groups of few channels: what the kernels share on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/convolution/narrow_groups/shape.hpp"
+#include "gpu/device/dtype.cuh"
+
+namespace gradnn::gpu {
+
+__device__ __forceinline__ uint32_t divide(
+        uint32_t n, const narrow_divider &divider) {
+    return __umulhi(2 * n, divider.magic) >> divider.shift;
+}
+
+/// What is left of `rest` by the divider, which goes on to the quotient.
+__device__ __forceinline__ int take(
+        uint32_t &rest, const narrow_divider &divider) {
+    const uint32_t quotient = divide(rest, divider);
+    const uint32_t taken = rest - quotient * divider.by;
+    rest = quotient;
+    return static_cast<int>(taken);
+}
+
+/// Where a run lies: positions of written on the first two axes, the first one
+/// on the last.
+struct narrow_place {
+    int deep;
+    int down;
+    int along;
+    int64_t image;
+};
+
+/// Neighbouring items differ on the second axis.
+__device__ __forceinline__ narrow_place place_of(
+        const narrow_shape &shape, uint32_t item) {
+    narrow_place place;
+    place.down = take(item, shape.by_down);
+    const int group = take(item, shape.by_groups);
+    const int phase = take(item, shape.by_phases);
+    place.along = group * narrow_run * shape.run_step + phase;
+    place.deep = take(item, shape.by_deep);
+    place.image = item;
+    return place;
+}
+
+/// Taps first, first + tap_step, ... of a written position, `count` of them;
+/// they read `from`, from + move, ...
+struct narrow_taps {
+    int first = 0;
+    int count = 0;
+    int from = 0;
+};
+
+__device__ __forceinline__ narrow_taps taps_of(
+        const narrow_axis &axis, bool to_src, int position) {
+    narrow_taps taps;
+    taps.count = axis.kernel;
+    if (!to_src || axis.stride == 1) {
+        taps.from = position * axis.stride + axis.base;
+        return taps;
+    }
+    int at = position + axis.base;
+    const int most = min(axis.kernel, axis.tap_step);
+    while (taps.first < most && at % axis.stride != 0) {
+        ++taps.first;
+        at += axis.dilation;
+    }
+    taps.count = taps.first < most
+            ? (axis.kernel - 1 - taps.first) / axis.tap_step + 1
+            : 0;
+    taps.from = at / axis.stride;
+    return taps;
+}
+
+/// The same without the taps that read outside.
+__device__ __forceinline__ narrow_taps taps_inside(
+        const narrow_axis &axis, bool to_src, int position) {
+    narrow_taps taps = taps_of(axis, to_src, position);
+    if (taps.from < 0) {
+        const int skipped = (axis.move - 1 - taps.from) / axis.move;
+        taps.first += skipped * axis.tap_step;
+        taps.from += skipped * axis.move;
+        taps.count -= skipped;
+    }
+    const int inside = axis.read - taps.from;
+    taps.count
+            = inside <= 0 ? 0 : min(taps.count, (inside - 1) / axis.move + 1);
+    return taps;
+}
+
+/// The address `count` times `bytes` further on: one instruction.
+template <typename Type>
+__device__ __forceinline__ const Type *moved(
+        const Type *from, int bytes, int count) {
+    return reinterpret_cast<const Type *>(
+            reinterpret_cast<const char *>(from) + int64_t {bytes} * count);
+}
+
+/// Four neighbouring channels of one position: of NXC at one address (of f64 by
+/// two accesses), of planes `apart` from each other. They stay as they are
+/// loaded until they are wanted, so that loads go on behind each other.
+template <typename Type, bool planes>
+struct narrow_column {
+    static constexpr int together = planes ? 1
+            : sizeof(Type) == 8            ? narrow_channels / 2
+                                           : narrow_channels;
+    static constexpr int parts = narrow_channels / together;
+    static constexpr int addresses = planes ? parts : 1;
+    using part = pack<Type, together>;
+    part loaded[parts];
+
+    /// Of the first position, whose channels lie `apart`.
+    struct address {
+        const Type *of[addresses];
+
+        __device__ __forceinline__ address(const Type *from, int64_t apart) {
+#pragma unroll
+            for (int i = 0; i < addresses; ++i)
+                of[i] = from + i * apart;
+        }
+    };
+
+    /// Of position `number`, `pitch` bytes apart; zeros where it is not
+    /// `wanted`.
+    __device__ __forceinline__ void load(
+            bool wanted, const address &from, int pitch, int number) {
+#pragma unroll
+        for (int i = 0; i < parts; ++i) {
+            loaded[i] = {};
+            if (wanted)
+                loaded[i] = part::load(
+                        moved(from.of[planes ? i : 0], pitch, number)
+                        + (planes ? 0 : i * together));
+        }
+    }
+    __device__ __forceinline__ void unpack(
+            sum_of<Type> (&values)[narrow_channels]) const {
+        if constexpr (parts == 1) {
+            loaded[0].unpack(values);
+        } else {
+#pragma unroll
+            for (int i = 0; i < parts; ++i) {
+                sum_of<Type> some[together];
+                loaded[i].unpack(some);
+#pragma unroll
+                for (int j = 0; j < together; ++j)
+                    values[i * together + j] = some[j];
+            }
+        }
+    }
+    __device__ static __forceinline__ void stream(Type *to, int64_t apart,
+            const sum_of<Type> (&values)[narrow_channels]) {
+        if constexpr (parts == 1) {
+            part::of(values).stream(to);
+        } else {
+#pragma unroll
+            for (int i = 0; i < parts; ++i) {
+                sum_of<Type> some[together];
+#pragma unroll
+                for (int j = 0; j < together; ++j)
+                    some[j] = values[i * together + j];
+                part::of(some).stream(to + i * (planes ? apart : together));
+            }
+        }
+    }
+};
+
+/// Four neighbouring sums.
+template <typename Sum>
+__device__ __forceinline__ void load_sums(
+        const Sum *from, Sum (&values)[narrow_channels]) {
+    narrow_column<Sum, false> column;
+    column.load(true, {from, 1}, 0, 0);
+    column.unpack(values);
+}
+
+/// Zeros stand for what is outside, and times an infinity they are NaN. So a
+/// sum that comes out infinite or NaN is taken again, by its definition.
+__device__ __forceinline__ bool is_finite(double value) {
+    return value - value == 0.0;
+}
+__device__ __forceinline__ bool is_finite(float value) {
+    return value - value == 0.0F;
+}
+
+} // namespace gradnn::gpu

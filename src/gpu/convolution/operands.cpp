@@ -1,0 +1,166 @@
+#include "gpu/convolution/operands.hpp"
+
+#include <gradnn/status.hpp>
+
+#include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/engine.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// What kernels are promised of every pointer, in bytes.
+constexpr uintptr_t data_alignment = 16;
+
+bool misplaced(const convolution_operand &operand, const void *data) {
+    return !operand.staged
+            && reinterpret_cast<uintptr_t>(data) % data_alignment != 0;
+}
+
+} // namespace
+
+size_t output_of(detail::convolution_direction direction) {
+    switch (direction) {
+        case detail::convolution_direction::backward_data: return 0;
+        case detail::convolution_direction::backward_weights: return 1;
+        case detail::convolution_direction::forward: break;
+    }
+    return 2;
+}
+
+size_t convolution_workspace_limit(const detail::compile_options &options) {
+    if (options.convolution_workspace_limit)
+        return *options.convolution_workspace_limit;
+    return properties_of(static_cast<int>(options.device)).memory_bytes / 4;
+}
+
+detail::plan_or_refusal within_workspace_limit(
+        std::unique_ptr<detail::plan> plan,
+        const detail::compile_options &options, const char *wants) {
+    const size_t limit = convolution_workspace_limit(options);
+    const size_t bytes = plan->workspace_bytes();
+    if (bytes <= limit) return plan;
+    return detail::plan_or_refusal::refuse(detail::text(wants, " want ", bytes,
+            " bytes of workspace; ", limit, " are allowed"));
+}
+
+std::optional<size_t> convolution_workspace_left(
+        const detail::compile_options &options, size_t staged_bytes,
+        std::string &refusal) {
+    const size_t limit = convolution_workspace_limit(options);
+    // Zeros too, though few plans want them.
+    constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
+    const size_t wanted = staged_bytes + beside;
+    if (wanted <= limit)
+        return (limit - wanted) / staged_alignment * staged_alignment;
+    if (staged_bytes == 0) return 0;
+    refusal = detail::text("copies in another layout want ", wanted,
+            " bytes of workspace; ", limit, " are allowed");
+    return std::nullopt;
+}
+
+convolution_operands::convolution_operands(const convolution_operand &src,
+        const convolution_operand &weights, const convolution_operand &dst,
+        size_t output)
+    : operands_ {src, weights, dst}, output_(output) {
+    place_first(0);
+}
+
+void convolution_operands::place_first(size_t index) {
+    size_t end = 0;
+    for (const size_t each : {index, (index + 1) % 3, (index + 2) % 3}) {
+        if (!operands_[each].staged) continue;
+        offsets_[each] = end;
+        end += round_up(operands_[each].bytes, staged_alignment);
+    }
+}
+
+std::byte *convolution_operands::start_of(std::byte *workspace) {
+    const auto address = reinterpret_cast<uintptr_t>(workspace);
+    return workspace + (round_up(address, staged_alignment) - address);
+}
+
+bool convolution_operands::share(convolution_operands &earlier, size_t index) {
+    if (index == output_ || index == earlier.output_ || !operands_[index].staged
+            || operands_[index] != earlier.operands_[index])
+        return false;
+    for (size_t other = 0; other < 3; ++other)
+        if (other != index && (brought_[other] || earlier.brought_[other]))
+            return false;
+    earlier.place_first(index);
+    place_first(index);
+    brought_[index] = true;
+    return true;
+}
+
+std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
+        std::byte *start, detail::stream_impl &stream) const {
+    std::array<void *, 3> data {args[0], args[1], args[2]};
+    size_t spare_bytes = 0;
+    for (size_t index = 0; index < 3; ++index) {
+        const convolution_operand &operand = operands_[index];
+        if (operand.staged) data[index] = start + offsets_[index];
+        if (misplaced(operand, args[index]))
+            spare_bytes += round_up(operand.bytes, staged_alignment);
+    }
+    if (spare_bytes != 0) [[unlikely]] {
+        std::byte *next = as_gpu(stream).spare(spare_bytes);
+        for (size_t index = 0; index < 3; ++index) {
+            if (!misplaced(operands_[index], args[index])) continue;
+            data[index] = next;
+            next += round_up(operands_[index].bytes, staged_alignment);
+        }
+    }
+    const launch_stream native(stream);
+    for (size_t index = 0; index < 3; ++index) {
+        if (index == output_ || brought_[index] || data[index] == args[index])
+            continue;
+        const convolution_operand &operand = operands_[index];
+        if (operand.zero_first)
+            check(cudaMemsetAsync(data[index], 0, operand.bytes, native),
+                    "cudaMemsetAsync");
+        copy(operand.copy,
+                static_cast<const std::byte *>(args[index])
+                        + operand.callers_start,
+                static_cast<std::byte *>(data[index]) + operand.staged_start,
+                native);
+    }
+    return data;
+}
+
+void convolution_operands::take_back(const std::array<void *, 3> &data,
+        std::span<void *const> args, void *zeros,
+        detail::stream_impl &stream) const {
+    if (data[output_] == args[output_]) return;
+    const convolution_operand &operand = operands_[output_];
+    const launch_stream native(stream);
+    if (operand.zero_first) {
+        // Not by a memset: what lies in gaps of the caller's tensor is not its
+        // own.
+        check(cudaMemsetAsync(zeros, 0, zeros_bytes, native),
+                "cudaMemsetAsync");
+        copy(operand.fill, zeros, args[output_], native);
+    }
+    copy(operand.copy,
+            static_cast<const std::byte *>(data[output_])
+                    + operand.staged_start,
+            static_cast<std::byte *>(args[output_]) + operand.callers_start,
+            native);
+}
+
+void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
+    if (auto *other = dynamic_cast<staged_convolution *>(&earlier))
+        operands_.share(other->operands_, argument);
+}
+
+std::string staged_convolution::shared_copies() const {
+    for (size_t index = 0; index < operand_names.size(); ++index)
+        if (operands_.is_shared(index))
+            return detail::text(
+                    " (", operand_names[index], " by the step before)");
+    return {};
+}
+
+} // namespace gradnn::gpu

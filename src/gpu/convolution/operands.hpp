@@ -1,0 +1,153 @@
+// A convolution's tensors between the caller and a kernel that wants them in
+// another layout, type or place: the copies, and where the kernel's own lie.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "gpu/device/rounding.hpp"
+#include "gpu/runtime/copy.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+/// One of a convolution's tensors.
+struct convolution_operand {
+    /// The kernel's lies in the workspace; else it is the caller's.
+    bool staged = false;
+    size_t bytes = 0; ///< of the kernel's tensor
+    /// Brings an input to the kernel's tensor before, or the output back after.
+    /// Where nothing is staged: from a layout to the same.
+    strided_copy copy;
+    /// Where the copy begins, in bytes: in the caller's tensor and in the
+    /// staged one. Not 0 where src is extended or cropped.
+    int64_t callers_start = 0;
+    int64_t staged_start = 0;
+    /// The copy leaves part of what it writes to untouched: all of that is
+    /// filled with zeros first, the caller's output by `fill`, which spreads
+    /// one element of its type.
+    bool zero_first = false;
+    strided_copy fill;
+
+    bool operator==(const convolution_operand &) const = default;
+};
+
+/// Of what lies in the workspace.
+constexpr size_t staged_alignment = 256;
+/// Callers align a workspace to 64 alone.
+constexpr size_t staged_slack = staged_alignment - 64;
+
+/// Bytes of what is staged of an array of src, weights and dst.
+template <typename Operand>
+size_t staged_bytes_of(const std::array<Operand, 3> &operands) {
+    size_t bytes = 0;
+    for (const Operand &operand : operands)
+        if (operand.staged) bytes += round_up(operand.bytes, staged_alignment);
+    return bytes;
+}
+
+constexpr std::array<const char *, 3> operand_names {"src", "weights", "dst"};
+
+/// "src, weights copied"; empty where nothing is. Of an array of src, weights
+/// and dst.
+template <typename Operand>
+std::string copies_of(const std::array<Operand, 3> &operands) {
+    std::string text;
+    for (size_t index = 0; index < 3; ++index)
+        if (operands[index].staged)
+            text += (text.empty() ? "" : ", ")
+                    + std::string(operand_names[index]);
+    return text.empty() ? text : text + " copied";
+}
+
+/// Which of src, weights and dst is computed: 0, 1 or 2.
+size_t output_of(detail::convolution_direction direction);
+
+/// Bytes of workspace that a convolution may want on the device of `options`,
+/// for its copies and for a kernel that can do with less: what these say, or
+/// else a quarter of the device's memory.
+size_t convolution_workspace_limit(const detail::compile_options &options);
+
+/// The plan, or where it wants more workspace than that, for what `wants` says,
+/// a refusal.
+detail::plan_or_refusal within_workspace_limit(
+        std::unique_ptr<detail::plan> plan,
+        const detail::compile_options &options, const char *wants);
+
+/// What that limit leaves a kernel for scratch of its own, a multiple of
+/// staged_alignment, beside so many staged bytes and what goes with them.
+/// Nothing, and the reason, where these alone exceed it.
+std::optional<size_t> convolution_workspace_left(
+        const detail::compile_options &options, size_t staged_bytes,
+        std::string &refusal);
+
+/// All three, at execution. What is staged lies at the start of the workspace.
+class convolution_operands {
+public:
+    /// Of the zeros that take_back may need.
+    static constexpr size_t zeros_bytes = 256;
+
+    convolution_operands(const convolution_operand &src,
+            const convolution_operand &weights, const convolution_operand &dst,
+            size_t output);
+
+    /// The start for all of these, of a workspace with room for staged_slack.
+    static std::byte *start_of(std::byte *workspace);
+    size_t staged_bytes() const { return staged_bytes_of(operands_); }
+    std::string copies() const { return copies_of(operands_); }
+
+    /// Where `earlier`, which is executed just ahead of these on the same
+    /// workspace, copies the same input to the same layout, the two use one
+    /// copy. The input's index is that of src, weights or dst. Whether they do;
+    /// not where either of them shares another input already.
+    bool share(convolution_operands &earlier, size_t index);
+    bool is_shared(size_t index) const { return brought_[index]; }
+
+    /// The kernel's tensors, the inputs copied: in the workspace from `start`
+    /// on, the caller's own, or memory of the stream for what lies at no
+    /// multiple of 16 bytes (another kernel for these would give other bits).
+    /// The device must be current.
+    std::array<void *, 3> bring(std::span<void *const> args, std::byte *start,
+            detail::stream_impl &stream) const;
+
+    /// Copies the kernel's output to the caller's. `zeros` is scratch of
+    /// zeros_bytes where wants_zeros().
+    void take_back(const std::array<void *, 3> &data,
+            std::span<void *const> args, void *zeros,
+            detail::stream_impl &stream) const;
+    bool wants_zeros() const { return operands_[output_].zero_first; }
+
+private:
+    /// That one at the start, the others behind it.
+    void place_first(size_t index);
+
+    std::array<convolution_operand, 3> operands_;
+    size_t output_;
+    std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
+    /// The inputs that others have brought.
+    std::array<bool, 3> brought_ {};
+};
+
+/// A plan of such tensors: gradients of one op share what both of them copy.
+class staged_convolution : public detail::plan {
+public:
+    void share_copy(detail::plan &earlier, size_t argument) final;
+
+protected:
+    explicit staged_convolution(const convolution_operands &operands)
+        : operands_(operands) {}
+
+    const convolution_operands &operands() const { return operands_; }
+    /// For get_info: " (dst by the step before)", or empty.
+    std::string shared_copies() const;
+
+private:
+    convolution_operands operands_;
+};
+
+} // namespace gradnn::gpu

@@ -1,0 +1,82 @@
+// The layout of a convolution's output where the caller leaves it to the library.
+//
+// cuDNN in 16 bits and CUTLASS's kernels compute channels last, and copy what is
+// not: a gradient that is channels last is written where it belongs, and read
+// there by the convolution that comes next. Kernels that read NCX as it is
+// (groups, few channels, TF32 by cuDNN) gain nothing. Plain host arithmetic, by
+// the kernels' own rules of what they copy.
+#include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/kernels.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::convolution_direction;
+using detail::data_type;
+using detail::tensor_view;
+
+void make_channels_last(tensor_view &view) {
+    int64_t next = 1;
+    for (const size_t axis :
+            {size_t {1}, size_t {4}, size_t {3}, size_t {2}, size_t {0}}) {
+        view.strides[axis] = next;
+        next *= view.dims[axis];
+    }
+}
+
+/// In 16 bits, by cuDNN. Of channels that it would not fill up in a copy.
+bool saves_copy_of_cudnn(const convolution_problem &given,
+        const convolution_problem &other, size_t output) {
+    constexpr int64_t vector = 8;
+    if (given.src.dims[1] % vector != 0 || given.dst.dims[1] % vector != 0)
+        return false;
+    const auto before = cudnn_arrangements(given);
+    const auto after = cudnn_arrangements(other);
+    return !before.empty() && !after.empty()
+            && before.front().operands[output].staged
+            && !after.front().operands[output].staged
+            && after.front().staged_bytes < before.front().staged_bytes;
+}
+
+bool saves_copy_of_implicit_gemm(const convolution_problem &given,
+        const convolution_problem &other, size_t output) {
+    const auto types = implicit_gemm::all_of(given.src.type);
+    std::string refusal;
+    const auto before = implicit_gemm::dense_mapping_of(given, types, refusal);
+    const auto after = implicit_gemm::dense_mapping_of(other, types, refusal);
+    return before && after && before->operands[output].staged
+            && !after->operands[output].staged;
+}
+
+} // namespace
+
+bool writes_channels_last(
+        const convolution_problem &problem, const compile_options &options) {
+    if (problem.direction == convolution_direction::backward_weights
+            || problem.weights.dims[0] != 1)
+        return false;
+    const size_t output = output_of(problem.direction);
+    convolution_problem other = problem;
+    make_channels_last(output == 0 ? other.src : other.dst);
+    const data_type type = problem.src.type;
+    if (type == data_type::f16 || type == data_type::bf16)
+        return saves_copy_of_cudnn(problem, other, output);
+    if (!has_implicit_gemm()) return false;
+    // Fewer are for other kernels, which leave most of a tile to nothing.
+    constexpr int64_t least_channels = 16;
+    if (problem.src.dims[1] < least_channels
+            || problem.dst.dims[1] < least_channels)
+        return false;
+    if (type == data_type::f32 && options.fpmath != fpmath_mode::strict)
+        return false;
+    const auto &weights = problem.weights.dims;
+    const bool product = weights[3] * weights[4] * weights[5] == 1
+            && problem.strides == std::array<int64_t, 3> {1, 1, 1};
+    if (type == data_type::f64 && product) return false; // cuDNN's, in NCX
+    return saves_copy_of_implicit_gemm(problem, other, output);
+}
+
+} // namespace gradnn::gpu

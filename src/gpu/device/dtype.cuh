@@ -1,0 +1,176 @@
+// Element types on the device: conversion, vectors of elements, dispatch.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "gpu/device/rounding.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// What sums of a type are kept in.
+template <typename Type>
+struct sum_type {
+    using type = float;
+};
+template <>
+struct sum_type<double> {
+    using type = double;
+};
+template <typename Type>
+using sum_of = typename sum_type<Type>::type;
+
+__device__ inline float widen(float value) {
+    return value;
+}
+__device__ inline double widen(double value) {
+    return value;
+}
+__device__ inline float widen(__half value) {
+    return __half2float(value);
+}
+__device__ inline float widen(__nv_bfloat16 value) {
+    return __bfloat162float(value);
+}
+
+/// Rounds once, to nearest even.
+template <typename Type, typename Sum>
+__device__ inline Type narrow(Sum value) {
+    if constexpr (std::is_same_v<Type, __half>) {
+        if constexpr (std::is_same_v<Sum, double>)
+            return __double2half(value);
+        else
+            return __float2half_rn(value);
+    } else if constexpr (std::is_same_v<Type, __nv_bfloat16>) {
+        if constexpr (std::is_same_v<Sum, double>)
+            return __double2bfloat16(value);
+        else
+            return __float2bfloat16_rn(value);
+    } else {
+        return static_cast<Type>(value);
+    }
+}
+
+/// So many bytes, loaded and stored by one instruction.
+template <int bytes>
+struct word;
+template <>
+struct word<2> {
+    using type = unsigned short;
+};
+template <>
+struct word<4> {
+    using type = unsigned int;
+};
+template <>
+struct word<8> {
+    using type = uint2;
+};
+template <>
+struct word<16> {
+    using type = uint4;
+};
+
+/// `count` neighbouring elements in one word.
+template <typename Type, int count>
+struct pack {
+    using word_type =
+            typename word<static_cast<int>(sizeof(Type)) * count>::type;
+    static_assert(sizeof(word_type) == sizeof(Type) * count);
+    word_type bits;
+
+    __device__ static pack load(const Type *from) {
+        return {*reinterpret_cast<const word_type *>(from)};
+    }
+    /// Of memory that nothing writes while the kernel is alive: not in kernels
+    /// that start early (early_start.cuh), but for a plan's own tables.
+    __device__ static pack load_constant(const Type *from) {
+        return {__ldg(reinterpret_cast<const word_type *>(from))};
+    }
+    __device__ void store(Type *to) const {
+        *reinterpret_cast<word_type *>(to) = bits;
+    }
+    /// To global memory, and the first to leave the caches. Gradients are
+    /// written once: measured on an H200, up to a third more memory speed.
+    __device__ void stream(Type *to) const {
+        __stcs(reinterpret_cast<word_type *>(to), bits);
+    }
+
+    __device__ void unpack(sum_of<Type> (&values)[count]) const {
+        if constexpr (sizeof(Type) == 2 && count == 1) {
+            values[0] = one(bits);
+        } else if constexpr (sizeof(Type) == 2) {
+            unsigned int pairs[count / 2];
+            memcpy(pairs, &bits, sizeof pairs);
+#pragma unroll
+            for (int i = 0; i < count / 2; ++i)
+                two(pairs[i], values[2 * i], values[2 * i + 1]);
+        } else {
+            memcpy(values, &bits, sizeof values);
+        }
+    }
+
+    __device__ static pack of(const sum_of<Type> (&values)[count]) {
+        Type narrowed[count];
+#pragma unroll
+        for (int i = 0; i < count; ++i)
+            narrowed[i] = narrow<Type>(values[i]);
+        pack packed;
+        memcpy(&packed.bits, narrowed, sizeof narrowed);
+        return packed;
+    }
+
+private:
+    __device__ static float one(unsigned short half_word) {
+        if constexpr (std::is_same_v<Type, __nv_bfloat16>)
+            return __uint_as_float(static_cast<unsigned int>(half_word) << 16);
+        else
+            return __half2float(__ushort_as_half(half_word));
+    }
+    // A bf16 is the upper half of a float: one shift or one mask.
+    __device__ static void two(unsigned int pair, float &low, float &high) {
+        if constexpr (std::is_same_v<Type, __nv_bfloat16>) {
+            low = __uint_as_float(pair << 16);
+            high = __uint_as_float(pair & 0xffff0000U);
+        } else {
+            low = one(static_cast<unsigned short>(pair));
+            high = one(static_cast<unsigned short>(pair >> 16));
+        }
+    }
+};
+
+template <typename Type>
+__device__ void stream_one(Type *to, sum_of<Type> value) {
+    const sum_of<Type> values[1] = {value};
+    pack<Type, 1>::of(values).stream(to);
+}
+
+/// Calls body.template operator()<Type>() with the device type of a float
+/// type; problems have no other.
+template <typename Body>
+auto with_float_type(detail::data_type type, const Body &body) {
+    switch (type) {
+        case detail::data_type::f64: return body.template operator()<double>();
+        case detail::data_type::f16: return body.template operator()<__half>();
+        case detail::data_type::bf16:
+            return body.template operator()<__nv_bfloat16>();
+        default: return body.template operator()<float>();
+    }
+}
+
+/// The greatest power of two of elements, at most 16 bytes, that divides every
+/// one of `multiples` (in elements, 0 being a multiple of all).
+template <typename... Multiples>
+int widest_vector(int64_t element_bytes, Multiples... multiples) {
+    int64_t count = 16 / element_bytes;
+    while (count > 1 && ((multiples % count != 0) || ...))
+        count /= 2;
+    return static_cast<int>(count);
+}
+
+} // namespace gradnn::gpu

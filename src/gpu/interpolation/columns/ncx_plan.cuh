@@ -1,0 +1,259 @@
+// The plan of the columns kernel (ncx.cuh).
+//
+// Of the kernels that hold the taps of a column the one of the lowest cost
+// (instructions a row of diff_dst) is taken. 16-bit elements go in pairs where
+// rows begin at even ones, and rows in pieces of 16 bytes where the tensor ends
+// with one; pointers that forbid that have an arrangement of their own.
+#pragma once
+
+#include <bit>
+#include <memory>
+
+#include "gpu/interpolation/columns/ncx_tables.hpp"
+#include "gpu/interpolation/identity.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu {
+
+template <typename... Kinds>
+struct kind_list {};
+
+/// Calls body with each kernel of a type: its number, address and limits.
+template <typename Family, typename Type, typename Body>
+void for_each_kernel(bool volume, const Body &body) {
+    int number = 0;
+    const auto visit = [&]<bool deep, typename... Kinds>(kind_list<Kinds...>) {
+        (body(number++, ncx_kernel<Type, Kinds, deep>,
+                 limits_of<Kinds, deep>()),
+                ...);
+    };
+    if (volume)
+        visit.template operator()<true>(
+                Family::template kinds_of<Type, true>());
+    else
+        visit.template operator()<false>(
+                Family::template kinds_of<Type, false>());
+}
+
+/// What a kernel may do where diff_dst lies at a multiple of 16 bytes and
+/// diff_src at one of 4.
+struct ncx_access {
+    bool load_pairs = false; ///< of 16-bit elements
+    bool store_pairs = false;
+    bool load_pieces = false; ///< of 16 bytes
+    bool any() const { return load_pairs || store_pairs || load_pieces; }
+};
+
+struct ncx_choice {
+    int kernel = -1; ///< -1 where none holds the taps
+    ncx_channels channels;
+};
+
+/// The kernel of the lowest cost.
+template <typename Family, typename Type>
+ncx_choice choose_kernel(const detail::axis_map &map,
+        const walk_description &walk, ncx_access access, int64_t channels) {
+    ncx_choice best;
+    double best_cost = 0;
+    for_each_kernel<Family, Type>(
+            walk.volume, [&](int number, auto *, const ncx_limits &limits) {
+                if ((limits.vector > 1 && !access.load_pairs)
+                        || (limits.side > 1 && !access.store_pairs)
+                        || (limits.dense && !access.load_pieces)
+                        || !holds_taps(limits, map))
+                    return;
+                // All channels, or blocks of a power of two.
+                for (int64_t block = channels; block == channels || block >= 8;
+                        block
+                        = std::bit_ceil(static_cast<uint64_t>(block)) / 2) {
+                    const bool whole = block == channels;
+                    if (!whole
+                            && (limits.dense
+                                    || (channels % 2 != 0
+                                            && limits.vector * limits.side
+                                                    > 1)))
+                        continue;
+                    double cost = cost_of(limits, map, walk, {channels, block});
+                    // Short pieces of a row share their ends' sectors.
+                    if (!whole)
+                        cost *= 1.0
+                                + 16.0
+                                        / static_cast<double>(
+                                                block * int64_t {sizeof(Type)});
+                    if (cost > 0 && (best.kernel < 0 || cost < best_cost)) {
+                        best = {number, {channels, block}};
+                        best_cost = cost;
+                    }
+                }
+            });
+    return best;
+}
+
+/// From the first element of a tensor to its end, in elements.
+inline int64_t elements_between_ends(const detail::tensor_view &view) {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < view.dims.size(); ++axis)
+        last += (view.dims[axis] - 1) * view.strides[axis];
+    return last + 1;
+}
+
+/// The walk and the tables of a kernel on a device.
+struct ncx_arrangement {
+    ncx_choice choice;
+    walk_shape walk;
+    ncx_shape shape;
+    unsigned blocks = 0;
+    size_t shared_bytes = 0;
+    int64_t depths = 1; ///< planes of diff_src that a run has at once
+    device_buffer words;
+    device_buffer outputs;
+    device_buffer weights;
+    device_buffer row_bytes;
+};
+
+template <typename Family, typename Sum>
+class ncx_plan final : public detail::plan {
+public:
+    /// For columns that `fits` (below) says a warp holds.
+    ncx_plan(const interpolation_problem &problem, axis_maps maps,
+            const walk_description &walk, ncx_access access, int64_t channels,
+            int device)
+        : type_(problem.diff_src.type),
+          channels_(channels),
+          map_(std::move(maps[2])),
+          volume_(walk.volume),
+          aligned_matters_(access.any()) {
+        const device_guard current(device);
+        with_float_type(type_, [&]<typename Type>() {
+            if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
+                usual_ = arrange<Type>(walk, access, device);
+                if (access.any()) misaligned_ = arrange<Type>(walk, {}, device);
+            }
+        });
+        maps[2] = {};
+        // All kernels of a type walk as many depths at once.
+        tables_ = walk_storage<Sum>(device, maps, walk, usual_.depths);
+    }
+
+    void execute(std::span<void *const> args, std::byte *,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        const bool aligned = !aligned_matters_
+                || (is_aligned(args[0], 16) && is_aligned(args[1], 4));
+        const ncx_arrangement &use = aligned ? usual_ : misaligned_;
+        with_float_type(type_, [&]<typename Type>() {
+            if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
+                for_each_kernel<Family, Type>(
+                        volume_, [&](int number, auto *kernel, ncx_limits) {
+                            if (number != use.choice.kernel) return;
+                            launch_early("interpolation (NCX)", kernel,
+                                    use.blocks, 32, use.shared_bytes,
+                                    scope.stream(),
+                                    static_cast<const Type *>(args[0]),
+                                    static_cast<Type *>(args[1]), use.walk,
+                                    tables_.tables(), use.shape);
+                        });
+            }
+        });
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    template <typename Type>
+    ncx_arrangement arrange(
+            walk_description walk, ncx_access access, int device) const {
+        ncx_arrangement made;
+        made.choice
+                = choose_kernel<Family, Type>(map_, walk, access, channels_);
+        for_each_kernel<Family, Type>(volume_,
+                [&](int number, auto *kernel, const ncx_limits &limits) {
+                    if (number != made.choice.kernel) return;
+                    const auto tables = arrange_columns<Sum>(limits, map_, walk,
+                            made.shape, made.choice.channels);
+                    made.words = upload(device, tables.words);
+                    made.outputs = upload(device, tables.outputs);
+                    made.weights = upload(device, tables.weights);
+                    made.row_bytes = upload(device, tables.row_bytes);
+                    made.depths = limits.depths;
+                    made.shared_bytes = static_cast<size_t>(
+                            made.shape.line_sums * int64_t {sizeof(Sum)}
+                            + limits.slots * limits.slot_bytes);
+                    int resident = 0;
+                    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                                  &resident, kernel, 32, made.shared_bytes),
+                            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+                    made.walk = walk.shape;
+                    made.walk.lets_start = 1; // no more blocks would fit
+                    if (volume_) group_depths(made.walk, limits.depths);
+                    const int64_t runs = cut_runs(made.walk, made.shape.tiles,
+                            int64_t {std::max(resident, 1)}
+                                    * properties_of(device).multiprocessors);
+                    made.blocks
+                            = static_cast<unsigned>(runs * made.shape.tiles);
+                });
+        made.shape.words = made.words.template as<ncx_place>();
+        made.shape.outputs = made.outputs.template as<ncx_place>();
+        made.shape.weights = made.weights.data();
+        made.shape.row_bytes = made.row_bytes.template as<int32_t>();
+        return made;
+    }
+
+    detail::data_type type_;
+    int64_t channels_;
+    detail::axis_map map_; ///< of the columns
+    bool volume_;
+    bool aligned_matters_;
+    ncx_arrangement usual_;
+    ncx_arrangement misaligned_; ///< where the pointers forbid the usual one
+    walk_storage<Sum> tables_;
+};
+
+/// Whether a warp holds the taps of any column, in single elements.
+template <typename Family>
+bool ncx_fits(const detail::axis_map &map, detail::data_type type,
+        const walk_description &walk, int64_t channels) {
+    bool fit = false;
+    with_float_type(type, [&]<typename Type>() {
+        fit = choose_kernel<Family, Type>(map, walk, {}, channels).kernel >= 0;
+    });
+    return fit;
+}
+
+inline bool all_even(std::initializer_list<int64_t> values) {
+    return std::all_of(values.begin(), values.end(),
+            [](int64_t value) { return value % 2 == 0; });
+}
+
+/// For a walk of `channels` (1 in NCX) to a pixel. Family::kinds_of lists the
+/// kernels.
+template <typename Family>
+plan_or_refusal make_ncx_plan(const interpolation_problem &problem,
+        axis_maps maps, const walk_description &walk, int64_t channels,
+        int device) {
+    const auto &dst = problem.diff_dst;
+    const auto &src = problem.diff_src;
+    if (!ncx_fits<Family>(maps[2], src.type, walk, channels))
+        return plan_or_refusal::refuse("wants fewer taps for a column");
+    const walk_shape &shape = walk.shape;
+    const int64_t bytes = detail::size_of(src.type);
+    ncx_access access;
+    // The last piece must end within the tensor.
+    access.load_pieces = elements_between_ends(dst) * bytes % 16 == 0;
+    if (bytes == 2) {
+        access.load_pairs
+                = all_even({dst.dims[4] * channels, shape.dst_row_pitch,
+                        shape.dst_depth_pitch, shape.dst_group_pitch});
+        access.store_pairs
+                = all_even({src.dims[4] * channels, shape.src_row_pitch,
+                        shape.src_depth_pitch, shape.src_group_pitch});
+    }
+    if (src.type == detail::data_type::f64)
+        return std::make_unique<ncx_plan<Family, double>>(
+                problem, std::move(maps), walk, access, channels, device);
+    return std::make_unique<ncx_plan<Family, float>>(
+            problem, std::move(maps), walk, access, channels, device);
+}
+
+} // namespace gradnn::gpu

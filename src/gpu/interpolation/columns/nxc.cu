@@ -1,0 +1,60 @@
+// InterpolateBackward, NXC: a row is (column, channel), its elements side by
+// side, and the columns kernel of NCX takes it (ncx.cuh): in the
+// line, the channels lie one after the other, as rows of planes do there.
+#include "gpu/interpolation/columns/ncx_plan.cuh"
+
+namespace gradnn::gpu {
+
+namespace {
+
+struct nxc_family {
+    template <typename Type, int vector, int taps, int words, int outputs,
+            int side = 1, bool dense = false, int sure = taps == 4 ? 2 : 0>
+    using kind = ncx_kind<Type, vector, taps, words, outputs, side, dense, sure,
+            true>;
+
+    template <typename t, bool volume>
+    static auto kinds_of() {
+        // f32 and f64 are gpu_strips' and gpu_intervals' but for what these have
+        // no room for.
+        if constexpr (sizeof(t) == 8)
+            return kind_list<kind<t, 1, 0, 4, 4>>();
+        else if constexpr (sizeof(t) == 4)
+            return kind_list<kind<t, 1, 0, 8, 4>>();
+        else if constexpr (volume)
+            return kind_list<kind<t, 2, 0, 4, 4>, kind<t, 1, 0, 8, 4>>();
+        else
+            return kind_list<kind<t, 2, 1, 2, 8, 2>, kind<t, 2, 2, 2, 8, 2>,
+                    kind<t, 2, 2, 6, 8, 1, true, 1>, kind<t, 2, 4, 4, 6>,
+                    kind<t, 2, 4, 6, 8, 1, true>, kind<t, 2, 8, 4, 4>,
+                    kind<t, 2, 8, 6, 4, 1, true>, kind<t, 2, 0, 4, 4>,
+                    // Words of one element.
+                    kind<t, 1, 2, 4, 8>, kind<t, 1, 4, 8, 6>,
+                    kind<t, 1, 8, 8, 4>, kind<t, 1, 0, 8, 4>>();
+    }
+};
+
+} // namespace
+
+plan_or_refusal make_interpolation_nxc(
+        const interpolation_problem &problem, const compile_options &options) {
+    axis_maps maps = make_axis_maps(problem);
+    if (maps[0].identity && maps[1].identity && maps[2].identity)
+        return std::make_unique<identity_plan>(problem);
+    const auto &dst = problem.diff_dst;
+    const auto &src = problem.diff_src;
+    const int64_t channels = dst.dims[1];
+    const auto dense = [&](const detail::tensor_view &view) {
+        return view.dims[4] == 1 || view.strides[4] == channels;
+    };
+    if (!dense(dst) || !dense(src))
+        return plan_or_refusal::refuse(
+                "wants the pixels of a row side by side");
+    std::string why;
+    const auto walk = describe_walk(problem, maps, true, why);
+    if (!walk) return plan_or_refusal::refuse(why);
+    return make_ncx_plan<nxc_family>(problem, std::move(maps), *walk, channels,
+            static_cast<int>(options.device));
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,146 @@
+// InterpolateBackward for any strides: the kernel that takes everything.
+//
+// diff_src[n,c,d,h,w] = sum over the outputs (p,q,r) that touch (d,h,w) of
+// wd[p] * wh[q] * ww[r] * diff_dst[n,c,p,q,r].
+//
+// A thread computes one element of diff_src; neighbouring threads have
+// neighbours along diff_src's smallest stride. It reads all its taps from
+// memory (from the caches, mostly: each element of diff_dst is wanted by at
+// most 8 threads of the linear family) and writes its element once. The sum
+// runs over r, then q, then p, each in ascending order, in one thread: the same
+// bits on every run. Where an axis has so many taps that such a sum would lose
+// digits, a block takes an element (long.cuh). The identity is a
+// strided copy.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "gpu/interpolation/identity.hpp"
+#include "gpu/interpolation/long.cuh"
+#include "gpu/interpolation/tables.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int threads = strided_threads;
+
+template <typename Type, typename Index>
+__global__ void __launch_bounds__(threads) strided_kernel(const Type *diff_dst,
+        Type *diff_src, const __grid_constant__ strided_shape shape,
+        gathered_axis<sum_of<Type>> axis_d, gathered_axis<sum_of<Type>> axis_h,
+        gathered_axis<sum_of<Type>> axis_w) {
+    using sum = sum_of<Type>;
+    const auto step = static_cast<int64_t>(gridDim.x) * threads;
+    for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
+            number < shape.count; number += step) {
+        int64_t position[5];
+        shape.locate<Index>(number, position);
+        const tap_range d = axis_d.ranges[position[2]];
+        const tap_range h = axis_h.ranges[position[3]];
+        const tap_range w = axis_w.ranges[position[4]];
+        const Type *corner = diff_dst + position[0] * shape.diff_dst_strides[0]
+                + position[1] * shape.diff_dst_strides[1]
+                + d.first * shape.diff_dst_strides[2]
+                + h.first * shape.diff_dst_strides[3]
+                + w.first * shape.diff_dst_strides[4];
+        sum volume = 0;
+        for (int64_t p = 0; p < d.count; ++p) {
+            sum plane = 0;
+            for (int64_t q = 0; q < h.count; ++q) {
+                const Type *from = corner + p * shape.diff_dst_strides[2]
+                        + q * shape.diff_dst_strides[3];
+                sum row = 0;
+                for (int64_t r = 0; r < w.count; ++r)
+                    row += axis_w.weights[w.offset + r]
+                            * widen(from[r * shape.diff_dst_strides[4]]);
+                plane += axis_h.weights[h.offset + q] * row;
+            }
+            volume += axis_d.weights[d.offset + p] * plane;
+        }
+        int64_t to = 0;
+#pragma unroll
+        for (int axis = 0; axis < 5; ++axis)
+            to += position[axis] * shape.diff_src_strides[axis];
+        diff_src[to] = narrow<Type>(volume);
+    }
+}
+
+class strided_plan final : public detail::plan {
+public:
+    strided_plan(
+            const interpolation_problem &problem, axis_maps maps, int device)
+        : type_(problem.diff_src.type),
+          tables_(device, maps, type_ == detail::data_type::f64) {
+        std::array<int, 5> order {4, 3, 2, 1, 0};
+        const auto &strides = problem.diff_src.strides;
+        const auto &dims = problem.diff_src.dims;
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+            return strides[static_cast<size_t>(a)]
+                    < strides[static_cast<size_t>(b)];
+        });
+        for (int i = 0; i < 5; ++i) {
+            const auto axis = static_cast<size_t>(i);
+            shape_.order[i] = order[axis];
+            shape_.dims[i] = dims[static_cast<size_t>(order[axis])];
+            shape_.count *= shape_.dims[i];
+            shape_.diff_src_strides[i] = strides[axis];
+            shape_.diff_dst_strides[i] = problem.diff_dst.strides[axis];
+        }
+        if (!why_too_long(maps).empty()) elements_ = elements_together(shape_);
+    }
+
+    void execute(std::span<void *const> args, std::byte *,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        const auto blocks = static_cast<unsigned>(
+                std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
+        const bool small = shape_.count < std::numeric_limits<int32_t>::max();
+        with_float_type(type_, [&]<typename Type>() {
+            using sum = sum_of<Type>;
+            if (elements_ > 0) {
+                launch("interpolation.gpu_strided (long sums)",
+                        small ? long_kernel<Type, uint32_t>
+                              : long_kernel<Type, uint64_t>,
+                        static_cast<unsigned>(std::min<int64_t>(
+                                ceil_div(shape_.count, elements_), 1 << 20)),
+                        threads, 0, scope.stream(),
+                        static_cast<const Type *>(args[0]),
+                        static_cast<Type *>(args[1]), shape_,
+                        tables_.axis<sum>(0), tables_.axis<sum>(1),
+                        tables_.axis<sum>(2), elements_);
+                return;
+            }
+            launch("interpolation.gpu_strided",
+                    small ? strided_kernel<Type, uint32_t>
+                          : strided_kernel<Type, uint64_t>,
+                    blocks, threads, 0, scope.stream(),
+                    static_cast<const Type *>(args[0]),
+                    static_cast<Type *>(args[1]), shape_, tables_.axis<sum>(0),
+                    tables_.axis<sum>(1), tables_.axis<sum>(2));
+        });
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    detail::data_type type_;
+    strided_shape shape_;
+    gathered_tables tables_;
+    int elements_ = 0; ///< of a block of long_kernel; 0 where sums are short
+};
+
+} // namespace
+
+plan_or_refusal make_interpolation_strided(
+        const interpolation_problem &problem, const compile_options &options) {
+    axis_maps maps = make_axis_maps(problem);
+    if (maps[0].identity && maps[1].identity && maps[2].identity)
+        return std::make_unique<identity_plan>(problem);
+    return std::make_unique<strided_plan>(
+            problem, std::move(maps), static_cast<int>(options.device));
+}
+
+} // namespace gradnn::gpu

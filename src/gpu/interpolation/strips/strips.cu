@@ -1,0 +1,58 @@
+// InterpolateBackward, NXC, columns enlarged 2 or 4 times: which problems the
+// strips kernel (kernel.cuh) is faster for than gpu_intervals and
+// gpu_nxc, by measurements on an H200 of the cases of bench/cases.json.
+#include <utility>
+
+#include "gpu/interpolation/identity.hpp"
+#include "gpu/interpolation/strips/plan.cuh"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Threads of few channels read from few banks of shared memory, unless they
+/// have all three of them.
+bool is_faster(int64_t ratio, int64_t channels, int64_t element) {
+    if (ratio == 2) return channels >= 16 || channels == 3;
+    return channels == 3 && element == 2;
+}
+
+} // namespace
+
+plan_or_refusal make_interpolation_strips(
+        const interpolation_problem &problem, const compile_options &options) {
+    const axis_maps maps = make_axis_maps(problem);
+    if (maps[0].identity && maps[1].identity && maps[2].identity)
+        return std::make_unique<identity_plan>(problem);
+    if (problem.diff_src.type == detail::data_type::f64)
+        return plan_or_refusal::refuse("wants f32, bf16 or f16, given f64");
+    const int64_t channels = problem.diff_dst.dims[1];
+    for (const detail::tensor_view *view :
+            {&problem.diff_dst, &problem.diff_src})
+        if (view->dims[4] != 1 && view->strides[4] != channels)
+            return plan_or_refusal::refuse(
+                    "wants the pixels of a row side by side");
+    std::string why;
+    const auto walk = describe_walk(problem, maps, true, why);
+    if (!walk) return plan_or_refusal::refuse(why);
+    if (walk->volume)
+        return plan_or_refusal::refuse("wants one depth, or depths that are "
+                                       "not resampled");
+    for (const int64_t ratio : {2, 4}) {
+        if (!is_faster(ratio, channels, detail::size_of(problem.diff_src.type)))
+            continue;
+        const auto weights = weigh_strips(maps[2], ratio);
+        if (!weights) continue;
+        auto made = std::make_unique<strips_plan>(problem, maps, *walk, ratio,
+                *weights, static_cast<int>(options.device));
+        if (made->fits() && (channels != 3 || made->has_chunks()))
+            return plan_or_refusal(std::move(made));
+    }
+    return plan_or_refusal::refuse(
+            "wants columns enlarged 2 times with inner taps alike, of 3 "
+            "channels or of 16 and more that fit shared memory, or 16-bit ones "
+            "of 3 channels 4 times; of 3 channels rows at multiples of 16 "
+            "bytes");
+}
+
+} // namespace gradnn::gpu

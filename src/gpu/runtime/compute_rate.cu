@@ -1,0 +1,189 @@
+// Every multiprocessor has 32 warps, each with eight sums that do not wait for
+// each other: of one number a thread, or of one small matrix a warp. A round
+// adds a product to each of them. Factors stay in registers; they are not 0,
+// since tensor cores need less power, and clock higher, where they are. Nothing
+// is read from memory, and nothing is written (the condition never holds, which
+// the compiler cannot know). Sums truncate on tensor cores as they will.
+#include "gpu/runtime/compute_rate.hpp"
+
+#include <type_traits>
+
+#include <gradnn/cuda.hpp>
+
+#include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int blocks_of_multiprocessor = 4;
+constexpr int sums = 8;
+
+template <compute_loop Loop>
+constexpr bool is_fma
+        = Loop == compute_loop::f32_fma || Loop == compute_loop::f64_fma;
+
+template <compute_loop Loop>
+constexpr bool is_f64
+        = Loop == compute_loop::f64_fma || Loop == compute_loop::f64_tensor;
+
+/// Multiplications and additions that one product adds to a sum.
+template <compute_loop Loop>
+constexpr double flops_of_product() {
+    switch (Loop) {
+        case compute_loop::f32_fma:
+        case compute_loop::f64_fma: return 2;
+        case compute_loop::f64_tensor: return 2 * 16 * 8 * 4;
+        case compute_loop::tf32_tensor: return 2 * 16 * 8 * 8;
+        case compute_loop::bf16_tensor:
+        case compute_loop::f16_tensor: break;
+    }
+    return 2 * 16 * 8 * 16;
+}
+
+/// 16x4 times 4x8.
+__device__ __forceinline__ void multiply_f64(
+        double (&sum)[4], const double (&a)[2], double b) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64.rn "
+                 "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(b));
+#else
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rn "
+                     "{%0, %1}, {%2}, {%3}, {%0, %1};"
+                     : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
+                     : "d"(a[half]), "d"(b));
+#endif
+}
+
+/// 16x16 times 16x8, of TF32 16x8 times 8x8.
+template <compute_loop Loop>
+__device__ __forceinline__ void multiply(
+        float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    if constexpr (Loop == compute_loop::tf32_tensor)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                     "r"(b[1]));
+    else if constexpr (Loop == compute_loop::bf16_tensor)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                     "r"(b[1]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                     "r"(b[1]));
+}
+
+/// Bits of one number of 1 to 2, or of two, by chance.
+template <compute_loop Loop>
+__device__ uint32_t factor_bits(uint32_t seed) {
+    uint32_t bits = seed * 2654435761U;
+    bits ^= bits >> 15;
+    if constexpr (Loop == compute_loop::tf32_tensor)
+        return 0x3f800000U | (bits & 0x007fe000U);
+    else if constexpr (Loop == compute_loop::bf16_tensor)
+        return 0x3f803f80U | (bits & 0x007f007fU);
+    else
+        return 0x3c003c00U | (bits & 0x03ff03ffU);
+}
+
+template <compute_loop Loop>
+__global__ void __launch_bounds__(threads)
+        compute_kernel(int64_t rounds, double *never_written) {
+    double total = 0;
+    if constexpr (is_fma<Loop>) {
+        using number = std::conditional_t<is_f64<Loop>, double, float>;
+        number values[sums];
+        for (int i = 0; i < sums; ++i)
+            values[i] = static_cast<number>(threadIdx.x + i);
+#pragma unroll 16
+        for (int64_t round = 0; round < rounds; ++round)
+#pragma unroll
+            for (int i = 0; i < sums; ++i)
+                values[i] = fma(values[i], number(0.5), number(1));
+        for (int i = 0; i < sums; ++i)
+            total += static_cast<double>(values[i]);
+    } else if constexpr (is_f64<Loop>) {
+        double values[sums][4] {};
+        const double a[2] = {1.0 + 1e-3 * threadIdx.x, 1.5};
+        const double b = 1.0 + 1e-4 * threadIdx.x;
+#pragma unroll 4
+        for (int64_t round = 0; round < rounds; ++round)
+#pragma unroll
+            for (int i = 0; i < sums; ++i)
+                multiply_f64(values[i], a, b);
+        for (int i = 0; i < sums; ++i)
+            total += values[i][0] + values[i][1] + values[i][2] + values[i][3];
+    } else {
+        float values[sums][4] {};
+        uint32_t a[4];
+        uint32_t b[2];
+        for (uint32_t i = 0; i < 4; ++i)
+            a[i] = factor_bits<Loop>(6 * threadIdx.x + i);
+        for (uint32_t i = 0; i < 2; ++i)
+            b[i] = factor_bits<Loop>(6 * threadIdx.x + 4 + i);
+#pragma unroll 4
+        for (int64_t round = 0; round < rounds; ++round)
+#pragma unroll
+            for (int i = 0; i < sums; ++i)
+                multiply<Loop>(values[i], a, b);
+        for (int i = 0; i < sums; ++i)
+            total += static_cast<double>(
+                    values[i][0] + values[i][1] + values[i][2] + values[i][3]);
+    }
+    // Of positive numbers.
+    if (total < 0) *never_written = total;
+}
+
+template <compute_loop Loop>
+double compute(const stream &s, int64_t rounds) {
+    const auto device = static_cast<int>(s.get_engine().get_index());
+    const device_guard current(device);
+    int multiprocessors = 0;
+    check(cudaDeviceGetAttribute(
+                  &multiprocessors, cudaDevAttrMultiProcessorCount, device),
+            "cudaDeviceGetAttribute");
+    const int blocks = blocks_of_multiprocessor * multiprocessors;
+    launch("a loop of arithmetic", compute_kernel<Loop>, blocks, threads, 0,
+            cuda_interop::get_native(s), rounds,
+            static_cast<double *>(nullptr));
+    const double of_block = is_fma<Loop> ? threads : threads / 32.0;
+    return flops_of_product<Loop>() * sums * static_cast<double>(rounds)
+            * of_block * blocks;
+}
+
+} // namespace
+
+double compute_on(const stream &s, compute_loop loop, int64_t rounds) {
+    switch (loop) {
+        case compute_loop::f32_fma:
+            return compute<compute_loop::f32_fma>(s, rounds);
+        case compute_loop::f64_fma:
+            return compute<compute_loop::f64_fma>(s, rounds);
+        case compute_loop::f64_tensor:
+            return compute<compute_loop::f64_tensor>(s, rounds);
+        case compute_loop::tf32_tensor:
+            return compute<compute_loop::tf32_tensor>(s, rounds);
+        case compute_loop::bf16_tensor:
+            return compute<compute_loop::bf16_tensor>(s, rounds);
+        case compute_loop::f16_tensor: break;
+    }
+    return compute<compute_loop::f16_tensor>(s, rounds);
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,34 @@
+// Copies a strided tensor in device memory into another layout and float type.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "gpu/runtime/launch.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// dst[i] = src[i] for all i below dims, in strides of elements. Types are
+/// f16, bf16, f32 or f64; narrowing rounds to nearest even, once. Dims of 1
+/// may pad the rank. src strides may be 0; dst elements are distinct. Tensors
+/// may exceed 2^31 elements; data lies at multiples of its element's size and
+/// no more.
+struct strided_copy {
+    detail::data_type src_type = detail::data_type::undef;
+    detail::data_type dst_type = detail::data_type::undef;
+    int rank = 0; ///< at least 1
+    std::array<int64_t, 6> dims {};
+    std::array<int64_t, 6> src_strides {};
+    std::array<int64_t, 6> dst_strides {};
+
+    bool operator==(const strided_copy &) const = default;
+};
+
+/// Launches the copy (copy.cu): tiled through shared memory where the two
+/// contiguous axes differ (a transpose). Asynchronous; allocates nothing. The
+/// device must be the current one.
+void copy(const strided_copy &problem, const void *src, void *dst,
+        const launch_stream &stream);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,203 @@
+#include "gpu/runtime/device.hpp"
+
+#include <memory>
+#include <mutex>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/runtime/cuda_check.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+using detail::text;
+
+device_guard::device_guard(int device) {
+    check(cudaGetDevice(&previous_), "cudaGetDevice");
+    if (previous_ == device) return;
+    check(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = true;
+}
+
+device_guard::~device_guard() {
+    if (changed_) ignore(cudaSetDevice(previous_));
+}
+
+capture_mode_guard::capture_mode_guard() {
+    check(cudaThreadExchangeStreamCaptureMode(&previous_),
+            "cudaThreadExchangeStreamCaptureMode");
+}
+
+capture_mode_guard::~capture_mode_guard() {
+    ignore(cudaThreadExchangeStreamCaptureMode(&previous_));
+}
+
+namespace {
+
+struct count_answer {
+    int count = 0;
+    std::string reason;
+};
+
+const count_answer &count_devices() {
+    static const count_answer answer = [] {
+        count_answer asked;
+        const cudaError_t result = cudaGetDeviceCount(&asked.count);
+        int driver = 0;
+        if (result != cudaSuccess) {
+            asked.count = 0;
+            asked.reason = cudaGetErrorString(result);
+            // CUDA calls a driver that is not there an old one.
+            if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+                asked.reason = "no CUDA driver is installed";
+            static_cast<void>(cudaGetLastError());
+        } else if (asked.count == 0) {
+            asked.reason = "no CUDA-capable device is detected";
+        }
+        return asked;
+    }();
+    return answer;
+}
+
+device_properties read_properties(int device) {
+    cudaDeviceProp read {};
+    check(cudaGetDeviceProperties(&read, device), "cudaGetDeviceProperties");
+    device_properties known;
+    known.name = read.name;
+    known.memory_bytes = read.totalGlobalMem;
+    known.major = read.major;
+    known.minor = read.minor;
+    known.multiprocessors = read.multiProcessorCount;
+    known.l2_bytes = static_cast<size_t>(read.l2CacheSize);
+    known.block_shared_bytes = read.sharedMemPerBlockOptin;
+    known.memory_pools = read.memoryPoolsSupported != 0;
+    return known;
+}
+
+} // namespace
+
+int device_count() noexcept {
+    try {
+        return count_devices().count;
+    } catch (...) {
+        return 0;
+    }
+}
+
+std::string no_device_reason() {
+    return count_devices().reason;
+}
+
+const device_properties &properties_of(int device) {
+    static std::mutex mutex;
+    static std::vector<std::unique_ptr<device_properties>> known(
+            static_cast<size_t>(device_count()));
+    if (device < 0 || device >= device_count())
+        throw error(status::invalid_arguments,
+                text("GPU ", device, " does not exist; there are ",
+                        device_count()));
+    const std::lock_guard lock(mutex);
+    auto &entry = known[static_cast<size_t>(device)];
+    if (!entry)
+        entry = std::make_unique<device_properties>(read_properties(device));
+    return *entry;
+}
+
+namespace {
+
+thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
+
+/// On which tables are written. Neither the default stream, which would wait for
+/// the caller's streams and break a capture that is under way on one of them, nor
+/// a new one each time: allocators keep memory by stream. Never destroyed.
+cudaStream_t stream_of_tables(int device) {
+    static std::mutex mutex;
+    static std::vector<cudaStream_t> streams(
+            static_cast<size_t>(device_count()));
+    const std::lock_guard lock(mutex);
+    cudaStream_t &stream = streams[static_cast<size_t>(device)];
+    if (stream == nullptr)
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                "cudaStreamCreateWithFlags");
+    return stream;
+}
+
+} // namespace
+
+allocator_scope::allocator_scope(const cuda_interop::device_allocator &memory)
+    : previous_(std::exchange(current_allocator, &memory)) {}
+
+allocator_scope::~allocator_scope() {
+    current_allocator = previous_;
+}
+
+device_buffer::device_buffer(int device, size_t bytes)
+    : device_(device), bytes_(bytes) {
+    if (current_allocator != nullptr) memory_ = *current_allocator;
+    if (bytes == 0) return;
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    if (memory_.allocate == nullptr) {
+        check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
+        return;
+    }
+    cudaStream_t stream = stream_of_tables(device);
+    data_ = memory_.allocate(bytes, device, stream, memory_.context);
+    if (data_ == nullptr)
+        throw error(status::out_of_memory,
+                text("the device allocator of GPU ", device, " could not give ",
+                        bytes, " bytes for a table"));
+    // Given in the order of that stream, but used on others too.
+    const cudaError_t result = cudaStreamSynchronize(stream);
+    if (result == cudaSuccess) return;
+    memory_.deallocate(data_, device, stream, memory_.context);
+    check(result, "cudaStreamSynchronize");
+}
+
+device_buffer::device_buffer(device_buffer &&other) noexcept
+    : device_(other.device_),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      memory_(other.memory_) {}
+
+device_buffer &device_buffer::operator=(device_buffer &&other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(memory_, other.memory_);
+    return *this;
+}
+
+device_buffer::~device_buffer() {
+    if (data_ == nullptr) return;
+    try {
+        const device_guard current(device_);
+        const capture_mode_guard relaxed;
+        // Either way after kernels that read this: cudaFree waits for the
+        // device.
+        if (memory_.deallocate == nullptr) {
+            ignore(cudaFree(data_));
+            return;
+        }
+        ignore(cudaDeviceSynchronize());
+        memory_.deallocate(
+                data_, device_, stream_of_tables(device_), memory_.context);
+    } catch (...) {
+        // The driver is shutting down with the process; so is its memory.
+    }
+}
+
+device_buffer upload(int device, const void *data, size_t bytes) {
+    device_buffer buffer(device, bytes);
+    if (bytes == 0) return buffer;
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    cudaStream_t stream = stream_of_tables(device);
+    check(cudaMemcpyAsync(
+                  buffer.data(), data, bytes, cudaMemcpyHostToDevice, stream),
+            "upload of a table (cudaMemcpyAsync)");
+    check(cudaStreamSynchronize(stream), "upload of a table");
+    return buffer;
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,119 @@
+// Devices: the current one, their properties, and memory on them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <gradnn/cuda.hpp>
+
+namespace gradnn::gpu {
+
+/// Makes a device the calling thread's current one and puts back the one that
+/// was, so that the caller never sees a change.
+class device_guard {
+public:
+    explicit device_guard(int device);
+    device_guard(const device_guard &) = delete;
+    device_guard &operator=(const device_guard &) = delete;
+    ~device_guard();
+
+private:
+    int previous_ = 0;
+    bool changed_ = false;
+};
+
+/// Lets the calling thread allocate although another thread may be capturing a
+/// stream in CUDA's global capture mode, which would else forbid it.
+class capture_mode_guard {
+public:
+    capture_mode_guard();
+    capture_mode_guard(const capture_mode_guard &) = delete;
+    capture_mode_guard &operator=(const capture_mode_guard &) = delete;
+    ~capture_mode_guard();
+
+private:
+    cudaStreamCaptureMode previous_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// What kernels ask of a device.
+struct device_properties {
+    std::string name;
+    size_t memory_bytes = 0;
+    int major = 0; ///< of the compute capability
+    int minor = 0;
+    int multiprocessors = 0;
+    size_t l2_bytes = 0;
+    size_t block_shared_bytes = 0; ///< that a block may ask for
+    bool memory_pools = false;
+};
+
+/// Devices that CUDA sees; 0 without a driver or a GPU. Never throws. Asked
+/// once.
+int device_count() noexcept;
+
+/// Why device_count() is 0: CUDA's own message.
+std::string no_device_reason();
+
+/// Read once for each device and kept. Throws invalid_arguments for an index
+/// out of range.
+const device_properties &properties_of(int device);
+
+/// Until the end of the scope, device_buffers that the calling thread makes come
+/// from an allocator: those of the plans that compile builds. A state of the
+/// thread's, so that what makes plans need not hand it down to every table.
+class allocator_scope {
+public:
+    /// Null functions stand for cudaMalloc and cudaFree.
+    explicit allocator_scope(const cuda_interop::device_allocator &memory);
+    allocator_scope(const allocator_scope &) = delete;
+    allocator_scope &operator=(const allocator_scope &) = delete;
+    ~allocator_scope();
+
+private:
+    const cuda_interop::device_allocator *previous_;
+};
+
+/// Device memory that a plan fills at compile (tables) and kernels read; of the
+/// allocator of the scope that it is made in. Freed with the object, after every
+/// kernel that may still read it.
+class device_buffer {
+public:
+    device_buffer() = default;
+    /// `bytes` of a device's memory, not initialised.
+    device_buffer(int device, size_t bytes);
+    device_buffer(device_buffer &&other) noexcept;
+    device_buffer &operator=(device_buffer &&other) noexcept;
+    ~device_buffer();
+
+    void *data() const { return data_; }
+    size_t size_bytes() const { return bytes_; }
+    template <typename Type>
+    const Type *as() const {
+        return static_cast<const Type *>(data_);
+    }
+
+private:
+    int device_ = 0;
+    void *data_ = nullptr;
+    size_t bytes_ = 0;
+    /// Null functions where the memory is cudaMalloc's. A copy: a plan may
+    /// outlive the engine that it was compiled for.
+    cuda_interop::device_allocator memory_;
+};
+
+/// A copy of `bytes` of host memory on a device, there when this returns.
+device_buffer upload(int device, const void *data, size_t bytes);
+
+template <typename Type>
+requires std::is_trivially_copyable_v<Type> device_buffer upload(
+        int device, const std::vector<Type> &values) {
+    return upload(device, values.data(), values.size() * sizeof(Type));
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,92 @@
+// Launching kernels on a gradnn stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/engine.hpp"
+
+namespace gradnn::gpu {
+
+/// Where kernels are launched.
+struct launch_stream {
+    cudaStream_t native;
+    bool early_starts; ///< can_start_early of its device
+
+    explicit launch_stream(detail::stream_impl &stream)
+        : native(as_gpu(stream).handle),
+          early_starts(as_gpu(stream).early_starts) {}
+    operator cudaStream_t() const { return native; }
+};
+
+/// Stands at the head of every plan's execute: makes the stream's device the
+/// current one until the end of the scope, and has the CUDA stream.
+class launch_scope {
+public:
+    explicit launch_scope(detail::stream_impl &stream)
+        : current_(device_of(stream)), stream_(stream) {
+        begin_launches(stream);
+    }
+
+    const launch_stream &stream() const { return stream_; }
+
+private:
+    device_guard current_;
+    launch_stream stream_;
+};
+
+/// Whether an address is a multiple of so many bytes.
+inline bool is_aligned(const void *pointer, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+/// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
+/// device must be current (launch_scope). Arguments are converted to the
+/// kernel's parameter types.
+template <typename... Parameters, typename... Arguments>
+void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
+        dim3 block, size_t shared_bytes, cudaStream_t stream,
+        Arguments &&...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+    const auto call = [&](Parameters... parameters) {
+        // At least one element, for kernels without parameters.
+        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
+        check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid,
+                      block, pointers, shared_bytes, stream),
+                name);
+    };
+    call(std::forward<Arguments>(arguments)...);
+}
+
+/// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh): it
+/// may start before what was submitted ahead of it is done.
+template <typename... Parameters, typename... Arguments>
+void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
+        dim3 block, size_t shared_bytes, const launch_stream &stream,
+        Arguments &&...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+    cudaLaunchAttribute early {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = stream.early_starts ? 1 : 0;
+    const auto call = [&](Parameters... parameters) {
+        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
+        check(cudaLaunchKernelExC(&config,
+                      reinterpret_cast<const void *>(kernel), pointers),
+                name);
+    };
+    call(std::forward<Arguments>(arguments)...);
+}
+
+} // namespace gradnn::gpu

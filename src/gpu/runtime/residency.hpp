@@ -1,0 +1,60 @@
+// How many blocks of a kernel a multiprocessor holds at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "gpu/runtime/cuda_check.hpp"
+
+namespace gradnn::gpu {
+
+struct residency {
+    int blocks = 1;
+    size_t shared_bytes = 0; ///< to be asked for in the launch
+    /// Whether no more than `blocks` fit. The kernel may then let the next one
+    /// start (device/early_start.cuh): that one's blocks take the places of these, one
+    /// by one. Else they would gather where the first of these end.
+    bool full = false;
+};
+
+/// At least one and at most `most` blocks; with `pads` so much shared memory
+/// that no more fit, which leaves less of it for the L1 cache.
+template <typename Kernel>
+residency hold_at_most(
+        int most, bool pads, Kernel *kernel, int threads, size_t shared_bytes) {
+    const auto held_with = [&](size_t bytes) {
+        int blocks = 0;
+        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                      &blocks, kernel, threads, bytes),
+                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+        return std::max(blocks, 1);
+    };
+    const int held = held_with(shared_bytes);
+    if (held <= most) return {held, shared_bytes, true};
+    if (!pads) return {most, shared_bytes, false};
+    const auto attribute = [](cudaDeviceAttr which) {
+        int device = 0;
+        int value = 0;
+        check(cudaGetDevice(&device), "cudaGetDevice");
+        check(cudaDeviceGetAttribute(&value, which, device),
+                "cudaDeviceGetAttribute");
+        return static_cast<int64_t>(value);
+    };
+    cudaFuncAttributes of_kernel {};
+    check(cudaFuncGetAttributes(&of_kernel, kernel), "cudaFuncGetAttributes");
+    // One granule more than most + 1 blocks could have each.
+    const int64_t padded
+            = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)
+                    / (most + 1)
+            - attribute(cudaDevAttrReservedSharedMemoryPerBlock)
+            - static_cast<int64_t>(of_kernel.sharedSizeBytes) + 128;
+    if (padded > of_kernel.maxDynamicSharedSizeBytes
+            || held_with(static_cast<size_t>(padded)) != most)
+        return {most, shared_bytes, false};
+    return {most, static_cast<size_t>(padded), true};
+}
+
+} // namespace gradnn::gpu

@@ -1,0 +1,192 @@
+#include "reference/accuracy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gradnn::detail {
+
+namespace {
+
+using data_type = logical_tensor::data_type;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Of the floating point types: digits with the leading one, the exponent of
+/// the smallest normal number, and the first power of two that is too large.
+struct float_format {
+    int digits;
+    int lowest;
+    int beyond;
+};
+
+float_format format_of(data_type type) {
+    switch (type) {
+        case data_type::f64: return {53, -1022, 1024};
+        case data_type::f16: return {11, -14, 16};
+        case data_type::bf16: return {8, -126, 128};
+        default: return {24, -126, 128};
+    }
+}
+
+/// Half the distance of the values of a type about `value`.
+double half_ulp(const float_format &format, double value) {
+    int exponent = 0;
+    std::frexp(value, &exponent); // value = [0.5, 1) * 2^exponent
+    exponent = std::clamp(exponent - 1, format.lowest, format.beyond - 1);
+    return std::ldexp(0.5, exponent - format.digits + 1);
+}
+
+/// Where rounding to nearest gives an infinity.
+double overflow_at(const float_format &format) {
+    const double limit
+            = std::ldexp(1 - std::ldexp(0.5, -format.digits), format.beyond);
+    return std::min(limit, std::numeric_limits<double>::max());
+}
+
+/// Of ReLUBackward the sign of src decides which terms there are.
+size_t first_factor(const op &the_op) {
+    return the_op.get_kind() == op::kind::ReLUBackward ? 1 : 0;
+}
+
+/// Whether an output is a sum of products that fpmath_mode speaks of.
+bool has_relaxed_products(const op &the_op, size_t port) {
+    switch (the_op.get_kind()) {
+        case op::kind::ConvBackward:
+        case op::kind::ConvTransposeBackward: return port != 2; // diff_bias
+        case op::kind::ConvolutionBackwardData:
+        case op::kind::ConvolutionBackwardWeights:
+        case op::kind::ConvTransposeBackwardData:
+        case op::kind::ConvTransposeBackwardWeights: return true;
+        default: return false;
+    }
+}
+
+/// v: the unit roundoff of the narrowest type that a mode lets factors have.
+double factor_roundoff(fpmath_mode mode) {
+    switch (mode) {
+        case fpmath_mode::strict: return 0;
+        case fpmath_mode::f16:
+        case fpmath_mode::tf32: return 0x1p-11;
+        case fpmath_mode::bf16:
+        case fpmath_mode::any: break;
+    }
+    return 0x1p-8;
+}
+
+} // namespace
+
+double unit_roundoff(data_type output) {
+    return output == data_type::f64 ? 0x1p-53 : 0x1p-24;
+}
+
+double norm_tolerance(data_type output) {
+    switch (output) {
+        case data_type::f64: return 1e-12;
+        case data_type::f16: return 6e-4;
+        case data_type::bf16: return 5e-3;
+        default: return 2e-6;
+    }
+}
+
+promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
+    promise result;
+    result.type = the_op.get_outputs()[port].get_data_type();
+    result.norm = norm_tolerance(result.type);
+    const op::kind kind = the_op.get_kind();
+    if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
+        result.chain = 0;
+    const double v = factor_roundoff(mode);
+    if (v == 0 || result.type != data_type::f32
+            || !has_relaxed_products(the_op, port))
+        return result;
+    result.relaxed = true;
+    // Hardware may cut factors instead of rounding them: each is off by 2 v.
+    result.chain += 4 * v / unit_roundoff(result.type);
+    result.share = 0.25;
+    result.norm += 8 * v;
+    return result;
+}
+
+std::vector<double> held_to(
+        const promise &of, std::span<const double> magnitudes) {
+    std::vector<double> result(magnitudes.begin(), magnitudes.end());
+    if (of.share == 0) return result;
+    double largest = 0;
+    for (const double magnitude : magnitudes)
+        if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+    for (double &magnitude : result)
+        magnitude += of.share * largest;
+    return result;
+}
+
+std::vector<reference_tensor> sum_magnitudes(
+        const op &the_op, std::vector<reference_tensor> inputs) {
+    for (size_t index = first_factor(the_op); index < inputs.size(); ++index)
+        for (double &value : inputs[index].values)
+            value = std::fabs(value);
+    return reference(the_op, inputs);
+}
+
+std::vector<reference_tensor> sum_deviations(
+        const op &the_op, std::vector<reference_tensor> inputs) {
+    for (size_t index = first_factor(the_op); index < inputs.size(); ++index)
+        for (double &value : inputs[index].values)
+            value *= value;
+    auto outputs = reference(the_op, inputs);
+    for (reference_tensor &output : outputs)
+        for (double &value : output.values)
+            value = std::sqrt(value);
+    return outputs;
+}
+
+std::vector<double> exact_in_normal_range(data_type type,
+        std::span<const double> given, std::span<const double> exact) {
+    const float_format format = format_of(type);
+    const double least = std::ldexp(1, format.lowest);
+    const double most = overflow_at(format);
+    std::vector<double> result(exact.begin(), exact.end());
+    for (size_t index = 0; index < std::min(given.size(), exact.size());
+            ++index) {
+        const double a = std::fabs(given[index]);
+        const double b = std::fabs(exact[index]);
+        const bool small = a < least && b < least;
+        const bool large
+                = std::isfinite(b) && std::isinf(a) && b >= most * 0.99;
+        if (small || large) result[index] = given[index];
+    }
+    return result;
+}
+
+double sum_error(data_type type, double given, double exact, double magnitude) {
+    if (given == exact || (std::isnan(given) && std::isnan(exact))) return 0;
+    if (!std::isfinite(exact)) return infinity;
+    const float_format format = format_of(type);
+    if (!std::isfinite(given)) {
+        // A sum that passes the range of its own type may be anything.
+        const auto sums = type == data_type::f64 ? type : data_type::f32;
+        if (magnitude >= overflow_at(format_of(sums))) return 0;
+        if (std::isnan(given)) return infinity;
+        // An infinity stands for what rounds to it.
+        given = std::copysign(
+                std::max(std::fabs(exact), overflow_at(format)), given);
+    }
+    const double larger = std::max(std::fabs(given), std::fabs(exact));
+    const double beyond = std::fabs(given - exact) - half_ulp(format, larger);
+    if (beyond <= 0) return 0;
+    if (magnitude == 0) return infinity;
+    const double smallest = type == data_type::f64 ? 0x1p-960 : 0x1p-100;
+    return beyond / (unit_roundoff(type) * std::max(magnitude, smallest));
+}
+
+double largest_sum_error(data_type type, std::span<const double> given,
+        std::span<const double> exact, std::span<const double> magnitudes) {
+    if (given.size() != exact.size()) return infinity;
+    double largest = 0;
+    for (size_t index = 0; index < given.size(); ++index)
+        largest = std::max(largest,
+                sum_error(type, given[index], exact[index], magnitudes[index]));
+    return largest;
+}
+
+} // namespace gradnn::detail
