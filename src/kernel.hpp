@@ -76,13 +76,20 @@ private:
     explicit plan_or_refusal(std::string reason) : refusal(std::move(reason)) {}
 };
 
-/// A row of a backend's kernel list. Lists are ordered: the first kernel that
-/// does not refuse is taken.
+/// A row of a backend's kernel list: a kernel that can run.
 template <typename Problem>
 struct kernel {
-    /// "problem.kernel": what GRADNN_KERNEL and get_info call it.
+    /// "problem.kernel": what compile_settings::kernels, get_info, the log and
+    /// the tests call it.
     const char *name;
+    /// What it takes, in a line.
+    const char *takes;
+    /// A plan, or what the kernel cannot do: what is given and what it takes.
+    /// Knows nothing of other kernels.
     plan_or_refusal (*make)(const Problem &, const compile_options &);
+    /// Why other rows are to be tried first although this one may be able: that
+    /// they were measured to be faster. Empty: nothing says so. Null: never.
+    std::string (*yields)(const Problem &, const compile_options &) = nullptr;
 };
 
 /// The kernel lists of a backend.

@@ -97,43 +97,111 @@ bool writes_channels_last(const lowered_step &step, engine::kind kind,
     return problem != nullptr && ask != nullptr && ask(*problem, options);
 }
 
+namespace {
+
+template <typename Problem>
+plan_or_refusal make_named(const kernel<Problem> &row, const Problem &problem,
+        const compile_options &options, const op &the_op) {
+    try {
+        return row.make(problem, options);
+    } catch (const error &failure) {
+        throw named(failure, the_op, row.name);
+    }
+}
+
+template <typename Problem>
+std::string yields(const kernel<Problem> &row, const Problem &problem,
+        const compile_options &options) {
+    return row.yields ? row.yields(problem, options) : std::string();
+}
+
+/// Tries a row; its reason joins the refusals where it has one.
+template <typename Problem>
+bool take(executable_step &step, const kernel<Problem> &row,
+        const Problem &problem, const compile_options &options,
+        const op &the_op) {
+    plan_or_refusal made = make_named(row, problem, options, the_op);
+    if (!made.plan) {
+        step.refusals.push_back({row.name, std::move(made.refusal)});
+        return false;
+    }
+    step.kernel = row.name;
+    step.plan = std::move(made.plan);
+    return true;
+}
+
+template <typename Problem>
+executable_step choose(const Problem &problem, engine::kind kind,
+        const compile_options &options, const op &the_op) {
+    const auto rows
+            = candidates(list_for<Problem>(lists_of(kind)), options.kernels);
+    executable_step step;
+    std::vector<std::pair<const kernel<Problem> *, std::string>> later;
+    for (const auto &row : rows) {
+        std::string reason = yields(row, problem, options);
+        if (!reason.empty())
+            later.emplace_back(&row, std::move(reason));
+        else if (take(step, row, problem, options, the_op)) {
+            for (auto &[earlier, why] : later)
+                step.refusals.push_back({earlier->name, std::move(why)});
+            return step;
+        }
+    }
+    for (const auto &[row, why] : later)
+        if (take(step, *row, problem, options, the_op)) return step;
+    std::string reasons;
+    for (const kernel_refusal &each : step.refusals) {
+        if (!reasons.empty()) reasons += "; ";
+        reasons += text(each.kernel, ": ", each.reason);
+    }
+    throw error(status::unimplemented,
+            text(op_label(the_op), ": no kernel takes the ", Problem::name,
+                    " problem (", reasons, ")"));
+}
+
+} // namespace
+
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op) {
-    const std::string &forced = options.kernels;
-    if (!forced.empty()) check_forced(forced);
+    if (!options.kernels.empty()) check_forced(options.kernels);
+    return std::visit(
+            [&](const auto &problem) {
+                return choose(problem, kind, options, the_op);
+            },
+            step.problem);
+}
+
+std::vector<kernel_opinion> opinions_of(const lowered_step &step,
+        engine::kind kind, const compile_options &options, const op &the_op) {
     return std::visit(
             [&](const auto &problem) {
                 using problem_type = std::decay_t<decltype(problem)>;
-                std::vector<kernel_refusal> refusals;
-                for (const auto &row : candidates(
-                             list_for<problem_type>(lists_of(kind)), forced)) {
-                    plan_or_refusal made = [&] {
-                        try {
-                            return row.make(problem, options);
-                        } catch (const error &failure) {
-                            throw named(failure, the_op, row.name);
-                        }
-                    }();
+                std::vector<kernel_opinion> opinions;
+                for (const auto &row : list_for<problem_type>(lists_of(kind))) {
+                    kernel_opinion opinion;
+                    opinion.kernel = row.name;
+                    opinion.yields = yields(row, problem, options);
+                    plan_or_refusal made
+                            = make_named(row, problem, options, the_op);
+                    opinion.refusal = std::move(made.refusal);
                     if (made.plan) {
-                        executable_step result;
-                        result.kernel = row.name;
-                        result.plan = std::move(made.plan);
-                        result.refusals = std::move(refusals);
-                        return result;
+                        opinion.backend = made.plan->backend();
+                        opinion.workspace_bytes = made.plan->workspace_bytes();
                     }
-                    refusals.push_back({row.name, std::move(made.refusal)});
+                    opinions.push_back(std::move(opinion));
                 }
-                std::string reasons;
-                for (const kernel_refusal &each : refusals) {
-                    if (!reasons.empty()) reasons += "; ";
-                    reasons += text(each.kernel, ": ", each.reason);
-                }
-                throw error(status::unimplemented,
-                        text(op_label(the_op), ": no kernel takes the ",
-                                problem_type::name, " problem (", reasons,
-                                ")"));
+                return opinions;
             },
             step.problem);
+}
+
+std::vector<kernel_row> kernel_rows(engine::kind kind) {
+    std::vector<kernel_row> rows;
+    visit_lists(lists_of(kind), [&](const auto &list) {
+        for (const auto &row : list)
+            rows.push_back({row.name, row.takes});
+    });
+    return rows;
 }
 
 } // namespace gradnn::detail

@@ -1,18 +1,47 @@
 // Which kernel computes a problem.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "executable.hpp"
 #include "lowering.hpp"
 
 namespace gradnn::detail {
 
-/// The first kernel of the engine's list that does not refuse the step's
-/// problem; with options.kernels naming kernels of that list, the first of
-/// those. Throws unimplemented with every refusal's reason where none accepts,
-/// and invalid_arguments where options.kernels names an unknown kernel. What
-/// the step reads and writes is left to the caller.
+/// The first kernel of the engine's list that neither yields nor refuses the
+/// step's problem, or where there is none the first that yields and does not
+/// refuse; with options.kernels naming kernels of that list, of those. Throws
+/// unimplemented with every refusal's reason where none accepts, and
+/// invalid_arguments where options.kernels names an unknown kernel. What the
+/// step reads and writes is left to the caller.
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
+
+/// What a row of the list says of a problem.
+struct kernel_opinion {
+    const char *kernel = nullptr;
+    /// Why it cannot; empty where it can.
+    std::string refusal;
+    /// Why others come first; empty where they need not.
+    std::string yields;
+    /// Of a plan: what does the work, and its workspace.
+    std::string backend;
+    size_t workspace_bytes = 0;
+};
+
+/// Asks every row of the engine's list, in order.
+std::vector<kernel_opinion> opinions_of(const lowered_step &step,
+        engine::kind kind, const compile_options &options, const op &the_op);
+
+/// A row as `gradnn kernels` prints it.
+struct kernel_row {
+    const char *name;
+    const char *takes;
+};
+
+/// The rows of all lists of an engine, in order.
+std::vector<kernel_row> kernel_rows(engine::kind kind);
 
 /// Whether the engine's kernels rather write the step's output channels last than
 /// in the layout that its problem has.

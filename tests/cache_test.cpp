@@ -88,7 +88,8 @@ TEST_F(cache, what_differs_is_compiled_again) {
     EXPECT_NE(program_of(strided), first);
     for (const std::string &kernel :
             kernel_names(engine::kind::cpu, "interpolation"))
-        EXPECT_NE(program_of(upsample(1), kernel), first);
+        if (kernel != "interpolation.copy") // which refuses it
+            EXPECT_NE(program_of(upsample(1), kernel), first);
 }
 
 TEST_F(cache, scales_that_print_alike_differ) {

@@ -11,6 +11,13 @@
 namespace gradnn::test {
 namespace {
 
+/// Kernels of depthwise convolutions refuse all others, which each_accepts_many
+/// sees once; here it would be most of what they are asked.
+bool may_take(const std::string &kernel, const convolution_case &c) {
+    return kernel.find("depthwise") == std::string::npos
+            || (c.groups == c.large_channels && c.groups == c.small_channels);
+}
+
 std::vector<conformance_param> conformance() {
     std::vector<conformance_param> params;
     for (const engine::kind kind : engine_kinds())
@@ -19,6 +26,7 @@ std::vector<conformance_param> conformance() {
                 for (const op::kind op_kind : convolution_kinds())
                     for (const data_type type : float_types())
                         for (const layout &l : layouts()) {
+                            if (!may_take(kernel, c)) continue;
                             const bool dense
                                     = l.name == "ncx" || l.name == "nxc";
                             if (!dense && !c.every_layout) continue;

@@ -20,7 +20,8 @@ TEST_F(driver, misspelled_words_get_their_nearest) {
     expect_refusal("bnech", {"\"bnech\"", "did you mean bench?"});
     expect_refusal("Info", {"\"Info\"", "did you mean info?"});
     expect_refusal("fly",
-            {"\"fly\"; commands are run, check, bench, info and support"});
+            {"\"fly\"; commands are run, check, bench, info, support and "
+             "kernels"});
     expect_refusal("run " + graph + " --sede 3",
             {"run: unexpected arguments --sede 3, did you mean --seed?"});
     expect_refusal("bench " + graph + " --secnds=1",

@@ -320,7 +320,7 @@ TEST_F(gpu_large, bias) {
 /// Convolutions of each channel for itself, and who computes them: cuDNN is not
 /// given tensors of this size.
 struct large_convolution {
-    const char *kernel;
+    std::string kernel;
     const layout &l;
     int64_t images;
     int64_t channels;
@@ -360,7 +360,8 @@ private:
 };
 
 std::vector<large_convolution> large_convolutions() {
-    const char *const depthwise = "convolution.gpu_depthwise";
+    const std::string depthwise = kernels_that_begin(
+            engine::kind::gpu, "convolution", "convolution.gpu_depthwise");
     const char *const direct = "convolution.gpu_direct";
     const layout &ncx = layouts()[0];
     const layout &nxc = layouts()[1];
@@ -387,11 +388,10 @@ std::vector<large_convolution> large_convolutions() {
 TEST_F(gpu_large, convolution) {
     std::vector<large_convolution> all_of = large_convolutions();
     // From rows in shared memory.
-    all_of.push_back({"convolution.gpu_depthwise", layouts()[0], 8240, 8,
-            {32, 1021}, {1, 31}, data_type::f32});
+    all_of.push_back({"convolution.gpu_depthwise_rows_ncx", layouts()[0], 8240,
+            8, {32, 1021}, {1, 31}, data_type::f32});
     for (const large_convolution &c : all_of) {
-        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name + " "
-                + to_string(c.type));
+        SCOPED_TRACE(c.kernel + " " + c.l.name + " " + to_string(c.type));
         const forced_kernel forced(c.kernel);
         ASSERT_GT(c.image() * static_cast<size_t>(c.images), size_t {1} << 31);
         const auto element = static_cast<size_t>(detail::size_of(c.type));
@@ -429,7 +429,7 @@ TEST_F(gpu_large, convolution) {
 // where diff_dst holds twos.
 TEST_F(gpu_large, convolution_weights) {
     for (const large_convolution &c : large_convolutions()) {
-        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name);
+        SCOPED_TRACE(c.kernel + " " + c.l.name);
         const forced_kernel forced(c.kernel);
         const auto images = static_cast<size_t>(c.images);
         const patterned_memory src(2 * c.image() * images, bf16_ones(1));
@@ -459,8 +459,8 @@ TEST_F(gpu_large, convolution_weights) {
 // alone, to the last bit, since sums of whole numbers are exact in whatever order.
 TEST_F(gpu_large, convolution_weights_of_16_bits) {
     for (const large_convolution &c : large_convolutions()) {
-        SCOPED_TRACE(std::string(c.kernel) + " " + c.l.name + " "
-                + std::to_string(c.taps()));
+        SCOPED_TRACE(
+                c.kernel + " " + c.l.name + " " + std::to_string(c.taps()));
         const forced_kernel forced(c.kernel);
         const bytes src = bf16_integers(c.image(), 27);
         const bytes diff_dst = bf16_integers(c.image(), 28);

@@ -137,8 +137,9 @@ TEST(interpolation_kernels, each_accepts_many) {
                                 EXPECT_EQ(refusal.status, status::unimplemented)
                                         << refusal.what();
                             }
-            // The least have those that take one form of columns.
-            EXPECT_GE(accepted, 30U) << kernel;
+            // The least have those that take one form of columns, or copies.
+            EXPECT_GE(accepted, kernel == "interpolation.copy" ? 8U : 30U)
+                    << kernel;
         }
 }
 

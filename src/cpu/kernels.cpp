@@ -5,23 +5,32 @@ namespace gradnn::cpu {
 namespace {
 
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
-        {"interpolation.separable", make_interpolation_separable},
-        {"interpolation.strided", make_interpolation_strided},
+        {"interpolation.copy", "equal sizes, any layout: a copy",
+                make_interpolation_copy},
+        {"interpolation.separable",
+                "rows or channels contiguous: axis by axis, in vectors",
+                make_interpolation_separable},
+        {"interpolation.strided", "everything, row by row",
+                make_interpolation_strided},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
-        {"convolution.onednn", make_convolution_onednn},
-        {"convolution.depthwise", make_convolution_depthwise},
-        {"convolution.planes", make_convolution_planes},
-        {"convolution.gemm", make_convolution_gemm},
+        {"convolution.onednn", "what oneDNN has an optimised kernel for",
+                make_convolution_onednn},
+        {"convolution.depthwise", "groups of one channel, channels contiguous",
+                make_convolution_depthwise},
+        {"convolution.planes", "few channels to a group, any layout",
+                make_convolution_planes},
+        {"convolution.gemm", "everything, as a matrix product",
+                make_convolution_gemm},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
-        {"bias.reduce", make_bias},
+        {"bias.reduce", "everything", make_bias},
 };
 
 constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
-        {"elementwise.simd", make_elementwise},
+        {"elementwise.simd", "everything", make_elementwise},
 };
 
 } // namespace

@@ -13,7 +13,10 @@ using detail::elementwise_problem;
 using detail::interpolation_problem;
 using detail::plan_or_refusal;
 
-// interpolation.cpp
+// interpolation/copy.cpp
+plan_or_refusal make_interpolation_copy(
+        const interpolation_problem &, const compile_options &);
+// interpolation/interpolation.cpp
 plan_or_refusal make_interpolation_separable(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_strided(

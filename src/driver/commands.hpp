@@ -21,6 +21,7 @@ action add_check(CLI::App &program);
 action add_bench(CLI::App &program);
 action add_info(CLI::App &program);
 action add_support(CLI::App &program);
+action add_kernels(CLI::App &program);
 
 /// The command line asks for something that cannot be done.
 struct usage_error : std::runtime_error {

@@ -38,6 +38,7 @@ int run(int argc, char **argv) {
             {"bench", add_bench(program)},
             {"info", add_info(program)},
             {"support", add_support(program)},
+            {"kernels", add_kernels(program)},
     };
     try {
         program.parse(argc, argv);
@@ -49,8 +50,8 @@ int run(int argc, char **argv) {
         return fail(std::string(stop.what()) + " (see gradnn --help)");
     }
     if (program.get_subcommands().empty())
-        return fail("a subcommand is missing: run, check, bench, info or "
-                    "support (see gradnn --help)");
+        return fail("a subcommand is missing: run, check, bench, info, "
+                    "support or kernels (see gradnn --help)");
     int result = 0;
     for (const auto &[name, act] : actions)
         if (program.got_subcommand(name)) result = act();

@@ -1,39 +1,100 @@
 #include "gpu/kernels.hpp"
 
 #include "gpu/backend.hpp"
+#include "gpu/measured.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
 
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
-        {"interpolation.gpu_planes", make_interpolation_planes},
-        {"interpolation.gpu_bands", make_interpolation_bands},
-        {"interpolation.gpu_ncx", make_interpolation_ncx},
-        {"interpolation.gpu_pixels", make_interpolation_pixels},
-        {"interpolation.gpu_strips", make_interpolation_strips},
-        {"interpolation.gpu_intervals", make_interpolation_intervals},
-        {"interpolation.gpu_nxc", make_interpolation_nxc},
-        {"interpolation.gpu_strided", make_interpolation_strided},
+        {"interpolation.copy", "equal sizes, any layout: a copy",
+                make_interpolation_copy},
+        {"interpolation.gpu_planes",
+                "NCX: whole small planes in shared memory, depth not resampled",
+                make_interpolation_planes},
+        {"interpolation.gpu_bands",
+                "NCX: rows enlarged 2, 4 or 8 times, a thread a band of "
+                "columns",
+                make_interpolation_bands},
+        {"interpolation.gpu_ncx",
+                "NCX, any ratio and alignment: a warp a tile of columns",
+                make_interpolation_ncx},
+        {"interpolation.gpu_pixels",
+                "NXC, channels in vectors of 16 bytes, at most 8 taps a column",
+                make_interpolation_pixels},
+        {"interpolation.gpu_strips",
+                "NXC, columns enlarged 2 or 4 times: rows in shared memory",
+                make_interpolation_strips},
+        {"interpolation.gpu_intervals",
+                "NXC, any number of channels: a thread the columns between two",
+                make_interpolation_intervals, intervals_yields},
+        {"interpolation.gpu_nxc",
+                "dense NXC: rows of (column, channel) as gpu_ncx takes columns",
+                make_interpolation_nxc},
+        {"interpolation.gpu_strided", "everything: a thread an element",
+                make_interpolation_strided},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
-        {"convolution.gpu_depthwise", make_convolution_depthwise},
-        {"convolution.gpu_few_channels", make_convolution_few_channels},
-        {"convolution.gpu_narrow_groups", make_convolution_narrow_groups},
-        {"convolution.gpu_tf32x3", make_convolution_tf32x3},
-        {"convolution.gpu_f64", make_convolution_f64},
-        {"convolution.gpu_wide_weights", make_convolution_wide_weights},
-        {"convolution.cudnn", make_convolution_cudnn},
-        {"convolution.gpu_direct", make_convolution_direct},
+        {"convolution.gpu_depthwise_diagonals",
+                "16-bit NXC, 5x5 and 7x7: sparse tensor cores",
+                make_depthwise_diagonals},
+        {"convolution.gpu_depthwise_lines",
+                "16-bit NCX, 5 to 63 points along W alone: tensor cores",
+                make_depthwise_lines},
+        {"convolution.gpu_depthwise_matrices",
+                "16-bit NCX, 3x3, 5x5 and 7x7: tensor cores",
+                make_depthwise_matrices, depthwise_matrices_yields},
+        {"convolution.gpu_depthwise_planes",
+                "NCX, 3x3, 5x5 and 7x7: planes in shared memory",
+                make_depthwise_planes, depthwise_planes_yields},
+        {"convolution.gpu_depthwise_rows_ncx",
+                "f32 and f64 NCX, 3 to 64 points along W: rows in shared "
+                "memory",
+                make_depthwise_rows_ncx},
+        {"convolution.gpu_depthwise_rows_nxc",
+                "NXC, 9 points and more along W alone: window in registers",
+                make_depthwise_rows_nxc, depthwise_rows_nxc_yields},
+        {"convolution.gpu_depthwise_walk",
+                "3x3, 5x5 and 7x7: threads walk along H in global memory",
+                make_depthwise_walk},
+        {"convolution.gpu_depthwise_volume",
+                "3x3x3: threads walk along H with two depths each",
+                make_depthwise_volume},
+        {"convolution.gpu_depthwise_tiles",
+                "NCX, any window: tiles of rows in shared memory",
+                make_depthwise_tiles},
+        {"convolution.gpu_depthwise_blocks",
+                "NXC, any window: threads along the channels",
+                make_depthwise_blocks},
+        {"convolution.gpu_few_channels",
+                "strict f32 gradient of src of at most 4 channels, any layout",
+                make_convolution_few_channels},
+        {"convolution.gpu_narrow_groups",
+                "groups of 4 or 8 channels in and out: plain products",
+                make_convolution_narrow_groups, narrow_groups_yields},
+        {"convolution.gpu_tf32x3",
+                "strict f32: three TF32 products for one, by CUTLASS",
+                make_convolution_tf32x3},
+        {"convolution.gpu_f64", "f64 tensor cores, by CUTLASS",
+                make_convolution_f64, f64_yields},
+        {"convolution.gpu_wide_weights",
+                "gradients of weights in f32 of 16-bit data, by CUTLASS",
+                make_convolution_wide_weights, wide_weights_yields},
+        {"convolution.cudnn",
+                "what cuDNN has a deterministic and exact engine for",
+                make_convolution_cudnn},
+        {"convolution.gpu_direct", "everything, from the definition",
+                make_convolution_direct},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
-        {"bias.gpu_reduce", make_bias},
+        {"bias.gpu_reduce", "everything", make_bias},
 };
 
 constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
-        {"elementwise.gpu", make_elementwise},
+        {"elementwise.gpu", "everything", make_elementwise},
 };
 
 } // namespace

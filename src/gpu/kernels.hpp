@@ -1,5 +1,4 @@
-// The GPU's kernels in the order in which they are tried. Seen by the compiler
-// (compile.cpp, through backend.hpp) alone; one source file a kernel family.
+// What kernel families offer to the GPU's list (kernels.cpp): a maker each.
 #pragma once
 
 #include "kernel.hpp"
@@ -13,12 +12,14 @@ using detail::elementwise_problem;
 using detail::interpolation_problem;
 using detail::plan_or_refusal;
 
-// interpolation/planes/planes.cu, interpolation/bands/bands.cu, interpolation/pixels/pixels.cu,
-// interpolation/strips/strips.cu, interpolation/intervals/intervals.cu, interpolation/columns/ncx.cu,
-// interpolation/columns/nxc.cu, interpolation/strided.cu; the last takes everything.
+// interpolation/, a folder or file a kernel
+plan_or_refusal make_interpolation_copy(
+        const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_planes(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_bands(
+        const interpolation_problem &, const compile_options &);
+plan_or_refusal make_interpolation_ncx(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_pixels(
         const interpolation_problem &, const compile_options &);
@@ -26,34 +27,45 @@ plan_or_refusal make_interpolation_strips(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_intervals(
         const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_ncx(
-        const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_nxc(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
-// convolution/depthwise/depthwise.cpp
-plan_or_refusal make_convolution_depthwise(
+// convolution/depthwise/, a folder a kernel; the last two in any/
+plan_or_refusal make_depthwise_diagonals(
         const convolution_problem &, const compile_options &);
-// convolution/few_channels/few_channels.cpp
+plan_or_refusal make_depthwise_lines(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_matrices(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_planes(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_rows_ncx(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_rows_nxc(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_walk(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_volume(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_tiles(
+        const convolution_problem &, const compile_options &);
+plan_or_refusal make_depthwise_blocks(
+        const convolution_problem &, const compile_options &);
+// convolution/; tf32x3, f64 and wide_weights are in implicit_gemm/
 plan_or_refusal make_convolution_few_channels(
         const convolution_problem &, const compile_options &);
-// convolution/narrow_groups/narrow_groups.cpp
 plan_or_refusal make_convolution_narrow_groups(
         const convolution_problem &, const compile_options &);
-// convolution/implicit_gemm/tf32x3.cpp, convolution/implicit_gemm/f64.cpp and convolution/implicit_gemm/wide_weights.cpp,
-// or convolution/implicit_gemm/absent.cpp
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_f64(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_wide_weights(
         const convolution_problem &, const compile_options &);
-// convolution/cudnn/cudnn.cpp
 plan_or_refusal make_convolution_cudnn(
         const convolution_problem &, const compile_options &);
-// convolution/direct.cu; takes everything.
 plan_or_refusal make_convolution_direct(
         const convolution_problem &, const compile_options &);
 
@@ -64,7 +76,7 @@ bool has_implicit_gemm();
 /// (convolution/output_layout.cpp).
 bool writes_channels_last(const convolution_problem &, const compile_options &);
 
-// bias.cu
+// bias/
 plan_or_refusal make_bias(const bias_problem &, const compile_options &);
 
 // elementwise.cu

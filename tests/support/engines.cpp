@@ -74,6 +74,15 @@ std::vector<std::string> kernel_names(
     return names;
 }
 
+std::string kernels_that_begin(engine::kind kind, const std::string &problem,
+        const std::string &beginning) {
+    std::string names;
+    for (const std::string &name : kernel_names(kind, problem))
+        if (name.starts_with(beginning))
+            names += (names.empty() ? "" : ",") + name;
+    return names;
+}
+
 device_memory::device_memory(const engine &e, size_t bytes, size_t offset)
     : engine_(e), bytes_(bytes), offset_(offset) {
     const backend &functions = backend_of(e.get_kind());

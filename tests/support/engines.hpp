@@ -43,6 +43,11 @@ engine shared_engine(engine::kind kind);
 std::vector<std::string> kernel_names(
         engine::kind kind, const std::string &problem);
 
+/// Those of them that begin so, separated by commas, as forced_kernel takes
+/// them: "convolution.gpu_depthwise" for all kernels of depthwise convolutions.
+std::string kernels_that_begin(engine::kind kind, const std::string &problem,
+        const std::string &beginning);
+
 /// Memory of a device, not initialised; its address is a multiple of 64 plus
 /// `offset`.
 class device_memory {

@@ -276,32 +276,6 @@ private:
     const std::string target_;
 };
 
-/// Where every axis maps onto itself.
-class copy_plan : public detail::plan {
-public:
-    explicit copy_plan(const interpolation_problem &problem)
-        : target_(simd_target()) {
-        copy_.src_type = problem.diff_dst.type;
-        copy_.dst_type = problem.diff_src.type;
-        copy_.rank = 5;
-        for (size_t a = 0; a < 5; ++a) {
-            copy_.dims[a] = problem.diff_src.dims[a];
-            copy_.src_strides[a] = problem.diff_dst.strides[a];
-            copy_.dst_strides[a] = problem.diff_src.strides[a];
-        }
-    }
-
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &) const override {
-        convert(copy_, args[0], args[1]);
-    }
-    std::string backend() const override { return "Highway " + target_; }
-
-private:
-    conversion copy_;
-    const std::string target_;
-};
-
 /// Whether all planes are one distance apart.
 bool planes_follow(const separable_job &job) {
     return job.n == 1 || job.c == 1
@@ -417,7 +391,8 @@ plan_or_refusal make_interpolation_separable(
         identity[a] = taps[a].identity;
     }
     if (identity[0] && identity[1] && identity[2])
-        return plan_or_refusal(std::make_unique<copy_plan>(problem));
+        return plan_or_refusal::refuse(
+                "takes an axis that is resampled, given equal sizes");
 
     const auto layout = find_rows(problem, identity);
     if (!layout)

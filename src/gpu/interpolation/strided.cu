@@ -15,7 +15,6 @@
 #include <array>
 #include <limits>
 
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/interpolation/long.cuh"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/kernels.hpp"
@@ -137,8 +136,6 @@ private:
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
     return std::make_unique<strided_plan>(
             problem, std::move(maps), static_cast<int>(options.device));
 }

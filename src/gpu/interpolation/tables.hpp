@@ -9,6 +9,7 @@
 #include "axis_map.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/device.hpp"
+#include "kernel.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -21,6 +22,16 @@ inline axis_maps make_axis_maps(const detail::interpolation_problem &problem) {
         maps[axis] = detail::make_axis_map(
                 problem.mode, problem.coordinates, problem.axes[axis]);
     return maps;
+}
+
+/// Whether every output is its own input. interpolation.copy takes that, and the
+/// kernels that stage rows refuse it.
+inline bool is_copy(const axis_maps &maps) {
+    return maps[0].identity && maps[1].identity && maps[2].identity;
+}
+inline detail::plan_or_refusal refuse_copy() {
+    return detail::plan_or_refusal::refuse(
+            "takes an axis that is resampled, given equal sizes");
 }
 
 /// Outputs along an axis that touch one input: sums of more lose digits where

@@ -1,6 +1,6 @@
 // Depthwise convolution on the GPU: the problem, as all its kernels see it. Each
-// family of kernels has a header of its own, which says how their work is cut and
-// who starts them. See depthwise.cpp.
+// family of kernels has a folder of its own: cut.hpp says how their work is cut,
+// plan.cpp is their row of the kernel list.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +45,9 @@ struct depthwise_shape {
     int taps = 8;
     int chunks = 1;
 };
+
+/// Terms of a chain of f32 sums in a gradient of weights, about.
+constexpr int64_t depthwise_longest_chain = 1024;
 
 /// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
 struct small_divider {

@@ -2,7 +2,6 @@
 // as IEEE's fused multiply-add rounds them. f64_mma.cuh has the
 // instruction, implicit_gemm.cpp the plan.
 
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/kernels.hpp"
 
@@ -49,45 +48,12 @@ constexpr implicit_gemm::tile_set set {.kernel = "convolution.gpu_f64",
         .longest_chain = 256,
         .longest_possible_chain = 768};
 
-/// In NCX, of more channels than one.
-bool is_ncx(const detail::tensor_view &tensor) {
-    int64_t next = 1;
-    for (size_t axis = tensor.dims.size(); axis-- > 0;) {
-        if (tensor.dims[axis] != 1 && tensor.strides[axis] != next)
-            return false;
-        next *= tensor.dims[axis];
-    }
-    return tensor.dims[1] != 1;
-}
-
-/// Products of matrices that lie in NCX: src and dst would be copied, and cuDNN
-/// multiplies them where they are, in 0.4 to 0.75 of the time (windows of 1x1
-/// in 56x56 and 14x14 points on an H200). Images of fewer points do not fill
-/// its tiles: of 7x7 it reaches half of that rate.
-bool is_product_in_ncx(const convolution_problem &p) {
-    constexpr int64_t fewest_points = 128;
-    int64_t points = 1;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        if (p.weights.dims[3 + axis] != 1 || p.strides[axis] != 1
-                || p.pads_begin[axis] != 0
-                || p.src.dims[2 + axis] != p.dst.dims[2 + axis])
-            return false;
-        points *= p.src.dims[2 + axis];
-    }
-    return p.weights.dims[0] == 1 && points >= fewest_points && is_ncx(p.src)
-            && is_ncx(p.dst);
-}
-
 } // namespace
 
 } // namespace f64
 
 plan_or_refusal make_convolution_f64(
         const convolution_problem &problem, const compile_options &options) {
-    if (problem.src.type == detail::data_type::f64
-            && f64::is_product_in_ncx(problem) && cudnn_version() != 0)
-        return plan_or_refusal::refuse(
-                "cuDNN multiplies matrices of NCX where they lie");
     return implicit_gemm::make_plan(f64::set, problem, options);
 }
 

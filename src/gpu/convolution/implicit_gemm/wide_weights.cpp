@@ -6,9 +6,7 @@
 #include <cstdint>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
@@ -53,17 +51,6 @@ constexpr implicit_gemm::tile_set set_of(data_type input) {
             .longest_possible_chain = 4096};
 }
 
-/// Whether there are tiles for most multiprocessors without cutting the sums into
-/// slices, which cuDNN's kernel of truncated sums does not do: it takes half the
-/// time then, and up to twelve times as long otherwise (measured on an H200).
-bool fills_the_device(const convolution_problem &problem, int device) {
-    constexpr int64_t tile = 128;
-    const auto &dims = problem.weights.dims;
-    const int64_t count = dims[0] * ceil_div(dims[1], tile)
-            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
-    return 4 * count >= 3 * int64_t {properties_of(device).multiprocessors};
-}
-
 } // namespace
 
 } // namespace wide_weights
@@ -78,12 +65,6 @@ plan_or_refusal make_convolution_wide_weights(
             || (input != data_type::bf16 && input != data_type::f16))
         return plan_or_refusal::refuse(
                 "takes gradients of weights in f32 of bf16 or f16 data");
-    if (options.fpmath != fpmath_mode::strict
-            && wide_weights::fills_the_device(
-                    problem, static_cast<int>(options.device)))
-        return plan_or_refusal::refuse(
-                "leaves large gradients to cuDNN under relaxed fpmath_modes, "
-                "which allow its kernel that truncates its sums");
     return implicit_gemm::make_plan(
             wide_weights::set_of(input), problem, options);
 }

@@ -22,7 +22,6 @@
 #include <numeric>
 #include <string>
 
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
@@ -339,33 +338,12 @@ std::string reason_against(const convolution_problem &problem) {
     return {};
 }
 
-/// cuDNN's kernel takes half the time (ResNeXt's groups of 8 on an H200), where
-/// there is one: not of 2^31 elements.
-bool better_by_cudnn(const convolution_problem &problem) {
-    const auto small = [](const tensor_view &tensor) {
-        double elements = 1;
-        for (const int64_t dim : tensor.dims)
-            elements *= static_cast<double>(dim);
-        return elements < 0x1p31;
-    };
-    return problem.direction == convolution_direction::backward_weights
-            && size_of(problem.src.type) == 2
-            && problem.weights.type == problem.src.type
-            && problem.weights.dims[1] == 8 && problem.weights.dims[2] == 8
-            && channels_last(problem.src) && channels_last(problem.dst)
-            && small(problem.src) && small(problem.dst) && cudnn_version() != 0;
-}
-
 } // namespace
 
 plan_or_refusal make_convolution_narrow_groups(
         const convolution_problem &problem, const compile_options &options) {
     const std::string reason = reason_against(problem);
     if (!reason.empty()) return plan_or_refusal::refuse(reason);
-    if (better_by_cudnn(problem))
-        return plan_or_refusal::refuse(
-                "16-bit gradients of weights of groups of 8 channels are "
-                "cuDNN's where the channels lie last");
     const bool planes = takes_planes(problem);
     convolution_problem seen = problem;
     if (!planes)

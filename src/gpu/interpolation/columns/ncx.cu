@@ -79,8 +79,7 @@ struct ncx_family {
 plan_or_refusal make_interpolation_ncx(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
+    if (is_copy(maps)) return refuse_copy();
     std::string why;
     const auto walk = describe_walk(problem, maps, false, why);
     if (!walk) return plan_or_refusal::refuse(why);

@@ -39,8 +39,7 @@ struct nxc_family {
 plan_or_refusal make_interpolation_nxc(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
+    if (is_copy(maps)) return refuse_copy();
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     const int64_t channels = dst.dims[1];

@@ -4,7 +4,6 @@
 #include <limits>
 #include <memory>
 
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/interpolation/intervals/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
@@ -249,19 +248,12 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
 
 } // namespace
 
-// Taken for what gpu_pixels and gpu_strips, tried before, refuse: most pixels
-// that are no multiple of 16 bytes, and more than 8 taps a column. Of 16-bit
-// types gpu_nxc, tried after, is faster for few taps (measured on an H200).
 plan_or_refusal make_interpolation_intervals(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
+    if (is_copy(maps)) return refuse_copy();
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    if (detail::size_of(src.type) == 2 && maps[2].max_count <= 8)
-        return plan_or_refusal::refuse(
-                "of 16-bit types, wants more than 8 taps for a column");
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);

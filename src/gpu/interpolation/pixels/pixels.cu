@@ -17,7 +17,6 @@
 // same bits on every run. A tap of weight 0 is never taken.
 #include <memory>
 
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -473,8 +472,7 @@ private:
 plan_or_refusal make_interpolation_pixels(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
+    if (is_copy(maps)) return refuse_copy();
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     if (maps[2].max_count > 8)

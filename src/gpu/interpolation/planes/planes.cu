@@ -133,8 +133,7 @@ private:
 plan_or_refusal make_interpolation_planes(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return plan_or_refusal::refuse("wants an axis that is resampled");
+    if (is_copy(maps)) return refuse_copy();
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     std::string why;

@@ -3,7 +3,6 @@
 // gpu_nxc, by measurements on an H200 of the cases of bench/cases.json.
 #include <utility>
 
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/interpolation/strips/plan.cuh"
 
 namespace gradnn::gpu {
@@ -22,8 +21,7 @@ bool is_faster(int64_t ratio, int64_t channels, int64_t element) {
 plan_or_refusal make_interpolation_strips(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
-    if (maps[0].identity && maps[1].identity && maps[2].identity)
-        return std::make_unique<identity_plan>(problem);
+    if (is_copy(maps)) return refuse_copy();
     if (problem.diff_src.type == detail::data_type::f64)
         return plan_or_refusal::refuse("wants f32, bf16 or f16, given f64");
     const int64_t channels = problem.diff_dst.dims[1];

@@ -215,7 +215,7 @@ void launch_depthwise_data_ncx(detail::data_type type,
                 = ceil_div(shape.images * shape.channels, tile.planes)
                 * tile.depth_tiles * tile.row_tiles * tile.column_tiles;
         with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
-            launch("convolution.gpu_depthwise (NCX)",
+            launch("convolution.gpu_depthwise_tiles",
                     depthwise_data_ncx_kernel<Type, taps, step, up>,
                     static_cast<unsigned>(blocks), tile.threads,
                     depthwise_shared_bytes(tile, sizeof(sum_of<Type>)), stream,

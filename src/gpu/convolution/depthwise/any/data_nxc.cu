@@ -168,14 +168,15 @@ void start(const depthwise_shape &shape, const depthwise_block &block,
     const int pitch = shape.chunks * shape.taps;
     const int64_t count = shape.channels * pitch * shape.axes[0].kernel
             * shape.axes[1].kernel;
-    launch("convolution.gpu_depthwise (weights)", depthwise_kernel_rows<Type>,
+    launch("convolution.gpu_depthwise_blocks (rows of taps)",
+            depthwise_kernel_rows<Type>,
             static_cast<unsigned>(ceil_div(count, depthwise_threads)),
             depthwise_threads, 0, stream, weights, gathered, shape, pitch,
             count);
     const int64_t blocks = shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
     with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
-        launch("convolution.gpu_depthwise (NXC)",
+        launch("convolution.gpu_depthwise_blocks",
                 depthwise_data_nxc_kernel<Type, vector, taps, step, up>,
                 static_cast<unsigned>(blocks),
                 block.lanes * block.groups * block.rows * block.depths, 0,

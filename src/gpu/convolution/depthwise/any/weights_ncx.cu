@@ -205,7 +205,7 @@ void launch_depthwise_weights_ncx(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         with_window<Type, false>(shape, [&]<int taps, int step, int>() {
             constexpr int window_rows = depthwise_window_rows(taps);
-            launch("convolution.gpu_depthwise (weights, NCX)",
+            launch("convolution.gpu_depthwise_tiles (weights)",
                     depthwise_weights_ncx_kernel<Type, window_rows, taps, step>,
                     static_cast<unsigned>(blocks), tile.threads,
                     depthwise_shared_bytes(tile, sizeof(sum_of<Type>)), stream,

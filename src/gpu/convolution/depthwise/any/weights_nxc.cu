@@ -145,7 +145,7 @@ void start(const depthwise_shape &shape, const depthwise_block &block,
     const int64_t blocks = parts.parts * block.channel_tiles
             * ceil_div(parts.jobs, parts.block_jobs);
     with_window<Type, false>(shape, [&]<int taps, int step, int>() {
-        launch("convolution.gpu_depthwise (weights, NXC)",
+        launch("convolution.gpu_depthwise_blocks (weights)",
                 depthwise_weights_nxc_kernel<Type, vector, taps, step>,
                 static_cast<unsigned>(blocks),
                 block.lanes * parts.block_jobs * parts.lanes, 0, stream,

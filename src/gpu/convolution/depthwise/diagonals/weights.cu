@@ -363,7 +363,7 @@ void launch_depthwise_diagonals_weights(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
             with_diagonals(shape, [&]<int size>() {
-                launch_early("convolution.gpu_depthwise (diagonals, weights)",
+                launch_early("convolution.gpu_depthwise_diagonals (weights)",
                         depthwise_diagonals_weights_kernel<Type, size>,
                         static_cast<unsigned>(cut.blocks()),
                         static_cast<unsigned>(cut.all_warps() * 32),

@@ -14,8 +14,7 @@ namespace {
 constexpr int blocks_at_once = 4;
 /// Pieces of a warp, whose sums for the weights it adds up in f32.
 constexpr int longest_chain = 1024;
-/// Shorter windows and rows are left to the other kernels (measured on an
-/// H200).
+/// Of shorter windows and rows most of a product of matrices would be zeros.
 constexpr int least_taps = 5;
 constexpr int least_columns = 64;
 

@@ -169,7 +169,7 @@ void launch_depthwise_lines_data(detail::data_type type,
         if constexpr (sizeof(Type) == 2)
             with_lines(shape, cut, [&]<int steps>() {
                 const auto launch_of = [&]<int width>() {
-                    launch_early("convolution.gpu_depthwise (lines)",
+                    launch_early("convolution.gpu_depthwise_lines",
                             depthwise_lines_data_kernel<Type, steps, width>,
                             static_cast<unsigned>(shape.channels * cut.parts),
                             lines_warps * 32, 0, stream,

@@ -188,7 +188,7 @@ void launch_depthwise_lines_weights(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
             with_lines(shape, cut, [&]<int steps>() {
-                launch_early("convolution.gpu_depthwise (lines, weights)",
+                launch_early("convolution.gpu_depthwise_lines (weights)",
                         depthwise_lines_weights_kernel<Type, steps>,
                         static_cast<unsigned>(shape.channels * cut.parts),
                         lines_warps * 32, 0, stream,

@@ -86,25 +86,12 @@ void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
     cut.shared_bytes = static_cast<size_t>(bytes);
 }
 
-/// Whether the other kernels are slower, as measured in bf16 on an H200.
-bool worth_it(const depthwise_shape &shape, bool of_weights) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    const int columns = std::min(along.read, along.written);
-    const auto divide = [&](int by) {
-        return along.read % by == 0 && along.written % by == 0;
-    };
-    if (along.kernel == 3) return !of_weights && divide(8) && columns >= 32;
-    if (std::min({columns, down.read, down.written}) < 12) return false;
-    if (along.kernel == 7) return true;
-    return of_weights ? columns >= (divide(2) ? 20 : 32) : divide(2);
-}
-
 } // namespace
 
 bool matrices_take(const depthwise_shape &shape, bool of_weights) {
     if (!window_slides(shape)) return false;
     const depthwise_axis &along = shape.axes[2];
+    if (of_weights && along.kernel == 3) return false;
     // What threads load beside the columns of a row is in the slack at least, but
     // for what they load beside that to shift it: of dst, where src may be much
     // longer. What they load of read besides is 7 + 8 + 6 columns at most.
@@ -114,7 +101,7 @@ bool matrices_take(const depthwise_shape &shape, bool of_weights) {
                             - along.written
                     > slack)
         return false;
-    return worth_it(shape, of_weights) && planes_without_gaps(shape);
+    return planes_without_gaps(shape);
 }
 
 bool matrices_are_wide(const depthwise_shape &shape, bool of_weights) {

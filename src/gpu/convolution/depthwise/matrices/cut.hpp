@@ -60,8 +60,7 @@ constexpr int matrices_slack = 64;
 constexpr int matrices_zeros = 64;
 
 // In cut.cpp.
-/// Whether tensor cores take the tensors and the window, of bf16 and f16, and are
-/// faster than the others.
+/// Whether tensor cores take the tensors and the window, of bf16 and f16.
 bool matrices_take(const depthwise_shape &, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.

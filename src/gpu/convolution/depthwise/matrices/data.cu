@@ -310,7 +310,7 @@ void launch_depthwise_matrices_data(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
             with_matrices(shape, wide, [&]<int size, int width>() {
-                launch_early("convolution.gpu_depthwise (matrices)",
+                launch_early("convolution.gpu_depthwise_matrices",
                         depthwise_matrices_data_kernel<Type, size, width>,
                         static_cast<unsigned>(cut.blocks()),
                         matrices_warps * 32, cut.shared_bytes, stream,

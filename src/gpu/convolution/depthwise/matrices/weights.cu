@@ -233,7 +233,7 @@ void launch_depthwise_matrices_weights(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
             with_matrices(shape, wide, [&]<int size, int width>() {
-                launch_early("convolution.gpu_depthwise (matrices, weights)",
+                launch_early("convolution.gpu_depthwise_matrices (weights)",
                         depthwise_matrices_weights_kernel<Type, size, width>,
                         static_cast<unsigned>(cut.blocks()),
                         matrices_warps * 32, cut.shared_bytes, stream,

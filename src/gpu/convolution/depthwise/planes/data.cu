@@ -184,7 +184,7 @@ void launch_depthwise_planes_data(detail::data_type type,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         with_planes(shape, wide, [&]<int size, int stride, int width>() {
-            launch_early("convolution.gpu_depthwise (planes)",
+            launch_early("convolution.gpu_depthwise_planes",
                     depthwise_planes_data_kernel<Type, size, stride, width>,
                     static_cast<unsigned>(cut.tiles * cut.bands), cut.threads,
                     cut.shared_bytes, stream,

@@ -159,7 +159,7 @@ void launch_depthwise_planes_weights(detail::data_type type,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         with_planes(shape, wide, [&]<int size, int stride, int width>() {
-            launch_early("convolution.gpu_depthwise (planes, weights)",
+            launch_early("convolution.gpu_depthwise_planes (weights)",
                     depthwise_planes_weights_kernel<Type, size, stride, width,
                             planes_weights_run(size, sizeof(Type))>,
                     static_cast<unsigned>(cut.tiles * cut.parts()), cut.threads,

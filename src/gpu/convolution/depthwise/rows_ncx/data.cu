@@ -148,7 +148,7 @@ void launch_depthwise_rows_ncx_data(detail::data_type type,
         if constexpr (sizeof(Type) >= 4)
             with_chunks<rows_ncx_most_chunks>(cut.chunks, [&]<int chunks>() {
                 constexpr int run = rows_ncx_run(sizeof(Type));
-                launch_early("convolution.gpu_depthwise (rows)",
+                launch_early("convolution.gpu_depthwise_rows_ncx",
                         depthwise_rows_ncx_data_kernel<Type, chunks>,
                         static_cast<unsigned>(cut.data_blocks(shape.channels)),
                         cut.threads, cut.shared_bytes, stream,

@@ -159,7 +159,7 @@ void launch_depthwise_rows_ncx_weights(detail::data_type type,
         if constexpr (sizeof(Type) >= 4)
             with_chunks<rows_ncx_weights_chunks>(cut.chunks, [&]<int chunks>() {
                 constexpr int run = rows_ncx_run(sizeof(Type));
-                launch_early("convolution.gpu_depthwise (rows, weights)",
+                launch_early("convolution.gpu_depthwise_rows_ncx (weights)",
                         depthwise_rows_ncx_weights_kernel<Type, chunks>,
                         static_cast<unsigned>(shape.channels * cut.parts),
                         cut.jobs * cut.threads, cut.shared_bytes, stream,

@@ -10,8 +10,7 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Shorter windows and rows are left to the other kernels, which take the whole
-/// window at a time, and columns by eight.
+/// Shorter windows and rows would leave most of what a thread holds idle.
 constexpr int least_taps = 9;
 constexpr int least_columns = rows_nxc_run;
 /// What starting a thread takes, and the end of a block, in tenths of a run.
@@ -27,14 +26,10 @@ int64_t rows_of(const depthwise_shape &shape) {
     return shape.images * shape.axes[0].written * shape.axes[1].written;
 }
 
-constexpr int taps_held(int kernel) {
-    return kernel <= 16 ? 16 : 32;
-}
-
 /// All but the pieces.
 void cut_channels(
         depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
-    cut.taps = taps_held(shape.axes[2].kernel);
+    cut.taps = rows_nxc_taps(shape.axes[2].kernel);
     cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
     cut.lanes = lanes_of(shape, widest);
     cut.slots = rows_nxc_threads / cut.lanes;
@@ -61,12 +56,9 @@ bool rows_nxc_take(const depthwise_shape &shape) {
                 || axis->read != axis->written)
             return false;
     const depthwise_axis &along = shape.axes[2];
-    // Not where the taps held would be more than those of the other kernels,
-    // which take eight at a time. Columns are 32-bit offsets apart.
+    // Columns are 32-bit offsets apart.
     return along.stride == 1 && along.dilation == 1
             && along.kernel >= least_taps && along.written >= least_columns
-            && round_up(along.kernel, taps_held(along.kernel))
-            == round_up(along.kernel, 8)
             && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }

@@ -13,6 +13,10 @@ constexpr int rows_nxc_threads = 128;
 constexpr int rows_nxc_resident(int taps) {
     return taps == 32 ? 3 : 4;
 }
+/// Taps that a thread holds at a time.
+constexpr int rows_nxc_taps(int kernel) {
+    return kernel <= 16 ? 16 : 32;
+}
 /// Runs of a piece at most: the data kernel has a bit for each.
 constexpr int rows_nxc_longest_piece = 64;
 
@@ -32,7 +36,7 @@ struct depthwise_rows_nxc {
 };
 
 // In cut.cpp.
-/// Whether these kernels take the window and are faster than the others.
+/// Whether these kernels take the window.
 bool rows_nxc_take(const depthwise_shape &);
 /// Cut the work of either kernel; `vector` is set, to `widest` or to 1: sums
 /// have the same order. False where there are too many pieces or blocks.

@@ -147,7 +147,7 @@ void launch_depthwise_rows_nxc_data(detail::data_type type,
             const auto shared_bytes = static_cast<size_t>(cut.chunks * taps
                                               * tap_pitch(cut.lanes, vector))
                     * sizeof(sum_of<Type>);
-            launch_early("convolution.gpu_depthwise (rows, NXC)",
+            launch_early("convolution.gpu_depthwise_rows_nxc",
                     depthwise_rows_nxc_data_kernel<Type, taps, vector>,
                     static_cast<unsigned>(cut.parts)
                             * static_cast<unsigned>(cut.channel_tiles),

@@ -117,7 +117,7 @@ void launch_depthwise_rows_nxc_weights(detail::data_type type,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         with_rows_nxc<Type>(cut, [&]<int taps, int vector>() {
-            launch_early("convolution.gpu_depthwise (rows, NXC, weights)",
+            launch_early("convolution.gpu_depthwise_rows_nxc (weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
                     static_cast<unsigned>(
                             cut.parts * cut.channel_tiles * cut.chunks),

@@ -242,7 +242,7 @@ void launch_depthwise_volume_data(detail::data_type type,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         with_volume<Type>(walk, [&]<int vector, int together>() {
-            launch_early("convolution.gpu_depthwise",
+            launch_early("convolution.gpu_depthwise_volume",
                     depthwise_volume_data_kernel<Type, vector, together>,
                     ceil_div(walk.items, walk_threads), walk_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),

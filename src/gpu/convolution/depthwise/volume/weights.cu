@@ -244,7 +244,7 @@ void launch_depthwise_volume_weights(detail::data_type type,
         const depthwise_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         with_volume<Type>(walk, [&]<int vector, int together>() {
-            launch_early("convolution.gpu_depthwise (weights)",
+            launch_early("convolution.gpu_depthwise_volume (weights)",
                     depthwise_volume_weights_kernel<Type, vector, together>,
                     walk.parts * walk.channel_tiles, walk_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),

@@ -6,6 +6,8 @@
 
 namespace gradnn::gpu {
 
+struct depthwise_facts;
+
 /// Threads of a block.
 constexpr int walk_threads = 128;
 
@@ -92,7 +94,7 @@ bool cut_strips(depthwise_walk &, int rows, int ahead, int64_t of_strip,
 /// strip of all planes is so many units, of which a row is `width` elements.
 bool cut_units(depthwise_walk &, const depthwise_shape &, int widest, int width,
         int64_t of_strip, const depthwise_turns &, int64_t longest_chain);
-/// Whether the kernels that walk along H take the window.
+/// Whether the kernels that walk along H take the window, of some layout.
 bool walk_takes(const depthwise_shape &);
 /// Cuts the work of the data kernel; vector, dense, sum_bytes and channels_last
 /// are set. False where the tensors are too large.
@@ -102,6 +104,12 @@ bool cut_walk(
 /// channels whatever `vector` is, and in chains of at most so many terms.
 bool cut_walk_units(depthwise_walk &, const depthwise_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
+
+// In plan.cpp.
+/// Whether they take the window in the layout and types that it has.
+bool walk_takes(const depthwise_facts &);
+/// NCX: rows of vectors of 16 bytes, that the walk loads and stores together.
+bool walk_rows_are_vectors(const depthwise_facts &);
 
 /// Of f64 in NXC alone, as launch_depthwise_walk_weights.
 void launch_depthwise_walk_data(detail::data_type type, const depthwise_shape &,

@@ -185,7 +185,7 @@ void launch_depthwise_walk_data(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         with_walk<Type, false>(shape, walk,
                 [&]<int size, int stride, int vector, int run, int dense>() {
-                    launch_early("convolution.gpu_depthwise",
+                    launch_early("convolution.gpu_depthwise_walk",
                             depthwise_walk_data_kernel<Type, size, stride,
                                     vector, run, dense>,
                             ceil_div(walk.items, walk_threads), walk_threads, 0,

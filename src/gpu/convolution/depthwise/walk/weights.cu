@@ -171,7 +171,7 @@ void launch_depthwise_walk_weights(detail::data_type type,
     with_float_type(type, [&]<typename Type>() {
         with_walk<Type, true>(shape, walk,
                 [&]<int size, int, int vector, int run, int dense>() {
-                    launch_early("convolution.gpu_depthwise (weights)",
+                    launch_early("convolution.gpu_depthwise_walk (weights)",
                             depthwise_walk_weights_kernel<Type, size, vector,
                                     run, dense>,
                             walk.parts * walk.channel_tiles, walk_threads, 0,

@@ -1,18 +1,21 @@
-// The identity interpolation: a copy.
-#pragma once
-
+// The gradient of an interpolation to equal sizes, where every output is its
+// input: a copy, of any strides.
+#include <algorithm>
 #include <array>
 #include <memory>
 
+#include "gpu/interpolation/tables.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 
-class identity_plan final : public detail::plan {
+namespace {
+
+class copy_plan final : public detail::plan {
 public:
-    explicit identity_plan(const interpolation_problem &problem) {
+    explicit copy_plan(const interpolation_problem &problem) {
         copy_.src_type = copy_.dst_type = problem.diff_src.type;
         copy_.rank = 5;
         for (size_t axis = 0; axis < 5; ++axis) {
@@ -33,5 +36,20 @@ public:
 private:
     strided_copy copy_;
 };
+
+} // namespace
+
+plan_or_refusal make_interpolation_copy(
+        const interpolation_problem &problem, const compile_options &) {
+    const auto &axes = problem.axes;
+    const auto equal = [](const detail::interpolation_axis &axis) {
+        return axis.src == axis.dst;
+    };
+    if (!std::all_of(axes.begin(), axes.end(), equal)
+            || !is_copy(make_axis_maps(problem)))
+        return plan_or_refusal::refuse(
+                "takes equal sizes, where every output is its own input");
+    return std::make_unique<copy_plan>(problem);
+}
 
 } // namespace gradnn::gpu

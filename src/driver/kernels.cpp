@@ -1,0 +1,106 @@
+// gradnn kernels: the kernel lists, and what each row says of a graph's problems.
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <gradnn/graph.hpp>
+
+#include "commands.hpp"
+#include "compile_settings.hpp"
+#include "executable.hpp"
+#include "kernel_choice.hpp"
+#include "kernel_steps.hpp"
+#include "loaded_graph.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace gradnn::driver {
+
+using detail::kernel_opinion;
+using detail::text;
+
+namespace {
+
+struct kernels_options {
+    std::string graph;
+    engine_options engine;
+};
+
+void write_lists() {
+    table rows({"engine", "kernel", "takes"});
+    for (const auto kind : {engine::kind::cpu, engine::kind::gpu})
+        for (const detail::kernel_row &row : detail::kernel_rows(kind))
+            rows.add({kind == engine::kind::cpu ? "cpu" : "gpu", row.name,
+                    row.takes});
+    rows.write(std::cout);
+}
+
+std::string text_of(const kernel_opinion &opinion, bool taken) {
+    if (!opinion.refusal.empty()) return opinion.refusal;
+    std::string says = opinion.backend;
+    if (opinion.workspace_bytes != 0)
+        says += text(", ", opinion.workspace_bytes, " bytes of workspace");
+    if (!taken && !opinion.yields.empty()) says += "; " + opinion.yields;
+    return says;
+}
+
+void write_opinions(const loaded_graph &graph, const graph_step &step) {
+    const detail::partition_impl &partition
+            = *detail::access::impl(step.partition);
+    const detail::compile_options options
+            = detail::options_of(partition, graph.device);
+    const auto taken = kernel_steps(graph, step);
+    size_t index = 0;
+    for (const op &the_op : detail::access::impl(step.compiled)->ops) {
+        for (const detail::lowered_step &lowered : detail::lower(the_op)) {
+            const kernel_step &chosen = taken.at(index++);
+            std::cout << to_string(the_op.get_kind()) << ' '
+                      << the_op.get_name() << ", " << chosen.output_name
+                      << ":\n";
+            table rows({"kernel", "", "says"});
+            for (const kernel_opinion &opinion : detail::opinions_of(
+                         lowered, graph.device.get_kind(), options, the_op)) {
+                const bool is_taken = opinion.kernel == chosen.kernel;
+                const char *verdict = "can";
+                if (is_taken)
+                    verdict = "taken";
+                else if (!opinion.refusal.empty())
+                    verdict = "cannot";
+                else if (!opinion.yields.empty())
+                    verdict = "yields";
+                rows.add({opinion.kernel, verdict, text_of(opinion, is_taken)});
+            }
+            rows.write(std::cout);
+        }
+    }
+}
+
+} // namespace
+
+action add_kernels(CLI::App &program) {
+    CLI::App *command = program.add_subcommand("kernels",
+            "The kernels of each engine, or with a graph what each says of its "
+            "problems");
+    auto options = std::make_shared<kernels_options>();
+    command->add_option("GRAPH", options->graph,
+                   "a JSON graph file: for each output of its ops, which "
+                   "kernel "
+                   "is taken, which others can compute it, and why the rest "
+                   "cannot")
+            ->type_name("[FILE]");
+    add_engine_options(*command, options->engine);
+    return [options] {
+        if (options->graph.empty()) {
+            write_lists();
+            return 0;
+        }
+        const loaded_graph graph = load_graph(options->graph, options->engine);
+        for (const graph_step &step : graph.steps)
+            write_opinions(graph, step);
+        return 0;
+    };
+}
+
+} // namespace gradnn::driver

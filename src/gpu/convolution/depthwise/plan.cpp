@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/launch.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu {
+
+using detail::convolution_direction;
+using detail::data_type;
+using detail::size_of;
+using detail::tensor_view;
+using detail::text;
+
+namespace {
+
+constexpr int most_columns = 72; // of a window, gaps included
+constexpr int64_t longest_data_chain = 4096;
+
+/// Contiguous along an axis, or of one position there.
+bool contiguous(const tensor_view &tensor, size_t axis) {
+    return tensor.dims[axis] == 1 || tensor.strides[axis] == 1;
+}
+
+/// What no family takes.
+std::string common_refusal(const convolution_problem &problem) {
+    const auto &weights = problem.weights.dims;
+    if (weights[1] != 1 || weights[2] != 1)
+        return text("takes groups of one input and one output channel, given ",
+                weights[2], " and ", weights[1]);
+    constexpr int64_t most = int64_t {1} << 28;
+    for (size_t i = 0; i < 3; ++i)
+        if (problem.src.dims[i + 2] > most || problem.dst.dims[i + 2] > most
+                || weights[i + 3] > most || problem.strides[i] > most
+                || problem.dilations[i] > most / weights[i + 3]
+                || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
+                || problem.dst.dims[i + 2] > most / problem.strides[i])
+            return "takes less than 2^28 points along an axis";
+    if (problem.strides[2] > 2)
+        return text("takes strides of 1 and 2 along the last axis, given ",
+                problem.strides[2]);
+    const int64_t reach = (weights[5] - 1) * problem.dilations[2] + 1;
+    if (reach > most_columns)
+        return text("takes windows that reach over at most ", most_columns,
+                " points of the last axis, given ", reach);
+    // None of the three factors reaches 2^29.
+    const int64_t of_planes
+            = std::min(weights[3] * weights[4], longest_data_chain + 1);
+    if (problem.direction != convolution_direction::backward_weights
+            && of_planes * weights[5] > longest_data_chain)
+        return text("takes sums of at most ", longest_data_chain,
+                " terms, given windows of ", weights[3], "x", weights[4], "x",
+                weights[5]);
+    if (problem.src.dims[0] > most || problem.src.dims[1] > most >> 4)
+        return text("takes at most 2^28 images and 2^24 channels, given ",
+                problem.src.dims[0], " and ", problem.src.dims[1]);
+    return {};
+}
+
+} // namespace
+
+bool depthwise_facts::of_weights() const {
+    return problem.direction == convolution_direction::backward_weights;
+}
+
+int64_t depthwise_facts::element_bytes() const {
+    return size_of(problem.src.type);
+}
+
+int64_t depthwise_facts::sum_bytes() const {
+    return problem.src.type == data_type::f64 ? 8 : 4;
+}
+
+bool depthwise_facts::both_divide(int64_t count, size_t axis) const {
+    return vectors_divide(count, problem.src, axis)
+            && vectors_divide(count, problem.dst, axis);
+}
+
+bool depthwise_facts::tensor_cores_suit() const {
+    return element_bytes() == 2 && problem.weights.type == problem.src.type;
+}
+
+std::string depthwise_facts::given() const {
+    const auto three = [](const auto &values, size_t first) {
+        return text(
+                values[first], "x", values[first + 1], "x", values[first + 2]);
+    };
+    return text("given ", to_string(problem.src.type),
+            problem.weights.type == problem.src.type
+                    ? ""
+                    : text(" with weights in ",
+                            to_string(problem.weights.type)),
+            channels_last ? " NXC" : " NCX", ", ", problem.src.dims[0],
+            " images of ", problem.src.dims[1], " channels, src ",
+            three(problem.src.dims, 2), ", dst ", three(problem.dst.dims, 2),
+            ", window ", three(problem.weights.dims, 3), ", strides ",
+            three(problem.strides, 0), ", dilations ",
+            three(problem.dilations, 0), ", pads_begin ",
+            three(problem.pads_begin, 0));
+}
+
+std::optional<depthwise_facts> depthwise_facts_of(
+        const convolution_problem &problem, const compile_options &options,
+        std::string &refusal) {
+    refusal = common_refusal(problem);
+    if (!refusal.empty()) return std::nullopt;
+    const bool channels_last = problem.src.dims[1] > 1
+            && problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
+    if (!channels_last
+            && !(contiguous(problem.src, 4) && contiguous(problem.dst, 4))) {
+        refusal = "takes src and dst both with contiguous channels or both "
+                  "with contiguous columns";
+        return std::nullopt;
+    }
+    const auto device = static_cast<int>(options.device);
+    const device_properties &properties = properties_of(device);
+    return depthwise_facts {problem, depthwise_shape_of(problem), channels_last,
+            device, properties.multiprocessors,
+            static_cast<int64_t>(properties.block_shared_bytes)};
+}
+
+bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
+    if (tensor.dims[axis] % count != 0) return false;
+    for (size_t other = 0; other < 5; ++other)
+        if (other != axis && tensor.dims[other] > 1
+                && tensor.strides[other] % count != 0)
+            return false;
+    return true;
+}
+
+size_t depthwise_plan::workspace_bytes() const {
+    const depthwise_axis(&axes)[3] = shape().axes;
+    const int64_t sums = facts_.of_weights()
+            ? int64_t {axes[0].kernel} * axes[1].kernel * axes[2].kernel
+                    * std::max(parts(true), parts(false))
+            : data_sums();
+    return static_cast<size_t>(sums * shape().channels * facts_.sum_bytes());
+}
+
+void depthwise_plan::execute(std::span<void *const> args, std::byte *workspace,
+        detail::stream_impl &stream) const {
+    const launch_scope scope(stream);
+    const auto both_at = [&](int64_t bytes) {
+        return is_aligned(args[0], static_cast<size_t>(bytes))
+                && is_aligned(args[2], static_cast<size_t>(bytes));
+    };
+    const depthwise_alignment alignment {
+            both_at(16), both_at(2 * facts_.element_bytes())};
+    depthwise_pointers pointers;
+    pointers.read = args[shape().to_src ? 2 : 0];
+    pointers.weights = args[1];
+    pointers.written = args[shape().to_src ? 0 : 2];
+    pointers.workspace = workspace;
+    if (!facts_.of_weights())
+        return launch_data(pointers, alignment, scope.stream());
+    launch_weights(pointers, alignment, scope.stream());
+    pointers.written = args[1];
+    launch_depthwise_parts(type(), facts_.problem.weights.type, shape(),
+            parts(alignment.vectors), pointers, args[2], scope.stream());
+}
+
+plan_or_refusal depthwise_plan_or_refusal(
+        std::unique_ptr<depthwise_plan> plan, const compile_options &options) {
+    return within_workspace_limit(std::move(plan), options, "its sums");
+}
+
+plan_or_refusal refuse_depthwise(
+        const char *takes, const depthwise_facts &facts) {
+    return plan_or_refusal::refuse(text("takes ", takes, "; ", facts.given()));
+}
+
+} // namespace gradnn::gpu
