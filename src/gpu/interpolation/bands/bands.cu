@@ -22,7 +22,6 @@
 // line is 0, so it adds nothing.
 #include <memory>
 
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"

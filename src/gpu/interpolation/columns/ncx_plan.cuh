@@ -10,7 +10,6 @@
 #include <memory>
 
 #include "gpu/interpolation/columns/ncx_tables.hpp"
-#include "gpu/interpolation/identity.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 
