@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "compile_settings.hpp"
+#include "engine_impl.hpp"
 #include "executable.hpp"
 #include "kernel_choice.hpp"
 #include "kernel_steps.hpp"
