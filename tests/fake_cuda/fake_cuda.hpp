@@ -1,0 +1,48 @@
+// A stand-in for the CUDA runtime: one GPU that is not there.
+//
+// A program that links gradnn_fake_cuda makes plans for a GPU on any machine: it
+// has the properties of an H200, memory of the host, and occupancies computed
+// from the kernels' machine code. Kernels that are launched do nothing. Linked
+// ahead of libcudart_static, of which the linker then takes nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradnn::fake_cuda {
+
+/// The compute capability's two digits.
+constexpr unsigned architecture = 90;
+
+/// Something that a GPU would have been given to do.
+struct event {
+    enum class kind { launch, upload, copy, fill };
+    kind what = kind::launch;
+    std::string kernel; ///< mangled
+    std::array<unsigned, 3> grid {};
+    std::array<unsigned, 3> block {};
+    size_t bytes = 0; ///< dynamic shared memory, or copied or filled
+    uint64_t digest = 0; ///< of an upload's contents
+};
+
+/// What was submitted since the last call.
+std::vector<event> take_events();
+
+/// FNV-1a.
+uint64_t digest_of(const void *data, size_t bytes);
+
+/// "kernel<float, 2>": a kernel's name as its source has it, without arguments,
+/// gradnn's namespaces and the names of files that nvcc puts into those of
+/// anonymous namespaces. Of a template whose parameters are long, or cannot be
+/// demangled, a digest of them: "run_tile<#0123456789abcdef>".
+std::string readable_name(const std::string &mangled);
+
+/// Of the kernels of this program; those whose machine code is missing or could
+/// not be read, and why.
+size_t kernel_count();
+std::vector<std::string> unreadable_kernels();
+
+} // namespace gradnn::fake_cuda

@@ -1,0 +1,26 @@
+// The resources of kernels, read from the machine code that nvcc embeds.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace gradnn::fake_cuda {
+
+/// What ptxas has written of a kernel.
+struct kernel_code {
+    int registers = 0; ///< of a thread
+    size_t shared_bytes = 0; ///< static
+    int most_threads = 1024; ///< of a block, by its launch bounds
+};
+
+/// Kernels by their mangled names.
+using kernel_codes = std::map<std::string, kernel_code, std::less<>>;
+
+/// The kernels of a fat binary for one architecture (90: compute capability
+/// 9.0), given as __cudaRegisterFatBinary is. Empty where it has no machine
+/// code for that one. Throws std::runtime_error where it cannot be read.
+kernel_codes read_fat_binary(const void *wrapper, unsigned architecture);
+
+} // namespace gradnn::fake_cuda

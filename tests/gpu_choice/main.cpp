@@ -1,0 +1,70 @@
+// gradnn_gpu_choice: which kernels of the GPU engine take which problems, on any
+// machine (choice.hpp). One line for each step, in the same order every time:
+//
+//     gradnn_gpu_choice summary       tests/data/gpu_choice/h200.txt
+//     gradnn_gpu_choice bench         the same problems, with backends, and the
+//                                     launches that their plans make
+//     gradnn_gpu_choice suite         the conformance suite's cases
+//     gradnn_gpu_choice random [COUNT [SEED]]  (6000, 1)
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "problems.hpp"
+
+namespace {
+
+using namespace gradnn::test;
+
+int usage() {
+    std::cerr << "usage: gradnn_gpu_choice summary | bench | suite | random "
+                 "[COUNT [SEED]]\n";
+    return 2;
+}
+
+int print(const std::vector<std::string> &words) {
+    if (words.empty()) return usage();
+    const auto number = [&](size_t index, unsigned long fallback) {
+        return words.size() > index ? std::stoul(words[index]) : fallback;
+    };
+    std::vector<choice_problem> problems;
+    const bool summary = words[0] == "summary";
+    if (summary || words[0] == "bench")
+        problems = bench_problems();
+    else if (words[0] == "suite")
+        problems = suite_problems();
+    else if (words[0] == "random")
+        problems = random_problems(number(2, 1), number(1, 6000));
+    else
+        return usage();
+    use_fake_cudnn();
+    const std::string reason = why_not_comparable();
+    if (!reason.empty()) std::cerr << "gradnn_gpu_choice: " << reason << '\n';
+    if (summary) {
+        for (const std::string &line : summary_of(problems))
+            std::cout << line << '\n';
+        return 0;
+    }
+    for (const choice_problem &problem : problems) {
+        try {
+            for (const kernel_choice &choice : choices_of(problem, true))
+                std::cout << line_of(problem, choice) << '\n';
+        } catch (const std::exception &failure) {
+            std::cout << problem.name << "\tfails\t" << failure.what() << '\n';
+        }
+    }
+    return 0;
+}
+
+} // namespace
+
+int main(int count, char **words) {
+    try {
+        return print({words + 1, words + count});
+    } catch (const std::exception &failure) {
+        std::cerr << "gradnn_gpu_choice: " << failure.what() << '\n';
+        return 1;
+    }
+}

@@ -1,0 +1,102 @@
+// The GPU engine's choice of kernels, on a machine without a GPU: plans are made
+// on the host, for the stand-in of tests/fake_cuda, which has an H200's figures.
+//
+// No kernel runs here. What is tested is that a change of a kernel's rules, or of
+// the lists, changes what was meant and nothing else.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include <cuda_runtime_api.h>
+
+#include "fake_cuda/fake_cuda.hpp"
+#include "gpu_choice/problems.hpp"
+#include "support/op_builders.hpp"
+
+namespace gradnn::test {
+namespace {
+
+const std::string choices_file = DATA_DIR "/gpu_choice/h200.txt";
+
+class gpu_choice : public testing::Test {
+protected:
+    static void SetUpTestSuite() { use_fake_cudnn(); }
+
+    void SetUp() override {
+        const std::string reason = why_not_comparable();
+        if (!reason.empty()) GTEST_SKIP() << reason;
+    }
+};
+
+/// Lines of a file but those that begin with #.
+std::vector<std::string> lines_of(const std::string &path) {
+    std::ifstream file(path);
+    EXPECT_TRUE(file) << path << " cannot be read";
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);)
+        if (!line.starts_with('#')) lines.push_back(line);
+    return lines;
+}
+
+// The file is of one release of nvcc: another may use other registers, of which
+// more or fewer blocks fit.
+TEST_F(gpu_choice, of_bench_cases_is_as_before) {
+    if (CUDART_VERSION / 1000 != 13)
+        GTEST_SKIP() << choices_file << " was written with CUDA 13";
+    const auto before = lines_of(choices_file);
+    const auto now = summary_of(bench_problems());
+    size_t different = 0;
+    for (size_t index = 0; index < std::max(before.size(), now.size());
+            ++index) {
+        const auto line = [&](const std::vector<std::string> &of) {
+            return index < of.size() ? of[index] : "(nothing)";
+        };
+        if (line(before) == line(now)) continue;
+        if (++different <= 20)
+            ADD_FAILURE() << "was " << line(before) << "\nis  " << line(now);
+    }
+    EXPECT_EQ(different, 0U)
+            << "where that is meant, write the file anew:\n    "
+               "( grep '^#' FILE; build/cuda/bin/gradnn_gpu_choice summary ) "
+               "> NEW && mv NEW FILE\nwith "
+            << choices_file << " for FILE";
+}
+
+// Every launch of every plan is one that the device would take: the stand-in
+// refuses too many threads, registers or bytes of shared memory, and grids that
+// are too large.
+TEST_F(gpu_choice, of_random_problems_can_be_launched) {
+    std::map<std::string, size_t> kernels;
+    for (const choice_problem &problem : random_problems(2, 600)) {
+        SCOPED_TRACE(problem.name);
+        std::vector<kernel_choice> choices;
+        ASSERT_NO_THROW(choices = choices_of(problem, true));
+        for (const kernel_choice &choice : choices) {
+            ++kernels[choice.kernel];
+            if (choice.kernel == "convolution.cudnn") continue;
+            EXPECT_NE(choice.executed, "") << choice.kernel;
+            EXPECT_NE(choice.executed_unaligned, "") << choice.kernel;
+        }
+    }
+    EXPECT_GE(kernels.size(), 15U) << "the problems miss rows of the lists";
+}
+
+// Of each kernel of the library there is machine code, whose registers are read.
+TEST(fake_cuda, knows_every_kernel) {
+    EXPECT_GT(fake_cuda::kernel_count(), 100U);
+    const auto unreadable = fake_cuda::unreadable_kernels();
+    if (!unreadable.empty()) GTEST_SKIP() << unreadable.front();
+}
+
+TEST(fake_cuda, names_kernels_as_their_sources_do) {
+    EXPECT_EQ(fake_cuda::readable_name("_ZN6gradnn3gpu6kernelIfLi2EEEvPKT_i"),
+            "kernel<float, 2>");
+    EXPECT_EQ(fake_cuda::readable_name("_ZN6gradnn3gpu54_GLOBAL__N__"
+                                       "01234567_9_planes_cu_89abcdef_"
+                                       "1234567890126kernelEv"),
+            "kernel");
+}
+
+} // namespace
+} // namespace gradnn::test
