@@ -1,0 +1,17 @@
+#!/bin/bash
+# format.sh ROOT: whether clang-format would leave every C++, CUDA and C source
+# as it is. Releases of clang-format differ, so it is one release that decides
+# (Debian 12's); exits with 77 where that is not on the machine.
+set -euo pipefail
+cd "$1"
+
+release=14
+for program in clang-format-$release clang-format; do
+    if "$program" --version 2>/dev/null | grep -q " version $release\."; then
+        git ls-files -z -- '*.cpp' '*.hpp' '*.h' '*.cu' '*.cuh' |
+            xargs -0 "$program" --dry-run --Werror
+        exit 0
+    fi
+done
+echo "clang-format $release is not on this machine"
+exit 77
