@@ -11,6 +11,7 @@
 #include <gradnn/cuda.hpp>
 
 #include "gpu/backend.hpp"
+#include "support/op_builders.hpp"
 
 namespace gradnn::test {
 
@@ -43,5 +44,13 @@ public:
 private:
     cudaStream_t stream_ = nullptr;
 };
+
+/// A convolution whose three gradients want workspace.
+inline op op_with_workspace(data_type type) {
+    return convolution_op(op::kind::ConvBackward,
+            {"conv", 2, 1, 16, 24, {30, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}},
+            {"xio", "NXC", "XIO"}, type);
+}
 
 } // namespace gradnn::test
