@@ -1,0 +1,28 @@
+// How a separable interpolation is cut: which elements SIMD lanes hold, strips of
+// rows, blocks for the threads, and scratch. In the order in which they are
+// called, each on what the ones before have set.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/interpolation/separable.hpp"
+
+namespace gradnn::cpu {
+
+/// How taps along W are taken, and of how many lines together.
+void choose_lanes(separable_job &job, int64_t accumulator_bytes);
+
+/// Columns of diff_src in a strip: as many as keep what a line is made of in
+/// cache, but so many that what neighbouring strips both read stays small.
+int64_t choose_strip(const separable_job &job, int64_t element_bytes,
+        int64_t accumulator_bytes);
+
+/// Cuts planes into blocks: small enough that the planes that one plane of
+/// diff_src sums stay in cache, and that there are units for all threads.
+void choose_blocks(separable_job &job, int64_t element_bytes, int threads);
+
+/// Fills in the scratch arrays; separable_scratch lays them out in this order.
+void size_scratch(
+        separable_job &job, int64_t element_bytes, int64_t accumulator_bytes);
+
+} // namespace gradnn::cpu
