@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "op_schema.hpp"
+
 namespace gradnn::detail {
 
 namespace {
@@ -62,6 +64,34 @@ bool has_relaxed_products(const op &the_op, size_t port) {
     }
 }
 
+/// How many elements share each address of a tensor at least.
+double repeats(const logical_tensor &lt) {
+    if (lt.get_layout_type() != logical_tensor::layout_type::strided) return 1;
+    const auto dims = lt.get_dims();
+    const auto strides = lt.get_strides();
+    double count = 1;
+    for (size_t axis = 0; axis < dims.size(); ++axis)
+        if (strides[axis] == 0 && dims[axis] > 1)
+            count *= static_cast<double>(dims[axis]);
+    return count;
+}
+
+/// How many terms of an output's sums may be the same ones, since every factor
+/// is repeated by strides of 0.
+double equal_terms(const op &the_op, size_t port) {
+    const op_schema &schema = *find_schema(the_op.get_kind());
+    const port_role output = schema.outputs[port].role;
+    double least = infinity;
+    for (size_t index = 0; index < schema.inputs.size(); ++index) {
+        // An output's own values are no factor of its gradient.
+        const port_role role = schema.inputs[index].role;
+        if (role == port_role::shape || role == output) continue;
+        least = std::min(least, repeats(the_op.get_inputs()[index]));
+        if (output == port_role::bias) break; // diff_dst alone
+    }
+    return std::isfinite(least) ? least : 1;
+}
+
 /// v: the unit roundoff of the narrowest type that a mode lets factors have.
 double factor_roundoff(fpmath_mode mode) {
     switch (mode) {
@@ -96,6 +126,10 @@ promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
     const op::kind kind = the_op.get_kind();
     if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
         result.chain = 0;
+    const auto sums
+            = result.type == data_type::f64 ? data_type::f64 : data_type::f32;
+    result.norm += (std::sqrt(equal_terms(the_op, port)) - 1)
+            * norm_tolerance(sums);
     const double v = factor_roundoff(mode);
     if (v == 0 || result.type != data_type::f32
             || !has_relaxed_products(the_op, port))

@@ -8,6 +8,7 @@
 
 #include "accuracy.hpp"
 #include "support/op_builders.hpp"
+#include "support/op_samples.hpp"
 #include "support/param_names.hpp"
 #include "support/random.hpp"
 #include "tensor_data.hpp"
@@ -89,6 +90,52 @@ TEST(promise, is_relaxed_for_f32_products_alone) {
     const op bf16 = convolution(data_type::bf16, true);
     EXPECT_FALSE(promise(bf16, 0, fpmath_mode::any).relaxed);
     EXPECT_TRUE(promise(bf16, 1, fpmath_mode::any).relaxed);
+}
+
+// Where every factor is repeated by strides of 0, the same term is added up again
+// and again, and the same is rounded off each time.
+TEST(promise, in_norm_counts_equal_terms) {
+    using sizes = logical_tensor::dims;
+    const auto tensor = [](size_t id, const sizes &shape, const sizes &strides,
+                                data_type type = data_type::f32) {
+        return logical_tensor(id, type, shape, strides);
+    };
+    const sizes src {2, 4, 9, 9};
+    const sizes dst {2, 6, 9, 7};
+    const sizes dense_src {324, 81, 9, 1};
+    const sizes dense_dst {378, 63, 7, 1};
+    const sizes one_row_src {36, 9, 0, 1};
+    const sizes one_row_dst {42, 7, 0, 1};
+    const auto norm = [&](const sizes &src_strides, const sizes &dst_strides,
+                              size_t port) {
+        const op the_op = samples::convolution(
+                {tensor(0, dst, dst_strides), tensor(1, src, src_strides),
+                        tensor(2, {6, 4, 1, 3}, {12, 3, 3, 1})},
+                {tensor(3, src, dense_src),
+                        tensor(4, {6, 4, 1, 3}, {12, 3, 3, 1}),
+                        tensor(5, {6}, {1})});
+        return detail::promise_of(the_op, port, fpmath_mode::strict).norm;
+    };
+    constexpr size_t diff_src = 0;
+    constexpr size_t diff_weights = 1;
+    constexpr size_t diff_bias = 2;
+    // Nine equal rows.
+    EXPECT_DOUBLE_EQ(norm(one_row_src, one_row_dst, diff_weights), 3 * 2e-6);
+    EXPECT_DOUBLE_EQ(norm(dense_src, one_row_dst, diff_bias), 3 * 2e-6);
+    // One of the factors is not repeated: the weights, or src.
+    EXPECT_EQ(norm(one_row_src, one_row_dst, diff_src), 2e-6);
+    EXPECT_EQ(norm(dense_src, one_row_dst, diff_weights), 2e-6);
+    EXPECT_EQ(norm(one_row_src, dense_dst, diff_weights), 2e-6);
+    EXPECT_EQ(norm(one_row_src, dense_dst, diff_bias), 2e-6);
+    // The rounding at the store is none of the sum's.
+    const auto norm_of_bias = [&](data_type type) {
+        const op the_op(0, op::kind::BiasAddBackward,
+                {tensor(0, {1, 1, 100}, {0, 0, 0}, type)},
+                {tensor(1, {1}, {1}, type)});
+        return detail::promise_of(the_op, 0, fpmath_mode::strict).norm;
+    };
+    EXPECT_DOUBLE_EQ(norm_of_bias(data_type::bf16), 5e-3 + 9 * 2e-6);
+    EXPECT_DOUBLE_EQ(norm_of_bias(data_type::f64), 10 * 1e-12);
 }
 
 TEST(promise, relaxed_lets_transforms_mix_elements) {
