@@ -51,8 +51,9 @@ size_t first_factor(const op &the_op) {
     return the_op.get_kind() == op::kind::ReLUBackward ? 1 : 0;
 }
 
-/// Whether an output is a sum of products that fpmath_mode speaks of.
-bool has_relaxed_products(const op &the_op, size_t port) {
+/// Whether an output's sums are of a convolution's products, which fpmath_mode
+/// speaks of.
+bool has_products(const op &the_op, size_t port) {
     switch (the_op.get_kind()) {
         case op::kind::ConvBackward:
         case op::kind::ConvTransposeBackward: return port != 2; // diff_bias
@@ -131,8 +132,7 @@ promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
     result.norm += (std::sqrt(equal_terms(the_op, port)) - 1)
             * norm_tolerance(sums);
     const double v = factor_roundoff(mode);
-    if (v == 0 || result.type != data_type::f32
-            || !has_relaxed_products(the_op, port))
+    if (v == 0 || result.type != data_type::f32 || !has_products(the_op, port))
         return result;
     result.relaxed = true;
     // Hardware may cut factors instead of rounding them: each is off by 2 v.
@@ -189,6 +189,22 @@ std::vector<double> exact_in_normal_range(data_type type,
                 = std::isfinite(b) && std::isinf(a) && b >= most * 0.99;
         if (small || large) result[index] = given[index];
     }
+    return result;
+}
+
+std::vector<double> exact_beside_padding(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs, std::span<const double> given,
+        std::span<const double> exact) {
+    std::vector<double> result(exact.begin(), exact.end());
+    if (!has_products(the_op, port)) return result;
+    const auto is_finite = [](const reference_tensor &input) {
+        return std::all_of(input.values.begin(), input.values.end(),
+                [](double value) { return std::isfinite(value); });
+    };
+    if (std::all_of(inputs.begin(), inputs.end(), is_finite)) return result;
+    for (size_t index = 0; index < std::min(given.size(), result.size());
+            ++index)
+        if (std::isnan(given[index])) result[index] = given[index];
     return result;
 }
 

@@ -63,6 +63,13 @@ std::vector<reference_tensor> sum_deviations(
 std::vector<double> exact_in_normal_range(logical_tensor::data_type type,
         std::span<const double> given, std::span<const double> exact);
 
+/// What a convolution's output is held to: the exact values, but with an Inf or
+/// NaN among its inputs a NaN is right everywhere, since kernels of libraries
+/// multiply the zeros of the padding (doc/numerics.md, Inf and NaN).
+std::vector<double> exact_beside_padding(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs, std::span<const double> given,
+        std::span<const double> exact);
+
 /// The error of an element beyond half an ulp, in units of u * magnitude. An
 /// infinity where one of the two is not finite and the other differs, but 0 for
 /// sums of which a part may be beyond the range of their type. Magnitudes below

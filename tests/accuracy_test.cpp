@@ -138,6 +138,29 @@ TEST(promise, in_norm_counts_equal_terms) {
     EXPECT_DOUBLE_EQ(norm_of_bias(data_type::f64), 10 * 1e-12);
 }
 
+// Zeros of the padding times an infinity.
+TEST(promise, lets_nan_be_beside_padding) {
+    const double nan = std::nan("");
+    const double infinity = std::numeric_limits<double>::infinity();
+    const op sum = convolution_op(op::kind::ConvBackward,
+            convolution_named("sixteen_channels"), layouts()[0],
+            data_type::f32);
+    const std::vector<detail::reference_tensor> finite {{{2}, {1, 2}}};
+    const std::vector<detail::reference_tensor> infinite {{{2}, {1, infinity}}};
+    const auto held_to = [&](size_t port, const auto &inputs, double given) {
+        return detail::exact_beside_padding(
+                sum, port, inputs, std::vector {given}, std::vector {3.0})
+                .at(0);
+    };
+    for (const size_t port : {0U, 1U}) {
+        EXPECT_TRUE(std::isnan(held_to(port, infinite, nan)));
+        EXPECT_EQ(held_to(port, finite, nan), 3);
+        EXPECT_EQ(held_to(port, infinite, infinity), 3);
+        EXPECT_EQ(held_to(port, infinite, 2.5), 3);
+    }
+    EXPECT_EQ(held_to(2, infinite, nan), 3); // diff_bias meets no padding
+}
+
 TEST(promise, relaxed_lets_transforms_mix_elements) {
     const op the_op = convolution_op(op::kind::ConvolutionBackwardData,
             convolution_named("sixteen_channels"), layouts()[0],
