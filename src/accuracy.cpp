@@ -65,32 +65,25 @@ bool has_products(const op &the_op, size_t port) {
     }
 }
 
-/// How many elements share each address of a tensor at least.
-double repeats(const logical_tensor &lt) {
-    if (lt.get_layout_type() != logical_tensor::layout_type::strided) return 1;
-    const auto dims = lt.get_dims();
-    const auto strides = lt.get_strides();
-    double count = 1;
-    for (size_t axis = 0; axis < dims.size(); ++axis)
-        if (strides[axis] == 0 && dims[axis] > 1)
-            count *= static_cast<double>(dims[axis]);
-    return count;
-}
-
-/// How many terms of an output's sums may be the same ones, since every factor
-/// is repeated by strides of 0.
-double equal_terms(const op &the_op, size_t port) {
-    const op_schema &schema = *find_schema(the_op.get_kind());
-    const port_role output = schema.outputs[port].role;
-    double least = infinity;
-    for (size_t index = 0; index < schema.inputs.size(); ++index) {
-        // An output's own values are no factor of its gradient.
-        const port_role role = schema.inputs[index].role;
-        if (role == port_role::shape || role == output) continue;
-        least = std::min(least, repeats(the_op.get_inputs()[index]));
-        if (output == port_role::bias) break; // diff_dst alone
+/// The mean length of runs of equal values along an axis. Zeros do not count:
+/// they change no sum.
+double run_length(const reference_tensor &tensor, size_t axis) {
+    const auto &dims = tensor.dims;
+    int64_t step = 1;
+    for (size_t inner = axis + 1; inner < dims.size(); ++inner)
+        step *= dims[inner];
+    double elements = 0;
+    double runs = 0;
+    const auto count = static_cast<int64_t>(tensor.values.size());
+    for (int64_t index = 0; index < count; ++index) {
+        const double value = tensor.values[static_cast<size_t>(index)];
+        if (value == 0) continue;
+        ++elements;
+        const bool first = index / step % dims[axis] == 0;
+        if (first || tensor.values[static_cast<size_t>(index - step)] != value)
+            ++runs;
     }
-    return std::isfinite(least) ? least : 1;
+    return runs > 0 ? elements / runs : 1;
 }
 
 /// v: the unit roundoff of the narrowest type that a mode lets factors have.
@@ -127,10 +120,6 @@ promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
     const op::kind kind = the_op.get_kind();
     if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
         result.chain = 0;
-    const auto sums
-            = result.type == data_type::f64 ? data_type::f64 : data_type::f32;
-    result.norm += (std::sqrt(equal_terms(the_op, port)) - 1)
-            * norm_tolerance(sums);
     const double v = factor_roundoff(mode);
     if (v == 0 || result.type != data_type::f32 || !has_products(the_op, port))
         return result;
@@ -172,6 +161,27 @@ std::vector<reference_tensor> sum_deviations(
         for (double &value : output.values)
             value = std::sqrt(value);
     return outputs;
+}
+
+double norm_of_equal_terms(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs) {
+    const op_schema &schema = *find_schema(the_op.get_kind());
+    const port_role output = schema.outputs[port].role;
+    double least = infinity;
+    for (size_t index = 0; index < inputs.size(); ++index) {
+        // An output's own values are no factor of its gradient.
+        const port_role role = schema.inputs[index].role;
+        if (role == port_role::shape || role == output) continue;
+        double equal = 1;
+        for (size_t axis = 0; axis < inputs[index].dims.size(); ++axis)
+            equal *= run_length(inputs[index], axis);
+        least = std::min(least, equal);
+        if (output == port_role::bias) break; // diff_dst alone
+    }
+    if (!std::isfinite(least)) return 0;
+    const auto type = the_op.get_outputs()[port].get_data_type();
+    const auto sums = type == data_type::f64 ? data_type::f64 : data_type::f32;
+    return (std::sqrt(least) - 1) * norm_tolerance(sums);
 }
 
 std::vector<double> exact_in_normal_range(data_type type,

@@ -38,9 +38,6 @@ struct promise {
 
 /// Only products of convolutions with outputs in f32 are ever relaxed. Ops
 /// element by element have no sums: half an ulp is all that they may be off.
-/// Where all factors are repeated m times by strides of 0, m terms one after the
-/// other are the same: what one addition rounds off, m do, and the norm of the
-/// sums' error is the root of m times as large.
 promise promise_of(const op &the_op, size_t port, fpmath_mode mode);
 
 /// Every S with that share of the largest finite one, for largest_sum_error.
@@ -56,6 +53,13 @@ std::vector<reference_tensor> sum_magnitudes(
 /// (An upper bound for interpolation, whose weights are at most 1.)
 std::vector<reference_tensor> sum_deviations(
         const op &the_op, std::vector<reference_tensor> inputs);
+
+/// What the norm may be more where equal values follow one another along the axes
+/// of every factor (masks, constants, strides of 0): where m terms are the same,
+/// what one addition rounds off all of them do, and the norm of the sums' error
+/// is the root of m times as large.
+double norm_of_equal_terms(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs);
 
 /// The exact values for a norm: where these or the given ones lie outside the
 /// normal numbers of the type (f16 overflows, and has few digits below 2^-14) the

@@ -8,7 +8,6 @@
 
 #include "accuracy.hpp"
 #include "support/op_builders.hpp"
-#include "support/op_samples.hpp"
 #include "support/param_names.hpp"
 #include "support/random.hpp"
 #include "tensor_data.hpp"
@@ -92,50 +91,57 @@ TEST(promise, is_relaxed_for_f32_products_alone) {
     EXPECT_TRUE(promise(bf16, 1, fpmath_mode::any).relaxed);
 }
 
-// Where every factor is repeated by strides of 0, the same term is added up again
-// and again, and the same is rounded off each time.
+// Where every factor is repeated the same term is added up again and again, and
+// the same is rounded off each time.
 TEST(promise, in_norm_counts_equal_terms) {
-    using sizes = logical_tensor::dims;
-    const auto tensor = [](size_t id, const sizes &shape, const sizes &strides,
-                                data_type type = data_type::f32) {
-        return logical_tensor(id, type, shape, strides);
+    using detail::reference_tensor;
+    const auto op_of = [](op::kind kind, data_type type) {
+        return convolution_op(kind, convolution_named("sixteen_channels"),
+                layouts()[0], type);
     };
-    const sizes src {2, 4, 9, 9};
-    const sizes dst {2, 6, 9, 7};
-    const sizes dense_src {324, 81, 9, 1};
-    const sizes dense_dst {378, 63, 7, 1};
-    const sizes one_row_src {36, 9, 0, 1};
-    const sizes one_row_dst {42, 7, 0, 1};
-    const auto norm = [&](const sizes &src_strides, const sizes &dst_strides,
-                              size_t port) {
-        const op the_op = samples::convolution(
-                {tensor(0, dst, dst_strides), tensor(1, src, src_strides),
-                        tensor(2, {6, 4, 1, 3}, {12, 3, 3, 1})},
-                {tensor(3, src, dense_src),
-                        tensor(4, {6, 4, 1, 3}, {12, 3, 3, 1}),
-                        tensor(5, {6}, {1})});
-        return detail::promise_of(the_op, port, fpmath_mode::strict).norm;
+    random_source numbers(5);
+    // Planes of 9 x 5: of random numbers, of 9 equal rows, of one number, and with
+    // zeros in three of four places.
+    const auto plane = [&](const auto &value) {
+        reference_tensor result {{9, 5}, {}};
+        for (size_t row = 0; row < 9; ++row)
+            for (size_t column = 0; column < 5; ++column)
+                result.values.push_back(value(row, column));
+        return result;
     };
-    constexpr size_t diff_src = 0;
-    constexpr size_t diff_weights = 1;
-    constexpr size_t diff_bias = 2;
-    // Nine equal rows.
-    EXPECT_DOUBLE_EQ(norm(one_row_src, one_row_dst, diff_weights), 3 * 2e-6);
-    EXPECT_DOUBLE_EQ(norm(dense_src, one_row_dst, diff_bias), 3 * 2e-6);
-    // One of the factors is not repeated: the weights, or src.
-    EXPECT_EQ(norm(one_row_src, one_row_dst, diff_src), 2e-6);
-    EXPECT_EQ(norm(dense_src, one_row_dst, diff_weights), 2e-6);
-    EXPECT_EQ(norm(one_row_src, dense_dst, diff_weights), 2e-6);
-    EXPECT_EQ(norm(one_row_src, dense_dst, diff_bias), 2e-6);
-    // The rounding at the store is none of the sum's.
-    const auto norm_of_bias = [&](data_type type) {
-        const op the_op(0, op::kind::BiasAddBackward,
-                {tensor(0, {1, 1, 100}, {0, 0, 0}, type)},
-                {tensor(1, {1}, {1}, type)});
-        return detail::promise_of(the_op, 0, fpmath_mode::strict).norm;
+    const auto next = [&](size_t, size_t) { return numbers.value(); };
+    const reference_tensor different = plane(next);
+    const reference_tensor equal_rows = plane([](size_t, size_t column) {
+        return 0.1 * static_cast<double>(column + 1);
+    });
+    const reference_tensor constant = plane([](size_t, size_t) { return 0.3; });
+    const reference_tensor sparse = plane([&](size_t row, size_t column) {
+        return row % 2 + column % 2 == 0 ? numbers.value() : 0.0;
+    });
+    const auto more = [](const op &the_op, size_t port,
+                              const std::vector<reference_tensor> &inputs) {
+        return detail::norm_of_equal_terms(the_op, port, inputs);
     };
-    EXPECT_DOUBLE_EQ(norm_of_bias(data_type::bf16), 5e-3 + 9 * 2e-6);
-    EXPECT_DOUBLE_EQ(norm_of_bias(data_type::f64), 10 * 1e-12);
+    const op weights
+            = op_of(op::kind::ConvolutionBackwardWeights, data_type::f32);
+    EXPECT_DOUBLE_EQ(more(weights, 0, {equal_rows, equal_rows}), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(more(weights, 0, {constant, equal_rows}), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(
+            more(weights, 0, {constant, constant}), (std::sqrt(45) - 1) * 2e-6);
+    EXPECT_EQ(more(weights, 0, {constant, different}), 0);
+    EXPECT_EQ(more(weights, 0, {different, equal_rows}), 0);
+    EXPECT_EQ(more(weights, 0, {sparse, sparse}), 0);
+    EXPECT_DOUBLE_EQ(
+            more(op_of(op::kind::ConvolutionBackwardWeights, data_type::f64), 0,
+                    {equal_rows, equal_rows}),
+            2 * 1e-12);
+    // diff_dst, src, weights: an output's sums have two of them, diff_bias one.
+    const op all = op_of(op::kind::ConvBackward, data_type::f32);
+    const std::vector inputs {equal_rows, constant, different};
+    EXPECT_EQ(more(all, 0, inputs), 0);
+    EXPECT_DOUBLE_EQ(more(all, 1, inputs), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(more(all, 2, inputs), 2 * 2e-6);
+    EXPECT_EQ(more(all, 2, {different, constant, constant}), 0);
 }
 
 // Zeros of the padding times an infinity.
