@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "logical_tensor_tools.hpp"
 #include "op_schema.hpp"
+#include "problem.hpp"
 
 namespace gradnn::detail {
 
@@ -84,6 +86,22 @@ double run_length(const reference_tensor &tensor, size_t axis) {
             ++runs;
     }
     return runs > 0 ? elements / runs : 1;
+}
+
+/// How many elements of a tensor have the same value, where strides let them
+/// share memory or equal values follow one another.
+double equal_elements(
+        const logical_tensor &lt, const reference_tensor &tensor) {
+    double runs = 1;
+    for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
+        runs *= run_length(tensor, axis);
+    if (lt.get_layout_type() != logical_tensor::layout_type::strided)
+        return runs;
+    const auto bytes = static_cast<double>(lt.get_mem_size());
+    const auto places
+            = bytes / static_cast<double>(size_of(lt.get_data_type()));
+    const auto elements = static_cast<double>(tensor.values.size());
+    return places > 0 ? std::max(runs, elements / places) : runs;
 }
 
 /// v: the unit roundoff of the narrowest type that a mode lets factors have.
@@ -172,10 +190,8 @@ double norm_of_equal_terms(const op &the_op, size_t port,
         // An output's own values are no factor of its gradient.
         const port_role role = schema.inputs[index].role;
         if (role == port_role::shape || role == output) continue;
-        double equal = 1;
-        for (size_t axis = 0; axis < inputs[index].dims.size(); ++axis)
-            equal *= run_length(inputs[index], axis);
-        least = std::min(least, equal);
+        least = std::min(least,
+                equal_elements(the_op.get_inputs()[index], inputs[index]));
         if (output == port_role::bias) break; // diff_dst alone
     }
     if (!std::isfinite(least)) return 0;

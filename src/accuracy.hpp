@@ -54,8 +54,8 @@ std::vector<reference_tensor> sum_magnitudes(
 std::vector<reference_tensor> sum_deviations(
         const op &the_op, std::vector<reference_tensor> inputs);
 
-/// What the norm may be more where equal values follow one another along the axes
-/// of every factor (masks, constants, strides of 0): where m terms are the same,
+/// What the norm may be more where elements of every factor are the same (constant
+/// rows, strides of 0 and others that let elements share memory): where m terms are,
 /// what one addition rounds off all of them do, and the norm of the sums' error
 /// is the root of m times as large.
 double norm_of_equal_terms(const op &the_op, size_t port,

@@ -135,6 +135,15 @@ TEST(promise, in_norm_counts_equal_terms) {
             more(op_of(op::kind::ConvolutionBackwardWeights, data_type::f64), 0,
                     {equal_rows, equal_rows}),
             2 * 1e-12);
+    // Rows that overlap: 45 elements in 5 + 8 places.
+    const auto overlapping = [](size_t id, data_type type) {
+        return logical_tensor(id, type, {9, 5}, {1, 1});
+    };
+    const op shared(0, op::kind::ConvolutionBackwardWeights,
+            {overlapping(0, data_type::bf16), overlapping(1, data_type::bf16)},
+            {logical_tensor(2, data_type::f32, {1, 1}, {1, 1})});
+    EXPECT_DOUBLE_EQ(more(shared, 0, {different, different}),
+            (std::sqrt(45.0 / 13) - 1) * 2e-6);
     // diff_dst, src, weights: an output's sums have two of them, diff_bias one.
     const op all = op_of(op::kind::ConvBackward, data_type::f32);
     const std::vector inputs {equal_rows, constant, different};
