@@ -1,7 +1,5 @@
 #include "verdict.hpp"
 
-#include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "accuracy.hpp"
