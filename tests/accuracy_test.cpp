@@ -91,6 +91,91 @@ TEST(promise, is_relaxed_for_f32_products_alone) {
     EXPECT_TRUE(promise(bf16, 1, fpmath_mode::any).relaxed);
 }
 
+// Where every factor is repeated the same term is added up again and again, and
+// the same is rounded off each time.
+TEST(promise, in_norm_counts_equal_terms) {
+    using detail::reference_tensor;
+    const auto op_of = [](op::kind kind, data_type type) {
+        return convolution_op(kind, convolution_named("sixteen_channels"),
+                layouts()[0], type);
+    };
+    random_source numbers(5);
+    // Planes of 9 x 5: of random numbers, of 9 equal rows, of one number, and with
+    // zeros in three of four places.
+    const auto plane = [&](const auto &value) {
+        reference_tensor result {{9, 5}, {}};
+        for (size_t row = 0; row < 9; ++row)
+            for (size_t column = 0; column < 5; ++column)
+                result.values.push_back(value(row, column));
+        return result;
+    };
+    const auto next = [&](size_t, size_t) { return numbers.value(); };
+    const reference_tensor different = plane(next);
+    const reference_tensor equal_rows = plane([](size_t, size_t column) {
+        return 0.1 * static_cast<double>(column + 1);
+    });
+    const reference_tensor constant = plane([](size_t, size_t) { return 0.3; });
+    const reference_tensor sparse = plane([&](size_t row, size_t column) {
+        return row % 2 + column % 2 == 0 ? numbers.value() : 0.0;
+    });
+    const auto more = [](const op &the_op, size_t port,
+                              const std::vector<reference_tensor> &inputs) {
+        return detail::norm_of_equal_terms(the_op, port, inputs);
+    };
+    const op weights
+            = op_of(op::kind::ConvolutionBackwardWeights, data_type::f32);
+    EXPECT_DOUBLE_EQ(more(weights, 0, {equal_rows, equal_rows}), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(more(weights, 0, {constant, equal_rows}), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(
+            more(weights, 0, {constant, constant}), (std::sqrt(45) - 1) * 2e-6);
+    EXPECT_EQ(more(weights, 0, {constant, different}), 0);
+    EXPECT_EQ(more(weights, 0, {different, equal_rows}), 0);
+    EXPECT_EQ(more(weights, 0, {sparse, sparse}), 0);
+    EXPECT_DOUBLE_EQ(
+            more(op_of(op::kind::ConvolutionBackwardWeights, data_type::f64), 0,
+                    {equal_rows, equal_rows}),
+            2 * 1e-12);
+    // Rows that overlap: 45 elements in 5 + 8 places.
+    const auto overlapping = [](size_t id, data_type type) {
+        return logical_tensor(id, type, {9, 5}, {1, 1});
+    };
+    const op shared(0, op::kind::ConvolutionBackwardWeights,
+            {overlapping(0, data_type::bf16), overlapping(1, data_type::bf16)},
+            {logical_tensor(2, data_type::f32, {1, 1}, {1, 1})});
+    EXPECT_DOUBLE_EQ(more(shared, 0, {different, different}),
+            (std::sqrt(45.0 / 13) - 1) * 2e-6);
+    // diff_dst, src, weights: an output's sums have two of them, diff_bias one.
+    const op all = op_of(op::kind::ConvBackward, data_type::f32);
+    const std::vector inputs {equal_rows, constant, different};
+    EXPECT_EQ(more(all, 0, inputs), 0);
+    EXPECT_DOUBLE_EQ(more(all, 1, inputs), 2 * 2e-6);
+    EXPECT_DOUBLE_EQ(more(all, 2, inputs), 2 * 2e-6);
+    EXPECT_EQ(more(all, 2, {different, constant, constant}), 0);
+}
+
+// Zeros of the padding times an infinity.
+TEST(promise, lets_nan_be_beside_padding) {
+    const double nan = std::nan("");
+    const double infinity = std::numeric_limits<double>::infinity();
+    const op sum = convolution_op(op::kind::ConvBackward,
+            convolution_named("sixteen_channels"), layouts()[0],
+            data_type::f32);
+    const std::vector<detail::reference_tensor> finite {{{2}, {1, 2}}};
+    const std::vector<detail::reference_tensor> infinite {{{2}, {1, infinity}}};
+    const auto held_to = [&](size_t port, const auto &inputs, double given) {
+        return detail::exact_beside_padding(
+                sum, port, inputs, std::vector {given}, std::vector {3.0})
+                .at(0);
+    };
+    for (const size_t port : {0U, 1U}) {
+        EXPECT_TRUE(std::isnan(held_to(port, infinite, nan)));
+        EXPECT_EQ(held_to(port, finite, nan), 3);
+        EXPECT_EQ(held_to(port, infinite, infinity), 3);
+        EXPECT_EQ(held_to(port, infinite, 2.5), 3);
+    }
+    EXPECT_EQ(held_to(2, infinite, nan), 3); // diff_bias meets no padding
+}
+
 TEST(promise, relaxed_lets_transforms_mix_elements) {
     const op the_op = convolution_op(op::kind::ConvolutionBackwardData,
             convolution_named("sixteen_channels"), layouts()[0],

@@ -87,6 +87,33 @@ TEST_P(onednn_or_gemm, is_chosen) {
     EXPECT_EQ(info.steps[0].kernel, each.kernel);
 }
 
+// Modes that round factors let oneDNN's sums be longer, not as long as they come.
+TEST(onednn_sums, have_an_end_under_relaxed_modes) {
+    const auto kernel = [](fpmath_mode mode, int64_t points) {
+        convolution_case c = square(16, points, 3, 1, 1);
+        c.n = 1;
+        const op the_op = convolution_op(op::kind::ConvolutionBackwardWeights,
+                c, layouts()[0], data_type::f32);
+        graph g(engine::kind::cpu, mode);
+        g.add_op(the_op);
+        g.finalize();
+        return g.get_partitions()
+                .at(0)
+                .compile(the_op.get_inputs(), the_op.get_outputs(),
+                        shared_engine(engine::kind::cpu))
+                .get_info()
+                .steps.at(0)
+                .kernel;
+    };
+    if (kernel(fpmath_mode::strict, 100) != "convolution.onednn")
+        GTEST_SKIP() << "oneDNN has no such kernel here";
+    for (const fpmath_mode mode : {fpmath_mode::bf16, fpmath_mode::any}) {
+        EXPECT_EQ(kernel(mode, 440), "convolution.onednn");
+        EXPECT_NE(kernel(mode, 480), "convolution.onednn");
+    }
+    EXPECT_NE(kernel(fpmath_mode::strict, 440), "convolution.onednn");
+}
+
 INSTANTIATE_TEST_SUITE_P(rules, onednn_or_gemm,
         testing::ValuesIn(chosen_kernels()), [](const auto &each) {
             return each.param.name + "_" + each.param.layout;

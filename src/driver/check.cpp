@@ -153,24 +153,6 @@ private:
         return {"none", "none"}; // it has no elements
     }
 
-    /// Whether ||given - exact|| is as the terms' random signs let it be.
-    static bool is_near(const op &the_op, size_t port, const evaluation &exact,
-            const std::vector<double> &given, double error, double allowed) {
-        if (error <= allowed) return true;
-        if (std::all_of(exact.inputs.begin(), exact.inputs.end(),
-                    [](const reference_tensor &input) {
-                        return has_few_values(input.values);
-                    }))
-            return true;
-        // The terms may cancel more than by chance.
-        const auto deviations = detail::sum_deviations(the_op, exact.inputs);
-        const auto normal = detail::exact_in_normal_range(
-                the_op.get_outputs()[port].get_data_type(), given,
-                exact.outputs[port].values);
-        return relative_error(given, normal, deviations[port].values)
-                <= allowed;
-    }
-
     void compare(const graph_step &step, const op &the_op, size_t port,
             const evaluation &exact, double milliseconds, bool repeats) {
         const logical_tensor &lt = the_op.get_outputs()[port];
@@ -179,12 +161,13 @@ private:
                 = detail::promise_of(the_op, port, work_.graph().file.fpmath);
         relaxed_ = relaxed_ || held.relaxed;
         const std::vector<double> given = work_.values_of(lt.get_id());
-        const auto &wanted = exact.outputs[port].values;
+        const auto wanted = detail::exact_beside_padding(
+                the_op, port, exact.inputs, given, exact.outputs[port].values);
         const auto &magnitudes = exact.magnitudes[port].values;
         const auto normal = detail::exact_in_normal_range(type, given, wanted);
         const double error = relative_error(given, normal, normal);
         std::string complaint;
-        if (!is_near(the_op, port, exact, given, error, held.norm))
+        if (!keeps_norm(the_op, port, held, exact.inputs, given, normal))
             complaint = "WRONG";
         // One element at a time.
         const double of_sums = detail::largest_sum_error(
@@ -251,7 +234,8 @@ private:
                    "ops do\nnot count. error may be past what is allowed where "
                    "terms cancel more than by chance (it is held\nto the root "
                    "of the sums of their squares then) and where inputs are of "
-                   "at most 16 values; u*S never.\ntime is of all outputs of "
+                   "at most 16 values\nor repeat their values; u*S "
+                   "never.\ntime is of all outputs of "
                    "an op together; each op ran several times"
                 << (failures_ == 0 ? ", with the same bits" : "") << ".\n";
         if (relaxed_)

@@ -9,6 +9,23 @@
 
 namespace gradnn::driver {
 
+namespace {
+
+/// Whether values are so few different ones (constants, masks) that roundings
+/// of their sums do not fall either way.
+bool has_few_values(std::span<const double> values) {
+    constexpr size_t few = 16;
+    std::set<double> seen;
+    for (const double value : values) {
+        if (std::isnan(value)) continue;
+        seen.insert(value);
+        if (seen.size() > few) return false;
+    }
+    return true;
+}
+
+} // namespace
+
 double relative_error(std::span<const double> given,
         std::span<const double> wanted, std::span<const double> scale) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -33,15 +50,25 @@ double relative_error(std::span<const double> given,
     return norm == 0 ? infinity : std::sqrt(difference / norm);
 }
 
-bool has_few_values(std::span<const double> values) {
-    constexpr size_t few = 16;
-    std::set<double> seen;
-    for (const double value : values) {
-        if (std::isnan(value)) continue;
-        seen.insert(value);
-        if (seen.size() > few) return false;
-    }
-    return true;
+bool keeps_norm(const op &the_op, size_t port, const detail::promise &held,
+        const std::vector<detail::reference_tensor> &inputs,
+        const std::vector<double> &given, const std::vector<double> &exact) {
+    std::vector<double> finite = given;
+    for (size_t index = 0; index < finite.size(); ++index)
+        if (!std::isfinite(given[index]) || !std::isfinite(exact[index]))
+            finite[index] = exact[index];
+    if (relative_error(finite, exact, exact) <= held.norm) return true;
+    if (std::all_of(inputs.begin(), inputs.end(),
+                [](const detail::reference_tensor &input) {
+                    return has_few_values(input.values);
+                }))
+        return true;
+    const double most
+            = held.norm + detail::norm_of_equal_terms(the_op, port, inputs);
+    if (relative_error(finite, exact, exact) <= most) return true;
+    // The terms may cancel more than by chance.
+    const auto deviations = detail::sum_deviations(the_op, inputs);
+    return relative_error(finite, exact, deviations[port].values) <= most;
 }
 
 int64_t largest_ulps(logical_tensor::data_type type,

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include <gradnn/tensor.hpp>
+#include <gradnn/op.hpp>
+
+#include "accuracy.hpp"
 
 namespace gradnn::driver {
 
@@ -15,9 +18,12 @@ namespace gradnn::driver {
 double relative_error(std::span<const double> given,
         std::span<const double> wanted, std::span<const double> scale);
 
-/// Whether values are so few different ones (constants, masks) that roundings
-/// of their sums do not fall either way.
-bool has_few_values(std::span<const double> values);
+/// Whether an output keeps its promise in norm, with the exceptions of
+/// doc/numerics.md, Accuracy. `exact` holds detail::exact_in_normal_range; what is
+/// not finite is for the promise by element.
+bool keeps_norm(const op &the_op, size_t port, const detail::promise &held,
+        const std::vector<detail::reference_tensor> &inputs,
+        const std::vector<double> &given, const std::vector<double> &exact);
 
 /// The largest detail::ulps_of_sum of f16 or bf16 elements.
 int64_t largest_ulps(logical_tensor::data_type type,

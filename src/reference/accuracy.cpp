@@ -4,6 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "logical_tensor_tools.hpp"
+#include "op_schema.hpp"
+#include "problem.hpp"
+
 namespace gradnn::detail {
 
 namespace {
@@ -49,8 +53,9 @@ size_t first_factor(const op &the_op) {
     return the_op.get_kind() == op::kind::ReLUBackward ? 1 : 0;
 }
 
-/// Whether an output is a sum of products that fpmath_mode speaks of.
-bool has_relaxed_products(const op &the_op, size_t port) {
+/// Whether an output's sums are of a convolution's products, which fpmath_mode
+/// speaks of.
+bool has_products(const op &the_op, size_t port) {
     switch (the_op.get_kind()) {
         case op::kind::ConvBackward:
         case op::kind::ConvTransposeBackward: return port != 2; // diff_bias
@@ -60,6 +65,43 @@ bool has_relaxed_products(const op &the_op, size_t port) {
         case op::kind::ConvTransposeBackwardWeights: return true;
         default: return false;
     }
+}
+
+/// The mean length of runs of equal values along an axis. Zeros do not count:
+/// they change no sum.
+double run_length(const reference_tensor &tensor, size_t axis) {
+    const auto &dims = tensor.dims;
+    int64_t step = 1;
+    for (size_t inner = axis + 1; inner < dims.size(); ++inner)
+        step *= dims[inner];
+    double elements = 0;
+    double runs = 0;
+    const auto count = static_cast<int64_t>(tensor.values.size());
+    for (int64_t index = 0; index < count; ++index) {
+        const double value = tensor.values[static_cast<size_t>(index)];
+        if (value == 0) continue;
+        ++elements;
+        const bool first = index / step % dims[axis] == 0;
+        if (first || tensor.values[static_cast<size_t>(index - step)] != value)
+            ++runs;
+    }
+    return runs > 0 ? elements / runs : 1;
+}
+
+/// How many elements of a tensor have the same value, where strides let them
+/// share memory or equal values follow one another.
+double equal_elements(
+        const logical_tensor &lt, const reference_tensor &tensor) {
+    double runs = 1;
+    for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
+        runs *= run_length(tensor, axis);
+    if (lt.get_layout_type() != logical_tensor::layout_type::strided)
+        return runs;
+    const auto bytes = static_cast<double>(lt.get_mem_size());
+    const auto places
+            = bytes / static_cast<double>(size_of(lt.get_data_type()));
+    const auto elements = static_cast<double>(tensor.values.size());
+    return places > 0 ? std::max(runs, elements / places) : runs;
 }
 
 /// v: the unit roundoff of the narrowest type that a mode lets factors have.
@@ -97,8 +139,7 @@ promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
     if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
         result.chain = 0;
     const double v = factor_roundoff(mode);
-    if (v == 0 || result.type != data_type::f32
-            || !has_relaxed_products(the_op, port))
+    if (v == 0 || result.type != data_type::f32 || !has_products(the_op, port))
         return result;
     result.relaxed = true;
     // Hardware may cut factors instead of rounding them: each is off by 2 v.
@@ -140,6 +181,25 @@ std::vector<reference_tensor> sum_deviations(
     return outputs;
 }
 
+double norm_of_equal_terms(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs) {
+    const op_schema &schema = *find_schema(the_op.get_kind());
+    const port_role output = schema.outputs[port].role;
+    double least = infinity;
+    for (size_t index = 0; index < inputs.size(); ++index) {
+        // An output's own values are no factor of its gradient.
+        const port_role role = schema.inputs[index].role;
+        if (role == port_role::shape || role == output) continue;
+        least = std::min(least,
+                equal_elements(the_op.get_inputs()[index], inputs[index]));
+        if (output == port_role::bias) break; // diff_dst alone
+    }
+    if (!std::isfinite(least)) return 0;
+    const auto type = the_op.get_outputs()[port].get_data_type();
+    const auto sums = type == data_type::f64 ? data_type::f64 : data_type::f32;
+    return (std::sqrt(least) - 1) * norm_tolerance(sums);
+}
+
 std::vector<double> exact_in_normal_range(data_type type,
         std::span<const double> given, std::span<const double> exact) {
     const float_format format = format_of(type);
@@ -155,6 +215,22 @@ std::vector<double> exact_in_normal_range(data_type type,
                 = std::isfinite(b) && std::isinf(a) && b >= most * 0.99;
         if (small || large) result[index] = given[index];
     }
+    return result;
+}
+
+std::vector<double> exact_beside_padding(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs, std::span<const double> given,
+        std::span<const double> exact) {
+    std::vector<double> result(exact.begin(), exact.end());
+    if (!has_products(the_op, port)) return result;
+    const auto is_finite = [](const reference_tensor &input) {
+        return std::all_of(input.values.begin(), input.values.end(),
+                [](double value) { return std::isfinite(value); });
+    };
+    if (std::all_of(inputs.begin(), inputs.end(), is_finite)) return result;
+    for (size_t index = 0; index < std::min(given.size(), result.size());
+            ++index)
+        if (std::isnan(given[index])) result[index] = given[index];
     return result;
 }
 

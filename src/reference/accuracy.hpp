@@ -54,11 +54,25 @@ std::vector<reference_tensor> sum_magnitudes(
 std::vector<reference_tensor> sum_deviations(
         const op &the_op, std::vector<reference_tensor> inputs);
 
+/// What the norm may be more where elements of every factor are the same (constant
+/// rows, strides of 0 and others that let elements share memory): where m terms are,
+/// what one addition rounds off all of them do, and the norm of the sums' error
+/// is the root of m times as large.
+double norm_of_equal_terms(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs);
+
 /// The exact values for a norm: where these or the given ones lie outside the
 /// normal numbers of the type (f16 overflows, and has few digits below 2^-14) the
 /// given ones stand, since only the promise by element holds there.
 std::vector<double> exact_in_normal_range(logical_tensor::data_type type,
         std::span<const double> given, std::span<const double> exact);
+
+/// What a convolution's output is held to: the exact values, but with an Inf or
+/// NaN among its inputs a NaN is right everywhere, since kernels of libraries
+/// multiply the zeros of the padding (doc/numerics.md, Inf and NaN).
+std::vector<double> exact_beside_padding(const op &the_op, size_t port,
+        std::span<const reference_tensor> inputs, std::span<const double> given,
+        std::span<const double> exact);
 
 /// The error of an element beyond half an ulp, in units of u * magnitude. An
 /// infinity where one of the two is not finite and the other differs, but 0 for

@@ -1,7 +1,5 @@
 #include "verdict.hpp"
 
-#include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "driver/comparison.hpp"
@@ -9,27 +7,6 @@
 #include "reference/accuracy.hpp"
 
 namespace gradnn::fuzz {
-
-namespace {
-
-/// ||given - exact|| / ||scale||, of finite values: f16 may overflow.
-double norm_error(const std::vector<double> &given,
-        const std::vector<double> &exact, const std::vector<double> &scale) {
-    double difference = 0;
-    double norm = 0;
-    for (size_t index = 0; index < given.size(); ++index) {
-        if (!std::isfinite(given[index]) || !std::isfinite(exact[index]))
-            continue; // held to it one by one
-        const double d = given[index] - exact[index];
-        difference += d * d;
-        if (std::isfinite(scale[index])) norm += scale[index] * scale[index];
-    }
-    if (difference == 0) return 0;
-    return norm == 0 ? std::numeric_limits<double>::infinity()
-                     : std::sqrt(difference / norm);
-}
-
-} // namespace
 
 std::string compare_with_reference(const op &the_op,
         const std::vector<detail::reference_tensor> &inputs,
@@ -41,7 +18,8 @@ std::string compare_with_reference(const op &the_op,
         const detail::promise held = detail::promise_of(the_op, port, mode);
         const data_type type = held.type;
         const auto &given = outputs[port];
-        const auto &wanted = exact[port].values;
+        const auto wanted = detail::exact_beside_padding(
+                the_op, port, inputs, given, exact[port].values);
         const auto sums = detail::held_to(held, magnitudes[port].values);
         double worst = 0;
         size_t at = 0;
@@ -66,22 +44,13 @@ std::string compare_with_reference(const op &the_op,
             return report.str();
         }
         const auto normal = detail::exact_in_normal_range(type, given, wanted);
-        const double norm = norm_error(given, normal, normal);
-        const double most = held.norm;
-        if (norm <= most) continue;
-        bool few = true;
-        for (const auto &input : inputs)
-            few = few && driver::has_few_values(input.values);
-        if (few) continue;
-        const auto deviations = detail::sum_deviations(the_op, inputs);
-        const double fair = norm_error(given, normal, deviations[port].values);
-        if (fair <= most) continue;
-        report << "output " << port << ": ||out - ref|| is " << norm
-               << " of ||ref|| and " << fair
-               << " of what terms of random sign would give, " << most
-               << " is allowed for " << to_string(type) << under
-               << "; the worst element is " << at << ": " << given[at]
-               << ", not " << wanted[at];
+        if (driver::keeps_norm(the_op, port, held, inputs, given, normal))
+            continue;
+        report << "output " << port << ": ||out - ref|| is "
+               << driver::relative_error(given, normal, normal)
+               << " of ||ref||, " << held.norm << " is allowed for "
+               << to_string(type) << under << "; the worst element is " << at
+               << ": " << given[at] << ", not " << wanted[at];
         return report.str();
     }
     return {};

@@ -100,13 +100,13 @@ void random_axis(convolution_problem &p, size_t axis, bool usual, int64_t most,
     int64_t &dilation = p.dilations[axis];
     int64_t &pad = p.pads_begin[axis];
     kernel = random.integer(1, random.integer(1, 7));
-    stride = random.integer(0, 1) != 0 ? 1 : random.integer(1, 4);
+    stride = random.integer(0, 1) != 0 ? 1 : random.integer(1, 7);
     dilation = random.integer(0, 2) != 0 ? 1 : random.integer(1, 4);
     int64_t reach = (kernel - 1) * dilation + 1;
     pad = random.integer(0, 2) == 0 ? random.integer(0, reach + 2)
                                     : random.integer(0, reach / 2);
     int64_t end
-            = random.integer(0, 2) == 0 ? random.integer(-1, reach + 2) : pad;
+            = random.integer(0, 2) == 0 ? random.integer(-3, reach + 2) : pad;
     if (usual) {
         kernel |= 1;
         reach = (kernel - 1) * dilation + 1;

@@ -231,6 +231,7 @@ void try_all(const convolution_problem &problem, const values &expected,
     cpu::run_with_threads(options.threads, [&] {
         ours::choice_options choice;
         choice.images = problem.src.dims[0];
+        choice.fpmath = options.fpmath;
         std::set<std::string> seen;
         for (const auto &tried :
                 ours::list_implementations(*geometry, choice)) {
@@ -262,6 +263,7 @@ void try_all(const convolution_problem &problem, const values &expected,
     cpu::compile_options settings;
     settings.deterministic = false;
     settings.threads = options.threads;
+    settings.fpmath = options.fpmath;
     const auto made = cpu::make_convolution_onednn(problem, settings);
     if (!made.plan || !before("plan", made.plan->backend(), false)) return;
     after(caught([&] { return run_plan(problem, *made.plan, expected); }));

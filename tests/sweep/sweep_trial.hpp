@@ -12,6 +12,7 @@ namespace gradnn::sweep {
 /// What trials are made of a problem.
 struct trial_options {
     int threads = 1;
+    fpmath_mode fpmath = fpmath_mode::strict; ///< of f32 problems
     bool refused_too = false; ///< implementations that is_faulty refuses
     std::string
             only; ///< if not empty: implementations with this in their names
