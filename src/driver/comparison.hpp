@@ -7,7 +7,7 @@
 
 #include <gradnn/op.hpp>
 
-#include "accuracy.hpp"
+#include "reference/accuracy.hpp"
 
 namespace gradnn::driver {
 
