@@ -1,11 +1,13 @@
 // Parts of the gradnn program that say and measure things by themselves.
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gradnn/graph.hpp>
 
+#include "driver/bench_compare.hpp"
 #include "driver/compute_limit.hpp"
 #include "driver/fma_loop.hpp"
 #include "driver/nearest.hpp"
@@ -14,6 +16,42 @@
 
 namespace gradnn::driver {
 namespace {
+
+// Half of the runs take between the two quartiles.
+TEST(bench_comparison, marks_what_changes_by_more_than_both_spreads) {
+    using json = nlohmann::ordered_json;
+    const auto report = [](double time, double low, double high) {
+        return json {{"results",
+                json::array({{{"graph", "a.json"}, {"engine", "cpu"},
+                        {"ops", json::array({"Add"})}, {"kernel", "k"},
+                        {"time_ms", time}, {"time_ms_min", low},
+                        {"time_ms_max", high},
+                        {"time_ms_quartiles", json::array({low, high})},
+                        {"steps", json::array()}}})}};
+    };
+    const auto compared = [](const json &old, const json &now) {
+        std::ostringstream out;
+        write_bench_comparison(old, "old.json", now, out);
+        return out.str();
+    };
+    const auto has = [](const std::string &text, const char *word) {
+        return text.find(std::string(word) + "\n") != std::string::npos;
+    };
+    const json usual = report(10, 9, 11);
+    const std::string slower = compared(usual, report(12.5, 12, 13));
+    EXPECT_TRUE(has(slower, "SLOWER")) << slower;
+    EXPECT_FALSE(has(slower, "faster")) << slower;
+    EXPECT_NE(slower.find("1.25"), std::string::npos) << slower;
+    const std::string faster = compared(usual, report(7.5, 7, 8));
+    EXPECT_TRUE(has(faster, "faster")) << faster;
+    EXPECT_FALSE(has(faster, "SLOWER")) << faster;
+    // Within the old one's spread, and within the new one's.
+    for (const json &now : {report(11.5, 11, 12), report(15, 10, 20)}) {
+        const std::string alike = compared(usual, now);
+        EXPECT_FALSE(has(alike, "SLOWER")) << alike;
+        EXPECT_FALSE(has(alike, "faster")) << alike;
+    }
+}
 
 TEST(edit_distance, counts_changes) {
     EXPECT_EQ(edit_distance("", ""), 0U);
