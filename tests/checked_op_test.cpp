@@ -207,6 +207,31 @@ TEST(compile, checks_what_the_caller_adds) {
             "input 1 (diff_dst) has strides [16, -8, 1]; none may be negative");
 }
 
+// What is inferred comes from several ports: the message says so.
+TEST(compile, says_what_inferred_dims_come_from) {
+    const op full = convolution(op::kind::ConvolutionBackwardData);
+    const lt &out = full.get_outputs()[0];
+    auto dims = out.get_dims();
+    dims[0] = lt::unknown_dim;
+    ++dims[2];
+    op wrong(0, full.get_kind(), full.get_inputs(),
+            {lt(out.get_id(), data_type::f32, dims, layout_type::any)});
+    for (const auto &[name, value] : full.get_attrs())
+        std::visit([&, key = name](const auto &v) { wrong.set_attr(key, v); },
+                value);
+    try {
+        (void)checked(wrong);
+        FAIL() << "accepted";
+    } catch (const error &failure) {
+        EXPECT_EQ(failure.status, status::invalid_shape);
+        const std::string message = failure.what();
+        EXPECT_NE(message.find("are allowed, by the other ports and the "
+                               "attributes"),
+                std::string::npos)
+                << message;
+    }
+}
+
 TEST(cache_key, attributes_of_one_meaning_are_one) {
     const auto program_of = [](const op &the_op) {
         const auto made = compile(the_op, shared_engine(engine::kind::cpu));
