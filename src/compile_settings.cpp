@@ -78,12 +78,4 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     return options;
 }
 
-std::string key_of(const compile_options &options) {
-    const auto &limit = options.convolution_workspace_limit;
-    return text(options.device, ' ', options.deterministic, ' ',
-            static_cast<int>(options.fpmath), ' ', options.threads, ' ',
-            options.cudnn_autotune, ' ', limit ? text(*limit) : "default", '\n',
-            options.kernels, '\n', options.cudnn_plan_cache, '\n');
-}
-
 } // namespace gradnn::detail

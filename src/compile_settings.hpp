@@ -1,8 +1,6 @@
 // From what the caller states, and the environment, to what kernels are given.
 #pragma once
 
-#include <string>
-
 #include <gradnn/settings.hpp>
 
 #include "graph_impl.hpp"
@@ -17,8 +15,5 @@ void check_settings(const compile_settings &settings);
 /// than the OpenMP runtime gives and for an environment variable that cannot
 /// be read.
 compile_options options_of(const partition_impl &partition, const engine &e);
-
-/// All members, for the key of the cache.
-std::string key_of(const compile_options &options);
 
 } // namespace gradnn::detail

@@ -16,7 +16,7 @@ namespace gradnn::detail {
 /// window meets src along some axis: every output is a sum over nothing.
 ///
 /// The caller has checked that window positions are below 2^61
-/// (shapes.cpp, check_reach).
+/// (shapes_convolution.cpp, check_reach).
 bool simplify_windows(convolution_problem &problem);
 
 /// A bound of the magnitudes of all positions along a spatial axis, with the

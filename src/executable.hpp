@@ -8,6 +8,7 @@
 
 #include <gradnn/graph.hpp>
 
+#include "checked_op.hpp"
 #include "kernel.hpp"
 #include "log_text.hpp"
 
@@ -61,7 +62,7 @@ struct executable {
 struct compiled_impl {
     std::shared_ptr<const executable> program;
     std::vector<logical_tensor> ports; ///< with ids; inputs, then outputs
-    std::vector<op> ops; ///< for messages and the log
+    std::vector<checked_op> ops; ///< for messages and the log
     size_t partition_id = 0;
     size_t id = 0; ///< unique in the process
     /// What a profiler calls each step; empty where none listens.

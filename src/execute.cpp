@@ -10,8 +10,8 @@
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "execute_check.hpp"
+#include "failures.hpp"
 #include "gpu/backend.hpp"
-#include "op_check.hpp"
 #include "text.hpp"
 #include "threads.hpp"
 
@@ -58,7 +58,7 @@ void run_steps(const compiled_impl &compiled,
                     std::span(arguments.data(), step.arguments.size()),
                     workspace, stream);
         } catch (const error &failure) {
-            throw named(failure, compiled.ops[step.op], step.kernel);
+            throw named(failure, compiled.ops[step.op].identity(), step.kernel);
         }
         if (clock) clock->mark();
     }
@@ -75,7 +75,7 @@ std::byte *workspace_of(const compiled_impl &compiled, stream_impl &stream) {
         return stream.workspace(compiled.program->workspace_bytes);
     } catch (const error &failure) {
         throw error(failure.status,
-                text(op_label(compiled.ops.front()),
+                text(op_label(compiled.ops.front().identity()),
                         ": the workspace: ", failure.what()));
     }
 }
@@ -209,10 +209,11 @@ compiled_partition_info compiled_partition::get_info() const {
     info.workspace_bytes = program.workspace_bytes;
     info.threads = program.threads;
     for (const detail::executable_step &step : program.steps) {
-        const op &the_op = compiled.ops[step.op];
+        const detail::checked_op &the_op = compiled.ops[step.op];
         info.steps.push_back({step.kernel, step.plan->backend(),
                 step.plan->workspace_bytes(), step.plan->deterministic(),
-                the_op.get_id(), detail::output_name(the_op, step.output)});
+                the_op.identity().get_id(),
+                detail::output_name(the_op, step.output)});
         info.deterministic = info.deterministic && step.plan->deterministic();
     }
     return info;

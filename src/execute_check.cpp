@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "failures.hpp"
 #include "memory_overlap.hpp"
-#include "op_check.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -16,19 +16,14 @@ namespace {
 /// "InterpolateBackward 'up' (op 3): input 1 (diff_dst), tensor 7".
 std::string port_name(const compiled_impl &compiled, size_t index) {
     const size_t id = compiled.ports[index].get_id();
-    for (const op &the_op : compiled.ops) {
-        const op_schema &schema = *find_schema(the_op.get_kind());
-        const auto find = [&](bool output, const auto &ports,
-                                  std::span<const port_row> rows) {
-            for (size_t i = 0; i < ports.size(); ++i)
-                if (!ports[i].is_absent() && ports[i].get_id() == id)
-                    return text(op_label(the_op), ": ",
-                            port_label(output, i, rows[i]), ", tensor ", id);
-            return std::string();
-        };
-        std::string found = find(false, the_op.get_inputs(), schema.inputs);
-        if (found.empty())
-            found = find(true, the_op.get_outputs(), schema.outputs);
+    for (const checked_op &the_op : compiled.ops) {
+        std::string found;
+        for_each_port(the_op, [&](port_reference port) {
+            const logical_tensor &lt = the_op.port(port);
+            if (found.empty() && !lt.is_absent() && lt.get_id() == id)
+                found = text(op_label(the_op.identity()), ": ",
+                        port_label(the_op, port), ", tensor ", id);
+        });
         if (!found.empty()) return found;
     }
     return text("tensor ", id);
@@ -141,14 +136,14 @@ stream_impl &checked_stream(const compiled_impl &compiled, stream &astream) {
     const executable &program = *compiled.program;
     if (!astream)
         throw error(status::invalid_arguments,
-                op_label(compiled.ops.front())
+                op_label(compiled.ops.front().identity())
                         + ": execute is given an empty stream");
     stream_impl &stream = *access::impl(astream);
     const engine_impl &device = *stream.engine;
     if (device.kind != program.engine_kind
             || device.index != program.engine_index)
         throw error(status::invalid_arguments,
-                text(op_label(compiled.ops.front()),
+                text(op_label(compiled.ops.front().identity()),
                         ": execute is given a stream of ",
                         to_string(device.kind), " ", device.index,
                         "; compiled for ", to_string(program.engine_kind), " ",
@@ -192,7 +187,7 @@ void check_workspace(const compiled_impl &compiled, const void *workspace,
             || reinterpret_cast<uintptr_t>(workspace) % workspace_alignment
                     != 0)
         throw error(status::invalid_arguments,
-                text(op_label(compiled.ops.front()),
+                text(op_label(compiled.ops.front().identity()),
                         ": the workspace given to execute is ",
                         workspace ? "misaligned" : "null", "; ", bytes,
                         " bytes at a multiple of ", workspace_alignment,
@@ -200,7 +195,7 @@ void check_workspace(const compiled_impl &compiled, const void *workspace,
     const std::string reason = device.check_pointer(workspace);
     if (!reason.empty())
         throw error(status::invalid_arguments,
-                op_label(compiled.ops.front())
+                op_label(compiled.ops.front().identity())
                         + ": the workspace given to execute: " + reason);
 }
 

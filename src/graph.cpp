@@ -3,12 +3,13 @@
 #include <gradnn/graph.hpp>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <limits>
+#include <unordered_map>
 
 #include "compile.hpp"
 #include "compile_settings.hpp"
 #include "executable.hpp"
+#include "failures.hpp"
 #include "gpu/backend.hpp"
 #include "graph_dump.hpp"
 #include "graph_impl.hpp"
@@ -25,14 +26,13 @@ namespace detail {
 
 namespace {
 
-std::string why_unsupported(engine::kind kind, const op &the_op) {
-    if (!find_schema(the_op.get_kind())) {
-        if (the_op.get_kind() == op::kind::End)
+std::string why_unsupported(engine::kind kind, op::kind op_kind) {
+    if (!find_schema(op_kind)) {
+        if (op_kind == op::kind::End)
             return "End marks the end of a graph; there is nothing to run";
-        if (the_op.get_kind() == op::kind::Wildcard)
+        if (op_kind == op::kind::Wildcard)
             return "Wildcard stands for an op that is not gradnn's";
-        return text(
-                to_string(the_op.get_kind()), " is not one of gradnn's ops");
+        return text(to_string(op_kind), " is not one of gradnn's ops");
     }
     if (kind == engine::kind::cpu) return {};
     if (kind == engine::kind::gpu) return gpu::unavailable_reason();
@@ -40,75 +40,93 @@ std::string why_unsupported(engine::kind kind, const op &the_op) {
            "gpu are allowed";
 }
 
-/// Edges: every tensor has one producer, and one type and shape wherever it
-/// appears.
-std::map<size_t, size_t> check_edges(const std::vector<op> &ops) {
-    std::map<size_t, size_t> producer;
-    std::map<size_t, logical_tensor> seen;
-    const auto meet = [&](const op &the_op, const logical_tensor &lt) {
-        const auto [known, fresh] = seen.emplace(lt.get_id(), lt);
-        if (fresh) return;
-        if (known->second.get_data_type() != lt.get_data_type())
-            throw error(status::invalid_graph,
-                    text(op_label(the_op), ": tensor ", lt.get_id(), " is ",
-                            to_string(lt.get_data_type()), " here and ",
-                            to_string(known->second.get_data_type()),
-                            " elsewhere"));
-        if (dims_known(lt) && dims_known(known->second)
-                && lt.get_dims() != known->second.get_dims())
-            throw error(status::invalid_graph,
-                    text(op_label(the_op), ": tensor ", lt.get_id(),
-                            " has dims ", text_of(lt.get_dims()), " here and ",
-                            text_of(known->second.get_dims()), " elsewhere"));
-        if (!dims_known(known->second)) known->second = lt;
-    };
-    for (size_t index = 0; index < ops.size(); ++index) {
-        for (const logical_tensor &lt : ops[index].get_inputs())
-            if (!lt.is_absent()) meet(ops[index], lt);
-        for (const logical_tensor &lt : ops[index].get_outputs()) {
-            if (lt.is_absent()) continue;
-            meet(ops[index], lt);
-            const auto [other, fresh] = producer.emplace(lt.get_id(), index);
-            if (!fresh)
-                throw error(status::invalid_graph,
-                        text(op_label(ops[index]), ": tensor ", lt.get_id(),
-                                " is also an output of ",
-                                op_label(ops[other->second])));
+/// Which op makes a tensor, by the tensor's id.
+class producers {
+public:
+    static constexpr size_t none = std::numeric_limits<size_t>::max();
+
+    /// Checks the edges: every tensor has one producer, and one type and shape
+    /// wherever it appears.
+    explicit producers(const std::vector<checked_op> &ops) {
+        for (size_t index = 0; index < ops.size(); ++index) {
+            for (const logical_tensor &lt : ops[index].inputs)
+                if (!lt.is_absent()) meet(ops[index], lt);
+            for (const logical_tensor &lt : ops[index].outputs) {
+                if (lt.is_absent()) continue;
+                size_t &maker = meet(ops[index], lt).maker;
+                if (maker != none)
+                    throw error(status::invalid_graph,
+                            text(op_label(ops[index].identity()), ": tensor ",
+                                    lt.get_id(), " is also an output of ",
+                                    op_label(ops[maker].identity())));
+                maker = index;
+            }
         }
     }
-    return producer;
-}
+
+    size_t of(const logical_tensor &lt) const {
+        return lt.is_absent() ? none : seen_.at(lt.get_id()).maker;
+    }
+
+private:
+    struct tensor_entry {
+        const logical_tensor *known; ///< with its dims, where any port has them
+        size_t maker = none;
+    };
+
+    tensor_entry &meet(const checked_op &the_op, const logical_tensor &lt) {
+        const auto [place, fresh]
+                = seen_.try_emplace(lt.get_id(), tensor_entry {&lt});
+        tensor_entry &entry = place->second;
+        if (fresh) return entry;
+        const logical_tensor &known = *entry.known;
+        if (known.get_data_type() != lt.get_data_type())
+            throw error(status::invalid_graph,
+                    text(op_label(the_op.identity()), ": tensor ", lt.get_id(),
+                            " is ", to_string(lt.get_data_type()), " here and ",
+                            to_string(known.get_data_type()), " elsewhere"));
+        if (!dims_known(known))
+            entry.known = &lt;
+        else if (dims_known(lt) && !same_dims(lt, known))
+            throw error(status::invalid_graph,
+                    text(op_label(the_op.identity()), ": tensor ", lt.get_id(),
+                            " has dims ", text_of(dims_of(lt)), " here and ",
+                            text_of(dims_of(known)), " elsewhere"));
+        return entry;
+    }
+
+    std::unordered_map<size_t, tensor_entry> seen_;
+};
 
 /// Producers before consumers, otherwise in the order of adding.
-std::vector<op> ordered(
-        const std::vector<op> &ops, const std::map<size_t, size_t> &producer) {
-    std::vector<op> result;
+std::vector<size_t> execution_order(const std::vector<checked_op> &ops) {
+    const producers made_by(ops);
+    std::vector<size_t> order;
     std::vector<bool> placed(ops.size(), false);
-    const auto ready = [&](const op &the_op) {
-        return std::all_of(the_op.get_inputs().begin(),
-                the_op.get_inputs().end(), [&](const logical_tensor &lt) {
-                    const auto from = lt.is_absent()
-                            ? producer.end()
-                            : producer.find(lt.get_id());
-                    return from == producer.end() || placed[from->second];
+    const auto ready = [&](const checked_op &the_op) {
+        return std::all_of(the_op.inputs.begin(), the_op.inputs.end(),
+                [&](const logical_tensor &lt) {
+                    const size_t maker = made_by.of(lt);
+                    return maker == producers::none || placed[maker];
                 });
     };
-    while (result.size() < ops.size()) {
+    while (order.size() < ops.size()) {
         bool progress = false;
         for (size_t index = 0; index < ops.size(); ++index) {
             if (placed[index] || !ready(ops[index])) continue;
             placed[index] = true;
             progress = true;
-            result.push_back(ops[index]);
+            order.push_back(index);
         }
         if (progress) continue;
-        const size_t stuck = static_cast<size_t>(
+        const auto stuck = static_cast<size_t>(
                 std::find(placed.begin(), placed.end(), false)
                 - placed.begin());
         throw error(status::invalid_graph,
-                op_label(ops[stuck]) + ": is part of a cycle or waits for one");
+                op_label(ops[stuck].identity())
+                        + ": is part of a cycle or waits for one");
     }
-    return result;
+    return order;
 }
 
 void log_creation(const partition_impl &partition) {
@@ -153,10 +171,11 @@ status graph::add_op(const op &op, bool allow_exception) {
                     detail::op_label(op)
                             + ": the graph is finalized, no op can be added");
         for (const auto &other : impl_->ops)
-            if (other.get_id() == op.get_id())
+            if (other.identity().get_id() == op.get_id())
                 throw error(status::invalid_graph,
                         text(detail::op_label(op), ": its id ", op.get_id(),
-                                " is also that of ", detail::op_label(other)));
+                                " is also that of ",
+                                detail::op_label(other.identity())));
         impl_->ops.push_back(detail::checked(op));
     } catch (const error &failure) {
         if (allow_exception) throw;
@@ -167,7 +186,12 @@ status graph::add_op(const op &op, bool allow_exception) {
 
 void graph::finalize() {
     if (impl_->finalized) return;
-    impl_->ops = detail::ordered(impl_->ops, detail::check_edges(impl_->ops));
+    const std::vector<size_t> order = detail::execution_order(impl_->ops);
+    std::vector<detail::checked_op> ordered;
+    ordered.reserve(order.size());
+    for (const size_t index : order)
+        ordered.push_back(std::move(impl_->ops[index]));
+    impl_->ops = std::move(ordered);
     impl_->first_partition_id = detail::new_partition_ids(impl_->ops.size());
     impl_->finalized = true;
     detail::dump_graph(*impl_);
@@ -213,15 +237,16 @@ std::vector<partition> graph::get_partitions(partition::policy) {
         throw error(status::invalid_graph,
                 "graph: not finalized; call finalize before get_partitions");
     std::vector<partition> partitions;
-    for (const op &the_op : impl_->ops) {
+    for (const detail::checked_op &the_op : impl_->ops) {
         auto impl = std::make_shared<partition_impl>();
         impl->id = impl_->first_partition_id + partitions.size();
         impl->engine_kind = impl_->engine_kind;
         impl->fpmath = impl_->fpmath;
         impl->deterministic = impl_->deterministic;
         impl->settings = impl_->settings;
-        impl->ops = {the_op};
-        impl->unsupported = detail::why_unsupported(impl_->engine_kind, the_op);
+        impl->ops.push_back(the_op);
+        impl->unsupported = detail::why_unsupported(
+                impl_->engine_kind, the_op.identity().get_kind());
         detail::log_creation(*impl);
         partitions.push_back(access::make<partition>(
                 std::shared_ptr<const partition_impl>(std::move(impl))));
@@ -248,11 +273,11 @@ partition::partition(
     impl->engine_kind = ekind;
     impl->settings = settings;
     impl->alone = true;
-    impl->unsupported = detail::why_unsupported(ekind, aop);
+    impl->unsupported = detail::why_unsupported(ekind, aop.get_kind());
     try {
-        impl->ops = {detail::checked(aop)};
+        impl->ops.push_back(detail::checked(aop));
     } catch (const error &failure) {
-        impl->ops = {aop};
+        impl->ops.push_back(detail::unchecked(aop));
         impl->unsupported = failure.what();
     }
     detail::log_creation(*impl);
@@ -281,8 +306,8 @@ size_t partition::get_ops_num() const {
 
 std::vector<size_t> partition::get_ops() const {
     std::vector<size_t> ids;
-    for (const op &the_op : filled(impl_).ops)
-        ids.push_back(the_op.get_id());
+    for (const detail::checked_op &the_op : filled(impl_).ops)
+        ids.push_back(the_op.identity().get_id());
     return ids;
 }
 

@@ -69,6 +69,13 @@ std::string prefix_for(const std::string &content, bool once) {
     return to.prefix;
 }
 
+std::vector<op> ops_of(const std::vector<checked_op> &checked) {
+    std::vector<op> ops;
+    for (const checked_op &the_op : checked)
+        ops.push_back(op_of(the_op));
+    return ops;
+}
+
 void write_file(const std::string &prefix, const std::string &name,
         const std::string &content, log_line line) {
     std::string path = prefix;
@@ -95,8 +102,8 @@ void write_file(const std::string &prefix, const std::string &name,
 void dump_graph(const graph_impl &graph) noexcept {
     try {
         if (graph.ops.empty() || !dumping()) return;
-        const std::string content
-                = graph_json(graph.ops, graph.engine_kind, graph.fpmath);
+        const std::string content = graph_json(
+                ops_of(graph.ops), graph.engine_kind, graph.fpmath);
         const std::string prefix = prefix_for(content, false);
         if (prefix.empty()) return;
         log_line line;
@@ -117,7 +124,7 @@ void dump_partition(const partition_impl &partition,
     try {
         if (!partition.alone || !dumping()) return;
         const std::string content = graph_json(
-                compiled.ops, partition.engine_kind, partition.fpmath);
+                ops_of(compiled.ops), partition.engine_kind, partition.fpmath);
         const std::string prefix = prefix_for(content, true);
         if (prefix.empty()) return;
         log_line line;

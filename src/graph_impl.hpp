@@ -6,6 +6,7 @@
 #include <gradnn/graph.hpp>
 #include <gradnn/settings.hpp>
 
+#include "checked_op.hpp"
 #include "kernel.hpp"
 
 namespace gradnn::detail {
@@ -17,7 +18,7 @@ struct graph_impl {
     bool deterministic = true;
     compile_settings settings;
     bool finalized = false;
-    std::vector<op> ops; ///< checked; in execution order once finalized
+    std::vector<checked_op> ops; ///< in execution order once finalized
     size_t first_partition_id = 0; ///< once finalized; the others follow
 };
 
@@ -27,7 +28,7 @@ struct partition_impl {
     fpmath_mode fpmath = fpmath_mode::strict;
     bool deterministic = true;
     compile_settings settings;
-    std::vector<op> ops; ///< checked, in execution order
+    std::vector<checked_op> ops; ///< in execution order
     bool alone = false; ///< made from an op, without a graph
     std::string unsupported; ///< why not; empty if supported
 };

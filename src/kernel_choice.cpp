@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "cpu/kernels.hpp"
+#include "failures.hpp"
 #include "gpu/backend.hpp"
-#include "op_check.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -89,6 +89,10 @@ std::span<const kernel<elementwise_problem>> list_for(
 }
 
 } // namespace
+
+bool prefers_layouts(engine::kind kind) {
+    return lists_of(kind).writes_channels_last != nullptr;
+}
 
 bool writes_channels_last(const lowered_step &step, engine::kind kind,
         const compile_options &options) {

@@ -43,6 +43,9 @@ struct kernel_row {
 /// The rows of all lists of an engine, in order.
 std::vector<kernel_row> kernel_rows(engine::kind kind);
 
+/// Whether the engine has kernels that rather write some layouts than others.
+bool prefers_layouts(engine::kind kind);
+
 /// Whether the engine's kernels rather write the step's output channels last than
 /// in the layout that its problem has.
 bool writes_channels_last(const lowered_step &step, engine::kind kind,

@@ -84,10 +84,10 @@ std::string port_name(std::span<const port_row> rows, size_t index) {
 }
 
 /// The name that the first op with this port gives it.
-std::string name_of(std::span<const op> ops, size_t id, bool output) {
-    for (const op &the_op : ops) {
-        const op_schema *schema = find_schema(the_op.get_kind());
-        const auto &ports = output ? the_op.get_outputs() : the_op.get_inputs();
+std::string name_of(std::span<const checked_op> ops, size_t id, bool output) {
+    for (const checked_op &the_op : ops) {
+        const op_schema *schema = the_op.what->schema;
+        const auto &ports = output ? the_op.outputs : the_op.inputs;
         for (size_t index = 0; index < ports.size(); ++index)
             if (!ports[index].is_absent() && ports[index].get_id() == id)
                 return port_name(!schema ? std::span<const port_row>()
@@ -116,13 +116,13 @@ std::string engine_text(engine::kind kind, size_t index) {
                                      : to_string(kind);
 }
 
-std::string ops_text(std::span<const op> ops) {
+std::string ops_text(std::span<const checked_op> ops) {
     std::string result;
-    for (const op &the_op : ops)
+    for (const checked_op &the_op : ops)
         append(result,
-                std::to_string(the_op.get_id()) + ':'
-                        + to_string(the_op.get_kind()) + ':'
-                        + escaped_name(the_op.get_name()));
+                std::to_string(the_op.identity().get_id()) + ':'
+                        + to_string(the_op.identity().get_kind()) + ':'
+                        + escaped_name(the_op.identity().get_name()));
     return result;
 }
 
@@ -132,7 +132,7 @@ std::string tensor_text(const logical_tensor &lt) {
             + (has_rank ? joined(lt.get_dims()) : "?") + ':' + layout_text(lt);
 }
 
-std::string ports_text(std::span<const op> ops,
+std::string ports_text(std::span<const checked_op> ops,
         std::span<const logical_tensor> ports, bool output) {
     std::string result;
     for (const logical_tensor &lt : ports)
@@ -142,14 +142,15 @@ std::string ports_text(std::span<const op> ops,
     return result;
 }
 
-std::string output_name(const op &the_op, size_t output) {
-    const op_schema *schema = find_schema(the_op.get_kind());
+std::string output_name(const checked_op &the_op, size_t output) {
+    const op_schema *schema = the_op.what->schema;
     return port_name(
             schema ? schema->outputs : std::span<const port_row>(), output);
 }
 
-std::string step_text(const op &the_op, size_t output) {
-    return std::to_string(the_op.get_id()) + '.' + output_name(the_op, output);
+std::string step_text(const checked_op &the_op, size_t output) {
+    return std::to_string(the_op.identity().get_id()) + '.'
+            + output_name(the_op, output);
 }
 
 log_line compiled_line(const compiled_impl &compiled) {

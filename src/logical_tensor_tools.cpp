@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine_impl.hpp"
 #include "problem.hpp"
 
 namespace gradnn::detail {
@@ -36,14 +37,22 @@ dims dense_strides(const dims &shape) {
     return strides;
 }
 
+bool rank_known(const logical_tensor &lt) {
+    return access::ndims(lt) >= 0;
+}
+
+std::span<const int64_t> dims_of(const logical_tensor &lt) {
+    return std::span(access::dims(lt))
+            .first(static_cast<size_t>(access::ndims(lt)));
+}
+
+bool same_dims(const logical_tensor &a, const logical_tensor &b) {
+    return std::ranges::equal(dims_of(a), dims_of(b));
+}
+
 bool dims_known(const logical_tensor &lt) {
-    if (lt.is_absent()) return false;
-    dims shape;
-    try {
-        shape = lt.get_dims();
-    } catch (const error &) {
-        return false;
-    }
+    if (lt.is_absent() || !rank_known(lt)) return false;
+    const auto shape = dims_of(lt);
     return std::find(shape.begin(), shape.end(), logical_tensor::unknown_dim)
             == shape.end();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include <gradnn/tensor.hpp>
 
@@ -10,6 +11,13 @@ namespace gradnn::detail {
 /// Row-major strides. Where they do not fit in 63 bits or a dim is unknown,
 /// unknown_dim stands for them.
 logical_tensor::dims dense_strides(const logical_tensor::dims &dims);
+
+/// Whether the number of dims is known; the dims, without a copy, where it is.
+bool rank_known(const logical_tensor &lt);
+std::span<const int64_t> dims_of(const logical_tensor &lt);
+
+/// Whether both have as many dims, each the same. Their ranks are known.
+bool same_dims(const logical_tensor &a, const logical_tensor &b);
 
 /// True where the number of dims and each of them is known.
 bool dims_known(const logical_tensor &lt);

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "convolution_window.hpp"
+#include "failures.hpp"
 #include "logical_tensor_tools.hpp"
-#include "op_check.hpp"
 #include "shapes.hpp"
 #include "text.hpp"
 
@@ -22,11 +22,6 @@ constexpr port_reference output(size_t index) {
     return {true, index};
 }
 
-const logical_tensor &port_of(const op &the_op, port_reference port) {
-    return port.output ? the_op.get_outputs()[port.index]
-                       : the_op.get_inputs()[port.index];
-}
-
 bool has_elements(const logical_tensor &lt) {
     return element_count(lt.get_dims()) != 0;
 }
@@ -37,7 +32,7 @@ int64_t stride_of(int64_t dim, int64_t stride) {
     return dim == 1 ? 0 : stride;
 }
 
-tensor_view view_of(const op &the_op, const logical_tensor &lt) {
+tensor_view view_of(const checked_op &the_op, const logical_tensor &lt) {
     const dims shape = lt.get_dims();
     const dims strides = lt.get_strides();
     const auto channels = static_cast<size_t>(
@@ -59,7 +54,7 @@ tensor_view view_of(const op &the_op, const logical_tensor &lt) {
 }
 
 weights_view weights_of(
-        const op &the_op, const logical_tensor &lt, int64_t groups) {
+        const checked_op &the_op, const logical_tensor &lt, int64_t groups) {
     const dims shape = lt.get_dims();
     const dims strides = lt.get_strides();
     const weights_axes axes
@@ -85,57 +80,39 @@ weights_view weights_of(
 
 // Interpolation.
 
-coordinate_arithmetic arithmetic_named(const std::string &name) {
-    return name == "exact"          ? coordinate_arithmetic::exact
-            : name == "float32"     ? coordinate_arithmetic::float32
-            : name == "float32_fma" ? coordinate_arithmetic::float32_fma
-                                    : coordinate_arithmetic::float64;
-}
-
-lowered_step lower_interpolation(const op &the_op) {
+lowered_step lower_interpolation(const checked_op &the_op) {
     interpolation_problem problem;
-    problem.diff_dst = view_of(the_op, the_op.get_inputs()[1]);
-    problem.diff_src = view_of(the_op, the_op.get_outputs()[0]);
-    problem.mode = get_string(the_op, op::attr::mode) == "nearest"
-            ? interpolation_mode::nearest
-            : interpolation_mode::linear;
-    const std::string &coordinates
-            = get_string(the_op, op::attr::coordinate_transformation_mode);
-    problem.coordinates = coordinates == "half_pixel"
-            ? coordinate_mode::half_pixel
-            : coordinates == "align_corners" ? coordinate_mode::align_corners
-                                             : coordinate_mode::asymmetric;
-    const std::string &rule = get_string(the_op, op::attr::scale_rule);
-    const auto scales = get_f32_list(the_op, op::attr::scales);
-    const auto ratios = get_f64_list(the_op, op::attr::ratios);
+    problem.diff_dst = view_of(the_op, the_op.inputs[1]);
+    problem.diff_src = view_of(the_op, the_op.outputs[0]);
+    const op_attributes &attributes = the_op.attributes();
+    problem.mode = attributes.mode;
+    problem.coordinates = attributes.coordinates;
     // With sizes, scales are void. Ratios are not.
-    const bool given = rule == "given"
-            && get_s64_list(the_op, op::attr::sizes).empty()
-            && the_op.get_inputs()[2].is_absent();
-    const coordinate_arithmetic arithmetic = arithmetic_named(
-            get_string(the_op, op::attr::coordinate_arithmetic));
-    const size_t padding = 5 - the_op.get_inputs()[1].get_dims().size();
+    const bool given = attributes.scale_rule == scale_rule::given
+            && attributes.sizes.empty() && the_op.inputs[2].is_absent();
+    const size_t padding = 5 - the_op.inputs[1].get_dims().size();
     for (size_t axis = 0; axis < 3; ++axis) {
         interpolation_axis &a = problem.axes[axis];
         a.src = problem.diff_src.dims[2 + axis];
         a.dst = problem.diff_dst.dims[2 + axis];
         if (axis < padding) continue;
-        a.arithmetic = arithmetic;
+        a.arithmetic = attributes.arithmetic;
         a.scale_given = given;
-        if (given) a.scale = scales[axis - padding];
-        a.ratio_given = rule == "ratios";
-        if (a.ratio_given) a.ratio = ratios[axis - padding];
+        if (given) a.scale = attributes.scales[axis - padding];
+        a.ratio_given = attributes.scale_rule == scale_rule::ratios;
+        if (a.ratio_given) a.ratio = attributes.ratios[axis - padding];
     }
     return {problem, {input(1), output(0)}};
 }
 
 // Convolution.
 
-lowered_step zero_fill(const op &the_op, port_reference port);
+lowered_step zero_fill(const checked_op &the_op, port_reference port);
 
 /// Kernels multiply positions of windows, those outside src too, by strides of
 /// the tensors and by element sizes of up to 8 bytes.
-void check_offsets(const op &the_op, const convolution_problem &problem) {
+void check_offsets(
+        const checked_op &the_op, const convolution_problem &problem) {
     constexpr __int128 most = __int128 {1} << 58;
     for (size_t axis = 0; axis < 3; ++axis) {
         const int64_t reach = window_reach(problem, axis);
@@ -151,14 +128,13 @@ void check_offsets(const op &the_op, const convolution_problem &problem) {
 
 /// Builds the convolution that relates the large, the small and the weights
 /// port, one of them the output.
-lowered_step lower_convolution(const op &the_op, port_reference large,
+lowered_step lower_convolution(const checked_op &the_op, port_reference large,
         port_reference small, port_reference weights) {
     const convolution_geometry geometry = geometry_of(the_op);
     convolution_problem problem;
-    problem.src = view_of(the_op, port_of(the_op, large));
-    problem.dst = view_of(the_op, port_of(the_op, small));
-    problem.weights
-            = weights_of(the_op, port_of(the_op, weights), geometry.groups);
+    problem.src = view_of(the_op, the_op.port(large));
+    problem.dst = view_of(the_op, the_op.port(small));
+    problem.weights = weights_of(the_op, the_op.port(weights), geometry.groups);
     problem.direction = large.output ? convolution_direction::backward_data
             : small.output           ? convolution_direction::forward
                                      : convolution_direction::backward_weights;
@@ -177,10 +153,10 @@ lowered_step lower_convolution(const op &the_op, port_reference large,
     return {problem, {large, weights, small}};
 }
 
-lowered_step lower_bias(const op &the_op, port_reference diff_bias) {
-    const logical_tensor &lt = port_of(the_op, diff_bias);
+lowered_step lower_bias(const checked_op &the_op, port_reference diff_bias) {
+    const logical_tensor &lt = the_op.port(diff_bias);
     bias_problem problem;
-    problem.diff_dst = view_of(the_op, the_op.get_inputs()[0]);
+    problem.diff_dst = view_of(the_op, the_op.inputs[0]);
     problem.diff_bias_type = lt.get_data_type();
     problem.diff_bias_stride = stride_of(lt.get_dims()[0], lt.get_strides()[0]);
     return {problem, {input(0), diff_bias}};
@@ -188,8 +164,8 @@ lowered_step lower_bias(const op &the_op, port_reference diff_bias) {
 
 /// Every output of a convolution op comes from one lowered convolution, whose
 /// other two tensors are found among the inputs by their roles.
-lowered_step lower_convolution_output(
-        const op &the_op, const op_schema &schema, size_t index) {
+lowered_step lower_convolution_output(const checked_op &the_op, size_t index) {
+    const op_schema &schema = the_op.schema();
     const port_role role = schema.outputs[index].role;
     if (role == port_role::bias) return lower_bias(the_op, output(index));
     const auto find = [&](port_role wanted) {
@@ -251,11 +227,11 @@ dims broadcast_strides(const logical_tensor &lt, const dims &shape) {
     return result;
 }
 
-lowered_step lower_elementwise(const op &the_op) {
-    const auto &inputs = the_op.get_inputs();
-    const logical_tensor &out = the_op.get_outputs()[0];
+lowered_step lower_elementwise(const checked_op &the_op) {
+    const auto &inputs = the_op.inputs;
+    const logical_tensor &out = the_op.outputs[0];
     const dims shape = out.get_dims();
-    const auto kind = the_op.get_kind() == op::kind::Add
+    const auto kind = the_op.identity().get_kind() == op::kind::Add
             ? elementwise_kind::add
             : elementwise_kind::relu_backward;
     return {merged(kind, out.get_data_type(), shape,
@@ -265,20 +241,19 @@ lowered_step lower_elementwise(const op &the_op) {
             {input(0), input(1), output(0)}};
 }
 
-lowered_step zero_fill(const op &the_op, port_reference port) {
-    const logical_tensor &lt = port_of(the_op, port);
+lowered_step zero_fill(const checked_op &the_op, port_reference port) {
+    const logical_tensor &lt = the_op.port(port);
     return {merged(elementwise_kind::zero_fill, lt.get_data_type(),
                     lt.get_dims(), {lt.get_strides()}),
             {port}};
 }
 
-lowered_step lower_output(
-        const op &the_op, const op_schema &schema, size_t index) {
-    switch (schema.family) {
+lowered_step lower_output(const checked_op &the_op, size_t index) {
+    switch (the_op.schema().family) {
         case op_family::interpolation: return lower_interpolation(the_op);
         case op_family::convolution:
         case op_family::transposed:
-            return lower_convolution_output(the_op, schema, index);
+            return lower_convolution_output(the_op, index);
         case op_family::bias: return lower_bias(the_op, output(index));
         case op_family::elementwise: break;
     }
@@ -287,16 +262,15 @@ lowered_step lower_output(
 
 } // namespace
 
-std::vector<lowered_step> lower(const op &the_op) {
-    const op_schema &schema = *find_schema(the_op.get_kind());
+std::vector<lowered_step> lower(const checked_op &the_op) {
     std::vector<lowered_step> steps;
-    for (size_t index = 0; index < schema.outputs.size(); ++index) {
-        const logical_tensor &lt = the_op.get_outputs()[index];
+    for (size_t index = 0; index < the_op.outputs.size(); ++index) {
+        const logical_tensor &lt = the_op.outputs[index];
         if (lt.is_absent() || !has_elements(lt)) continue;
-        lowered_step step = lower_output(the_op, schema, index);
+        lowered_step step = lower_output(the_op, index);
         const bool over_nothing = std::any_of(step.arguments.begin(),
                 step.arguments.end(), [&](port_reference port) {
-                    return !has_elements(port_of(the_op, port));
+                    return !has_elements(the_op.port(port));
                 });
         steps.push_back(over_nothing ? zero_fill(the_op, output(index))
                                      : std::move(step));

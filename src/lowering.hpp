@@ -4,17 +4,10 @@
 #include <variant>
 #include <vector>
 
-#include <gradnn/op.hpp>
-
+#include "checked_op.hpp"
 #include "problem.hpp"
 
 namespace gradnn::detail {
-
-/// A port of the op: the index-th input or output.
-struct port_reference {
-    bool output = false;
-    size_t index = 0;
-};
 
 /// One problem and which ports are its plan's arguments, in the order that
 /// the problem's struct names.
@@ -25,12 +18,12 @@ struct lowered_step {
     std::vector<port_reference> arguments;
 };
 
-/// The steps of an op. `the_op` is checked, its shapes are complete, and every
-/// port that is present is strided. Outputs without elements get no step;
+/// The steps of an op, whose shapes are complete and whose ports that are
+/// present are strided. Outputs without elements get no step;
 /// outputs that are sums over nothing are zero-filled. Attributes of
 /// convolutions that cannot matter have small values
 /// (convolution_window.hpp), and index arithmetic of kernels in 64 bits does
 /// not overflow: throws invalid_shape where it would.
-std::vector<lowered_step> lower(const op &the_op);
+std::vector<lowered_step> lower(const checked_op &the_op);
 
 } // namespace gradnn::detail

@@ -4,10 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
-#include <gradnn/op.hpp>
-
-#include "op_schema.hpp"
+#include "checked_op.hpp"
 
 namespace gradnn::detail {
 
@@ -22,28 +21,24 @@ struct convolution_geometry {
     std::array<int64_t, 3> pads_end {0, 0, 0};
 };
 
-/// Throws where ports whose rank is known disagree in it, or a list attribute
-/// has not as many values as that rank wants. `the_op` has passed the checks
-/// of op_check.cpp before these.
-void check_ranks(const op &the_op, const op_schema &schema);
-
-/// The op with the dims of its outputs filled in. The dims of all inputs are
-/// known. Throws invalid_shape where ports or attributes disagree; where
-/// output dims do not follow from anything, throws if `complete` is set and
-/// leaves them unknown otherwise.
-op with_shapes(const op &the_op, bool complete);
+/// The outputs with their dims filled in. The op has passed check_ports, and
+/// the dims of all inputs are known. Throws invalid_shape where ports or
+/// attributes disagree; where output dims do not follow from anything, throws
+/// if `complete` is set and leaves them unknown otherwise.
+std::vector<logical_tensor> outputs_with_dims(
+        const checked_op &the_op, bool complete);
 
 /// Whether an op's inputs are broadcast to the dims of its output, aligned at
 /// the last axis.
-bool broadcasts(const op &the_op);
+bool broadcasts(const checked_op &the_op);
 
-/// Of an op that with_shapes(the_op, true) returned.
-convolution_geometry geometry_of(const op &the_op);
+/// Of a convolution op whose outputs have their dims.
+convolution_geometry geometry_of(const checked_op &the_op);
 
 /// Axis of the channels, and the first spatial axis, of a tensor of `rank` in
 /// the op's data_format.
-int channel_axis(const op &the_op, int rank);
-int first_spatial_axis(const op &the_op);
+int channel_axis(const checked_op &the_op, int rank);
+int first_spatial_axis(const checked_op &the_op);
 
 /// Where a weights tensor of `rank` keeps the channels of the small tensor,
 /// those of the large one (of one group), and its first spatial axis.
@@ -52,9 +47,10 @@ struct weights_axes {
     int large;
     int spatial;
 };
-weights_axes weights_axes_of(const op &the_op, int rank);
+weights_axes weights_axes_of(const checked_op &the_op, int rank);
 
-/// What an s32 shape input must hold at execute; `the_op` as above.
-std::vector<int64_t> expected_shape_input(const op &the_op);
+/// What an s32 shape input must hold at execute, of an op whose outputs have
+/// their dims.
+std::vector<int64_t> expected_shape_input(const checked_op &the_op);
 
 } // namespace gradnn::detail

@@ -36,15 +36,4 @@ std::string text_of(std::span<const double> values) {
             values, [](std::ostream &out, double value) { out << value; });
 }
 
-std::string op_label(const op &the_op) {
-    std::string label = to_string(the_op.get_kind());
-    if (!the_op.get_name().empty()) label += " '" + the_op.get_name() + "'";
-    return label + text(" (op ", the_op.get_id(), ")");
-}
-
-error named(const error &failure, const op &the_op, const char *kernel) {
-    return {failure.status,
-            text(op_label(the_op), ": ", kernel, ": ", failure.what())};
-}
-
 } // namespace gradnn::detail

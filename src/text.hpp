@@ -5,8 +5,8 @@
 #include <sstream>
 #include <string>
 
-#include <gradnn/op.hpp>
 #include <gradnn/status.hpp>
+#include <gradnn/tensor.hpp>
 
 namespace gradnn::detail {
 
@@ -22,11 +22,5 @@ std::string text(const Parts &...parts) {
 std::string text_of(std::span<const int64_t> values);
 std::string text_of(std::span<const float> values);
 std::string text_of(std::span<const double> values);
-
-/// Writes a plain failure of an op: "InterpolateBackward 'up' (op 3): ...".
-std::string op_label(const op &the_op);
-
-/// A failure of a kernel, with the op and the kernel named.
-error named(const error &failure, const op &the_op, const char *kernel);
 
 } // namespace gradnn::detail

@@ -72,7 +72,7 @@ std::vector<op> every_kind(const layout &l, data_type type) {
             {op::kind::BiasAddBackward, op::kind::ReLUBackward, op::kind::Add})
         ops.push_back(plane_op(kind, plane_cases().front(), l, type));
     for (op &each : ops)
-        each = detail::checked(each);
+        each = detail::op_of(detail::checked(each));
     return ops;
 }
 
@@ -201,8 +201,10 @@ TEST_F(dump_test, finalized_graphs) {
     const auto read = detail::read_json_graph(folder_ + "/" + name);
     EXPECT_EQ(read.fpmath, fpmath_mode::bf16);
     ASSERT_EQ(read.ops.size(), 2U);
-    expect_same(detail::checked(samples::relu(0, 0, 1, 2)), read.ops[0]);
-    expect_same(detail::checked(samples::relu(1, 3, 2, 4)), read.ops[1]);
+    expect_same(detail::op_of(detail::checked(samples::relu(0, 0, 1, 2))),
+            read.ops[0]);
+    expect_same(detail::op_of(detail::checked(samples::relu(1, 3, 2, 4))),
+            read.ops[1]);
     EXPECT_EQ(read.input_ports, (std::vector<size_t> {0, 1, 3}));
     EXPECT_EQ(read.output_ports, std::vector<size_t> {4});
     // Partitions of a graph are not written once more.
@@ -231,7 +233,7 @@ TEST_F(dump_test, partitions_without_a_graph) {
             + std::to_string(made.get_id()) + "-"
             + std::to_string(compiled.get_info().id) + ".json";
     ASSERT_EQ(files(), std::vector<std::string> {name});
-    expect_same(detail::checked(the_op),
+    expect_same(detail::op_of(detail::checked(the_op)),
             detail::read_json_graph(folder_ + "/" + name).ops.at(0));
     const auto line = std::find_if(
             lines_.begin(), lines_.end(), [](const std::string &each) {

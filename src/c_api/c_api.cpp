@@ -120,7 +120,7 @@ gradnn_status gradnn_op_create(const char *kind, const gradnn_attr *attrs,
             set_attribute(declared, attrs[index]);
         apply_settings(made->partition, settings);
         made->partition.alone = true;
-        made->partition.ops = {declared};
+        made->partition.ops.push_back(detail::unchecked(declared));
         *result = made.release();
     });
 }

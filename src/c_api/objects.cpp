@@ -32,12 +32,8 @@ compiled_reference compile_now(const gradnn_op &the_op, const gradnn_engine &e,
     detail::partition_impl partition = the_op.partition;
     partition.id = detail::new_partition_ids(1);
     partition.engine_kind = e.engine.get_kind();
-    op declared(0, partition.ops.front().get_kind(), ins, outs);
-    for (const auto &[name, value] : partition.ops.front().get_attrs())
-        std::visit(
-                [&, key = name](const auto &v) { declared.set_attr(key, v); },
-                value);
-    partition.ops = {detail::checked(declared)};
+    partition.ops.front()
+            = detail::checked(partition.ops.front().identity(), ins, outs);
 
     auto compiled = std::make_unique<gradnn_compiled>();
     const auto present = [](const std::vector<logical_tensor> &list) {

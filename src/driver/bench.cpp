@@ -51,7 +51,7 @@ public:
     /// Null where the partition has no convolution.
     const compute_limit *find(
             const loaded_graph &graph, const graph_step &step) {
-        for (const kernel_step &each : kernel_steps(graph, step)) {
+        for (const kernel_step &each : kernel_steps(step)) {
             if (each.flops == 0) continue;
             const std::pair key(each.type, graph.file.fpmath);
             const auto known = limits_.find(key);

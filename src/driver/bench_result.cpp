@@ -61,7 +61,7 @@ int64_t tensor_bytes(const loaded_graph &graph, size_t id) {
 json bench_result(const loaded_graph &graph, const graph_step &step,
         const step_timing &timing, double copy_gb_per_s,
         const compute_limit *compute) {
-    const std::vector<kernel_step> steps = kernel_steps(graph, step);
+    const std::vector<kernel_step> steps = kernel_steps(step);
     const double memory_limit = on_gpu(graph.device) ? copy_gb_per_s : 0;
     double flops = 0;
     json parts = json::array();

@@ -147,7 +147,7 @@ private:
     /// Kernel and backend of one output.
     std::pair<std::string, std::string> computed_by(
             const graph_step &step, size_t id) const {
-        for (const kernel_step &each : kernel_steps(work_.graph(), step))
+        for (const kernel_step &each : kernel_steps(step))
             if (each.output == id)
                 return {each.kernel, without_parentheses(each.backend)};
         return {"none", "none"}; // it has no elements

@@ -5,7 +5,6 @@
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "files/tensor_data.hpp"
-#include "op_check.hpp"
 #include "op_schema.hpp"
 #include "problem.hpp"
 #include "shapes.hpp"
@@ -22,14 +21,14 @@ int64_t dense_bytes(const logical_tensor &lt) {
 
 /// Multiplications and additions of one gradient of a convolution op; all of
 /// its gradients have the same.
-double flops_of_gradient(const op &the_op) {
-    const detail::op_schema &schema = *detail::find_schema(the_op.get_kind());
+double flops_of_gradient(const detail::checked_op &the_op) {
+    const detail::op_schema &schema = the_op.schema();
     // Each is an input, or what is computed.
     const auto find = [&](port_role role) {
         const int input = detail::port_index(schema.inputs, role);
         const int output = detail::port_index(schema.outputs, role);
-        return input >= 0 ? the_op.get_inputs()[static_cast<size_t>(input)]
-                          : the_op.get_outputs()[static_cast<size_t>(output)];
+        return input >= 0 ? the_op.inputs[static_cast<size_t>(input)]
+                          : the_op.outputs[static_cast<size_t>(output)];
     };
     const logical_tensor small = find(port_role::small);
     const logical_tensor weights = find(port_role::weights);
@@ -42,21 +41,9 @@ double flops_of_gradient(const op &the_op) {
             * static_cast<double>(detail::element_count(weights) / channels);
 }
 
-/// The port of an op that has this id.
-std::string output_name(const op &the_op, size_t id) {
-    const auto &outputs = the_op.get_outputs();
-    const auto found = std::find_if(
-            outputs.begin(), outputs.end(), [&](const logical_tensor &lt) {
-                return !lt.is_absent() && lt.get_id() == id;
-            });
-    const auto port = static_cast<size_t>(found - outputs.begin());
-    return detail::find_schema(the_op.get_kind())->outputs[port].name;
-}
-
 } // namespace
 
-std::vector<kernel_step> kernel_steps(
-        const loaded_graph &graph, const graph_step &step) {
+std::vector<kernel_step> kernel_steps(const graph_step &step) {
     const detail::compiled_impl &compiled
             = *detail::access::impl(step.compiled);
     std::vector<kernel_step> result;
@@ -66,7 +53,7 @@ std::vector<kernel_step> kernel_steps(
         made.kernel = each.kernel;
         made.backend = each.plan->backend();
         made.workspace_bytes = each.plan->workspace_bytes();
-        const op the_op = detail::checked(graph.known_op(made.op));
+        const detail::checked_op &the_op = compiled.ops[each.op];
         for (const size_t port : each.arguments) {
             const logical_tensor &lt = compiled.ports[port];
             if (!compiled.program->ports[port].output) {
@@ -76,7 +63,7 @@ std::vector<kernel_step> kernel_steps(
             }
             made.traffic.written += dense_bytes(lt);
             made.output = lt.get_id();
-            made.output_name = output_name(the_op, lt.get_id());
+            made.output_name = the_op.schema().outputs[each.output].name;
         }
         if (made.kernel.starts_with("convolution."))
             made.flops = flops_of_gradient(the_op);

@@ -35,8 +35,7 @@ struct kernel_step {
 };
 
 /// In the order in which they run; get_info().steps has the same.
-std::vector<kernel_step> kernel_steps(
-        const loaded_graph &graph, const graph_step &step);
+std::vector<kernel_step> kernel_steps(const graph_step &step);
 
 /// Of a partition: tensors that several steps read count once.
 step_traffic traffic_of(const loaded_graph &graph, const graph_step &step);

@@ -52,17 +52,19 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
             = *detail::access::impl(step.partition);
     const detail::compile_options options
             = detail::options_of(partition, graph.device);
-    const auto taken = kernel_steps(graph, step);
+    const auto taken = kernel_steps(step);
     size_t index = 0;
-    for (const op &the_op : detail::access::impl(step.compiled)->ops) {
+    for (const detail::checked_op &the_op :
+            detail::access::impl(step.compiled)->ops) {
         for (const detail::lowered_step &lowered : detail::lower(the_op)) {
             const kernel_step &chosen = taken.at(index++);
-            std::cout << to_string(the_op.get_kind()) << ' '
-                      << the_op.get_name() << ", " << chosen.output_name
+            const op &identity = the_op.identity();
+            std::cout << to_string(identity.get_kind()) << ' '
+                      << identity.get_name() << ", " << chosen.output_name
                       << ":\n";
             table rows({"kernel", "", "says"});
             for (const kernel_opinion &opinion : detail::opinions_of(
-                         lowered, graph.device.get_kind(), options, the_op)) {
+                         lowered, graph.device.get_kind(), options, identity)) {
                 const bool is_taken = opinion.kernel == chosen.kernel;
                 const char *verdict = "can";
                 if (is_taken)

@@ -12,12 +12,12 @@
 
 #include "commands.hpp"
 #include "device_clock.hpp"
+#include "engine_impl.hpp"
+#include "executable.hpp"
 #include "input_error.hpp"
 #include "logical_tensor_tools.hpp"
 #include "machine.hpp"
-#include "op_check.hpp"
 #include "op_schema.hpp"
-#include "shapes.hpp"
 #include "tensor_memory.hpp"
 #include "text.hpp"
 
@@ -138,7 +138,6 @@ public:
                     graph_.skipped.empty()
                             ? "there is nothing to run"
                             : "no op is gradnn's; " + graph_.skipped.front());
-        note_shape_values();
         want_memory(graph_, graph_.memory_need());
         return std::move(graph_);
     }
@@ -240,6 +239,7 @@ private:
         step.compiled = at_op(file(), first,
                 [&] { return each.compile(inputs, outputs, graph_.device); });
         step.compile_ms = milliseconds_since(begin);
+        note_shape_values(step.compiled);
         for (const size_t id : step.outputs)
             graph_.tensors.at(id).lt = step.compiled.query_logical_tensor(id);
         graph_.steps.push_back(std::move(step));
@@ -256,20 +256,15 @@ private:
         }
     }
 
-    void note_shape_values() {
-        for (size_t index = 0; index < graph_.file.ops.size(); ++index) {
-            if (!detail::find_schema(graph_.file.ops[index].get_kind()))
-                continue;
-            const op the_op = detail::checked(graph_.known_op(index));
-            const auto &inputs = the_op.get_inputs();
-            const auto &rows = detail::find_schema(the_op.get_kind())->inputs;
-            for (size_t port = 0; port < inputs.size(); ++port) {
-                if (inputs[port].is_absent()
-                        || rows[port].role != port_role::shape)
-                    continue;
-                graph_.tensors.at(inputs[port].get_id()).shape_values
-                        = detail::expected_shape_input(the_op);
-            }
+    /// The values that compile found for shape inputs.
+    void note_shape_values(const compiled_partition &made) {
+        const detail::compiled_impl &compiled = *detail::access::impl(made);
+        for (size_t index = 0; index < compiled.ports.size(); ++index) {
+            const detail::executable_port &port
+                    = compiled.program->ports[index];
+            if (port.is_shape)
+                graph_.tensors.at(compiled.ports[index].get_id()).shape_values
+                        = port.expected;
         }
     }
 

@@ -80,7 +80,7 @@ public:
         : graph_(graph),
           step_(step),
           options_(options),
-          steps_(kernel_steps(graph, step)),
+          steps_(kernel_steps(step)),
           traffic_(traffic_of(graph, step)),
           copies_(copies_of(graph, step, traffic_, steps_)),
           tensors_(graph, step, copies_),
