@@ -109,8 +109,8 @@ bool is_identity(const op &the_op) {
 
 std::vector<kernel_choice> choices_of(
         const choice_problem &problem, bool with_launches) {
-    const op the_op
-            = detail::with_shapes(detail::checked(problem.the_op), true);
+    detail::checked_op the_op = detail::checked(problem.the_op);
+    the_op.outputs = detail::outputs_with_dims(the_op, true);
     std::vector<kernel_choice> choices;
     const auto steps = detail::lower(the_op);
     std::vector<std::optional<detail::executable_step>> chosen;
@@ -129,7 +129,8 @@ std::vector<kernel_choice> choices_of(
         if (step) {
             // Tables of f64 have gaps, of which the bytes may be anything.
             if (with_launches)
-                choice.made = taken_events(type_of(the_op) != data_type::f64);
+                choice.made = taken_events(
+                        type_of(problem.the_op) != data_type::f64);
             // As compile does (compile.cpp).
             if (index > 0 && chosen[index - 1]) {
                 const auto &before = steps[index - 1].arguments;
@@ -144,7 +145,7 @@ std::vector<kernel_choice> choices_of(
         choices.push_back(std::move(choice));
     }
     const auto element_bytes
-            = static_cast<size_t>(detail::size_of(type_of(the_op)));
+            = static_cast<size_t>(detail::size_of(type_of(problem.the_op)));
     // Once all copies are shared.
     for (size_t index = 0; index < steps.size(); ++index) {
         if (!chosen[index]) continue;
