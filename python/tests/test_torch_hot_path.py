@@ -344,6 +344,37 @@ def test_threads(enable):
     assert all(torch.equal(a, b) for a, b in zip(gradients(), by_gradnn))
 
 
+def test_unregister():
+    """PyTorch's dispatcher is as it was, and takes the kernels again."""
+    code = """
+import torch, gradnn.torch
+from gradnn.torch import _hot
+ops = ["aten::convolution_backward", "aten::upsample_linear1d_backward"]
+tables = lambda: [torch._C._dispatch_dump_table(op) for op in ops]
+def grad():
+    x = torch.ones(1, 1, 4, requires_grad=True)
+    torch.nn.functional.interpolate(x, scale_factor=2, mode="linear").sum().backward()
+    return x.grad
+before = tables()
+_hot.unregister()
+for _ in range(50):
+    gradnn.torch.enable()
+    assert tables() != before
+    for _ in range(3):
+        grad()
+    gradnn.torch.disable()
+    assert tables() != before
+    _hot.unregister()
+    assert tables() == before
+    grad()
+(entry,) = gradnn.torch.status()
+assert (entry["ran"], entry["calls"]) == ("gradnn", 150), entry
+(counted,) = _hot._counts()
+assert counted[1] == 149, counted  # all but the first, also after the way back
+"""
+    run("-c", code)
+
+
 def test_missing_functions():
     code = """
 import os, torch, gradnn.torch
