@@ -95,7 +95,12 @@ def test_no_warning():
 def test_which_onednn_runs():
     gradnn.torch.enable()
     step()
-    assert gradnn.onednn_version().startswith("3.2")
+    version = gradnn.onednn_version()
+    kernels = " ".join(entry["how"] for entry in gradnn.torch.status())
+    if version == "none":  # a build without it, as on a machine with a GPU
+        assert "convolution." in kernels and "onednn" not in kernels
+    else:
+        assert version.startswith("3.2")
 
 
 # Tensors of every kind.
