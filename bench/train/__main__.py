@@ -122,14 +122,24 @@ def _free(device: str) -> None:
         torch.cuda.empty_cache()
 
 
+def _not_run(report: dict, start: float, title: str, failure: Exception) -> None:
+    report["not_run"].append(f"{title}: {type(failure).__name__}: {failure}")
+    report["failed"] = True
+    _say(start, report["not_run"][-1])
+
+
 def _run(options: argparse.Namespace, report: dict) -> None:
     start = time.perf_counter()
     end = start + options.limit
     device = options.device
     steps.set_up(device)
     if not options.no_calls:
-        report["calls"] = calls.measure(device)
-        _say(start, "small calls")
+        try:
+            report["calls"] = calls.measure(device)
+            _say(start, "small calls")
+        except Exception as failure:  # the networks go on
+            _not_run(report, start, "small calls", failure)
+        _write(report, options.json)
     left = [
         (name, dtype, layout)
         for name in options.networks
@@ -160,9 +170,8 @@ def _run(options: argparse.Namespace, report: dict) -> None:
                 options.seconds, deadline,
             )  # fmt: skip
         except Exception as failure:  # the other networks go on
-            report["not_run"].append(f"{title}: {type(failure).__name__}: {failure}")
-            report["failed"] = True
-            _say(start, report["not_run"][-1])
+            _not_run(report, start, title, failure)
+            _write(report, options.json)
             continue
         row["device"] = device
         report["rows"].append(row)

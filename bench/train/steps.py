@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 import gradnn.torch
+from gradnn.torch import _hot
 
 from .networks import Network
 
@@ -39,9 +40,15 @@ def set_up(device: str) -> None:
         torch.cuda.init()
 
 
+def _take_gradnn_away() -> None:
+    """Its kernels too, which stay otherwise, and call PyTorch's by Python."""
+    gradnn.torch.disable()
+    _hot.unregister()
+
+
 @contextlib.contextmanager
 def in_mode(mode: str):
-    gradnn.torch.disable()
+    _take_gradnn_away()
     torch.use_deterministic_algorithms(mode == "deterministic")
     try:
         if mode == "gradnn":
@@ -50,7 +57,7 @@ def in_mode(mode: str):
                 raise RuntimeError("gradnn is not enabled: is GRADNN_TORCH=0 set?")
         yield
     finally:
-        gradnn.torch.disable()
+        _take_gradnn_away()
         torch.use_deterministic_algorithms(False)
 
 
@@ -330,11 +337,16 @@ def _time_rounds(
         # Each mode follows each other one.
         turn = rounds % len(able)
         for mode in able[turn:] + able[:turn]:
-            with in_mode(mode):
-                if mode not in counts:
-                    once = trainer.time_steps(1)
-                    counts[mode] = min(max(round(block / once), 1), 20)
-                times[mode].append(trainer.time_steps(counts[mode]))
+            try:
+                with in_mode(mode):
+                    if mode not in counts:
+                        once = trainer.time_steps(1)
+                        counts[mode] = min(max(round(block / once), 1), 20)
+                    times[mode].append(trainer.time_steps(counts[mode]))
+            except Exception as failure:  # the other modes go on
+                modes[mode]["error"] = _text(failure)
+                trainer.optimizer.zero_grad(set_to_none=True)
+                able.remove(mode)
         rounds += 1
     for mode in able:
         modes[mode]["ms"] = statistics.median(times[mode]) * 1e3

@@ -117,13 +117,13 @@ def _remarks(rows: list[dict]) -> list[str]:
             lines.append(
                 f"{name}: float64 at {row['reference']}, {size} does not fit"
             )
+        theirs = row["modes"].get("pytorch", {}).get("profile", {}).get("ms")
         kernels = gradnn.get("profile", {}).get("ms")
         step = gradnn.get("ms")
         if row["device"] == "cuda" and kernels and step and kernels < 0.8 * step:
             lines.append(
                 f"{name}: the host bounds the step: gradnn's kernels take "
-                f"{kernels:.1f} ms of {step:.1f}, PyTorch's "
-                f"{row['modes']['pytorch']['profile']['ms']:.1f}"
+                f"{kernels:.1f} ms of {step:.1f}, PyTorch's {_number(theirs, '.1f')}"
             )
     return lines
 

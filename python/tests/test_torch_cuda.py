@@ -142,3 +142,147 @@ def test_strides_follow_the_switch_of_cudnn():
                 want = [each.stride() for each in call(*fake, *rest)]
             assert [each.stride() for each in call(*tensors, *rest)] == want
     assert ran("convolution_backward") == 3
+
+
+@pytest.mark.parametrize("mode, size", [("nearest", 46), ("linear", 9)])
+def test_gradients_are_those_of_the_forward(mode, size):
+    """By finite differences. PyTorch's own gradient of 14 to 46 is not: output 23
+    is read from input 6, and its gradient goes to 7."""
+    x = torch.randn(1, 1, 14, dtype=torch.float64, device="cuda", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: F.interpolate(x, size, mode=mode), x)
+    assert torch.autograd.gradgradcheck(lambda x: F.interpolate(x, size, mode=mode), x)
+    assert ran(f"upsample_{mode}1d_backward")
+
+
+def test_gradcheck_of_convolutions():
+    def inputs(*shapes):
+        made = [torch.randn(*s, dtype=torch.float64, device="cuda") for s in shapes]
+        return [each.requires_grad_() for each in made]
+
+    for function, given in [
+        (lambda x, w, b: F.conv2d(x, w, b, 2, 1), inputs((1, 2, 5, 5), (3, 2, 3, 3), (3,))),
+        (lambda x, w: F.conv_transpose1d(x, w), inputs((1, 2, 4), (2, 3, 3))),
+        (lambda x, w: F.conv2d(x, w, groups=4), inputs((1, 4, 4, 4), (4, 1, 3, 3))),
+    ]:  # fmt: skip
+        # cuDNN's forward direction may add atomically.
+        checked = dict(nondet_tol=1e-8)
+        assert torch.autograd.gradcheck(function, given, **checked)
+        assert torch.autograd.gradgradcheck(function, given, **checked)
+    assert ran("convolution_backward")
+    assert ran("convolution_backward", "pytorch") == 0, gradnn.torch.status()
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("c, window, groups", [(8, 3, 1), (8, 1, 1), (8, 3, 8), (1, 3, 1)])
+def test_strides_are_those_of_fake_tensors(c, window, groups, last):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    size = 11 - window
+    tensors = [torch.randn(2, 8, size, size), torch.randn(2, c, 10, 10)]
+    if last:
+        tensors = [t.contiguous(memory_format=torch.channels_last) for t in tensors]
+    tensors.append(torch.randn(8, c // groups, window, window))
+    tensors = [each.cuda() for each in tensors]
+    rest = ([8], [1, 1], [0, 0], [1, 1], False, [0, 0], groups, [True] * 3)
+    mode = FakeTensorMode()
+    fake = [mode.from_tensor(each) for each in tensors]
+    call = torch.ops.aten.convolution_backward
+    with mode:
+        want = call(*fake, *rest)
+    for got, expected in zip(call(*tensors, *rest), want):
+        assert got.shape == expected.shape
+        for extent, a, b in zip(got.shape, got.stride(), expected.stride()):
+            assert extent == 1 or a == b
+    assert ran("convolution_backward") == 1
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+def test_compile(backend, last):
+    torch._dynamo.reset()
+    x, w = inputs()
+    if last:
+        x = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+    want = gradients(x, w)
+    gradnn.torch.reset_status()
+    step = torch.compile(
+        lambda x, w: F.interpolate(
+            F.conv2d(x, w, padding=1), size=(25, 30), mode="bilinear"
+        ),
+        backend=backend,
+        fullgraph=True,
+    )
+    y = step(x, w)
+    got = torch.autograd.grad(y, (x, w), torch.ones_like(y))
+    for a, b in zip(got, want):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-2)  # TF32
+    assert ran("convolution_backward") == 1
+    assert ran("upsample_bilinear2d_backward") == 1
+    torch._dynamo.reset()
+
+
+def test_autocast():
+    x, w = inputs()
+    with torch.autocast("cuda", torch.bfloat16):
+        y = F.conv2d(x, w, padding=1)
+        z = gradnn.torch.interpolate(y, size=(25, 30), mode="bilinear")
+        theirs = F.interpolate(y, size=(25, 30), mode="bilinear")
+    assert y.dtype == z.dtype == torch.bfloat16 and theirs.dtype == torch.float32
+    (z.sum() + theirs.sum()).backward()
+    assert x.grad.dtype == w.grad.dtype == torch.float32
+    assert ran("upsample_bilinear2d_backward") == 2
+    assert ran("convolution_backward") == 1
+
+
+def test_vmap():
+    x, w = torch.randn(3, 2, 4, 8, 8, device="cuda"), torch.randn(5, 4, 3, 3).cuda()
+
+    def loss(x, w):
+        y = F.interpolate(F.conv2d(x, w, padding=1), size=(11, 9), mode="bilinear")
+        return y.square().sum()
+
+    per_sample = torch.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(0, None))
+    with gradnn.torch.disabled():
+        want = per_sample(x, w)
+    for a, b in zip(per_sample(x, w), want):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-1)  # TF32
+    assert ran("convolution_backward") and ran("upsample_bilinear2d_backward")
+
+
+def test_allocator_gets_its_memory_back():
+    """Workspace and results are PyTorch's, and nothing keeps them."""
+    x, w = inputs()
+    gradients(x, w)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for _ in range(20):
+        gradients(x, w)
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_engine_threads_of_several_streams():
+    """Backward steps on streams of their own, started from threads."""
+    import threading
+
+    x, w = inputs()
+    want = gradients(x, w)
+    torch.cuda.synchronize()
+    failures = []
+
+    def work():
+        try:
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                for _ in range(20):
+                    got = gradients(x, w)
+                stream.synchronize()
+            failures.extend(1 for a, b in zip(got, want) if not torch.equal(a, b))
+        except BaseException as failure:  # noqa: BLE001
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures

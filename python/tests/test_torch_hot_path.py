@@ -1,9 +1,8 @@
-"""The library's kernels for PyTorch against the Python ones: the same bits, no
-memory, any thread."""
+"""The library's kernels for PyTorch against the Python ones: the same bits, in
+any thread."""
 
 import itertools
 import os
-import pathlib
 import subprocess
 import sys
 import threading
@@ -217,45 +216,6 @@ def test_switches_are_seen(enable):
     assert conv() == 1
 
 
-def resident_bytes():
-    pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def growth(call, count):
-    """Of the process by that many calls, after as many as fill its pools."""
-    for _ in range(2000):
-        call()
-    before = resident_bytes()
-    for _ in range(count):
-        call()
-    return resident_bytes() - before
-
-
-def test_memory_is_constant(enable):
-    torch.set_num_threads(1)
-    up = torch.ops.aten.upsample_bilinear2d_backward
-    conv = torch.ops.aten.convolution_backward
-    grad, x, w = random(1, 4, 5, 5), random(1, 4, 5, 5), random(4, 4, 3, 3)
-    one, rest = [1, 1], (False, [0, 0], 1)
-    empty = random(0, 2, 6, 6)
-    calls = (
-        lambda: up(grad, [5, 5], [1, 4, 3, 3], False, 1.5, 1.5),
-        lambda: conv(grad, x, w, [4], one, one, one, *rest, [True] * 3),
-        lambda: conv(grad, x, w, None, one, one, one, *rest, [False, True, False]),
-        lambda: conv(grad[:0], x[:0], w, [4], one, one, one, *rest, [True] * 3),
-        lambda: up(empty, [6, 6], [0, 2, 3, 3], False, None, None),
-    )
-    enable("hot")
-    for each in calls:
-        # 20 bytes a call would be more.
-        assert growth(each, 100_000) < 2_000_000
-    gradnn.torch.disable()
-    for each in calls:
-        assert growth(each, 50_000) < 1_000_000
-    torch.set_num_threads(2)
-
-
 def test_bad_calls_are_not_kept(enable):
     enable("hot")
     gradnn.torch.reset_status()
@@ -342,6 +302,37 @@ def test_threads(enable):
     assert switched > 10
     gradnn.torch.enable()
     assert all(torch.equal(a, b) for a, b in zip(gradients(), by_gradnn))
+
+
+def test_unregister():
+    """PyTorch's dispatcher is as it was, and takes the kernels again."""
+    code = """
+import torch, gradnn.torch
+from gradnn.torch import _hot
+ops = ["aten::convolution_backward", "aten::upsample_linear1d_backward"]
+tables = lambda: [torch._C._dispatch_dump_table(op) for op in ops]
+def grad():
+    x = torch.ones(1, 1, 4, requires_grad=True)
+    torch.nn.functional.interpolate(x, scale_factor=2, mode="linear").sum().backward()
+    return x.grad
+before = tables()
+_hot.unregister()
+for _ in range(8):
+    gradnn.torch.enable()
+    assert tables() != before
+    for _ in range(3):
+        grad()
+    gradnn.torch.disable()
+    assert tables() != before
+    _hot.unregister()
+    assert tables() == before
+    grad()
+(entry,) = gradnn.torch.status()
+assert (entry["ran"], entry["calls"]) == ("gradnn", 24), entry
+(counted,) = _hot._counts()
+assert counted[1] == 23, counted  # all but the first, also after the way back
+"""
+    run("-c", code)
 
 
 def test_missing_functions():

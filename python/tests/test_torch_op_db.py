@@ -1,14 +1,25 @@
 """PyTorch's own samples of these ops: enabled against disabled."""
 
+import importlib.util
+import sys
+import types
+import unittest
+
 import pytest
 
 torch = pytest.importorskip("torch")
-methods = pytest.importorskip(
-    "torch.testing._internal.common_methods_invocations",
-    reason="wants expecttest and numpy",
-)
+
+if importlib.util.find_spec("expecttest") is None:
+    # PyTorch's samples take nothing of it but the name of a base class.
+    expecttest = types.ModuleType("expecttest")
+    expecttest.TestCase = unittest.TestCase
+    sys.modules["expecttest"] = expecttest
+
+import torch.testing._internal.common_methods_invocations as methods  # noqa: E402
 
 import gradnn.torch  # noqa: E402
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 NAMES = (
     "nn.functional.interpolate",
@@ -21,6 +32,7 @@ NAMES = (
     "nn.functional.conv_transpose2d",
     "nn.functional.conv_transpose3d",
 )
+PYTORCHS = ("area", "bicubic")  # what interpolate has beside gradnn's modes
 OPS = [op for op in methods.op_db if op.name in NAMES]
 
 
@@ -30,17 +42,29 @@ def gradients(op, sample):
     result = op(sample.input, *sample.args, **sample.kwargs)
     generator = torch.Generator().manual_seed(0)
     grad = torch.randn(result.shape, generator=generator, dtype=torch.float64)
-    return torch.autograd.grad(result, leaves, grad.to(result.dtype))
+    grad = grad.to(result.device, result.dtype)
+    return torch.autograd.grad(result, leaves, grad)
 
 
+@pytest.fixture(autouse=True)
+def fresh():
+    gradnn.torch.reset_status()
+    # No TF32 on GPUs. The property cannot be set once torch.testing._internal is imported.
+    before = torch.backends.cudnn.allow_tf32
+    torch._C._set_cudnn_allow_tf32(False)
+    yield
+    torch._C._set_cudnn_allow_tf32(before)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.formatted_name)
-def test_samples(op, dtype):
-    if dtype not in op.supported_backward_dtypes("cpu"):
+def test_samples(op, dtype, device):
+    if dtype not in op.supported_backward_dtypes(device):
         pytest.skip("PyTorch has no gradient of this type")
     tolerance = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 3e-2}
     tried = 0
-    for sample in op.sample_inputs("cpu", dtype, requires_grad=True):
+    for sample in op.sample_inputs(device, dtype, requires_grad=True):
         if not torch.is_tensor(sample.input) or not sample.input.requires_grad:
             continue
         want = gradients(op, sample)
@@ -51,6 +75,12 @@ def test_samples(op, dtype):
             torch.testing.assert_close(
                 a, b, rtol=tolerance[dtype], atol=tolerance[dtype] * scale
             )
-            assert a.shape == b.shape
+            assert a.shape == b.shape and a.dtype == b.dtype
+            for size, ours, theirs in zip(a.shape, a.stride(), b.stride()):
+                assert size == 1 or ours == theirs
         tried += 1
     assert tried
+    if op.variant_test_name in PYTORCHS:
+        return
+    served = [each for each in gradnn.torch.status() if each["ran"] == "gradnn"]
+    assert served and {each["device"] for each in served} == {device}

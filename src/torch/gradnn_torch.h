@@ -26,10 +26,14 @@ GRADNN_C_API int gradnn_torch_bind(
         gradnn_torch_device device, const char *library);
 GRADNN_C_API const char *gradnn_torch_missing(void);
 
-/* Puts the kernels of a device over those that PyTorch has now, once; they stay
- * for the life of the process, since PyTorch replaces no kernel safely while
- * another thread calls it. Returns whether that worked. */
+/* Puts the kernels of a device over those that PyTorch has now, once. They stay,
+ * enabled or not, since PyTorch replaces no kernel safely while another thread
+ * calls it. Returns whether that worked. */
 GRADNN_C_API int gradnn_torch_register(gradnn_torch_device device);
+
+/* Takes them away, so that PyTorch is as it was: for a measurement of PyTorch. No
+ * thread may be calling one of the ops meanwhile. Returns whether none is left. */
+GRADNN_C_API int gradnn_torch_unregister(gradnn_torch_device device);
 
 /* Where the kernels are not enabled (the state at first) gradnn::slow_<name> runs
  * PyTorch's. */

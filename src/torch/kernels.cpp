@@ -6,6 +6,7 @@
 #include <bit>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -99,6 +100,7 @@ std::mutex registration;
 std::string missing;
 std::array<bool, 2> bound {};
 std::array<bool, 2> registered {};
+std::array<library_handle, 2> libraries {}; ///< of PyTorch; null: none
 
 void keep(std::shared_ptr<plan> made) {
     plans().keep(under_way->given->key(), std::move(made));
@@ -152,7 +154,9 @@ int gradnn_torch_register(gradnn_torch_device device) {
     const std::lock_guard lock(registration);
     if (!bound[gradnn_torch_cpu] || !bound[device]) return 0;
     if (registered[device]) return 1;
-    library_handle library = nullptr; // it stays
+    library_handle &library = libraries[device];
+    // A library that some of the kernels could not be put into is not used again.
+    if (library) return 0;
     const char *key = device == gradnn_torch_cuda ? "CUDA" : "CPU";
     if (torch.new_library("aten", key, __FILE__, __LINE__, &library) != 0)
         return 0;
@@ -161,6 +165,16 @@ int gradnn_torch_register(gradnn_torch_device device) {
             ? implement<gradnn_torch_cuda>(library, all)
             : implement<gradnn_torch_cpu>(library, all);
     return registered[device];
+}
+
+int gradnn_torch_unregister(gradnn_torch_device device) {
+    const std::lock_guard lock(registration);
+    library_handle &library = libraries[device];
+    if (!library) return 1;
+    if (!torch.delete_library || torch.delete_library(library) != 0) return 0;
+    library = nullptr;
+    registered[device] = false;
+    return 1;
 }
 
 void gradnn_torch_set_enabled(int enabled) {
@@ -175,19 +189,27 @@ void gradnn_torch_keep_compiled(const gradnn_compiled *compiled,
         const gradnn_tensor *outputs, size_t output_count, const char *op,
         const char *device, const char *kernels) {
     if (!may_keep() || !compiled || output_count > max_tensors) return;
-    auto made = std::make_shared<plan>();
-    gradnn::c_api::retain(*compiled);
-    made->compiled.reset(compiled);
-    for (size_t index = 0; index < output_count; ++index)
-        made->outputs.push_back(output_of(outputs[index]));
-    made->workspace
-            = static_cast<int64_t>(gradnn_compiled_workspace_size(compiled));
-    made->calls = &counter_of(op, device, kernels);
-    keep(std::move(made));
+    try {
+        auto made = std::make_shared<plan>();
+        gradnn::c_api::retain(*compiled);
+        made->compiled.reset(compiled);
+        for (size_t index = 0; index < output_count; ++index)
+            made->outputs.push_back(output_of(outputs[index]));
+        made->workspace = static_cast<int64_t>(
+                gradnn_compiled_workspace_size(compiled));
+        made->calls = &counter_of(op, device, kernels);
+        keep(std::move(made));
+    } catch (const std::bad_alloc &) {
+        // Not kept: Python computes the next such call too.
+    }
 }
 
 void gradnn_torch_keep_failure(void *type, const char *message) {
     if (!under_way) return;
     under_way->failure_type = type;
-    under_way->failure_text = message;
+    try {
+        under_way->failure_text = message;
+    } catch (const std::bad_alloc &) {
+        // The exception goes without its text.
+    }
 }

@@ -79,6 +79,8 @@ inline constexpr uint64_t abi_version = (2ULL << 56) | (10ULL << 48);
     NEEDED(type_bf16, int32_t, aoti_torch_dtype_bfloat16, ()) \
     NEEDED(type_f32, int32_t, aoti_torch_dtype_float32, ()) \
     NEEDED(type_f64, int32_t, aoti_torch_dtype_float64, ()) \
+    OPTIONAL(delete_library, status_code, aoti_torch_delete_library_object, \
+            (library_handle)) \
     OPTIONAL(delete_word, status_code, torch_delete_stable_ivalue, \
             (stable_value *)) \
     OPTIONAL(failure_text, const char *, \

@@ -43,6 +43,7 @@ _SIGNATURES = {
     "gradnn_torch_bind": (c_int, [c_int, c_char_p]),
     "gradnn_torch_missing": (c_char_p, []),
     "gradnn_torch_register": (c_int, [c_int]),
+    "gradnn_torch_unregister": (c_int, [c_int]),
     "gradnn_torch_set_enabled": (None, [c_int]),
     "gradnn_torch_call_enabled": (c_int, []),
     "gradnn_torch_keep_compiled": (
@@ -63,6 +64,7 @@ for _name, (_result, _arguments) in _SIGNATURES.items():
 
 # The ops gradnn::slow_<op>; kept, as the library's kernels are.
 _slow = None
+_prepared: set[str] = set()  # devices that gradnn::slow_<op> has a kernel for
 _registered: set[str] = set()
 _failures: set[type] = set()  # the library refers to them
 
@@ -149,8 +151,8 @@ def _take_warning() -> None:
 
 
 def register(device: str, kernels: dict[str, tuple[Callable, Callable]]) -> bool:
-    """Puts the library's kernels over PyTorch's on a device, for the life of the
-    process; they compute as PyTorch does until enable(). `kernels` has for each
+    """Puts the library's kernels over PyTorch's on a device, where they stay; they
+    compute as PyTorch does until enable(). `kernels` has for each
     op PyTorch's kernel and a function that makes ours from that and from a
     function to call with what computed a call. False where PyTorch lacks what it
     takes."""
@@ -164,13 +166,25 @@ def register(device: str, kernels: dict[str, tuple[Callable, Callable]]) -> bool
         for op in kernels:
             _define(op)
         _take_warning()
-    for op, (native, make) in kernels.items():
-        kernel = _slow_kernel(op, device, make, native)
-        _slow.impl(f"slow_{op}", kernel, device.upper())
+    if device not in _prepared:
+        for op, (native, make) in kernels.items():
+            kernel = _slow_kernel(op, device, make, native)
+            _slow.impl(f"slow_{op}", kernel, device.upper())
+        _prepared.add(device)
     if not library.gradnn_torch_register(DEVICES[device]):
         return False
     _registered.add(device)
     return True
+
+
+def unregister() -> None:
+    """Takes the library's kernels out of PyTorch, until the next enable(), so that
+    PyTorch can be measured. Only while gradnn is disabled and no thread computes a
+    gradient: PyTorch does not take a kernel away safely from under a call."""
+    for device in sorted(_registered):
+        if not library.gradnn_torch_unregister(DEVICES[device]):
+            raise RuntimeError(f"PyTorch keeps gradnn's kernels for {device}")
+        _registered.discard(device)
 
 
 def set_enabled(enabled: bool) -> None:
