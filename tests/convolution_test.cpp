@@ -18,13 +18,6 @@ bool may_take(const std::string &kernel, const convolution_case &c) {
             || (c.groups == c.large_channels && c.groups == c.small_channels);
 }
 
-/// Where tests are to be few, a case has f32 and f16, the next bf16 and f64.
-bool left_out(const convolution_case &c, data_type type) {
-    const auto index = &c - convolution_cases().data();
-    const bool first = type == data_type::f32 || type == data_type::f16;
-    return thinned() && first != (index % 2 == 0);
-}
-
 std::vector<conformance_param> conformance() {
     std::vector<conformance_param> params;
     for (const engine::kind kind : engine_kinds())
@@ -33,7 +26,9 @@ std::vector<conformance_param> conformance() {
                 for (const op::kind op_kind : convolution_kinds())
                     for (const data_type type : float_types())
                         for (const layout &l : layouts()) {
-                            if (!may_take(kernel, c) || left_out(c, type))
+                            const auto index = &c - convolution_cases().data();
+                            if (!may_take(kernel, c)
+                                    || thinned_out(index, type))
                                 continue;
                             const bool dense
                                     = l.name == "ncx" || l.name == "nxc";

@@ -67,6 +67,8 @@ std::vector<conformance_param> conformance(
                                 const bool dense
                                         = l.name == "ncx" || l.name == "nxc";
                                 if (!dense && !c.every_layout) continue;
+                                if (thinned_out(&c - cases.data(), type))
+                                    continue;
                                 if (thinned() && !dense
                                         && type != data_type::bf16)
                                     continue;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradnn/tensor.hpp>
+
 namespace gradnn::test {
 
 /// splitmix64.
@@ -52,5 +54,13 @@ uint64_t test_seed(uint64_t fallback);
 /// True where the suite is to be thinned out, as under a sanitizer
 /// (GRADNN_TEST_THIN set and not "0").
 bool thinned();
+
+/// Whether a case is left out for a type: where tests are to be few, a case has
+/// f32 and f16, the next bf16 and f64.
+inline bool thinned_out(ptrdiff_t index, logical_tensor::data_type type) {
+    using data_type = logical_tensor::data_type;
+    const bool first = type == data_type::f32 || type == data_type::f16;
+    return thinned() && first != (index % 2 == 0);
+}
 
 } // namespace gradnn::test
