@@ -15,7 +15,7 @@ import graphs
 MEGABYTES = {"gpu": (64, 200), "cpu": (4, 64)}
 # Multiplications and additions of one gradient of a convolution, at most: what
 # takes some tens of milliseconds.
-MOST_FLOPS = {"gpu": 4e12, "cpu": 1e10}
+MOST_FLOPS = {"gpu": 2e12, "cpu": 1e10}
 MOST_CHANNELS = 768
 USUAL_CHANNELS = (
     1, 2, 3, 4, 8, 12, 16, 19, 21, 24, 32, 48, 64, 80, 96, 128, 150, 160, 192,
