@@ -139,21 +139,23 @@ class Peer:
         answer = self._answer()
         self.about = answer if "failed" not in answer else {"absent": answer["failed"]}
 
-    def _answer(self):
+    def _answer(self, most=math.inf):
+        limit = min(self._limit, most)
         try:
-            line = self._lines.get(timeout=self._limit)
+            line = self._lines.get(timeout=limit)
         except queue.Empty:
             self._process.kill()
             self._process.wait()
-            return {"failed": f"no answer in {self._limit} s", "ended": True}
+            return {"failed": f"no answer in {limit:.0f} s", "ended": True}
         if line is None:
             status = self._process.wait()
             said = _last_line("".join(self._errors))
             return {"failed": f"the peer ended with {status}: {said}", "ended": True}
         return json.loads(line)
 
-    def time(self, job):
-        """{"ms": ...}, {"refused": why}, {"absent": why} or {"failed": why}."""
+    def time(self, job, most=math.inf):
+        """{"ms": ...}, {"refused": why}, {"absent": why} or {"failed": why}, this
+        too where there is no answer in `most` seconds."""
         if "absent" in self.about:
             return {"absent": self.about["absent"]}
         if self._unexplained >= PROGRAM_TRIES:
@@ -167,7 +169,7 @@ class Peer:
             self._process.stdin.flush()
         except OSError:
             pass  # its end is the answer
-        answer = self._answer()
+        answer = self._answer(most)
         if answer.pop("ended", False):
             self._unexplained += 1
         return answer
