@@ -37,24 +37,38 @@ def load_cases(kind, engine, file=CASES_FILE):
         listed = json.load(text)[kind]
     cases = []
     for each in listed:
-        case = _DEFAULTS[kind] | {"kind": kind} | each
-        if engine == "cpu":
-            case |= case["cpu"]
-        if kind == "convolution":
-            case["dst"] = convolution_dst(case)
-        cases.append(case)
+        cases.append(complete(kind, each | (each["cpu"] if engine == "cpu" else {})))
     return cases
+
+
+def complete(kind, given):
+    """A case with defaults filled in, and dst of a convolution."""
+    case = _DEFAULTS[kind] | {"kind": kind} | given
+    if kind == "convolution":
+        case["dst"] = convolution_dst(case)
+    return case
+
+
+def per_axis(case, key):
+    """An attribute of a convolution for each spatial axis; a case has one number
+    for all of them, or a list."""
+    value = case[key]
+    return value if isinstance(value, list) else [value] * len(case["src"])
 
 
 def convolution_dst(case):
     """Spatial dims of dst."""
-    window = (case["kernel"] - 1) * case["dilation"] + 1
-    pads = 2 * case["pad"]
-    stride = case["stride"]
-    if case["transposed"]:
-        beyond = window - pads + case["output_padding"]
-        return [(size - 1) * stride + beyond for size in case["src"]]
-    return [(size + pads - window) // stride + 1 for size in case["src"]]
+    keys = ("kernel", "dilation", "pad", "stride", "output_padding")
+    dims = []
+    for size, kernel, dilation, pad, stride, beyond in zip(
+        case["src"], *(per_axis(case, key) for key in keys)
+    ):
+        window = (kernel - 1) * dilation + 1
+        if case["transposed"]:
+            dims.append((size - 1) * stride + window - 2 * pad + beyond)
+        else:
+            dims.append((size + 2 * pad - window) // stride + 1)
+    return dims
 
 
 def shapes(case):
@@ -68,7 +82,7 @@ def shapes(case):
     first, second = case["out"], case["in"]
     if case["transposed"]:
         first, second = second, first
-    kernel = [case["kernel"]] * len(case["src"])
+    kernel = per_axis(case, "kernel")
     return (
         [case["n"], case["in"]] + case["src"],
         [case["n"], case["out"]] + case["dst"],
@@ -207,18 +221,17 @@ def convolution_graph(
     else:
         weights_format = "IOX" if transposed else "OIX"
     weights_layout = layout if weights == "peer" else "NCX"
-    rank = len(case["src"])
     values = {
-        "strides": [case["stride"]] * rank,
-        "pads_begin": [case["pad"]] * rank,
-        "pads_end": [case["pad"]] * rank,
-        "dilations": [case["dilation"]] * rank,
+        "strides": per_axis(case, "stride"),
+        "pads_begin": per_axis(case, "pad"),
+        "pads_end": per_axis(case, "pad"),
+        "dilations": per_axis(case, "dilation"),
         "groups": case["groups"],
         "data_format": layout,
         "weights_format": weights_format,
     }
     if transposed:
-        values["output_padding"] = [case["output_padding"]] * rank
+        values["output_padding"] = per_axis(case, "output_padding")
     summed = "f32" if f32_gradients else dtype
     outputs = [
         _data(3, dtype, src, layout),

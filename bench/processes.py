@@ -5,11 +5,13 @@ process: it is left out, with the reason, and the rest is run again.
 """
 
 import json
+import math
 import pathlib
 import queue
 import subprocess
 import sys
 import threading
+import time
 
 PROGRAM_TRIES = 3  # processes that may end without naming the graph that did it
 
@@ -31,12 +33,14 @@ def gradnn_info(program):
     return json.loads(done.stdout)
 
 
-def time_graphs(program, options, seconds, files, report):
+def time_graphs(program, options, seconds, files, report, limit=None):
     """Times graph files; returns (what gradnn reports, {file: reason}).
 
     `options` are further ones of gradnn bench. The report's results hold one
-    entry per graph file that ran.
+    entry per graph file that ran. After `limit` seconds in all, what has not run
+    has neither result nor reason.
     """
+    ends = time.monotonic() + (math.inf if limit is None else limit)
     whole = {"results": []}
     failed = {}
     waiting = [list(files)]
@@ -44,7 +48,12 @@ def time_graphs(program, options, seconds, files, report):
         group = waiting.pop(0)
         if not group:
             continue
-        status, errors = _run(program, options, seconds, group, report)
+        left = ends - time.monotonic()
+        if left <= 0:
+            break
+        status, errors = _run(program, options, seconds, group, report, left)
+        if status is None and time.monotonic() >= ends:
+            break
         if status == 0:
             with open(report, encoding="utf-8") as text:
                 part = json.load(text)
@@ -65,10 +74,10 @@ def time_graphs(program, options, seconds, files, report):
     return whole, failed
 
 
-def _run(program, options, seconds, files, report):
+def _run(program, options, seconds, files, report, most):
     command = [program, "bench", *options, "--seconds", str(seconds)]
     command += ["--json", report, *files]
-    limit = 120 + len(files) * (60 + 10 * seconds)
+    limit = min(most, 120 + len(files) * (60 + 10 * seconds))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired as expired:
@@ -130,21 +139,23 @@ class Peer:
         answer = self._answer()
         self.about = answer if "failed" not in answer else {"absent": answer["failed"]}
 
-    def _answer(self):
+    def _answer(self, most=math.inf):
+        limit = min(self._limit, most)
         try:
-            line = self._lines.get(timeout=self._limit)
+            line = self._lines.get(timeout=limit)
         except queue.Empty:
             self._process.kill()
             self._process.wait()
-            return {"failed": f"no answer in {self._limit} s", "ended": True}
+            return {"failed": f"no answer in {limit:.0f} s", "ended": True}
         if line is None:
             status = self._process.wait()
             said = _last_line("".join(self._errors))
             return {"failed": f"the peer ended with {status}: {said}", "ended": True}
         return json.loads(line)
 
-    def time(self, job):
-        """{"ms": ...}, {"refused": why}, {"absent": why} or {"failed": why}."""
+    def time(self, job, most=math.inf):
+        """{"ms": ...}, {"refused": why}, {"absent": why} or {"failed": why}, this
+        too where there is no answer in `most` seconds."""
         if "absent" in self.about:
             return {"absent": self.about["absent"]}
         if self._unexplained >= PROGRAM_TRIES:
@@ -158,7 +169,7 @@ class Peer:
             self._process.stdin.flush()
         except OSError:
             pass  # its end is the answer
-        answer = self._answer()
+        answer = self._answer(most)
         if answer.pop("ended", False):
             self._unexplained += 1
         return answer

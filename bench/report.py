@@ -471,7 +471,11 @@ def write(results, folder):
         ("results.md", markdown(results)),
         ("results.svg", chart.svg(results)),
     ):
-        path = os.path.join(folder, name)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(path + ".tmp", path)
+        replace_file(os.path.join(folder, name), text)
+
+
+def replace_file(path, text):
+    """Writes a file in one piece: a run that is cut off leaves the old one."""
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".tmp", path)

@@ -35,3 +35,17 @@ BIAS_SHARE = {"gpu": 0.90, "cpu": 0.85}
 DEPTHWISE_SHARE = {"gpu": 0.60}
 for _table in (INTERPOLATION["gpu"], INTERPOLATION["cpu"], CONVOLUTION["gpu"]):
     _table["f16"] = _table["bf16"]
+
+# Of random problems (bench/sweep), share of the limit: geometric mean, tenth
+# percentile and worst; and the least times PyTorch's speed. On the CPU
+# convolutions are held to oneDNN's best layout, which the sweep does not time.
+SWEEP = {
+    "gpu": {"f64": (0.80, 0.60, 0.35), "bf16": (0.72, 0.50, 0.30)},
+    "cpu": {"f64": (0.75, 0.50, 0.30), "bf16": (0.60, 0.38, 0.22)},
+}
+SWEEP_PEER = {
+    "gpu": {"interpolation": 1.0, "convolution": 0.95},
+    "cpu": {"interpolation": 1.0},
+}
+for _table in SWEEP.values():
+    _table["f32"], _table["f16"] = _table["f64"], _table["bf16"]

@@ -191,6 +191,7 @@ std::vector<kernel_opinion> opinions_of(const lowered_step &step,
                     if (made.plan) {
                         opinion.backend = made.plan->backend();
                         opinion.workspace_bytes = made.plan->workspace_bytes();
+                        opinion.plan = std::move(made.plan);
                     }
                     opinions.push_back(std::move(opinion));
                 }

@@ -1,6 +1,7 @@
 // Which kernel computes a problem.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct kernel_opinion {
     std::string refusal;
     /// Why others come first; empty where they need not.
     std::string yields;
-    /// Of a plan: what does the work, and its workspace.
+    /// Where it can: its plan, what does the work, and its workspace.
+    std::unique_ptr<detail::plan> plan;
     std::string backend;
     size_t workspace_bytes = 0;
 };

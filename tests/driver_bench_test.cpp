@@ -1,6 +1,7 @@
 // gradnn bench: what its report holds, and the comparison with an older one.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -132,6 +133,41 @@ TEST_F(driver_bench, shows_every_step) {
     EXPECT_EQ(result.out.find(" 0%"), std::string::npos) << result.out;
 }
 
+TEST_F(driver_bench, times_every_kernel) {
+    const json report = report_of(conv_backward() + " --every-kernel");
+    const json &steps = report.at("results").at(0).at("steps");
+    for (const json &step : steps) {
+        const json &rows = step.at("rows");
+        int taken = 0;
+        std::set<std::string> kernels;
+        for (const json &row : rows) {
+            kernels.insert(row.at("kernel").get<std::string>());
+            EXPECT_GT(row.at("time_ms").get<double>(), 0) << row;
+            EXPECT_LE(row.at("time_ms_min"), row.at("time_ms"));
+            if (!row.at("taken").get<bool>()) continue;
+            ++taken;
+            EXPECT_EQ(row.at("kernel"), step.at("kernel"));
+            EXPECT_EQ(row.at("workspace_bytes"), step.at("workspace_bytes"));
+        }
+        EXPECT_EQ(taken, 1) << rows;
+        EXPECT_EQ(kernels.size(), rows.size()) << rows;
+    }
+    // The GEMM takes every convolution, the depthwise kernel not this one.
+    EXPECT_NE(steps[0].at("rows").dump().find("convolution.gemm"),
+            std::string::npos);
+    EXPECT_EQ(steps[0].at("rows").dump().find("convolution.depthwise"),
+            std::string::npos);
+    EXPECT_EQ(steps[2].at("rows").size(), 1U);
+
+    const outcome shown = gradnn(
+            "bench --engine cpu --seconds 0.02 --every-kernel " + relu());
+    EXPECT_NE(shown.out.find("relu.json  diff_src  elementwise.simd  taken"),
+            std::string::npos)
+            << shown.out;
+    const json without = report_of(relu());
+    EXPECT_FALSE(without["results"][0]["steps"][0].contains("rows"));
+}
+
 TEST_F(driver_bench, one_step_is_the_partition) {
     const json result = report_of(relu()).at("results").at(0);
     expect_consistent(result);
@@ -228,7 +264,8 @@ TEST_F(driver_bench, refuses_what_is_no_report) {
 }
 
 TEST_F(driver_bench, all_fields_are_documented) {
-    const json report = report_of(conv_backward() + " --latency");
+    const json report
+            = report_of(conv_backward() + " --latency --every-kernel");
     const std::string page = contents(DOC_DIR "/bench_json.md");
     const auto expect_rows = [&](const json &object) {
         for (const auto &[key, value] : object.items())
@@ -238,6 +275,7 @@ TEST_F(driver_bench, all_fields_are_documented) {
     expect_rows(report["memory"][0]);
     expect_rows(report["results"][0]);
     expect_rows(report["results"][0]["steps"][0]);
+    expect_rows(report["results"][0]["steps"][0]["rows"][0]);
     // Of GPUs.
     for (const char *key : {"empty_launch", "time_ms_warm", "host_ms",
                  "replay_us", "launches"})

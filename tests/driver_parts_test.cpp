@@ -1,6 +1,7 @@
 // Parts of the gradnn program that say and measure things by themselves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "driver/bench_compare.hpp"
 #include "driver/compute_limit.hpp"
 #include "driver/fma_loop.hpp"
+#include "driver/forced_rows.hpp"
 #include "driver/nearest.hpp"
 #include "driver/table.hpp"
 #include "execute.hpp"
@@ -105,25 +107,34 @@ lt tensor_of(size_t id, const lt::dims &dims) {
     return {id, lt::data_type::f32, dims, lt::layout_type::strided};
 }
 
-TEST(execute_step, steps_compute_what_the_partition_does) {
-    op backward(0, op::kind::ConvBackward,
-            {tensor_of(0, {2, 8, 6, 6}), tensor_of(1, {2, 4, 6, 6}),
-                    tensor_of(2, {8, 4, 3, 3})},
-            {tensor_of(3, {2, 4, 6, 6}), tensor_of(4, {8, 4, 3, 3}),
-                    tensor_of(5, {8})});
-    const std::vector<int64_t> ones = {1, 1};
-    backward.set_attr(op::attr::strides, ones);
-    backward.set_attr(op::attr::dilations, ones);
-    backward.set_attr(op::attr::pads_begin, ones);
-    backward.set_attr(op::attr::pads_end, ones);
-    backward.set_attr<std::string>(op::attr::data_format, "NCX");
-    backward.set_attr<std::string>(op::attr::weights_format, "OIX");
-    const partition part(backward, engine::kind::cpu);
-    const engine cpu(engine::kind::cpu, 0);
-    const compiled_partition compiled = part.compile(
-            part.get_input_ports(), part.get_output_ports(), cpu);
-    std::vector<std::vector<float>> memory;
-    const auto tensors = [&](const std::vector<lt> &ports, bool filled) {
+/// A convolution's three gradients, and tensors for them.
+class three_gradients : public testing::Test {
+protected:
+    three_gradients() {
+        memory.reserve(9); // tensors keep pointers to them
+        inputs = tensors(part.get_input_ports(), true);
+        whole = tensors(part.get_output_ports(), false);
+        parts = tensors(part.get_output_ports(), false);
+        compiled.execute(queue, inputs, whole);
+    }
+
+    static op backward() {
+        op result(0, op::kind::ConvBackward,
+                {tensor_of(0, {2, 8, 6, 6}), tensor_of(1, {2, 4, 6, 6}),
+                        tensor_of(2, {8, 4, 3, 3})},
+                {tensor_of(3, {2, 4, 6, 6}), tensor_of(4, {8, 4, 3, 3}),
+                        tensor_of(5, {8})});
+        const std::vector<int64_t> ones = {1, 1};
+        result.set_attr(op::attr::strides, ones);
+        result.set_attr(op::attr::dilations, ones);
+        result.set_attr(op::attr::pads_begin, ones);
+        result.set_attr(op::attr::pads_end, ones);
+        result.set_attr<std::string>(op::attr::data_format, "NCX");
+        result.set_attr<std::string>(op::attr::weights_format, "OIX");
+        return result;
+    }
+
+    std::vector<tensor> tensors(const std::vector<lt> &ports, bool filled) {
         std::vector<tensor> result;
         for (const lt &port : ports) {
             memory.emplace_back(port.get_mem_size() / sizeof(float), -7.0F);
@@ -132,13 +143,21 @@ TEST(execute_step, steps_compute_what_the_partition_does) {
             result.emplace_back(port, cpu, memory.back().data());
         }
         return result;
-    };
-    memory.reserve(9); // tensors keep pointers to them
-    const auto inputs = tensors(part.get_input_ports(), true);
-    const auto whole = tensors(part.get_output_ports(), false);
-    const auto parts = tensors(part.get_output_ports(), false);
-    stream queue(cpu);
-    compiled.execute(queue, inputs, whole);
+    }
+
+    const engine cpu {engine::kind::cpu, 0};
+    const partition part {backward(), engine::kind::cpu};
+    const compiled_partition compiled = part.compile(
+            part.get_input_ports(), part.get_output_ports(), cpu);
+    stream queue {cpu};
+    /// Of three inputs, three outputs of the whole, three of its parts.
+    std::vector<std::vector<float>> memory;
+    std::vector<tensor> inputs;
+    std::vector<tensor> whole;
+    std::vector<tensor> parts;
+};
+
+TEST_F(three_gradients, steps_compute_what_the_partition_does) {
     const size_t count = compiled.get_info().steps.size();
     ASSERT_EQ(count, 3U);
     for (size_t step = 0; step < count; ++step) {
@@ -150,6 +169,40 @@ TEST(execute_step, steps_compute_what_the_partition_does) {
     }
     EXPECT_THROW(
             detail::execute_step(compiled, count, queue, inputs, parts), error);
+}
+
+TEST_F(three_gradients, every_row_computes_its_step_alone) {
+    loaded_graph graph;
+    graph.device = cpu;
+    graph_step of_graph;
+    of_graph.partition = part;
+    of_graph.compiled = compiled;
+    const auto lists = forced_rows(graph, of_graph);
+    const auto steps = compiled.get_info().steps;
+    ASSERT_EQ(lists.size(), 3U);
+    EXPECT_GT(lists[0].size(), 1U);
+    for (size_t step = 0; step < lists.size(); ++step) {
+        size_t taken = 0;
+        for (const forced_row &row : lists[step]) {
+            for (size_t output = 6; output < 9; ++output)
+                std::fill(memory[output].begin(), memory[output].end(), -7.0F);
+            row.compiled.execute(queue, inputs, parts);
+            const auto info = row.compiled.get_info().steps;
+            ASSERT_EQ(info.size(), 1U);
+            EXPECT_EQ(info[0].kernel, row.kernel);
+            EXPECT_EQ(info[0].output, steps[step].output);
+            taken += row.kernel == steps[step].kernel ? 1 : 0;
+            // The values are small integers: every order of sums is exact.
+            for (size_t output = 0; output < 3; ++output) {
+                if (output == step)
+                    EXPECT_EQ(memory[6 + output], memory[3 + output])
+                            << row.kernel;
+                else
+                    EXPECT_EQ(memory[6 + output].front(), -7.0F) << row.kernel;
+            }
+        }
+        EXPECT_EQ(taken, 1U);
+    }
 }
 
 TEST(compute_limit, counts_what_the_loop_does) {

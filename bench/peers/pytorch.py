@@ -109,14 +109,13 @@ def interpolation(job, device):
 
 def convolution_arguments(case, gradient):
     """Those of convolution_backward after its three tensors."""
-    rank = len(case["src"])
     return (
         [case["out"]],
-        [case["stride"]] * rank,
-        [case["pad"]] * rank,
-        [case["dilation"]] * rank,
+        graphs.per_axis(case, "stride"),
+        graphs.per_axis(case, "pad"),
+        graphs.per_axis(case, "dilation"),
         case["transposed"],
-        [case["output_padding"]] * rank,
+        graphs.per_axis(case, "output_padding"),
         case["groups"],
         graphs.wanted(gradient),
     )

@@ -43,6 +43,7 @@ struct bench_options {
     std::string compared;
     double seconds = 1;
     bool latency = false;
+    bool every_kernel = false;
 };
 
 /// The compute limits of this run, each measured once, when it is asked for.
@@ -112,7 +113,8 @@ json measure(
             show("measuring the compute limit");
             const compute_limit *const compute = limits.find(graph, step);
             const step_timing timing = time_step(graph, step,
-                    {options.seconds, options.latency, compute, show});
+                    {options.seconds, options.latency, options.every_kernel,
+                            compute, show});
             json result = bench_result(graph, step, timing, copy, compute);
             // Compiling a kernel for the first time loads libraries too.
             bool first = false;
@@ -178,6 +180,9 @@ action add_bench(CLI::App &program) {
     command->add_flag("--latency", options->latency,
             "time one call at a time too, until its work is done; on a GPU "
             "also by replay of a CUDA graph");
+    command->add_flag("--every-kernel", options->every_kernel,
+            "time each step by every row of the kernel list that can compute "
+            "it");
     return [options] { return bench(*options); };
 }
 

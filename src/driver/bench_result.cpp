@@ -20,15 +20,19 @@ double share(double reached, double limit) {
     return limit > 0 ? reached / limit : 0.0;
 }
 
-/// What is said of a partition and of each of its steps alike. A memory limit
-/// of 0 is that of the stream that was timed.
-void add_figures(json &to, const work_times &times, int64_t bytes, double flops,
-        double memory_limit, const compute_limit *compute) {
+void add_times(json &to, const work_times &times) {
     to["time_ms"] = times.median;
     to["time_ms_min"] = times.least;
     to["time_ms_max"] = times.most;
     to["time_ms_quartiles"] = {times.lower_quartile, times.upper_quartile};
     to["repeats"] = times.repeats;
+}
+
+/// What is said of a partition and of each of its steps alike. A memory limit
+/// of 0 is that of the stream that was timed.
+void add_figures(json &to, const work_times &times, int64_t bytes, double flops,
+        double memory_limit, const compute_limit *compute) {
+    add_times(to, times);
     to["bytes"] = bytes;
     const double moved = rate(static_cast<double>(bytes), times.median);
     const double limit = memory_limit > 0
@@ -48,6 +52,21 @@ void add_figures(json &to, const work_times &times, int64_t bytes, double flops,
         to["compute_limit"] = compute->name();
     }
     to["bound"] = compute_share > memory_share ? "compute" : "memory";
+}
+
+json rows_result(const std::vector<row_times> &rows, const std::string &taken) {
+    json result = json::array();
+    for (const row_times &row : rows) {
+        json each {{"kernel", row.kernel}, {"taken", row.kernel == taken},
+                {"backend", row.backend}, {"yields", row.yields},
+                {"workspace_bytes", row.workspace_bytes}};
+        if (row.failure.empty())
+            add_times(each, row.times);
+        else
+            each["failed"] = row.failure;
+        result.push_back(std::move(each));
+    }
+    return result;
 }
 
 int64_t tensor_bytes(const loaded_graph &graph, size_t id) {
@@ -73,6 +92,8 @@ json bench_result(const loaded_graph &graph, const graph_step &step,
         add_figures(part, timing.steps[index], each.traffic.all(), each.flops,
                 memory_limit, compute);
         part["workspace_bytes"] = each.workspace_bytes;
+        if (!timing.rows.empty())
+            part["rows"] = rows_result(timing.rows[index], each.kernel);
         parts.push_back(std::move(part));
     }
     json ops = json::array();

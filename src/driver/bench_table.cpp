@@ -93,6 +93,37 @@ void write_legend(const json &report, std::ostream &out) {
     out << '\n';
 }
 
+/// The rows of the kernel list that can compute each step, where they were timed.
+void write_row_table(const json &results, std::ostream &out) {
+    table rows({"graph", "output", "kernel", "", "time", "ratio", ""});
+    bool any = false;
+    for (const json &each : results)
+        for (const json &step : each["steps"]) {
+            if (!step.contains("rows")) continue;
+            any = true;
+            const double time = step["time_ms"].get<double>();
+            for (const json &row : step["rows"]) {
+                const bool timed = row.contains("time_ms");
+                const double its = timed ? row["time_ms"].get<double>() : 0;
+                const bool taken = row["taken"].get<bool>();
+                const bool yields = !row["yields"].get<std::string>().empty();
+                rows.add({short_graph_name(each),
+                        step["output"].get<std::string>(),
+                        row["kernel"].get<std::string>(),
+                        taken            ? "taken"
+                                : yields ? "yields"
+                                         : "",
+                        timed ? time_text(its) : "-",
+                        timed && time > 0 ? format("%.2f", its / time) : "-",
+                        timed ? "" : row["failed"].get<std::string>()});
+            }
+        }
+    if (!any) return;
+    out << "\nevery kernel that can compute a step; ratio: to the step's "
+           "time\n";
+    rows.write(out);
+}
+
 } // namespace
 
 std::string short_graph_name(const json &result) {
@@ -167,6 +198,7 @@ void write_bench_table(const json &report, std::ostream &out) {
             << bytes_of(each, "workspace_bytes") << '\n';
     }
     write_legend(report, out);
+    write_row_table(results, out);
 }
 
 } // namespace gradnn::driver

@@ -34,7 +34,8 @@ void rotating_tensors::add(std::vector<slots> &to, const loaded_graph &graph,
         made.memory = std::make_unique<tensor_memory>(
                 graph.memory_engine(from), made.bytes * copies);
         made.memory->poison();
-        for (size_t copy = 0; copy < copies; ++copy)
+        const bool filled = from.consumed || !from.shape_values.empty();
+        for (size_t copy = 0; copy < copies && filled; ++copy)
             made.memory->edit(copy * made.bytes, made.bytes,
                     [&](std::byte *data) { fill(from, data, copy); });
     }
@@ -43,7 +44,7 @@ void rotating_tensors::add(std::vector<slots> &to, const loaded_graph &graph,
 
 void rotating_tensors::fill(const graph_tensor &from, void *data, size_t seed) {
     if (from.shape_values.empty()) {
-        if (from.consumed) fill_randomly(from.lt, data, seed);
+        fill_randomly(from.lt, data, seed);
         return;
     }
     const std::vector<double> values(

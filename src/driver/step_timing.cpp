@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <limits>
 #include <optional>
 
 #include "device_clock.hpp"
 #include "execute.hpp"
+#include "forced_rows.hpp"
 #include "gpu/runtime/tools.hpp"
 #include "input_error.hpp"
 #include "kernel_steps.hpp"
@@ -98,6 +101,7 @@ public:
         for (size_t index = 0; index < steps_.size() && steps_.size() > 1;
                 ++index)
             result.steps.push_back(time_alone(index));
+        if (options_.every_kernel) time_rows(result);
         if (options_.latency) {
             options_.report("latency");
             at_op([&] {
@@ -142,6 +146,36 @@ private:
         return milliseconds;
     }
 
+    void time_rows(step_timing &result) {
+        options_.report("making every kernel's plan");
+        const auto lists = forced_rows(graph_, step_);
+        for (size_t index = 0; index < lists.size(); ++index) {
+            std::vector<row_times> rows;
+            for (const forced_row &row : lists[index])
+                rows.push_back(time_row(row, result.steps[index].median));
+            result.rows.push_back(std::move(rows));
+        }
+    }
+
+    row_times time_row(const forced_row &row, double taken_ms) {
+        constexpr double many = 20;
+        row_times result {row.kernel, row.backend, row.yields,
+                row.workspace_bytes, {}, {}};
+        try {
+            result.times = summary(repeat(
+                    row.kernel,
+                    [&] {
+                        row.compiled.execute(
+                                queue_, tensors_.inputs, tensors_.outputs);
+                    },
+                    options_.seconds / static_cast<double>(steps_.size()),
+                    [](bool) {}, many * taken_ms));
+        } catch (const std::exception &failure) {
+            result.failure = failure.what();
+        }
+        return result;
+    }
+
     work_times time(const std::string &what,
             const std::function<void()> &execute, const step_traffic &traffic,
             bool computes, double seconds) {
@@ -149,17 +183,48 @@ private:
         if (!on_gpu(graph_.device))
             plain_stream.emplace(static_cast<size_t>(traffic.read),
                     static_cast<size_t>(traffic.written), copies_);
-        const auto time_stream = [&] {
-            return plain_stream ? 1e3 * plain_stream->run(copy_ % copies_) : 0;
+        std::vector<double> stream_times;
+        std::vector<double> rates;
+        double computed_ms = 0;
+        const auto time_limits = [&](bool counts) {
+            const double streamed = plain_stream
+                    ? 1e3 * plain_stream->run(copy_ % copies_)
+                    : 0;
+            if (!counts) return;
+            stream_times.push_back(streamed);
+            // The limit's own time is a part of it all, however short the work.
+            if (computes && !on_gpu(graph_.device)
+                    && (rates.size() < 3 || computed_ms < 1e2 * seconds)) {
+                const auto compute_begin = clock::now();
+                rates.push_back(options_.compute->measure());
+                computed_ms += milliseconds_since(compute_begin);
+            }
         };
+        work_times result
+                = summary(repeat(what, execute, seconds, time_limits));
+        result.stream_median = median(stream_times);
+        if (computes)
+            result.limit_tflop_per_s = rates.empty()
+                    ? options_.compute->tflop_per_s()
+                    : median(rates);
+        return result;
+    }
 
+    /// Milliseconds of executions. `beside` is called between them and told
+    /// whether they are timed yet. Work that takes longer than `too_long`
+    /// milliseconds is given up after its second execution.
+    std::vector<double> repeat(const std::string &what,
+            const std::function<void()> &execute, double seconds,
+            const std::function<void(bool)> &beside,
+            double too_long = std::numeric_limits<double>::infinity()) {
         options_.report("warming up");
         double estimate = time_cold(1, execute);
         const auto begin = clock::now();
         for (size_t turn = 1; turn < 4 || milliseconds_since(begin) < 50;
                 ++turn) {
             estimate = std::min(estimate, time_cold(1, execute));
-            time_stream();
+            if (estimate > too_long) return {estimate};
+            beside(false);
             if (milliseconds_since(begin) > 1e3 * seconds) break;
         }
 
@@ -174,31 +239,15 @@ private:
         const auto repeats
                 = static_cast<size_t>(std::clamp(wanted, 3.0, 5000.0));
         std::vector<double> times;
-        std::vector<double> stream_times;
-        std::vector<double> rates;
-        double computed_ms = 0;
         const auto start = clock::now();
         for (size_t turn = 0; turn < repeats; ++turn) {
             options_.report(text(what, " ", turn + 1, " of ", repeats));
             times.push_back(time_cold(at_once, execute));
-            stream_times.push_back(time_stream());
-            // The limit's own time is a part of it all, however short the work.
-            if (computes && !on_gpu(graph_.device)
-                    && (turn < 3 || computed_ms < 1e2 * seconds)) {
-                const auto compute_begin = clock::now();
-                rates.push_back(options_.compute->measure());
-                computed_ms += milliseconds_since(compute_begin);
-            }
+            beside(true);
             // Turns that became slower must not hold up for ever.
             if (turn >= 2 && milliseconds_since(start) > 3e3 * seconds) break;
         }
-        work_times result = summary(times);
-        result.stream_median = median(stream_times);
-        if (computes)
-            result.limit_tflop_per_s = rates.empty()
-                    ? options_.compute->tflop_per_s()
-                    : median(rates);
-        return result;
+        return times;
     }
 
     static work_times summary(std::vector<double> times) {

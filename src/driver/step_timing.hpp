@@ -28,11 +28,24 @@ struct work_times {
     double limit_tflop_per_s = 0;
 };
 
+/// Of a row of the kernel list that can compute a step. A row that took very
+/// much longer than the one that is taken has a time of one execution.
+struct row_times {
+    std::string kernel;
+    std::string backend;
+    std::string yields; ///< why other rows come first; empty where none does
+    size_t workspace_bytes = 0;
+    work_times times;
+    std::string failure; ///< why there are no times; empty where there are
+};
+
 /// What a partition's times are.
 struct step_timing {
     work_times whole;
     /// Of each of kernel_steps, executed by itself.
     std::vector<work_times> steps;
+    /// Where asked for: of each of kernel_steps, all rows that can compute it.
+    std::vector<std::vector<row_times>> rows;
     /// On a GPU: of executions that all take the same tensors, so that the L2
     /// cache holds what fits; 0 on the CPU.
     double warm_median = 0;
@@ -50,6 +63,7 @@ struct step_timing {
 struct timing_options {
     double seconds = 1; ///< about how long the partition is timed
     bool latency = false; ///< also the latencies
+    bool every_kernel = false; ///< also all rows that can compute a step
     /// Where the partition multiplies: what it is compared with.
     const compute_limit *compute = nullptr;
     /// Told from time to time how far it is.
@@ -61,6 +75,7 @@ struct timing_options {
 /// another copy of all tensors, and the copies together exceed the device's
 /// largest cache, so caches are cold. On a GPU short executions are timed
 /// several at a time, one right after the other as a training step has them.
+/// Each row of the kernel list is timed for as long as a step.
 step_timing time_step(const loaded_graph &graph, const graph_step &step,
         const timing_options &options);
 
