@@ -66,18 +66,22 @@ plan_or_refusal make_blocks(
 } // namespace any
 } // namespace depthwise
 
-// convolution/; tf32x3, f64 and wide_weights are in implicit_gemm/
-plan_or_refusal make_convolution_few_channels(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_narrow_groups(
-        const convolution_problem &, const compile_options &);
+// convolution/, a folder a kernel
+namespace few_channels {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace narrow_groups {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace cudnn {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+// convolution/implicit_gemm/, and direct.cu
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_f64(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_wide_weights(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_cudnn(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_direct(
         const convolution_problem &, const compile_options &);

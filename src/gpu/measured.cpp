@@ -134,7 +134,7 @@ std::string narrow_groups_yields(
             && problem.weights.dims[1] == 8 && problem.weights.dims[2] == 8
             && is_channels_last(problem.src) && is_channels_last(problem.dst)
             && is_small(problem.src) && is_small(problem.dst)
-            && cudnn_version() != 0;
+            && cudnn::library_version() != 0;
     return slower ? "16-bit gradients of weights of groups of 8 channels in "
                     "NXC took twice as long as cuDNN's"
                   : std::string();
@@ -157,7 +157,7 @@ std::string f64_yields(
     }
     const bool slower = problem.weights.dims[0] == 1 && points >= fewest_points
             && is_ncx(problem.src) && is_ncx(problem.dst)
-            && cudnn_version() != 0;
+            && cudnn::library_version() != 0;
     return slower ? "copies to channels last made products of matrices in NCX "
                     "slower than cuDNN's"
                   : std::string();
