@@ -15,9 +15,9 @@
 namespace gradnn::test {
 namespace {
 
-using gpu::cudnn_arrangement;
-using gpu::cudnn_operand;
-using gpu::cudnn_tensor;
+using gpu::cudnn::described_tensor;
+using gpu::cudnn::problem_arrangement;
+using gpu::cudnn::seen_operand;
 
 /// Dims or strides with a depth, as cuDNN was told of them.
 std::array<int64_t, 5> deep(
@@ -34,13 +34,13 @@ std::array<int64_t, 3> deep(
 
 /// What execute does with an arrangement, with loops in cuDNN's place. Both
 /// sides of src are checked to be padded enough.
-void by_arrangement(const convolution_problem &p, const cudnn_arrangement &a,
+void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
         std::array<memory, 3> &data) {
     const size_t output = a.output();
     std::array<memory, 3> staged;
     std::array<double *, 3> seen {};
     for (size_t i = 0; i < 3; ++i) {
-        const cudnn_operand &operand = a.operands[i];
+        const seen_operand &operand = a.operands[i];
         seen[i] = data[i].data();
         if (!operand.staged) continue;
         const auto size
@@ -86,7 +86,7 @@ void by_arrangement(const convolution_problem &p, const cudnn_arrangement &a,
         accumulate(p.direction, seen[0][dot(x, strides_of(0))],
                 seen[1][dot(w, strides_of(1))], seen[2][dot(y, strides_of(2))]);
     });
-    const cudnn_operand &result = a.operands[output];
+    const seen_operand &result = a.operands[output];
     if (!result.staged) return;
     const double zero = 0.0;
     if (result.zero_first) copy(result.fill, &zero, data[output].data());
@@ -106,9 +106,9 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
     size_t tried = 0;
     for (int round = 0; round < 3000; ++round) {
         const convolution_problem p = random_problem(random);
-        const auto arrangements = gpu::cudnn_arrangements(p);
+        const auto arrangements = gpu::cudnn::arrangements_of(p);
         if (arrangements.empty()) continue; // src and its windows never meet
-        for (const cudnn_arrangement &a : arrangements) {
+        for (const problem_arrangement &a : arrangements) {
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
                     << "round " << round << ", " << a.copies();
@@ -121,7 +121,7 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
 TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
     for (const auto &[o, weights] :
             {std::pair(order::ncx, 0), std::pair(order::nxc, 1)}) {
-        const auto ways = gpu::cudnn_arrangements(
+        const auto ways = gpu::cudnn::arrangements_of(
                 plain_problem(data_type::f32, o, weights));
         ASSERT_FALSE(ways.empty());
         EXPECT_EQ(ways.front().staged_bytes, 0U);
@@ -133,7 +133,7 @@ TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
 }
 
 TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
-    const auto ways = gpu::cudnn_arrangements(
+    const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::f32, order::nxc, 2));
     ASSERT_FALSE(ways.empty());
     EXPECT_EQ(ways.front().copies(), "weights copied");
@@ -143,7 +143,7 @@ TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
 // of matrices, good where their rows begin at multiples of 16 bytes.
 TEST(CudnnArrangement, CopiesSixteenBitsOfNcx) {
     const auto first = [](const convolution_problem &p) {
-        const auto ways = gpu::cudnn_arrangements(p);
+        const auto ways = gpu::cudnn::arrangements_of(p);
         return ways.empty() ? "none" : ways.front().copies();
     };
     EXPECT_EQ(first(plain_problem(data_type::bf16, order::ncx, 0)),
@@ -165,7 +165,7 @@ TEST(CudnnArrangement, CopiesSixteenBitsOfNcx) {
 }
 
 TEST(CudnnArrangement, WidensSixteenBitsLast) {
-    const auto ways = gpu::cudnn_arrangements(
+    const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::bf16, order::nxc, 1));
     ASSERT_GT(ways.size(), 1U);
     EXPECT_FALSE(ways.front().widened);
@@ -189,7 +189,7 @@ convolution_problem with_channels(convolution_problem p, int64_t src,
 TEST(CudnnArrangement, FillsChannelsOfCopies) {
     const auto channels_of = [](int64_t src, int64_t dst, order src_order,
                                      order dst_order) {
-        const auto ways = gpu::cudnn_arrangements(
+        const auto ways = gpu::cudnn::arrangements_of(
                 with_channels(plain_problem(data_type::bf16, order::ncx, 0),
                         src, dst, src_order, dst_order));
         const auto &operands = ways.front().operands;
@@ -224,9 +224,9 @@ TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
         p.weights.dims[0] = 1;
         p = with_channels(p, random.integer(5, 8), random.integer(6, 9),
                 random.pick(orders), random.pick(orders));
-        const auto arrangements = gpu::cudnn_arrangements(p);
+        const auto arrangements = gpu::cudnn::arrangements_of(p);
         if (arrangements.empty()) continue;
-        for (const cudnn_arrangement &a : arrangements) {
+        for (const problem_arrangement &a : arrangements) {
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
                     << "round " << round << ", " << a.copies();
@@ -252,7 +252,7 @@ TEST(CudnnArrangement, TellsOfShapesBeyondAGrid) {
         p.weights.dims = {groups, d[1] / groups, d[1] / groups, 1, 1, 1};
         p.weights.strides = {p.weights.dims[1] * p.weights.dims[2],
                 p.weights.dims[2], 1, 0, 0, 0};
-        const auto found = gpu::cudnn_arrangements(p);
+        const auto found = gpu::cudnn::arrangements_of(p);
         return !found.empty() && found.front().exceeds_a_grid();
     };
     EXPECT_FALSE(exceeds({65535, 8, 1, 2, 2}, 1));
@@ -268,7 +268,7 @@ TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
     p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 24;
     p.src.strides = data_strides(p.src.dims, order::nxc);
     p.dst.strides = data_strides(p.dst.dims, order::nxc);
-    EXPECT_TRUE(gpu::cudnn_arrangements(p).empty());
+    EXPECT_TRUE(gpu::cudnn::arrangements_of(p).empty());
 }
 
 } // namespace

@@ -26,10 +26,10 @@ protected:
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
     void keep(const std::string &problem, const std::string &kernel) const {
-        gpu::keep_in_plan_cache(problem, kernel, file_.string());
+        gpu::cudnn::keep_in_plan_cache(problem, kernel, file_.string());
     }
     std::optional<std::string> find(const std::string &problem) const {
-        return gpu::find_in_plan_cache(problem, file_.string());
+        return gpu::cudnn::find_in_plan_cache(problem, file_.string());
     }
     void write(const std::string &text) const { std::ofstream(file_) << text; }
     std::string read() const {
@@ -56,8 +56,9 @@ TEST_F(plan_cache_file, is_read_when_it_is_named) {
 }
 
 TEST_F(plan_cache_file, without_a_name_is_none) {
-    gpu::keep_in_plan_cache("of this process", "kernel 7", "");
-    EXPECT_EQ(gpu::find_in_plan_cache("of this process", ""), "kernel 7");
+    gpu::cudnn::keep_in_plan_cache("of this process", "kernel 7", "");
+    EXPECT_EQ(
+            gpu::cudnn::find_in_plan_cache("of this process", ""), "kernel 7");
     EXPECT_FALSE(std::filesystem::exists(file_));
 }
 

@@ -32,39 +32,56 @@ plan_or_refusal make_interpolation_nxc(
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
-// convolution/depthwise/, a folder a kernel; the last two in any/
-plan_or_refusal make_depthwise_diagonals(
+// convolution/depthwise/, a folder a kernel; tiles and blocks in any/
+namespace depthwise {
+namespace diagonals {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace lines {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace matrices {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace planes {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace rows_ncx {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace rows_nxc {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace walk {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace volume {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace any {
+plan_or_refusal make_tiles(
         const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_lines(
+plan_or_refusal make_blocks(
         const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_matrices(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_planes(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_rows_ncx(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_rows_nxc(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_walk(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_volume(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_tiles(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_depthwise_blocks(
-        const convolution_problem &, const compile_options &);
-// convolution/; tf32x3, f64 and wide_weights are in implicit_gemm/
-plan_or_refusal make_convolution_few_channels(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_narrow_groups(
-        const convolution_problem &, const compile_options &);
+} // namespace any
+} // namespace depthwise
+
+// convolution/, a folder a kernel
+namespace few_channels {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace narrow_groups {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+namespace cudnn {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
+// convolution/implicit_gemm/, and direct.cu
 plan_or_refusal make_convolution_tf32x3(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_f64(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_wide_weights(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_cudnn(
         const convolution_problem &, const compile_options &);
 plan_or_refusal make_convolution_direct(
         const convolution_problem &, const compile_options &);

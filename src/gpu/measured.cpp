@@ -27,10 +27,10 @@ using detail::convolution_direction;
 using detail::data_type;
 using detail::tensor_view;
 
-std::optional<depthwise_facts> facts_of(
+std::optional<depthwise::problem_facts> facts_of(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    return depthwise_facts_of(problem, options, refusal);
+    return depthwise::facts_of(problem, options, refusal);
 }
 
 /// In NCX, of more channels than one.
@@ -71,10 +71,10 @@ std::string depthwise_matrices_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
     if (!facts || facts->channels_last || !facts->tensor_cores_suit()
-            || !matrices_take(facts->shape, facts->of_weights()))
+            || !depthwise::matrices::takes(facts->shape, facts->of_weights()))
         return {};
-    const depthwise_axis &down = facts->shape.axes[1];
-    const depthwise_axis &along = facts->shape.axes[2];
+    const depthwise::window_axis &down = facts->shape.axes[1];
+    const depthwise::window_axis &along = facts->shape.axes[2];
     const int columns = std::min(along.read, along.written);
     const auto divide = [&](int by) {
         return along.read % by == 0 && along.written % by == 0;
@@ -101,8 +101,8 @@ std::string depthwise_matrices_yields(
 std::string depthwise_planes_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
-    if (!facts || facts->channels_last || !walk_takes(*facts)
-            || !walk_rows_are_vectors(*facts))
+    if (!facts || facts->channels_last || !depthwise::walk::takes(*facts)
+            || !depthwise::walk::rows_are_vectors(*facts))
         return {};
     return "planes in shared memory were slower where rows are vectors of 16 "
            "bytes";
@@ -113,10 +113,13 @@ std::string depthwise_planes_yields(
 std::string depthwise_rows_nxc_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
-    if (!facts || !facts->channels_last || !rows_nxc_take(facts->shape))
+    if (!facts || !facts->channels_last
+            || !depthwise::rows_nxc::takes(facts->shape))
         return {};
     const int taps = facts->shape.axes[2].kernel;
-    if (round_up(taps, rows_nxc_taps(taps)) == round_up(taps, 8)) return {};
+    if (round_up(taps, depthwise::rows_nxc::taps_held(taps))
+            == round_up(taps, 8))
+        return {};
     return "a window that does not fill the taps a thread holds";
 }
 
@@ -131,7 +134,7 @@ std::string narrow_groups_yields(
             && problem.weights.dims[1] == 8 && problem.weights.dims[2] == 8
             && is_channels_last(problem.src) && is_channels_last(problem.dst)
             && is_small(problem.src) && is_small(problem.dst)
-            && cudnn_version() != 0;
+            && cudnn::library_version() != 0;
     return slower ? "16-bit gradients of weights of groups of 8 channels in "
                     "NXC took twice as long as cuDNN's"
                   : std::string();
@@ -154,7 +157,7 @@ std::string f64_yields(
     }
     const bool slower = problem.weights.dims[0] == 1 && points >= fewest_points
             && is_ncx(problem.src) && is_ncx(problem.dst)
-            && cudnn_version() != 0;
+            && cudnn::library_version() != 0;
     return slower ? "copies to channels last made products of matrices in NCX "
                     "slower than cuDNN's"
                   : std::string();

@@ -33,8 +33,8 @@ bool saves_copy_of_cudnn(const convolution_problem &given,
     constexpr int64_t vector = 8;
     if (given.src.dims[1] % vector != 0 || given.dst.dims[1] % vector != 0)
         return false;
-    const auto before = cudnn_arrangements(given);
-    const auto after = cudnn_arrangements(other);
+    const auto before = cudnn::arrangements_of(given);
+    const auto after = cudnn::arrangements_of(other);
     return !before.empty() && !after.empty()
             && before.front().operands[output].staged
             && !after.front().operands[output].staged

@@ -351,8 +351,8 @@ versions get_versions() noexcept {
     gpu::ignore(cudaDriverGetVersion(&found.driver));
     gpu::ignore(cudaRuntimeGetVersion(&found.runtime));
     try {
-        found.cudnn = gpu::cudnn_version();
-        found.cudnn_missing = gpu::cudnn_missing_reason();
+        found.cudnn = gpu::cudnn::library_version();
+        found.cudnn_missing = gpu::cudnn::missing_reason();
     } catch (...) {
         // Out of host memory: the version stays 0.
     }

@@ -7,7 +7,7 @@
 #include "convolution_window.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 namespace {
 
@@ -127,7 +127,7 @@ axis_window even_window(const axis_shape &axis) {
 /// Copies the caller's elements to the staged tensor (or back), as far as the
 /// windows let them meet; where the staged tensor has more channels, those stay
 /// zero. Nothing where they do not meet at all.
-bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
+bool set_copy(seen_operand &operand, const grouped_tensor &callers,
         const array5 &staged_strides, const std::array<axis_window, 3> &windows,
         bool is_output) {
     const auto callers_size = detail::size_of(callers.type);
@@ -169,7 +169,7 @@ bool set_copy(cudnn_operand &operand, const grouped_tensor &callers,
     return true;
 }
 
-strided_copy same_layout(const cudnn_tensor &t) {
+strided_copy same_layout(const described_tensor &t) {
     strided_copy same;
     same.src_type = same.dst_type = t.type;
     same.rank = t.rank;
@@ -210,9 +210,9 @@ channel_counts filled_channels(
             : callers;
 }
 
-std::optional<cudnn_arrangement> arrange(
+std::optional<problem_arrangement> arrange(
         const convolution_problem &p, family order, bool widened) {
-    cudnn_arrangement made;
+    problem_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
     std::array<axis_window, 3> src_windows;
@@ -270,7 +270,7 @@ std::optional<cudnn_arrangement> arrange(
         all_dims[2][1] = all_dims[1][0] = channels.dst;
     }
     for (size_t index = 0; index < 3; ++index) {
-        cudnn_operand &operand = made.operands[index];
+        seen_operand &operand = made.operands[index];
         const array5 &dims = all_dims[index];
         operand.staged = !own[index];
         const array5 strides
@@ -315,7 +315,8 @@ bool better_as_nxc(const convolution_problem &p) {
     return !product || plane % 8 != 0;
 }
 
-bool same_arrangement(const cudnn_arrangement &a, const cudnn_arrangement &b) {
+bool same_arrangement(
+        const problem_arrangement &a, const problem_arrangement &b) {
     for (size_t index = 0; index < 3; ++index)
         if (a.operands[index].seen.strides != b.operands[index].seen.strides
                 || a.operands[index].seen.dims != b.operands[index].seen.dims)
@@ -326,20 +327,20 @@ bool same_arrangement(const cudnn_arrangement &a, const cudnn_arrangement &b) {
 
 } // namespace
 
-int64_t cudnn_tensor::extent() const {
+int64_t described_tensor::extent() const {
     int64_t last = 0;
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis)
         last += (dims[axis] - 1) * strides[axis];
     return last + 1;
 }
 
-size_t cudnn_arrangement::output() const {
+size_t problem_arrangement::output() const {
     return output_of(direction);
 }
 
-bool cudnn_arrangement::exceeds_a_grid() const {
+bool problem_arrangement::exceeds_a_grid() const {
     constexpr int64_t most = 65535;
-    for (const cudnn_operand &operand : operands)
+    for (const seen_operand &operand : operands)
         for (int axis = 0; axis + 1 < operand.seen.rank; ++axis)
             if (operand.seen.dims[static_cast<size_t>(axis)] > most)
                 return true;
@@ -347,23 +348,23 @@ bool cudnn_arrangement::exceeds_a_grid() const {
     return operands[0].seen.dims[0] * groups > most && groups > 1;
 }
 
-int64_t cudnn_arrangement::weights_terms() const {
-    const cudnn_tensor &dst = operands[2].seen;
+int64_t problem_arrangement::weights_terms() const {
+    const described_tensor &dst = operands[2].seen;
     int64_t terms = dst.dims[0];
     for (size_t axis = 2; axis < static_cast<size_t>(dst.rank); ++axis)
         terms *= dst.dims[axis];
     return terms;
 }
 
-std::string cudnn_arrangement::copies() const {
+std::string problem_arrangement::copies() const {
     const std::string text = copies_of(operands);
     return widened && !text.empty() ? text + " as f32" : text;
 }
 
-std::vector<cudnn_arrangement> cudnn_arrangements(
+std::vector<problem_arrangement> arrangements_of(
         const convolution_problem &problem) {
     const bool is_narrow = narrow(problem.src.type) || narrow(problem.dst.type);
-    std::vector<cudnn_arrangement> found;
+    std::vector<problem_arrangement> found;
     // Its kernels compute in 32 bits, and src may be extended to the windows.
     if (!detail::windows_fit(problem, int64_t {1} << 31)) return found;
     for (const bool widened : {false, true}) {
@@ -380,7 +381,7 @@ std::vector<cudnn_arrangement> cudnn_arrangements(
         for (auto *made : {&ncx, &nxc})
             if (*made
                     && std::none_of(found.begin(), found.end(),
-                            [&](const cudnn_arrangement &known) {
+                            [&](const problem_arrangement &known) {
                                 return same_arrangement(known, **made);
                             }))
                 found.push_back(std::move(**made));
@@ -388,4 +389,4 @@ std::vector<cudnn_arrangement> cudnn_arrangements(
     return found;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

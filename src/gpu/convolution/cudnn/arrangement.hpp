@@ -12,10 +12,10 @@
 #include "gpu/convolution/operands.hpp"
 #include "problem.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 /// A tensor as cuDNN is told of it: N, C, space... or K, C/groups, space...
-struct cudnn_tensor {
+struct described_tensor {
     detail::data_type type = detail::data_type::undef;
     int rank = 0; ///< 4 or 5
     std::array<int64_t, 5> dims {};
@@ -25,15 +25,15 @@ struct cudnn_tensor {
     int64_t extent() const;
 };
 
-struct cudnn_operand : convolution_operand {
-    cudnn_tensor seen;
+struct seen_operand : convolution_operand {
+    described_tensor seen;
 };
 
 /// A way of calling cuDNN for a convolution_problem.
-struct cudnn_arrangement {
+struct problem_arrangement {
     detail::convolution_direction direction
             = detail::convolution_direction::forward;
-    std::array<cudnn_operand, 3> operands; ///< src, weights, dst
+    std::array<seen_operand, 3> operands; ///< src, weights, dst
     int space = 2; ///< spatial axes
     std::array<int64_t, 3> strides {1, 1, 1};
     std::array<int64_t, 3> dilations {1, 1, 1};
@@ -64,7 +64,7 @@ struct cudnn_arrangement {
 /// the caller's types, then f32. Copies of 16 bits to NXC, and of the weights
 /// then, may have more channels than the caller's, filled up with zeros. Empty
 /// where a tensor has 2^31 elements or more.
-std::vector<cudnn_arrangement> cudnn_arrangements(
+std::vector<problem_arrangement> arrangements_of(
         const detail::convolution_problem &problem);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -22,7 +22,7 @@
 #include "gpu/runtime/launch.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 namespace {
 
@@ -87,9 +87,9 @@ std::string why_sums_too_long(
             to_string(problem.weights.type), ", given ", terms);
 }
 
-class cudnn_convolution final : public staged_convolution {
+class convolution_plan final : public staged_convolution {
 public:
-    cudnn_convolution(const cudnn_arrangement &arrangement, cudnn_plan chosen)
+    convolution_plan(const problem_arrangement &arrangement, built_plan chosen)
         : staged_convolution({arrangement.operands[0], arrangement.operands[1],
                 arrangement.operands[2], arrangement.output()}),
           copies_(arrangement.copies()),
@@ -106,8 +106,7 @@ public:
                 ? start + operands().staged_bytes()
                 : nullptr;
         {
-            const cudnn_borrowed_handle handle(
-                    device_of(stream), scope.stream());
+            const borrowed_handle handle(device_of(stream), scope.stream());
             chosen_.execute(handle.get(), data, own);
         }
         operands().take_back(data, args, start + zeros_offset(), stream);
@@ -121,7 +120,7 @@ public:
     }
 
     std::string backend() const override {
-        return text("cuDNN ", cudnn_version_text(), " (", chosen_.tag(),
+        return text("cuDNN ", version_text(), " (", chosen_.tag(),
                 copies_.empty() ? "" : "; ", copies_, shared_copies(), ")");
     }
 
@@ -134,7 +133,7 @@ private:
     }
 
     const std::string copies_;
-    const cudnn_plan chosen_;
+    const built_plan chosen_;
 };
 
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
@@ -143,7 +142,7 @@ private:
 /// (2, 3, 2) and 4 with 2 throughout do, 2 with 2 and 3 with 2 do not; in two,
 /// strides of 3 to 5 with dilations of 2 to 4, f16 and f32.
 bool crashes_cudnn(
-        const convolution_problem &problem, const cudnn_arrangement &seen) {
+        const convolution_problem &problem, const problem_arrangement &seen) {
     if (problem.direction != detail::convolution_direction::backward_data)
         return false;
     for (size_t axis = 0; axis < static_cast<size_t>(seen.space); ++axis)
@@ -171,11 +170,11 @@ bool may_give_nan(const convolution_problem &problem) {
 
 } // namespace
 
-plan_or_refusal make_convolution_cudnn(
+plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     const std::string too_long = why_sums_too_long(problem, options);
     if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
-    const auto arrangements = cudnn_arrangements(problem);
+    const auto arrangements = arrangements_of(problem);
     if (arrangements.empty())
         return plan_or_refusal::refuse(
                 "cuDNN is not given tensors nor positions of windows of 2^31 "
@@ -191,19 +190,19 @@ plan_or_refusal make_convolution_cudnn(
                 "and dilations from a dst of one position");
     // No refusal: what runs without cuDNN may be a hundred times slower, which
     // the caller must want.
-    if (cudnn_version() == 0)
+    if (library_version() == 0)
         throw error(status::unimplemented,
-                text(cudnn_missing_reason(),
+                text(missing_reason(),
                         "; GRADNN_KERNEL=convolution.gpu_direct does without "
                         "it, slowly"));
     const device_guard current(static_cast<int>(options.device));
     const capture_mode_guard relaxed;
     std::string reasons;
-    for (const cudnn_arrangement &arrangement : arrangements) {
+    for (const problem_arrangement &arrangement : arrangements) {
         std::string reason;
-        cudnn_plan found = find_cudnn_plan(arrangement, options, reason);
+        built_plan found = find_plan(arrangement, options, reason);
         if (found)
-            return std::make_unique<cudnn_convolution>(
+            return std::make_unique<convolution_plan>(
                     arrangement, std::move(found));
         if (reasons.find(reason) == std::string::npos)
             reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -211,4 +210,4 @@ plan_or_refusal make_convolution_cudnn(
     return plan_or_refusal::refuse(reasons);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -20,7 +20,7 @@
 // Where cudnn-frontend looks for cuDNN's functions.
 void *cudnn_frontend::cudnn_dlhandle = nullptr;
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 using detail::text;
 
@@ -79,12 +79,12 @@ const loaded_library &library() {
     return loaded;
 }
 
-cudnn_handle make_handle() {
+library_handle make_handle() {
     if (library().version == 0)
         throw error(status::unimplemented, library().missing);
     const capture_mode_guard relaxed; // cuDNN allocates
     cudnnHandle_t handle = nullptr;
-    check_cudnn(cudnn_frontend::detail::create_handle(&handle), "cudnnCreate");
+    check_status(cudnn_frontend::detail::create_handle(&handle), "cudnnCreate");
     return handle;
 }
 
@@ -92,7 +92,7 @@ cudnn_handle make_handle() {
 /// may be bound to another one when it is used again.
 struct handle_pool {
     struct entry {
-        cudnn_handle handle = nullptr;
+        library_handle handle = nullptr;
         cudaStream_t stream = nullptr;
     };
 
@@ -124,20 +124,20 @@ std::optional<handle_pool::entry> take_idle(int device, cudaStream_t stream) {
 
 } // namespace
 
-size_t cudnn_version() {
+size_t library_version() {
     return library().version;
 }
 
-std::string cudnn_version_text() {
-    const size_t version = cudnn_version();
+std::string version_text() {
+    const size_t version = library_version();
     return text(version / 10000, '.', version / 100 % 100, '.', version % 100);
 }
 
-std::string cudnn_missing_reason() {
+std::string missing_reason() {
     return library().missing;
 }
 
-cudnn_borrowed_handle::cudnn_borrowed_handle(int device, cudaStream_t stream)
+borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
     : device_(device), stream_(stream) {
     const auto idle = take_idle(device, stream);
     handle_ = idle ? idle->handle : make_handle();
@@ -146,10 +146,10 @@ cudnn_borrowed_handle::cudnn_borrowed_handle(int device, cudaStream_t stream)
     const int result = cudnn_frontend::detail::set_stream(handle_, stream);
     if (result == CUDNN_STATUS_SUCCESS) return;
     static_cast<void>(cudnn_frontend::detail::destroy_handle(handle_));
-    check_cudnn(result, "cudnnSetStream");
+    check_status(result, "cudnnSetStream");
 }
 
-cudnn_borrowed_handle::~cudnn_borrowed_handle() {
+borrowed_handle::~borrowed_handle() {
     try {
         handle_pool &pool = pool_of(device_);
         const std::lock_guard lock(pool.mutex);
@@ -159,7 +159,7 @@ cudnn_borrowed_handle::~cudnn_borrowed_handle() {
     }
 }
 
-cudnn_compile_handle::cudnn_compile_handle(int device)
+compile_handle::compile_handle(int device)
     : lock_([device] {
           static auto *map_mutex = new std::mutex;
           static auto *mutexes = new std::map<int, std::mutex>;
@@ -170,7 +170,7 @@ cudnn_compile_handle::cudnn_compile_handle(int device)
     handle_.emplace(device, nullptr);
 }
 
-void check_cudnn(int result, const char *call) {
+void check_status(int result, const char *call) {
     const auto code = static_cast<cudnnStatus_t>(result);
     if (code == CUDNN_STATUS_SUCCESS) [[likely]]
         return;
@@ -188,4 +188,4 @@ void check_cudnn(int result, const char *call) {
             memory ? status::out_of_memory : status::runtime_error, message);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -9,27 +9,27 @@
 #include "gpu/runtime/device.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 namespace fe = cudnn_frontend;
 
 using detail::compile_options;
 using detail::text;
 
-cudnn_plan::cudnn_plan() = default;
-cudnn_plan::cudnn_plan(cudnn_plan &&) noexcept = default;
-cudnn_plan &cudnn_plan::operator=(cudnn_plan &&) noexcept = default;
-cudnn_plan::~cudnn_plan() = default;
+built_plan::built_plan() = default;
+built_plan::built_plan(built_plan &&) noexcept = default;
+built_plan &built_plan::operator=(built_plan &&) noexcept = default;
+built_plan::~built_plan() = default;
 
 namespace {
 
 /// All that decides which kernel is best, for the plan cache.
-std::string key_of(const cudnn_arrangement &a, const compile_options &options,
+std::string key_of(const problem_arrangement &a, const compile_options &options,
         size_t workspace_limit) {
     std::string key = text(properties_of(static_cast<int>(options.device)).name,
-            "; cuDNN ", cudnn_version(), "; direction ",
+            "; cuDNN ", library_version(), "; direction ",
             static_cast<int>(a.direction));
-    for (const cudnn_operand &operand : a.operands) {
+    for (const seen_operand &operand : a.operands) {
         const auto rank = static_cast<size_t>(operand.seen.rank);
         key += text("; ", to_string(operand.seen.type), " ",
                 detail::text_of(std::span(operand.seen.dims).first(rank)), " ",
@@ -47,16 +47,16 @@ std::string key_of(const cudnn_arrangement &a, const compile_options &options,
 
 } // namespace
 
-void cudnn_plan::execute(cudnn_handle handle, const std::array<void *, 3> &data,
-        void *workspace) const {
+void built_plan::execute(library_handle handle,
+        const std::array<void *, 3> &data, void *workspace) const {
     auto pointers = data;
     try {
         const auto pack = fe::VariantPackBuilder_v8()
                                   .setDataPointers(3, pointers.data())
-                                  .setUids(3, cudnn_operand_ids.data())
+                                  .setUids(3, operand_ids.data())
                                   .setWorkspacePointer(workspace)
                                   .build();
-        check_cudnn(
+        check_status(
                 fe::detail::execute(handle, descriptor_->plan.get_raw_desc(),
                         pack.get_raw_desc()),
                 "cudnnBackendExecute");
@@ -65,16 +65,16 @@ void cudnn_plan::execute(cudnn_handle handle, const std::array<void *, 3> &data,
     }
 }
 
-cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
+built_plan find_plan(const problem_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
     const auto device = static_cast<int>(options.device);
     const size_t limit = convolution_workspace_limit(options);
     const auto left = convolution_workspace_left(
             options, arrangement.staged_bytes, reason);
     if (!left) return {};
-    const cudnn_compile_handle handle(device);
+    const compile_handle handle(device);
     try {
-        cudnn_planner planner(arrangement, options, handle.get(), *left);
+        plan_finder planner(arrangement, options, handle.get(), *left);
         if (planner.count() == 0) {
             reason = "cuDNN has no kernel for these types, layouts and pads";
             return {};
@@ -82,10 +82,10 @@ cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
         const std::string key = key_of(arrangement, options, limit);
         const std::string &file = options.cudnn_plan_cache;
         if (const auto known = find_in_plan_cache(key, file))
-            if (cudnn_plan plan = planner.named(*known)) return plan;
+            if (built_plan plan = planner.named(*known)) return plan;
         if (options.cudnn_autotune) {
             std::string found;
-            if (cudnn_plan plan = planner.fastest(device, found)) {
+            if (built_plan plan = planner.fastest(device, found)) {
                 keep_in_plan_cache(key, found, file);
                 return plan;
             }
@@ -97,4 +97,4 @@ cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

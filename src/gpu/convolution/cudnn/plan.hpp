@@ -10,16 +10,16 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "kernel.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 /// Immutable; execute may be called from many threads, each with its own
 /// handle.
-class cudnn_plan {
+class built_plan {
 public:
-    cudnn_plan();
-    cudnn_plan(cudnn_plan &&) noexcept;
-    cudnn_plan &operator=(cudnn_plan &&) noexcept;
-    ~cudnn_plan();
+    built_plan();
+    built_plan(built_plan &&) noexcept;
+    built_plan &operator=(built_plan &&) noexcept;
+    ~built_plan();
 
     explicit operator bool() const { return descriptor_ != nullptr; }
 
@@ -30,11 +30,11 @@ public:
 
     /// Data of src, weights and dst, at multiples of 16 bytes, and
     /// workspace_bytes(). Asynchronous on the handle's stream.
-    void execute(cudnn_handle handle, const std::array<void *, 3> &data,
+    void execute(library_handle handle, const std::array<void *, 3> &data,
             void *workspace) const;
 
 private:
-    friend class cudnn_planner;
+    friend class plan_finder;
 
     struct descriptor;
     std::unique_ptr<descriptor> descriptor_;
@@ -49,7 +49,7 @@ private:
 /// first that can be built; or the one that the plan cache names or a
 /// measurement found, see doc/gpu.md. An empty plan where there is none:
 /// `reason` then says why. The device must be current.
-cudnn_plan find_cudnn_plan(const cudnn_arrangement &arrangement,
+built_plan find_plan(const problem_arrangement &arrangement,
         const detail::compile_options &options, std::string &reason);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -15,7 +15,7 @@
 #include "input_error.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 using detail::text;
 
@@ -103,4 +103,4 @@ void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
     write_file(file, all);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

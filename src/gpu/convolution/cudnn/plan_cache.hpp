@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 /// The kernel that was kept for a problem (both as plan.cpp writes them,
 /// without tabs and line ends), by this process or in a file. The name of the
@@ -20,4 +20,4 @@ std::optional<std::string> find_in_plan_cache(
 void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
         const std::string &file);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -15,7 +15,7 @@
 #include "gpu/runtime/pause.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 namespace fe = cudnn_frontend;
 
@@ -49,7 +49,7 @@ fe::DataType_t type_of(data_type type) {
     }
 }
 
-fe::Tensor_v8 tensor_of(const cudnn_tensor &t, int64_t id) {
+fe::Tensor_v8 tensor_of(const described_tensor &t, int64_t id) {
     return fe::TensorBuilder_v8()
             .setDim(t.rank, t.dims.data())
             .setStride(t.rank, t.strides.data())
@@ -59,13 +59,13 @@ fe::Tensor_v8 tensor_of(const cudnn_tensor &t, int64_t id) {
             .build();
 }
 
-fe::Operation_v8 operation_of(const cudnn_arrangement &a) {
+fe::Operation_v8 operation_of(const problem_arrangement &a) {
     const auto compute = a.operands[0].seen.type == data_type::f64
             ? fe::DataType_t::DOUBLE
             : fe::DataType_t::FLOAT;
-    const auto src = tensor_of(a.operands[0].seen, cudnn_operand_ids[0]);
-    const auto weights = tensor_of(a.operands[1].seen, cudnn_operand_ids[1]);
-    const auto dst = tensor_of(a.operands[2].seen, cudnn_operand_ids[2]);
+    const auto src = tensor_of(a.operands[0].seen, operand_ids[0]);
+    const auto weights = tensor_of(a.operands[1].seen, operand_ids[1]);
+    const auto dst = tensor_of(a.operands[2].seen, operand_ids[2]);
     const auto convolution
             = fe::ConvDescBuilder_v8()
                       .setComputeType(compute)
@@ -119,7 +119,7 @@ bool has_note(cudnnBackendDescriptor_t config) {
 /// Whether a kernel may not be used. F(2x2, 3x3), the Winograd transform of
 /// 4x4 tiles, is as exact in f32 as plain sums; larger tiles are not, nor is
 /// any of them in 16 bits.
-bool barred(cudnnBackendDescriptor_t config, const cudnn_arrangement &a,
+bool barred(cudnnBackendDescriptor_t config, const problem_arrangement &a,
         const compile_options &options) {
     if (options.deterministic
             && has_note<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config))
@@ -149,7 +149,7 @@ bool barred(cudnnBackendDescriptor_t config, const cudnn_arrangement &a,
 /// Kernels that do less than cuDNN's notes say of them, or less than gradnn
 /// promises: found by running all that the heuristics name (cuDNN 9.14, 9.19).
 /// `engine` is cuDNN's number of it, which it keeps from version to version.
-bool flawed(std::string_view engine, const cudnn_arrangement &a,
+bool flawed(std::string_view engine, const problem_arrangement &a,
         const compile_options &options) {
     if (a.direction == convolution_direction::forward)
         // Turns -Inf into numbers.
@@ -172,8 +172,8 @@ std::string engine_of(const std::string &tag) {
 
 } // namespace
 
-cudnn_planner::cudnn_planner(const cudnn_arrangement &arrangement,
-        const compile_options &options, cudnn_handle handle,
+plan_finder::plan_finder(const problem_arrangement &arrangement,
+        const compile_options &options, library_handle handle,
         size_t workspace_limit)
     : arrangement_(arrangement),
       handle_(handle),
@@ -198,12 +198,12 @@ cudnn_planner::cudnn_planner(const cudnn_arrangement &arrangement,
     });
 }
 
-std::string cudnn_planner::name(size_t index) const {
+std::string plan_finder::name(size_t index) const {
     return fe::detail::get_engine_tag(configs_[index]);
 }
 
-cudnn_plan cudnn_planner::build(size_t index, std::string &reason) {
-    cudnn_plan plan;
+built_plan plan_finder::build(size_t index, std::string &reason) {
+    built_plan plan;
     try {
         auto made
                 = fe::ExecutionPlanBuilder_v8()
@@ -226,14 +226,14 @@ cudnn_plan cudnn_planner::build(size_t index, std::string &reason) {
                                       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == notes.end();
         plan.descriptor_
-                = std::make_unique<cudnn_plan::descriptor>(std::move(made));
+                = std::make_unique<built_plan::descriptor>(std::move(made));
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
     }
     return plan;
 }
 
-cudnn_plan cudnn_planner::named(const std::string &wanted) {
+built_plan plan_finder::named(const std::string &wanted) {
     std::string ignored;
     for (size_t index = 0; index < count(); ++index)
         if (name(index) == wanted) return build(index, ignored);
@@ -284,11 +284,11 @@ private:
 /// Where plans of an arrangement can be run: operands of zeros and a workspace.
 class trial {
 public:
-    trial(int device, const cudnn_arrangement &arrangement,
-            size_t workspace_bytes, cudnn_handle handle)
+    trial(int device, const problem_arrangement &arrangement,
+            size_t workspace_bytes, library_handle handle)
         : workspace_(device, workspace_bytes), handle_(handle) {
         for (size_t index = 0; index < 3; ++index) {
-            const cudnn_tensor &t = arrangement.operands[index].seen;
+            const described_tensor &t = arrangement.operands[index].seen;
             tensors_[index] = device_buffer(device,
                     static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data_[index] = tensors_[index].data();
@@ -296,14 +296,14 @@ public:
                           watch.stream()),
                     "cudaMemsetAsync");
         }
-        check_cudnn(fe::detail::set_stream(handle_, watch.stream()),
+        check_status(fe::detail::set_stream(handle_, watch.stream()),
                 "cudnnSetStream");
     }
     trial(const trial &) = delete;
     trial &operator=(const trial &) = delete;
     ~trial() { static_cast<void>(fe::detail::set_stream(handle_, nullptr)); }
 
-    void run(const cudnn_plan &plan) const {
+    void run(const built_plan &plan) const {
         plan.execute(handle_, data_, workspace_.data());
     }
 
@@ -317,13 +317,13 @@ private:
     const device_buffer workspace_;
     std::array<device_buffer, 3> tensors_;
     std::array<void *, 3> data_ {};
-    const cudnn_handle handle_;
+    const library_handle handle_;
 };
 
 } // namespace
 
-bool cudnn_planner::runs(
-        const cudnn_plan &plan, int device, std::string &reason) const {
+bool plan_finder::runs(
+        const built_plan &plan, int device, std::string &reason) const {
     try {
         const capture_mode_guard relaxed;
         const trial scratch(
@@ -341,28 +341,28 @@ bool cudnn_planner::runs(
     return true;
 }
 
-cudnn_plan cudnn_planner::first(int device, std::string &reason) {
+built_plan plan_finder::first(int device, std::string &reason) {
     const bool doubtful = arrangement_.exceeds_a_grid();
     for (size_t index = 0; index < count(); ++index)
-        if (cudnn_plan plan = build(index, reason))
+        if (built_plan plan = build(index, reason))
             if (!doubtful || runs(plan, device, reason)) return plan;
     return {};
 }
 
-cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
-    std::vector<std::pair<cudnn_plan, std::string>> plans;
+built_plan plan_finder::fastest(int device, std::string &found) {
+    std::vector<std::pair<built_plan, std::string>> plans;
     size_t workspace_bytes = 0;
     const auto begin = std::chrono::steady_clock::now();
     const auto spent = [&] { return std::chrono::steady_clock::now() - begin; };
     for (size_t index = 0; index < std::min(count(), most_measured); ++index) {
         if (!plans.empty() && spent() > most_building) break;
         std::string ignored;
-        if (cudnn_plan plan = build(index, ignored)) {
+        if (built_plan plan = build(index, ignored)) {
             workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes());
             plans.emplace_back(std::move(plan), name(index));
         }
     }
-    cudnn_plan best;
+    built_plan best;
     try {
         const capture_mode_guard relaxed;
         trial scratch(device, arrangement_, workspace_bytes, handle_);
@@ -398,4 +398,4 @@ cudnn_plan cudnn_planner::fastest(int device, std::string &found) {
     return best;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

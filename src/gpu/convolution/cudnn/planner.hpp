@@ -13,12 +13,12 @@
 #include "gpu/convolution/cudnn/plan.hpp"
 #include "kernel.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::cudnn {
 
 /// By which cuDNN knows src, weights and dst.
-constexpr std::array<int64_t, 3> cudnn_operand_ids {1, 2, 3};
+constexpr std::array<int64_t, 3> operand_ids {1, 2, 3};
 
-struct cudnn_plan::descriptor {
+struct built_plan::descriptor {
     explicit descriptor(cudnn_frontend::ExecutionPlan_v8 &&made)
         : plan(std::move(made)) {}
     const cudnn_frontend::ExecutionPlan_v8 plan;
@@ -27,37 +27,37 @@ struct cudnn_plan::descriptor {
 /// The kernels that cuDNN's heuristics name for an arrangement and that the
 /// options allow, the best first. Functions throw cudnn_frontend's
 /// cudnnException for what cuDNN refuses altogether.
-class cudnn_planner {
+class plan_finder {
 public:
     /// References are kept. Plans want at most `workspace_limit` bytes.
-    cudnn_planner(const cudnn_arrangement &arrangement,
-            const detail::compile_options &options, cudnn_handle handle,
+    plan_finder(const problem_arrangement &arrangement,
+            const detail::compile_options &options, library_handle handle,
             size_t workspace_limit);
 
     size_t count() const { return configs_.size(); }
 
     /// The first that can be built, and that runs where cuDNN's word for it is
     /// doubtful; an empty plan and a reason if none does.
-    cudnn_plan first(int device, std::string &reason);
+    built_plan first(int device, std::string &reason);
     /// The one of this name (see name()), or an empty plan.
-    cudnn_plan named(const std::string &wanted);
+    built_plan named(const std::string &wanted);
     /// Runs the candidates on memory of its own; the fastest and its name, or
     /// an empty plan where that memory cannot be had.
-    cudnn_plan fastest(int device, std::string &found);
+    built_plan fastest(int device, std::string &found);
 
 private:
     std::string name(size_t index) const;
-    cudnn_plan build(size_t index, std::string &reason);
+    built_plan build(size_t index, std::string &reason);
     /// Runs a plan once on memory of its own: whether it can be, or there is no
     /// such memory; the reason if not.
-    bool runs(const cudnn_plan &plan, int device, std::string &reason) const;
+    bool runs(const built_plan &plan, int device, std::string &reason) const;
 
-    const cudnn_arrangement &arrangement_;
-    const cudnn_handle handle_;
+    const problem_arrangement &arrangement_;
+    const library_handle handle_;
     const size_t limit_;
     cudnn_frontend::Operation_v8 operation_;
     cudnn_frontend::OperationGraph_v8 graph_;
     cudnn_frontend::EngineConfigList configs_;
 };
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::cudnn

@@ -8,7 +8,7 @@
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 namespace {
 
@@ -20,14 +20,14 @@ __device__ __forceinline__ double sum_of_warp(double value) {
 }
 
 template <typename Type, typename Result>
-__global__ void __launch_bounds__(depthwise_threads) depthwise_parts_kernel(
+__global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
         const sum_of<Type> *partials, const Type *src, const Type *dst,
-        Result *diff_weights, const __grid_constant__ depthwise_shape shape,
+        Result *diff_weights, const __grid_constant__ problem_shape shape,
         int64_t parts, int64_t count) {
     wait_for_earlier_work();
     let_later_work_start();
     const int64_t weight
-            = (blockIdx.x * int64_t {depthwise_threads} + threadIdx.x) / 32;
+            = (blockIdx.x * int64_t {threads_of_block} + threadIdx.x) / 32;
     const auto lane = static_cast<int>(threadIdx.x % 32);
     if (weight >= count) return;
     double total = 0;
@@ -89,15 +89,15 @@ __global__ void __launch_bounds__(depthwise_threads) depthwise_parts_kernel(
 }
 
 template <typename Type, typename Result>
-void add_parts(const depthwise_shape &shape, int64_t parts,
-        const depthwise_pointers &pointers, const void *dst,
+void add_parts(const problem_shape &shape, int64_t parts,
+        const tensor_pointers &pointers, const void *dst,
         const launch_stream &stream) {
     const int64_t count = shape.channels * shape.axes[0].kernel
             * shape.axes[1].kernel * shape.axes[2].kernel;
     launch_early("convolution.gpu_depthwise (parts)",
             depthwise_parts_kernel<Type, Result>,
-            static_cast<unsigned>(ceil_div(count * 32, depthwise_threads)),
-            depthwise_threads, 0, stream,
+            static_cast<unsigned>(ceil_div(count * 32, threads_of_block)),
+            threads_of_block, 0, stream,
             static_cast<const sum_of<Type> *>(pointers.workspace),
             static_cast<const Type *>(pointers.read),
             static_cast<const Type *>(dst),
@@ -106,9 +106,9 @@ void add_parts(const depthwise_shape &shape, int64_t parts,
 
 } // namespace
 
-void launch_depthwise_parts(detail::data_type type,
-        detail::data_type weights_type, const depthwise_shape &shape,
-        int64_t parts, const depthwise_pointers &pointers, const void *dst,
+void launch_parts(detail::data_type type, detail::data_type weights_type,
+        const problem_shape &shape, int64_t parts,
+        const tensor_pointers &pointers, const void *dst,
         const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if (type == weights_type)
@@ -118,4 +118,4 @@ void launch_depthwise_parts(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

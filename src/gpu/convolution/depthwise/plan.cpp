@@ -8,7 +8,7 @@
 #include "gpu/runtime/launch.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 using detail::convolution_direction;
 using detail::data_type;
@@ -63,28 +63,28 @@ std::string common_refusal(const convolution_problem &problem) {
 
 } // namespace
 
-bool depthwise_facts::of_weights() const {
+bool problem_facts::of_weights() const {
     return problem.direction == convolution_direction::backward_weights;
 }
 
-int64_t depthwise_facts::element_bytes() const {
+int64_t problem_facts::element_bytes() const {
     return size_of(problem.src.type);
 }
 
-int64_t depthwise_facts::sum_bytes() const {
+int64_t problem_facts::sum_bytes() const {
     return problem.src.type == data_type::f64 ? 8 : 4;
 }
 
-bool depthwise_facts::both_divide(int64_t count, size_t axis) const {
+bool problem_facts::both_divide(int64_t count, size_t axis) const {
     return vectors_divide(count, problem.src, axis)
             && vectors_divide(count, problem.dst, axis);
 }
 
-bool depthwise_facts::tensor_cores_suit() const {
+bool problem_facts::tensor_cores_suit() const {
     return element_bytes() == 2 && problem.weights.type == problem.src.type;
 }
 
-std::string depthwise_facts::given() const {
+std::string problem_facts::given() const {
     const auto three = [](const auto &values, size_t first) {
         return text(
                 values[first], "x", values[first + 1], "x", values[first + 2]);
@@ -103,9 +103,8 @@ std::string depthwise_facts::given() const {
             three(problem.pads_begin, 0));
 }
 
-std::optional<depthwise_facts> depthwise_facts_of(
-        const convolution_problem &problem, const compile_options &options,
-        std::string &refusal) {
+std::optional<problem_facts> facts_of(const convolution_problem &problem,
+        const compile_options &options, std::string &refusal) {
     refusal = common_refusal(problem);
     if (!refusal.empty()) return std::nullopt;
     const bool channels_last = problem.src.dims[1] > 1
@@ -118,8 +117,8 @@ std::optional<depthwise_facts> depthwise_facts_of(
     }
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
-    return depthwise_facts {problem, depthwise_shape_of(problem), channels_last,
-            device, properties.multiprocessors,
+    return problem_facts {problem, shape_of(problem), channels_last, device,
+            properties.multiprocessors,
             static_cast<int64_t>(properties.block_shared_bytes)};
 }
 
@@ -132,8 +131,8 @@ bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
     return true;
 }
 
-size_t depthwise_plan::workspace_bytes() const {
-    const depthwise_axis(&axes)[3] = shape().axes;
+size_t family_plan::workspace_bytes() const {
+    const window_axis(&axes)[3] = shape().axes;
     const int64_t sums = facts_.of_weights()
             ? int64_t {axes[0].kernel} * axes[1].kernel * axes[2].kernel
                     * std::max(parts(true), parts(false))
@@ -141,16 +140,16 @@ size_t depthwise_plan::workspace_bytes() const {
     return static_cast<size_t>(sums * shape().channels * facts_.sum_bytes());
 }
 
-void depthwise_plan::execute(std::span<void *const> args, std::byte *workspace,
+void family_plan::execute(std::span<void *const> args, std::byte *workspace,
         detail::stream_impl &stream) const {
     const launch_scope scope(stream);
     const auto both_at = [&](int64_t bytes) {
         return is_aligned(args[0], static_cast<size_t>(bytes))
                 && is_aligned(args[2], static_cast<size_t>(bytes));
     };
-    const depthwise_alignment alignment {
+    const tensor_alignment alignment {
             both_at(16), both_at(2 * facts_.element_bytes())};
-    depthwise_pointers pointers;
+    tensor_pointers pointers;
     pointers.read = args[shape().to_src ? 2 : 0];
     pointers.weights = args[1];
     pointers.written = args[shape().to_src ? 0 : 2];
@@ -159,18 +158,17 @@ void depthwise_plan::execute(std::span<void *const> args, std::byte *workspace,
         return launch_data(pointers, alignment, scope.stream());
     launch_weights(pointers, alignment, scope.stream());
     pointers.written = args[1];
-    launch_depthwise_parts(type(), facts_.problem.weights.type, shape(),
+    launch_parts(type(), facts_.problem.weights.type, shape(),
             parts(alignment.vectors), pointers, args[2], scope.stream());
 }
 
-plan_or_refusal depthwise_plan_or_refusal(
-        std::unique_ptr<depthwise_plan> plan, const compile_options &options) {
+plan_or_refusal plan_within_limit(
+        std::unique_ptr<family_plan> plan, const compile_options &options) {
     return within_workspace_limit(std::move(plan), options, "its sums");
 }
 
-plan_or_refusal refuse_depthwise(
-        const char *takes, const depthwise_facts &facts) {
+plan_or_refusal refuse(const char *takes, const problem_facts &facts) {
     return plan_or_refusal::refuse(text("takes ", takes, "; ", facts.given()));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

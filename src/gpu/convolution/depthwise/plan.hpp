@@ -11,12 +11,12 @@
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/kernels.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 /// A problem of groups of one channel, as the families see it.
-struct depthwise_facts {
+struct problem_facts {
     detail::convolution_problem problem;
-    depthwise_shape shape;
+    problem_shape shape;
     bool channels_last = false; ///< NXC; else NCX
     int device = 0;
     int64_t multiprocessors = 1;
@@ -36,7 +36,7 @@ struct depthwise_facts {
 };
 
 /// Facts of a problem that some family may take; else the reason, in `refusal`.
-std::optional<depthwise_facts> depthwise_facts_of(const convolution_problem &,
+std::optional<problem_facts> facts_of(const convolution_problem &,
         const compile_options &, std::string &refusal);
 
 /// Whether vectors of `count` elements along an axis begin at multiples of their
@@ -45,16 +45,16 @@ bool vectors_divide(
         int64_t count, const detail::tensor_view &tensor, size_t axis);
 
 /// How src and dst lie at an execution.
-struct depthwise_alignment {
+struct tensor_alignment {
     bool vectors = false; ///< at multiples of 16 bytes
     bool pairs = false; ///< at multiples of two elements
 };
 
 /// A family's plan. Partial sums of the weights' gradient go to the workspace;
 /// depthwise/parts.cu adds them up.
-class depthwise_plan : public detail::plan {
+class family_plan : public detail::plan {
 public:
-    explicit depthwise_plan(depthwise_facts facts) : facts_(std::move(facts)) {}
+    explicit family_plan(problem_facts facts) : facts_(std::move(facts)) {}
 
     size_t workspace_bytes() const final;
     void execute(std::span<void *const> args, std::byte *workspace,
@@ -62,8 +62,8 @@ public:
     std::string backend() const final { return "CUDA"; }
 
 protected:
-    const depthwise_facts &facts() const { return facts_; }
-    const depthwise_shape &shape() const { return facts_.shape; }
+    const problem_facts &facts() const { return facts_; }
+    const problem_shape &shape() const { return facts_.shape; }
     detail::data_type type() const { return facts_.problem.src.type; }
 
 private:
@@ -72,20 +72,20 @@ private:
     virtual int64_t parts(bool vectors) const = 0;
     /// Sums that the other directions keep in the workspace, for each channel.
     virtual int64_t data_sums() const { return 0; }
-    virtual void launch_data(const depthwise_pointers &,
-            const depthwise_alignment &, const launch_stream &) const = 0;
+    virtual void launch_data(const tensor_pointers &, const tensor_alignment &,
+            const launch_stream &) const = 0;
     /// Leaves the parts' sums in the workspace.
-    virtual void launch_weights(const depthwise_pointers &,
-            const depthwise_alignment &, const launch_stream &) const = 0;
+    virtual void launch_weights(const tensor_pointers &,
+            const tensor_alignment &, const launch_stream &) const = 0;
 
-    const depthwise_facts facts_;
+    const problem_facts facts_;
 };
 
 /// A family's plan within the workspace limit.
-plan_or_refusal depthwise_plan_or_refusal(
-        std::unique_ptr<depthwise_plan>, const compile_options &);
+plan_or_refusal plan_within_limit(
+        std::unique_ptr<family_plan>, const compile_options &);
 
 /// "takes X, given Y".
-plan_or_refusal refuse_depthwise(const char *takes, const depthwise_facts &);
+plan_or_refusal refuse(const char *takes, const problem_facts &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

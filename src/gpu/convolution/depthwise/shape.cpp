@@ -4,7 +4,7 @@
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 namespace {
 
@@ -16,8 +16,8 @@ bool rows_divide(
 }
 
 /// Rows follow one another, and planes of the channels and images.
-bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
-        int rows, int columns) {
+bool without_gaps(const int64_t *strides, const problem_shape &shape, int rows,
+        int columns) {
     const int64_t plane = int64_t {rows} * columns;
     return (columns == 1 || strides[4] == 1)
             && (rows == 1 || strides[3] == columns)
@@ -27,8 +27,8 @@ bool without_gaps(const int64_t *strides, const depthwise_shape &shape,
 
 } // namespace
 
-depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
-    depthwise_shape shape;
+problem_shape shape_of(const detail::convolution_problem &problem) {
+    problem_shape shape;
     shape.to_src
             = problem.direction == detail::convolution_direction::backward_data;
     const detail::tensor_view &read = shape.to_src ? problem.dst : problem.src;
@@ -42,7 +42,7 @@ depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
     shape.weights_strides[0] = problem.weights.strides[0];
     for (size_t i = 0; i < 3; ++i) {
         shape.weights_strides[i + 1] = problem.weights.strides[i + 3];
-        depthwise_axis &axis = shape.axes[i];
+        window_axis &axis = shape.axes[i];
         axis.read = static_cast<int>(read.dims[i + 2]);
         axis.written = static_cast<int>(written.dims[i + 2]);
         axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
@@ -50,7 +50,7 @@ depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
         axis.dilation = static_cast<int>(problem.dilations[i]);
         axis.pad = static_cast<int>(problem.pads_begin[i]);
     }
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const int reach = (along.kernel - 1) * along.dilation;
     shape.base = -along.pad;
     if (shape.to_src) {
@@ -72,27 +72,27 @@ depthwise_shape depthwise_shape_of(const detail::convolution_problem &problem) {
     return shape;
 }
 
-bool window_is_usual(const depthwise_shape &shape) {
-    const depthwise_axis &deep = shape.axes[0];
+bool window_is_usual(const problem_shape &shape) {
+    const window_axis &deep = shape.axes[0];
     if (deep.kernel != 1 || deep.pad != 0 || deep.read != deep.written)
         return false;
     const int size = shape.axes[2].kernel;
     if (size != 3 && size != 5 && size != 7) return false;
-    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]})
+    for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]})
         if (axis->stride != shape.axes[2].stride || axis->dilation != 1
                 || axis->kernel != size)
             return false;
     return true;
 }
 
-int positions_after(const depthwise_axis &axis, bool to_src) {
+int positions_after(const window_axis &axis, bool to_src) {
     return axis.written - axis.read + axis.kernel - 1
             - taps_before(axis, to_src);
 }
 
-bool window_slides(const depthwise_shape &shape) {
+bool window_slides(const problem_shape &shape) {
     if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
-    for (const depthwise_axis *axis : {&shape.axes[1], &shape.axes[2]}) {
+    for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]}) {
         const int before = taps_before(*axis, shape.to_src);
         if (axis->stride != 1 || before < 0 || before >= axis->kernel
                 || positions_after(*axis, shape.to_src) >= axis->kernel)
@@ -101,23 +101,23 @@ bool window_slides(const depthwise_shape &shape) {
     return true;
 }
 
-bool rows_of_read_divide(const depthwise_shape &shape, int64_t by) {
+bool rows_of_read_divide(const problem_shape &shape, int64_t by) {
     return rows_divide(shape.read_strides,
             {shape.images, shape.channels, shape.axes[0].read,
                     shape.axes[1].read, shape.axes[2].read},
             by);
 }
 
-bool rows_of_written_divide(const depthwise_shape &shape, int64_t by) {
+bool rows_of_written_divide(const problem_shape &shape, int64_t by) {
     return rows_divide(shape.written_strides,
             {shape.images, shape.channels, shape.axes[0].written,
                     shape.axes[1].written, shape.axes[2].written},
             by);
 }
 
-bool planes_without_gaps(const depthwise_shape &shape) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+bool planes_without_gaps(const problem_shape &shape) {
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     // Offsets within a plane are 32-bit.
     return int64_t {std::max(down.read, down.written)}
                     * std::max(along.read, along.written)
@@ -127,11 +127,11 @@ bool planes_without_gaps(const depthwise_shape &shape) {
                     shape.written_strides, shape, down.written, along.written);
 }
 
-int lanes_of(const depthwise_shape &shape, int widest) {
+int lanes_of(const problem_shape &shape, int widest) {
     constexpr int most = 32;
     const auto vectors
             = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
     return ceil_div(vectors, ceil_div(vectors, most));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

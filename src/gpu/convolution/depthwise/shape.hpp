@@ -9,11 +9,11 @@
 #include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 /// One spatial axis: read position = written position * stride - pad +
 /// k * dilation; with `to_src` (below) the other way round.
-struct depthwise_axis {
+struct window_axis {
     int read = 1;
     int written = 1;
     int kernel = 1;
@@ -24,8 +24,8 @@ struct depthwise_axis {
 
 /// forward: reads src, writes dst. backward_data: reads dst, writes src.
 /// backward_weights: `read` is src and `written` dst, which is read too.
-struct depthwise_shape {
-    depthwise_axis axes[3];
+struct problem_shape {
+    window_axis axes[3];
     int64_t images = 1;
     int64_t channels = 1;
     int64_t read_strides[5] = {}; // N, C, D, H, W
@@ -47,7 +47,7 @@ struct depthwise_shape {
 };
 
 /// Terms of a chain of f32 sums in a gradient of weights, about.
-constexpr int64_t depthwise_longest_chain = 1024;
+constexpr int64_t longest_f32_chain = 1024;
 
 /// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
 struct small_divider {
@@ -69,32 +69,32 @@ __host__ __device__ constexpr int odd_taps(int size, int stride) {
 }
 /// Taps before the written position, along one axis.
 __host__ __device__ constexpr int taps_before(
-        const depthwise_axis &axis, bool to_src) {
+        const window_axis &axis, bool to_src) {
     return to_src ? axis.kernel - 1 - axis.pad : axis.pad;
 }
 
 // In shape.cpp.
-depthwise_shape depthwise_shape_of(const detail::convolution_problem &);
+problem_shape shape_of(const detail::convolution_problem &);
 /// A window of 3x3, 5x5 or 7x7 with the same stride along H and W and dilations of
 /// 1, in each depth alone.
-bool window_is_usual(const depthwise_shape &);
+bool window_is_usual(const problem_shape &);
 /// Positions after the last of read that the last written one meets.
-int positions_after(const depthwise_axis &, bool to_src);
+int positions_after(const window_axis &, bool to_src);
 /// Such a window on planes (one depth), with strides of 1, and on either side fewer
 /// positions outside than it has taps.
-bool window_slides(const depthwise_shape &);
+bool window_slides(const problem_shape &);
 /// NCX: whether rows are whole vectors of so many elements and begin at multiples of
 /// that where the tensor does.
-bool rows_of_read_divide(const depthwise_shape &, int64_t by);
-bool rows_of_written_divide(const depthwise_shape &, int64_t by);
+bool rows_of_read_divide(const problem_shape &, int64_t by);
+bool rows_of_written_divide(const problem_shape &, int64_t by);
 /// NCX: whether the planes of both tensors, of which each has less than 2^31
 /// elements, follow one another, and their rows.
-bool planes_without_gaps(const depthwise_shape &);
+bool planes_without_gaps(const problem_shape &);
 /// NXC: neighbouring threads along the channels, of `widest` channels each: 32 at
 /// most, as even as can be.
-int lanes_of(const depthwise_shape &, int widest);
+int lanes_of(const problem_shape &, int widest);
 
-struct depthwise_pointers {
+struct tensor_pointers {
     const void *read = nullptr;
     const void *weights = nullptr;
     void *written = nullptr;
@@ -102,8 +102,8 @@ struct depthwise_pointers {
 };
 
 /// Adds the parts up; `written` is diff_weights, `dst` the gradient.
-void launch_depthwise_parts(detail::data_type type,
-        detail::data_type weights_type, const depthwise_shape &, int64_t parts,
-        const depthwise_pointers &, const void *dst, const launch_stream &);
+void launch_parts(detail::data_type type, detail::data_type weights_type,
+        const problem_shape &, int64_t parts, const tensor_pointers &,
+        const void *dst, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

@@ -7,11 +7,11 @@
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/device/dtype.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
 
 /// Neighbouring columns that a thread computes (or sums over).
-constexpr int depthwise_run = 8;
-constexpr int depthwise_threads = 256;
+constexpr int run_columns = 8;
+constexpr int threads_of_block = 256;
 
 __device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
     return static_cast<int>(__umulhi(2 * n, by.magic));
@@ -19,7 +19,7 @@ __device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
 
 /// Taps first, first + step, ... < end of one axis that reach inside; `first`
 /// reads position `from`, and each further one `move` on.
-struct depthwise_taps {
+struct axis_taps {
     int first = 0;
     int end = 0;
     int step = 1;
@@ -27,9 +27,9 @@ struct depthwise_taps {
     int move = 0;
 };
 
-__device__ __forceinline__ depthwise_taps taps_of(
-        const depthwise_axis &axis, bool to_src, int position) {
-    depthwise_taps taps;
+__device__ __forceinline__ axis_taps taps_of(
+        const window_axis &axis, bool to_src, int position) {
+    axis_taps taps;
     if (!to_src) {
         const int start = position * axis.stride - axis.pad;
         const int inside = axis.read - start;
@@ -71,8 +71,8 @@ __device__ __forceinline__ depthwise_taps taps_of(
 }
 
 /// The tap of W at place `e` of the row without gaps; -1 for a gap.
-__device__ __forceinline__ int tap_at(const depthwise_shape &shape, int e) {
-    const depthwise_axis &axis = shape.axes[2];
+__device__ __forceinline__ int tap_at(const problem_shape &shape, int e) {
+    const window_axis &axis = shape.axes[2];
     const int distance = e - shape.lead;
     const int k = distance / axis.dilation;
     if (distance < 0 || k * axis.dilation != distance || k >= axis.kernel)
@@ -105,9 +105,9 @@ __device__ __forceinline__ uint32_t add_zero_times(
 /// One element of written, tap by tap, and none that is outside.
 template <typename Type>
 __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
-        const Type *weights, const depthwise_shape &shape, int64_t image,
+        const Type *weights, const problem_shape &shape, int64_t image,
         int64_t channel, int d, int h, int w) {
-    const depthwise_taps of[3] = {taps_of(shape.axes[0], shape.to_src, d),
+    const axis_taps of[3] = {taps_of(shape.axes[0], shape.to_src, d),
             taps_of(shape.axes[1], shape.to_src, h),
             taps_of(shape.axes[2], shape.to_src, w)};
     read += image * shape.read_strides[0] + channel * shape.read_strides[1];
@@ -139,7 +139,7 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
 /// has, which is what made it look.
 template <typename Type>
 __device__ __forceinline__ void take_again(Type &element, const Type *read,
-        const Type *weights, const depthwise_shape &shape, int64_t image,
+        const Type *weights, const problem_shape &shape, int64_t image,
         int64_t channel, int d, int h, int w) {
     const sum_of<Type> value = widen(element);
     if (value != value)
@@ -184,7 +184,7 @@ constexpr int columns_met
 /// w.
 template <int size, int stride>
 __device__ __forceinline__ int first_column_met(
-        const depthwise_shape &shape, int w) {
+        const problem_shape &shape, int w) {
     const int pad = shape.axes[2].pad;
     if (!shape.to_src) return w - pad;
     return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
@@ -193,7 +193,7 @@ __device__ __forceinline__ int first_column_met(
 /// Calls body.template operator()<taps, step, up>() for a shape. f64, of which
 /// nobody wants every ounce, has fewer.
 template <typename Type, bool data, typename Body>
-void with_window(const depthwise_shape &shape, const Body &body) {
+void with_window(const problem_shape &shape, const Body &body) {
     if constexpr (data) {
         if (shape.up == 2) {
             if (shape.taps == 4) return body.template operator()<4, 1, 2>();
@@ -228,6 +228,6 @@ __device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
 
 /// Read columns that 8 written ones meet in a chunk of taps.
 template <int taps, int step, int up>
-constexpr int depthwise_span = ((depthwise_run - 1) * step + taps - 1) / up + 1;
+constexpr int chunk_columns = ((run_columns - 1) * step + taps - 1) / up + 1;
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise

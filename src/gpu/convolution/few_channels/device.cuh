@@ -4,10 +4,10 @@
 
 #include "gpu/convolution/few_channels/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::few_channels {
 
 /// One element from the definition. Channel i, position x (D, H, W).
-__device__ __noinline__ inline float sum_again(const few_shape &shape,
+__device__ __noinline__ inline float sum_again(const problem_shape &shape,
         const float *image, const float *weights, int i, int d, int h, int w) {
     float sum = 0;
     const int position[3] = {d, h, w};
@@ -19,7 +19,7 @@ __device__ __noinline__ inline float sum_again(const few_shape &shape,
                     int64_t from = o * shape.dst_strides[1];
                     bool meets = true;
                     for (int axis = 0; axis < 3; ++axis) {
-                        const few_axis &along = shape.axes[axis];
+                        const window_axis &along = shape.axes[axis];
                         const int reached
                                 = position[axis] + along.pad - tap[axis];
                         const int y = reached / along.stride;
@@ -41,7 +41,7 @@ __device__ __noinline__ inline float sum_again(const few_shape &shape,
 /// Calls body.template operator()<steps, stride, channels>() for those that
 /// few_channels.cpp chose.
 template <int stride, int channels, typename Body>
-void with_few_steps(int steps, const Body &body) {
+void with_steps(int steps, const Body &body) {
     if constexpr (stride == 1) {
         if (steps == 3) return body.template operator()<3, 1, channels>();
         if (steps == 5) return body.template operator()<5, 1, channels>();
@@ -57,25 +57,25 @@ void with_few_steps(int steps, const Body &body) {
 }
 
 template <int stride, typename Body>
-void with_few_channels(const few_shape &shape, const Body &body) {
+void with_channels(const problem_shape &shape, const Body &body) {
     if constexpr (stride <= 4)
         if (shape.held_channels == 4)
-            return with_few_steps<stride, 4>(shape.steps, body);
+            return with_steps<stride, 4>(shape.steps, body);
     if constexpr (stride <= 5)
         if (shape.held_channels == 3)
-            return with_few_steps<stride, 3>(shape.steps, body);
-    with_few_steps<stride, 1>(shape.steps, body);
+            return with_steps<stride, 3>(shape.steps, body);
+    with_steps<stride, 1>(shape.steps, body);
 }
 
 template <typename Body>
-void with_few_kernel(const few_shape &shape, const Body &body) {
+void with_constants(const problem_shape &shape, const Body &body) {
     switch (shape.axes[2].stride) {
-        case 8: return with_few_channels<8>(shape, body);
-        case 5: return with_few_channels<5>(shape, body);
-        case 4: return with_few_channels<4>(shape, body);
-        case 2: return with_few_channels<2>(shape, body);
-        default: return with_few_channels<1>(shape, body);
+        case 8: return with_channels<8>(shape, body);
+        case 5: return with_channels<5>(shape, body);
+        case 4: return with_channels<4>(shape, body);
+        case 2: return with_channels<2>(shape, body);
+        default: return with_channels<1>(shape, body);
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::few_channels

@@ -31,7 +31,7 @@
 #include "gpu/kernels.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::few_channels {
 
 namespace {
 
@@ -57,23 +57,23 @@ int64_t longest_window(int64_t stride, int64_t channels) {
 }
 
 /// Of the kernels that there are, the one that a window wants.
-int steps_of(const few_axis &along) {
+int steps_of(const window_axis &along) {
     const int steps = ceil_div(along.kernel, along.stride);
     if (along.stride == 1) return steps <= 3 ? 3 : steps <= 5 ? 5 : 7;
     return std::max(steps, 2);
 }
 
 /// The v that the axis has.
-int all_cells_of(const few_axis &axis) {
+int all_cells_of(const window_axis &axis) {
     return floor_div(axis.src - 1 + axis.pad, axis.stride) - axis.first + 1;
 }
 
-bool is_none(const few_axis &axis) {
+bool is_none(const window_axis &axis) {
     return axis.src == 1 && axis.dst == 1 && axis.kernel == 1 && axis.pad == 0;
 }
 
-few_shape shape_of(const convolution_problem &problem) {
-    few_shape shape;
+problem_shape shape_of(const convolution_problem &problem) {
+    problem_shape shape;
     shape.channels = static_cast<int>(problem.src.dims[1]);
     shape.outputs = static_cast<int>(problem.dst.dims[1]);
     std::copy(problem.src.strides.begin(), problem.src.strides.end(),
@@ -83,7 +83,7 @@ few_shape shape_of(const convolution_problem &problem) {
     std::copy(problem.weights.strides.begin() + 1,
             problem.weights.strides.end(), shape.weights_strides);
     for (size_t i = 0; i < 3; ++i) {
-        few_axis &axis = shape.axes[i];
+        window_axis &axis = shape.axes[i];
         axis.src = static_cast<int>(problem.src.dims[i + 2]);
         axis.dst = static_cast<int>(problem.dst.dims[i + 2]);
         axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
@@ -98,7 +98,7 @@ few_shape shape_of(const convolution_problem &problem) {
 }
 
 /// Cuts a row into pieces of at most so many threads, none much shorter.
-void cut_row(few_shape &shape, int cells, int most_segments) {
+void cut_row(problem_shape &shape, int cells, int most_segments) {
     const int all_segments = ceil_div(all_cells_of(shape.axes[2]), cells);
     shape.column_tiles = ceil_div(all_segments, most_segments);
     shape.segments = ceil_div(all_segments, shape.column_tiles);
@@ -107,26 +107,26 @@ void cut_row(few_shape &shape, int cells, int most_segments) {
 
 /// Long rows rather than many, as many threads as there are, and no more
 /// shared memory than is allowed. No blocks where that cannot be.
-few_grid cut_tiles(few_shape &shape, int64_t images) {
-    const few_axis &down = shape.axes[1];
+launch_grid cut_tiles(problem_shape &shape, int64_t images) {
+    const window_axis &down = shape.axes[1];
     const int stride = shape.axes[2].stride;
     const int all_rows = all_cells_of(down);
     const int most_segments
-            = std::min(all_rows > 1 ? 16 : 64, few_tile_threads / down.stride);
+            = std::min(all_rows > 1 ? 16 : 64, tile_threads / down.stride);
     if (most_segments == 0) return {};
-    cut_row(shape, few_tile_cells(stride), most_segments);
-    const int taps = few_taps_of(shape.steps, stride, shape.held_channels);
+    cut_row(shape, tile_cells(stride), most_segments);
+    const int taps = tap_floats(shape.steps, stride, shape.held_channels);
     const int down_steps = ceil_div(down.kernel, down.stride);
     const int threads_of_row = shape.segments * down.stride;
-    few_grid grid;
-    int rows = std::min(all_rows, few_tile_threads / threads_of_row);
+    launch_grid grid;
+    int rows = std::min(all_rows, tile_threads / threads_of_row);
     for (; rows > 0; --rows) {
         shape.row_tiles = ceil_div(all_rows, rows);
         shape.cell_rows = ceil_div(all_rows, shape.row_tiles);
         shape.staged_rows = shape.cell_rows + down_steps - 1;
         // A thread reads whole 16 bytes, past its last cell.
-        shape.pitch = few_place_of(shape.staged_columns + 3) / 4 * 4 + 4;
-        shape.stage_floats = few_tile_outputs
+        shape.pitch = staged_place(shape.staged_columns + 3) / 4 * 4 + 4;
+        shape.stage_floats = tile_outputs
                 * (shape.staged_rows * shape.pitch + down.kernel * taps);
         grid.shared_bytes
                 = 2 * sizeof(float) * static_cast<size_t>(shape.stage_floats);
@@ -143,30 +143,31 @@ few_grid cut_tiles(few_shape &shape, int64_t images) {
 
 /// Four ways, whose output channels are 128 bytes of NXC; more where there
 /// would be few warps, fewer where there are few output channels.
-few_grid cut_lines(few_shape &shape, int64_t images, int64_t multiprocessors) {
+launch_grid cut_lines(
+        problem_shape &shape, int64_t images, int64_t multiprocessors) {
     const int stride = shape.axes[2].stride;
-    cut_row(shape, few_line_cells(stride), few_line_lanes);
+    cut_row(shape, line_cells(stride), line_lanes);
     const size_t warp_bytes = sizeof(float)
             * static_cast<size_t>(
-                    few_line_floats(shape.steps, stride, shape.held_channels));
+                    line_floats(shape.steps, stride, shape.held_channels));
     const int64_t blocks = images * shape.column_tiles;
-    const int chunks = ceil_div(shape.outputs, few_line_outputs);
-    const int most_ways = std::min({chunks, few_line_most_ways,
+    const int chunks = ceil_div(shape.outputs, line_outputs);
+    const int most_ways = std::min({chunks, line_most_ways,
             static_cast<int>(most_shared_bytes / warp_bytes)});
     int ways = std::min(4, most_ways);
     while (2 * ways <= most_ways
             && blocks * ways < multiprocessors * wanted_warps)
         ways *= 2;
-    few_grid grid;
-    grid.threads = static_cast<unsigned>(ways * few_line_lanes);
+    launch_grid grid;
+    grid.threads = static_cast<unsigned>(ways * line_lanes);
     grid.shared_bytes = static_cast<size_t>(ways) * warp_bytes;
     if (blocks < INT32_MAX) grid.blocks = static_cast<unsigned>(blocks);
     return grid;
 }
 
-class few_channels_plan final : public detail::plan {
+class data_plan final : public detail::plan {
 public:
-    few_channels_plan(const convolution_problem &problem, int device)
+    data_plan(const convolution_problem &problem, int device)
         : shape_(shape_of(problem)),
           line_(is_none(shape_.axes[0]) && is_none(shape_.axes[1])) {
         const int64_t images = problem.src.dims[0];
@@ -174,16 +175,16 @@ public:
                         shape_, images, properties_of(device).multiprocessors)
                       : cut_tiles(shape_, images);
         if (!fits()) return;
-        gathered_ = int64_t {round_up(shape_.outputs, few_tile_outputs)}
+        gathered_ = int64_t {round_up(shape_.outputs, tile_outputs)}
                 * shape_.axes[0].kernel * shape_.axes[1].kernel
-                * few_taps_of(shape_.steps, shape_.axes[2].stride,
+                * tap_floats(shape_.steps, shape_.axes[2].stride,
                         shape_.held_channels);
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
         if (line_)
-            prepare_few_line(shape_, most_shared_bytes);
+            prepare_line(shape_, most_shared_bytes);
         else
-            prepare_few_tile(shape_, most_shared_bytes);
+            prepare_tile(shape_, most_shared_bytes);
     }
 
     /// False where no block's part fits shared memory, or there are too many.
@@ -196,29 +197,29 @@ public:
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        const few_pointers pointers {static_cast<const float *>(args[2]),
+        const tensor_pointers pointers {static_cast<const float *>(args[2]),
                 static_cast<const float *>(args[1]),
                 static_cast<float *>(args[0]),
                 reinterpret_cast<float *>(workspace)};
-        launch_few_weights(shape_, gathered_, pointers, scope.stream());
+        launch_weights(shape_, gathered_, pointers, scope.stream());
         if (line_)
-            launch_few_line(shape_, grid_, pointers, scope.stream());
+            launch_line(shape_, grid_, pointers, scope.stream());
         else
-            launch_few_tile(shape_, grid_, pointers, scope.stream());
+            launch_tile(shape_, grid_, pointers, scope.stream());
     }
 
     std::string backend() const override { return "CUDA"; }
 
 private:
-    few_shape shape_;
+    problem_shape shape_;
     bool line_; ///< one spatial axis
-    few_grid grid_;
+    launch_grid grid_;
     int64_t gathered_ = 0;
 };
 
 } // namespace
 
-plan_or_refusal make_convolution_few_channels(
+plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     if (problem.direction != detail::convolution_direction::backward_data
             || problem.src.type != detail::data_type::f32
@@ -251,11 +252,11 @@ plan_or_refusal make_convolution_few_channels(
             if (size > 1 << 24)
                 return plan_or_refusal::refuse("wants axes of at most 2^24");
     const auto device = static_cast<int>(options.device);
-    auto plan = std::make_unique<few_channels_plan>(problem, device);
+    auto plan = std::make_unique<data_plan>(problem, device);
     if (!plan->fits())
         return plan_or_refusal::refuse(
                 "wants a window and rows that fit in shared memory");
     return within_workspace_limit(std::move(plan), options, "its weights");
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::few_channels

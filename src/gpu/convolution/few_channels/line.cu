@@ -22,31 +22,31 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::few_channels {
 
 namespace {
 
 /// Three blocks of one channel on a multiprocessor: what shared memory leaves.
 template <int steps, int stride, int channels>
-__global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
+__global__ void __launch_bounds__(line_most_ways *line_lanes,
         channels == 1 ? 3 : 2) few_line_kernel(const float *diff_dst,
         const float *gathered, const float *weights, float *diff_src,
-        const __grid_constant__ few_shape shape) {
-    constexpr int lanes = few_line_lanes;
-    constexpr int outputs = few_line_outputs;
-    constexpr int cells = few_line_cells(stride);
-    constexpr int taps = few_taps_of(steps, stride, channels);
+        const __grid_constant__ problem_shape shape) {
+    constexpr int lanes = line_lanes;
+    constexpr int outputs = line_outputs;
+    constexpr int cells = line_cells(stride);
+    constexpr int taps = tap_floats(steps, stride, channels);
     constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
     constexpr int columns = lanes * cells + steps - 1; // of a whole piece
-    constexpr int pitch = few_line_pitch(steps, stride);
+    constexpr int pitch = line_pitch(steps, stride);
     constexpr int slot_floats = outputs * (pitch + taps);
     constexpr int run = cells * stride; // columns of diff_src of a thread
-    constexpr int sums_pitch = few_line_sums_pitch(stride);
-    constexpr int warp_floats = few_line_floats(steps, stride, channels);
+    constexpr int sums_pitch = line_sums_pitch(stride);
+    constexpr int warp_floats = line_floats(steps, stride, channels);
     static_assert(steps - 1 <= cells && run % 4 == 0);
     extern __shared__ float4 shared[];
     auto *const stages = reinterpret_cast<float *>(shared);
-    const few_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % lanes;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
         const int x = first_column + c;
         const bool inside
                 = static_cast<unsigned>(x) < static_cast<unsigned>(along.dst);
-        copy_async_or_zero(inside, to + few_line_place(stride, c),
+        copy_async_or_zero(inside, to + line_place(stride, c),
                 inside ? row + x * column_stride : image);
     };
     const auto load_columns_first = [&](float *to, const float *row,
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
 #pragma unroll
                 for (int c = 0; c < columns; c += lanes)
                     copy_async_if<4>(c + lanes <= columns || c + lane < columns,
-                            to + few_line_place(stride, c), row + c);
+                            to + line_place(stride, c), row + c);
                 row += channel_stride;
                 to += pitch;
             }
@@ -118,11 +118,11 @@ __global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
             to += lane_column;
 #pragma unroll 8
             for (int c = 0; c < rest; c += step) {
-                copy_async<4>(to + few_line_place(stride, c), from);
+                copy_async<4>(to + line_place(stride, c), from);
                 from += move;
             }
             copy_async_if<4>(rest + lane_column < columns,
-                    to + few_line_place(stride, rest), from);
+                    to + line_place(stride, rest), from);
         } else {
 #pragma unroll 1
             for (int c = lane_column; c < shape.staged_columns; c += step)
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
 
     float sums[channels][run] = {}; // cells, phases
     // The window's first cells, and the others, which may lie beyond a gap.
-    const int near = few_line_place(stride, lane * cells);
-    const int far = few_line_place(stride, lane * cells + cells) - cells;
+    const int near = line_place(stride, lane * cells);
+    const int far = line_place(stride, lane * cells + cells) - cells;
     const auto add_stage = [&](int slot, int count) {
         const float *const rows = own + slot * slot_floats;
         const float *const of_stage = rows + outputs * pitch;
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(few_line_most_ways *few_line_lanes,
 
 } // namespace
 
-void prepare_few_line(const few_shape &shape, size_t most_shared_bytes) {
-    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+void prepare_line(const problem_shape &shape, size_t most_shared_bytes) {
+    with_constants(shape, [&]<int steps, int stride, int channels>() {
         check(cudaFuncSetAttribute(few_line_kernel<steps, stride, channels>,
                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                       static_cast<int>(most_shared_bytes)),
@@ -243,9 +243,9 @@ void prepare_few_line(const few_shape &shape, size_t most_shared_bytes) {
     });
 }
 
-void launch_few_line(const few_shape &shape, const few_grid &grid,
-        const few_pointers &pointers, const launch_stream &stream) {
-    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+void launch_line(const problem_shape &shape, const launch_grid &grid,
+        const tensor_pointers &pointers, const launch_stream &stream) {
+    with_constants(shape, [&]<int steps, int stride, int channels>() {
         launch_early("convolution.gpu_few_channels",
                 few_line_kernel<steps, stride, channels>, grid.blocks,
                 grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
@@ -253,4 +253,4 @@ void launch_few_line(const few_shape &shape, const few_grid &grid,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::few_channels

@@ -8,9 +8,9 @@
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::few_channels {
 
-struct few_axis {
+struct window_axis {
     int src = 1;
     int dst = 1;
     int kernel = 1;
@@ -19,10 +19,10 @@ struct few_axis {
     int first = 0; ///< the v of the first position of src
 };
 
-struct few_shape {
+struct problem_shape {
     int channels = 1;
     int outputs = 1;
-    few_axis axes[3];
+    window_axis axes[3];
     int64_t src_strides[5] = {};
     int64_t dst_strides[5] = {};
     int64_t weights_strides[5] = {}; ///< o, i, kd, kh, kw
@@ -42,78 +42,76 @@ struct few_shape {
 
 /// Where float i of a row lies: the 16 bytes that a quarter of a warp reads,
 /// 32 or 64 bytes apart, are in different banks.
-__host__ __device__ constexpr int few_place_of(int i) {
+__host__ __device__ constexpr int staged_place(int i) {
     return i + i / 32 * 4;
 }
 
 /// Weights of a window row, whole 16 bytes.
-__host__ __device__ constexpr int few_taps_of(
+__host__ __device__ constexpr int tap_floats(
         int steps, int stride, int channels) {
     return round_up(steps * stride * channels, 4);
 }
 
 /// Tiles: a block's threads, and the output channels of a stage.
-constexpr int few_tile_threads = 256;
-constexpr int few_tile_outputs = 4;
+constexpr int tile_threads = 256;
+constexpr int tile_outputs = 4;
 
 /// Tiles: neighbouring v of a thread, whole 16 bytes: 16 columns where they can
 /// be.
-__host__ __device__ constexpr int few_tile_cells(int stride) {
+__host__ __device__ constexpr int tile_cells(int stride) {
     return stride < 4 ? 16 / stride : 4;
 }
 
 /// Lines: threads along a row, which are a warp, the warps of a block at most,
 /// and the output channels of a stage: in NXC 32 bytes, what memory gives at
 /// least.
-constexpr int few_line_lanes = 32;
-constexpr int few_line_most_ways = 8;
-constexpr int few_line_outputs = 8;
+constexpr int line_lanes = 32;
+constexpr int line_most_ways = 8;
+constexpr int line_outputs = 8;
 
 /// Lines: neighbouring v of a thread.
-__host__ __device__ constexpr int few_line_cells(int stride) {
+__host__ __device__ constexpr int line_cells(int stride) {
     return stride < 4 ? 8 : 4;
 }
 
 /// Lines: where float i of a row lies. Threads 16 bytes apart want no gaps.
-__host__ __device__ constexpr int few_line_place(int stride, int i) {
-    return few_line_cells(stride) == 4 ? i : few_place_of(i);
+__host__ __device__ constexpr int line_place(int stride, int i) {
+    return line_cells(stride) == 4 ? i : staged_place(i);
 }
 
 /// Lines: floats from row to row of a stage, an odd multiple of 16 bytes, so
 /// that copies of 8 rows with 4 columns of each are to different banks. A
 /// thread reads whole 16 bytes, past its last cell.
-__host__ __device__ constexpr int few_line_pitch(int steps, int stride) {
-    const int cells = few_line_cells(stride);
-    const int read
-            = (few_line_lanes - 1) * cells + round_up(cells + steps - 1, 4);
-    const int floats = round_up(few_line_place(stride, read - 1) + 1, 4);
+__host__ __device__ constexpr int line_pitch(int steps, int stride) {
+    const int cells = line_cells(stride);
+    const int read = (line_lanes - 1) * cells + round_up(cells + steps - 1, 4);
+    const int floats = round_up(line_place(stride, read - 1) + 1, 4);
     return floats + (floats % 8 == 0 ? 4 : 0);
 }
 
 /// Lines: floats from thread to thread of the sums of one channel, an odd
 /// multiple of 16 bytes.
-__host__ __device__ constexpr int few_line_sums_pitch(int stride) {
-    const int columns = few_line_cells(stride) * stride;
+__host__ __device__ constexpr int line_sums_pitch(int stride) {
+    const int columns = line_cells(stride) * stride;
     return columns + (columns % 8 == 0 ? 4 : 0);
 }
 
 /// Lines: shared memory of a warp, in floats: two stages, and then its sums.
-__host__ __device__ constexpr int few_line_floats(
+__host__ __device__ constexpr int line_floats(
         int steps, int stride, int channels) {
-    const int stages = 2 * few_line_outputs
-            * (few_line_pitch(steps, stride)
-                    + few_taps_of(steps, stride, channels));
-    const int sums = channels * few_line_lanes * few_line_sums_pitch(stride);
+    const int stages = 2 * line_outputs
+            * (line_pitch(steps, stride) + tap_floats(steps, stride, channels));
+    const int sums = channels * line_lanes * line_sums_pitch(stride);
     return stages > sums ? stages : sums;
 }
 
-struct few_grid {
+struct launch_grid {
     unsigned blocks = 0;
     unsigned threads = 0;
     size_t shared_bytes = 0;
 };
 
-struct few_pointers {
+struct tensor_pointers {
     const float *diff_dst = nullptr;
     const float *weights = nullptr;
     float *diff_src = nullptr;
@@ -122,16 +120,16 @@ struct few_pointers {
 
 // In tile.cu.
 /// gathered[o][kd][kh][t][phase][i]; `count` floats.
-void launch_few_weights(const few_shape &, int64_t count, const few_pointers &,
-        const launch_stream &);
+void launch_weights(const problem_shape &, int64_t count,
+        const tensor_pointers &, const launch_stream &);
 /// Lets blocks of the device that is current have so much shared memory.
-void prepare_few_tile(const few_shape &, size_t most_shared_bytes);
-void launch_few_tile(const few_shape &, const few_grid &, const few_pointers &,
-        const launch_stream &);
+void prepare_tile(const problem_shape &, size_t most_shared_bytes);
+void launch_tile(const problem_shape &, const launch_grid &,
+        const tensor_pointers &, const launch_stream &);
 
 // In line.cu; the same for one spatial axis.
-void prepare_few_line(const few_shape &, size_t most_shared_bytes);
-void launch_few_line(const few_shape &, const few_grid &, const few_pointers &,
-        const launch_stream &);
+void prepare_line(const problem_shape &, size_t most_shared_bytes);
+void launch_line(const problem_shape &, const launch_grid &,
+        const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::few_channels

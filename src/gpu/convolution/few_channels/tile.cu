@@ -17,18 +17,17 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::few_channels {
 
 namespace {
 
 /// gathered[o][kd][kh][t][phase][i]; `count` floats.
 template <int steps, int stride, int channels>
-__global__ void __launch_bounds__(few_tile_threads)
+__global__ void __launch_bounds__(tile_threads)
         few_weights_kernel(const float *weights, float *gathered,
-                const __grid_constant__ few_shape shape, int64_t count) {
-    constexpr int taps = few_taps_of(steps, stride, channels);
-    const int64_t number
-            = blockIdx.x * int64_t {few_tile_threads} + threadIdx.x;
+                const __grid_constant__ problem_shape shape, int64_t count) {
+    constexpr int taps = tap_floats(steps, stride, channels);
+    const int64_t number = blockIdx.x * int64_t {tile_threads} + threadIdx.x;
     wait_for_earlier_work();
     let_later_work_start();
     if (number >= count) return;
@@ -50,17 +49,17 @@ __global__ void __launch_bounds__(few_tile_threads)
 }
 
 template <int steps, int stride, int channels>
-__global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
+__global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
         const float *diff_dst, const float *gathered, const float *weights,
-        float *diff_src, const __grid_constant__ few_shape shape) {
-    constexpr int cells = few_tile_cells(stride);
-    constexpr int taps = few_taps_of(steps, stride, channels);
+        float *diff_src, const __grid_constant__ problem_shape shape) {
+    constexpr int cells = tile_cells(stride);
+    constexpr int taps = tap_floats(steps, stride, channels);
     constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
     extern __shared__ float4 shared[];
     auto *const stages = reinterpret_cast<float *>(shared);
-    const few_axis &deep = shape.axes[0];
-    const few_axis &down = shape.axes[1];
-    const few_axis &along = shape.axes[2];
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
 
@@ -82,8 +81,7 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
             ? 0
             : min((deep.kernel - 1 - deep_phase) / deep.stride, deep_v)
                     - first_plane + 1;
-    const int chunks
-            = (shape.outputs + few_tile_outputs - 1) / few_tile_outputs;
+    const int chunks = (shape.outputs + tile_outputs - 1) / tile_outputs;
     const int all_stages = max(planes, 0) * chunks;
 
     // Threads of a warp have rows of one phase, whose taps are the same.
@@ -103,7 +101,7 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
     const int first_column = tile_cell - (steps - 1);
     const int row_weights = down.kernel * taps;
     const int64_t all_row_weights = int64_t {deep.kernel} * row_weights;
-    const int weights_at = few_tile_outputs * shape.staged_rows * shape.pitch;
+    const int weights_at = tile_outputs * shape.staged_rows * shape.pitch;
     wait_for_earlier_work();
     let_later_work_start();
 
@@ -115,7 +113,7 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
         const float *const from
                 = image + (deep_v - plane) * shape.dst_strides[2];
         const auto copy = [&](int o, int r, int c) {
-            const int output = chunk * few_tile_outputs + o;
+            const int output = chunk * tile_outputs + o;
             const int y = first_row + r;
             const int x = first_column + c;
             const bool inside = output < shape.outputs && y >= 0 && y < down.dst
@@ -126,26 +124,26 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
                         + y * shape.dst_strides[3] + x * shape.dst_strides[4];
             copy_async_or_zero(inside,
                     to + (o * shape.staged_rows + r) * shape.pitch
-                            + few_place_of(c),
+                            + staged_place(c),
                     place);
         };
         const int lane = thread % 32;
         if (shape.channels_last) {
             for (int r = thread / 32; r < shape.staged_rows; r += threads / 32)
-                for (int c = lane / few_tile_outputs; c < shape.staged_columns;
-                        c += 32 / few_tile_outputs)
-                    copy(lane % few_tile_outputs, r, c);
+                for (int c = lane / tile_outputs; c < shape.staged_columns;
+                        c += 32 / tile_outputs)
+                    copy(lane % tile_outputs, r, c);
         } else {
-            for (int r = thread / 32; r < few_tile_outputs * shape.staged_rows;
+            for (int r = thread / 32; r < tile_outputs * shape.staged_rows;
                     r += threads / 32)
                 for (int c = lane; c < shape.staged_columns; c += 32)
                     copy(r / shape.staged_rows, r % shape.staged_rows, c);
         }
-        for (int i = thread * 4; i < few_tile_outputs * row_weights;
+        for (int i = thread * 4; i < tile_outputs * row_weights;
                 i += threads * 4) {
             const int o = i / row_weights;
             copy_async<16>(to + weights_at + i,
-                    gathered + (chunk * few_tile_outputs + o) * all_row_weights
+                    gathered + (chunk * tile_outputs + o) * all_row_weights
                             + int64_t {kd} * row_weights
                             + (i - o * row_weights));
         }
@@ -153,13 +151,13 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
 
     float sums[channels][cells][stride] = {};
     // The window's first cells, and the others, which may lie beyond a gap.
-    const int near = few_place_of(segment * cells);
-    const int far = few_place_of(segment * cells + cells) - cells;
+    const int near = staged_place(segment * cells);
+    const int far = staged_place(segment * cells + cells) - cells;
     const auto add_stage = [&](int slot) {
         const float *const rows = stages + slot * shape.stage_floats;
         const float *const of_stage = rows + weights_at;
 #pragma unroll 1
-        for (int o = 0; o < few_tile_outputs; ++o) {
+        for (int o = 0; o < tile_outputs; ++o) {
 #pragma unroll 1
             for (int t = 0; t < row_steps; ++t) {
                 const float *const from = rows
@@ -240,19 +238,19 @@ __global__ void __launch_bounds__(few_tile_threads, 2) few_tile_kernel(
 
 } // namespace
 
-void launch_few_weights(const few_shape &shape, int64_t count,
-        const few_pointers &pointers, const launch_stream &stream) {
-    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+void launch_weights(const problem_shape &shape, int64_t count,
+        const tensor_pointers &pointers, const launch_stream &stream) {
+    with_constants(shape, [&]<int steps, int stride, int channels>() {
         launch_early("convolution.gpu_few_channels (weights)",
                 few_weights_kernel<steps, stride, channels>,
-                static_cast<unsigned>(ceil_div(count, few_tile_threads)),
-                few_tile_threads, 0, stream, pointers.weights,
-                pointers.gathered, shape, count);
+                static_cast<unsigned>(ceil_div(count, tile_threads)),
+                tile_threads, 0, stream, pointers.weights, pointers.gathered,
+                shape, count);
     });
 }
 
-void prepare_few_tile(const few_shape &shape, size_t most_shared_bytes) {
-    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+void prepare_tile(const problem_shape &shape, size_t most_shared_bytes) {
+    with_constants(shape, [&]<int steps, int stride, int channels>() {
         check(cudaFuncSetAttribute(few_tile_kernel<steps, stride, channels>,
                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                       static_cast<int>(most_shared_bytes)),
@@ -260,9 +258,9 @@ void prepare_few_tile(const few_shape &shape, size_t most_shared_bytes) {
     });
 }
 
-void launch_few_tile(const few_shape &shape, const few_grid &grid,
-        const few_pointers &pointers, const launch_stream &stream) {
-    with_few_kernel(shape, [&]<int steps, int stride, int channels>() {
+void launch_tile(const problem_shape &shape, const launch_grid &grid,
+        const tensor_pointers &pointers, const launch_stream &stream) {
+    with_constants(shape, [&]<int steps, int stride, int channels>() {
         launch_early("convolution.gpu_few_channels",
                 few_tile_kernel<steps, stride, channels>, grid.blocks,
                 grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
@@ -270,4 +268,4 @@ void launch_few_tile(const few_shape &shape, const few_grid &grid,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::few_channels

@@ -25,7 +25,7 @@
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::narrow_groups {
 
 namespace {
 
@@ -34,7 +34,7 @@ constexpr int gather_threads = 256;
 template <typename Type, bool planes>
 __global__ void __launch_bounds__(gather_threads)
         narrow_gather_kernel(const Type *weights, sum_of<Type> *gathered,
-                const __grid_constant__ narrow_shape shape, int64_t count) {
+                const __grid_constant__ problem_shape shape, int64_t count) {
     const int64_t number = blockIdx.x * int64_t {gather_threads} + threadIdx.x;
     wait_for_earlier_work();
     let_later_work_start();
@@ -45,9 +45,9 @@ __global__ void __launch_bounds__(gather_threads)
         rest /= static_cast<uint32_t>(size);
         return taken;
     };
-    const int o = next(narrow_channels);
-    const int lane = next(narrow_weights_lanes(planes));
-    const int i = next(narrow_channels);
+    const int o = next(chunk_channels);
+    const int lane = next(weights_unit_lanes(planes));
+    const int i = next(chunk_channels);
     int tap[3];
     tap[2] = next(shape.axes[2].kernel);
     const int chunk = next(shape.read_chunks);
@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(gather_threads)
     if (lane < shape.lanes && unit < shape.units) {
         const int group = unit / shape.written_chunks;
         int64_t from = group * shape.weights_strides[0]
-                + ((unit - group * shape.written_chunks) * narrow_channels + o)
+                + ((unit - group * shape.written_chunks) * chunk_channels + o)
                         * shape.weights_strides[1]
-                + (chunk * narrow_channels + i) * shape.weights_strides[2];
+                + (chunk * chunk_channels + i) * shape.weights_strides[2];
         for (int axis = 0; axis < 3; ++axis)
             from += (shape.to_src ? shape.axes[axis].kernel - 1 - tap[axis]
                                   : tap[axis])
@@ -73,18 +73,18 @@ __global__ void __launch_bounds__(gather_threads)
 /// One element from the definition: channel `o` of a unit.
 template <typename Type>
 __device__ __noinline__ sum_of<Type> sum_again(const Type *read,
-        const Type *weights, const narrow_shape &shape,
-        const narrow_place &place, int along, int unit, int o) {
+        const Type *weights, const problem_shape &shape, const run_place &place,
+        int along, int unit, int o) {
     const int group = unit / shape.written_chunks;
-    const int channels = shape.read_chunks * narrow_channels;
-    const narrow_taps of[3]
+    const int channels = shape.read_chunks * chunk_channels;
+    const axis_taps of[3]
             = {taps_inside(shape.axes[0], shape.to_src, place.deep),
                     taps_inside(shape.axes[1], shape.to_src, place.down),
                     taps_inside(shape.axes[2], shape.to_src, along)};
     read += place.image * shape.read_strides[0]
             + int64_t {group} * channels * shape.read_strides[1];
     weights += group * shape.weights_strides[0]
-            + ((unit - group * shape.written_chunks) * narrow_channels + o)
+            + ((unit - group * shape.written_chunks) * chunk_channels + o)
                     * shape.weights_strides[1];
     sum_of<Type> sum = 0;
     for (int a = 0; a < of[0].count; ++a)
@@ -94,7 +94,7 @@ __device__ __noinline__ sum_of<Type> sum_again(const Type *read,
                 int64_t at = 0;
                 int64_t by = 0;
                 for (int i = 0; i < 3; ++i) {
-                    const narrow_axis &axis = shape.axes[i];
+                    const window_axis &axis = shape.axes[i];
                     const int tap = of[i].first + number[i] * axis.tap_step;
                     at += (of[i].from + number[i] * axis.move)
                             * shape.read_strides[2 + i];
@@ -110,16 +110,15 @@ __device__ __noinline__ sum_of<Type> sum_again(const Type *read,
 }
 
 template <typename Type, bool planes>
-__global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
+__global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
         narrow_data_kernel(const Type *read, const sum_of<Type> *gathered,
                 const Type *weights, Type *written,
-                const __grid_constant__ narrow_shape shape) {
+                const __grid_constant__ problem_shape shape) {
     using sum = sum_of<Type>;
-    using column = narrow_column<Type, planes>;
-    constexpr int threads = narrow_data_threads(sizeof(Type));
-    constexpr int weights_lanes = narrow_weights_lanes(planes);
-    constexpr int tap_weights
-            = narrow_channels * weights_lanes * narrow_channels;
+    using column = channel_column<Type, planes>;
+    constexpr int threads = data_threads(sizeof(Type));
+    constexpr int weights_lanes = weights_unit_lanes(planes);
+    constexpr int tap_weights = chunk_channels * weights_lanes * chunk_channels;
     uint32_t rest = blockIdx.x;
     const int tile = take(rest, shape.by_tiles);
     uint32_t slot = threadIdx.x;
@@ -128,33 +127,33 @@ __global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
     const uint32_t item
             = rest * (threads / static_cast<uint32_t>(shape.lanes)) + slot;
     if (item >= shape.items || unit >= shape.units) return;
-    const narrow_place place = place_of(shape, item);
-    const narrow_axis &along = shape.axes[2];
+    const run_place place = place_of(shape, item);
+    const window_axis &along = shape.axes[2];
     const int group = unit / shape.written_chunks;
-    const narrow_taps of_deep
+    const axis_taps of_deep
             = taps_inside(shape.axes[0], shape.to_src, place.deep);
-    const narrow_taps of_down
+    const axis_taps of_down
             = taps_inside(shape.axes[1], shape.to_src, place.down);
-    const narrow_taps of_along = taps_of(along, shape.to_src, place.along);
+    const axis_taps of_along = taps_of(along, shape.to_src, place.along);
     const bool slides = shape.run_move == 1 && along.move == 1;
     const Type *const from_group = read + place.image * shape.read_strides[0]
-            + int64_t {group} * (shape.read_chunks * narrow_channels)
+            + int64_t {group} * (shape.read_chunks * chunk_channels)
                     * shape.read_strides[1];
     const sum *const by_unit = gathered
             + int64_t {tile} * shape.axes[0].kernel * shape.axes[1].kernel
                     * shape.read_chunks * along.kernel * tap_weights
-            + lane * narrow_channels;
+            + lane * chunk_channels;
     const int64_t apart = shape.read_strides[1];
     const int64_t stride = shape.read_strides[4];
     wait_for_earlier_work();
     let_later_work_start();
 
-    sum total[narrow_run][narrow_channels] = {};
+    sum total[run_positions][chunk_channels] = {};
     // Taps tap, tap + tap_step, ...; the first one of the thread's first
     // position reads `at` of the row `from`. `step` lies between positions.
     const auto add_taps = [&]<int taps>(const Type *from, const sum *by,
                                   int tap, int at, int step) {
-        constexpr int span = narrow_run + taps - 1;
+        constexpr int span = run_positions + taps - 1;
         column columns[span];
         const typename column::address first(from + at * stride, apart);
         const int pitch = step * static_cast<int>(stride * sizeof(Type));
@@ -167,20 +166,19 @@ __global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
         const int next = along.tap_step * tap_weights;
 #pragma unroll
         for (int e = 0; e < taps; ++e) {
-            sum factor[narrow_channels][narrow_channels];
+            sum factor[chunk_channels][chunk_channels];
 #pragma unroll
-            for (int i = 0; i < narrow_channels; ++i)
-                load_sums(
-                        with + i * weights_lanes * narrow_channels, factor[i]);
+            for (int i = 0; i < chunk_channels; ++i)
+                load_sums(with + i * weights_lanes * chunk_channels, factor[i]);
             with += next;
 #pragma unroll
-            for (int p = 0; p < narrow_run; ++p) {
-                sum values[narrow_channels];
+            for (int p = 0; p < run_positions; ++p) {
+                sum values[chunk_channels];
                 columns[p + e].unpack(values);
 #pragma unroll
-                for (int i = 0; i < narrow_channels; ++i)
+                for (int i = 0; i < chunk_channels; ++i)
 #pragma unroll
-                    for (int o = 0; o < narrow_channels; ++o)
+                    for (int o = 0; o < chunk_channels; ++o)
                         total[p][o] = fma(values[i], factor[i][o], total[p][o]);
             }
         }
@@ -223,7 +221,7 @@ __global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
                     tap += along.tap_step;
                     at += along.move;
                 }
-                from += narrow_channels * apart;
+                from += chunk_channels * apart;
                 by += along.kernel * tap_weights;
             }
         }
@@ -232,27 +230,27 @@ __global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
     const int64_t to_apart = shape.written_strides[1];
     const int64_t to_stride = shape.run_step * shape.written_strides[4];
     Type *const first_to = written + place.image * shape.written_strides[0]
-            + int64_t {unit} * narrow_channels * to_apart
+            + int64_t {unit} * chunk_channels * to_apart
             + place.deep * shape.written_strides[2]
             + place.down * shape.written_strides[3]
             + place.along * shape.written_strides[4];
     Type *to = first_to;
 #pragma unroll
-    for (int p = 0; p < narrow_run; ++p) {
+    for (int p = 0; p < run_positions; ++p) {
         if (place.along + p * shape.run_step < along.written)
             column::stream(to, to_apart, total[p]);
         to += to_stride;
 #pragma unroll
-        for (int o = 0; o < narrow_channels; ++o)
+        for (int o = 0; o < chunk_channels; ++o)
             of_all += total[p][o];
     }
     if (is_finite(of_all)) return;
 #pragma unroll 1
-    for (int p = 0; p < narrow_run; ++p) {
+    for (int p = 0; p < run_positions; ++p) {
         const int x = place.along + p * shape.run_step;
         if (x >= along.written) return;
 #pragma unroll 1
-        for (int o = 0; o < narrow_channels; ++o) {
+        for (int o = 0; o < chunk_channels; ++o) {
             Type &element = first_to[p * to_stride + o * to_apart];
             // Those that are not NaN stay: their bits may not depend on what
             // else the thread has.
@@ -265,12 +263,12 @@ __global__ void __launch_bounds__(narrow_data_threads(sizeof(Type)), 2)
 }
 
 template <typename Type, bool planes>
-void start(const narrow_shape &shape, const narrow_pointers &pointers,
+void start(const problem_shape &shape, const tensor_pointers &pointers,
         const launch_stream &stream) {
-    constexpr int threads = narrow_data_threads(sizeof(Type));
+    constexpr int threads = data_threads(sizeof(Type));
     const auto *const weights = static_cast<const Type *>(pointers.weights);
     auto *const gathered = static_cast<sum_of<Type> *>(pointers.workspace);
-    const int64_t count = narrow_gathered(shape);
+    const int64_t count = gathered_weights(shape);
     launch_early("convolution.gpu_narrow_groups (weights)",
             narrow_gather_kernel<Type, planes>,
             static_cast<unsigned>(ceil_div(count, gather_threads)),
@@ -286,8 +284,8 @@ void start(const narrow_shape &shape, const narrow_pointers &pointers,
 
 } // namespace
 
-void launch_narrow_data(detail::data_type type, const narrow_shape &shape,
-        const narrow_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const tensor_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if (shape.planes)
             start<Type, true>(shape, pointers, stream);
@@ -296,4 +294,4 @@ void launch_narrow_data(detail::data_type type, const narrow_shape &shape,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::narrow_groups

@@ -6,16 +6,16 @@
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/dtype.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::narrow_groups {
 
 __device__ __forceinline__ uint32_t divide(
-        uint32_t n, const narrow_divider &divider) {
+        uint32_t n, const exact_divider &divider) {
     return __umulhi(2 * n, divider.magic) >> divider.shift;
 }
 
 /// What is left of `rest` by the divider, which goes on to the quotient.
 __device__ __forceinline__ int take(
-        uint32_t &rest, const narrow_divider &divider) {
+        uint32_t &rest, const exact_divider &divider) {
     const uint32_t quotient = divide(rest, divider);
     const uint32_t taken = rest - quotient * divider.by;
     rest = quotient;
@@ -24,7 +24,7 @@ __device__ __forceinline__ int take(
 
 /// Where a run lies: positions of written on the first two axes, the first one
 /// on the last.
-struct narrow_place {
+struct run_place {
     int deep;
     int down;
     int along;
@@ -32,13 +32,13 @@ struct narrow_place {
 };
 
 /// Neighbouring items differ on the second axis.
-__device__ __forceinline__ narrow_place place_of(
-        const narrow_shape &shape, uint32_t item) {
-    narrow_place place;
+__device__ __forceinline__ run_place place_of(
+        const problem_shape &shape, uint32_t item) {
+    run_place place;
     place.down = take(item, shape.by_down);
     const int group = take(item, shape.by_groups);
     const int phase = take(item, shape.by_phases);
-    place.along = group * narrow_run * shape.run_step + phase;
+    place.along = group * run_positions * shape.run_step + phase;
     place.deep = take(item, shape.by_deep);
     place.image = item;
     return place;
@@ -46,15 +46,15 @@ __device__ __forceinline__ narrow_place place_of(
 
 /// Taps first, first + tap_step, ... of a written position, `count` of them;
 /// they read `from`, from + move, ...
-struct narrow_taps {
+struct axis_taps {
     int first = 0;
     int count = 0;
     int from = 0;
 };
 
-__device__ __forceinline__ narrow_taps taps_of(
-        const narrow_axis &axis, bool to_src, int position) {
-    narrow_taps taps;
+__device__ __forceinline__ axis_taps taps_of(
+        const window_axis &axis, bool to_src, int position) {
+    axis_taps taps;
     taps.count = axis.kernel;
     if (!to_src || axis.stride == 1) {
         taps.from = position * axis.stride + axis.base;
@@ -74,9 +74,9 @@ __device__ __forceinline__ narrow_taps taps_of(
 }
 
 /// The same without the taps that read outside.
-__device__ __forceinline__ narrow_taps taps_inside(
-        const narrow_axis &axis, bool to_src, int position) {
-    narrow_taps taps = taps_of(axis, to_src, position);
+__device__ __forceinline__ axis_taps taps_inside(
+        const window_axis &axis, bool to_src, int position) {
+    axis_taps taps = taps_of(axis, to_src, position);
     if (taps.from < 0) {
         const int skipped = (axis.move - 1 - taps.from) / axis.move;
         taps.first += skipped * axis.tap_step;
@@ -101,11 +101,11 @@ __device__ __forceinline__ const Type *moved(
 /// two accesses), of planes `apart` from each other. They stay as they are
 /// loaded until they are wanted, so that loads go on behind each other.
 template <typename Type, bool planes>
-struct narrow_column {
+struct channel_column {
     static constexpr int together = planes ? 1
-            : sizeof(Type) == 8            ? narrow_channels / 2
-                                           : narrow_channels;
-    static constexpr int parts = narrow_channels / together;
+            : sizeof(Type) == 8            ? chunk_channels / 2
+                                           : chunk_channels;
+    static constexpr int parts = chunk_channels / together;
     static constexpr int addresses = planes ? parts : 1;
     using part = pack<Type, together>;
     part loaded[parts];
@@ -135,7 +135,7 @@ struct narrow_column {
         }
     }
     __device__ __forceinline__ void unpack(
-            sum_of<Type> (&values)[narrow_channels]) const {
+            sum_of<Type> (&values)[chunk_channels]) const {
         if constexpr (parts == 1) {
             loaded[0].unpack(values);
         } else {
@@ -150,7 +150,7 @@ struct narrow_column {
         }
     }
     __device__ static __forceinline__ void stream(Type *to, int64_t apart,
-            const sum_of<Type> (&values)[narrow_channels]) {
+            const sum_of<Type> (&values)[chunk_channels]) {
         if constexpr (parts == 1) {
             part::of(values).stream(to);
         } else {
@@ -169,8 +169,8 @@ struct narrow_column {
 /// Four neighbouring sums.
 template <typename Sum>
 __device__ __forceinline__ void load_sums(
-        const Sum *from, Sum (&values)[narrow_channels]) {
-    narrow_column<Sum, false> column;
+        const Sum *from, Sum (&values)[chunk_channels]) {
+    channel_column<Sum, false> column;
     column.load(true, {from, 1}, 0, 0);
     column.unpack(values);
 }
@@ -184,4 +184,4 @@ __device__ __forceinline__ bool is_finite(float value) {
     return value - value == 0.0F;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::narrow_groups

@@ -28,7 +28,7 @@
 #include "gpu/kernels.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::narrow_groups {
 
 namespace {
 
@@ -52,8 +52,7 @@ constexpr int64_t fewest_columns = 4;
 bool channels_last(const tensor_view &tensor) {
     if (tensor.strides[1] != 1) return false;
     for (const size_t axis : {0U, 2U, 3U, 4U})
-        if (tensor.dims[axis] > 1
-                && tensor.strides[axis] % narrow_channels != 0)
+        if (tensor.dims[axis] > 1 && tensor.strides[axis] % chunk_channels != 0)
             return false;
     return true;
 }
@@ -96,8 +95,8 @@ std::array<size_t, 3> axes_of(bool planes) {
     return {0, 1, 2};
 }
 
-narrow_axis axis_of(const convolution_problem &problem, size_t i, bool to_src) {
-    narrow_axis axis;
+window_axis axis_of(const convolution_problem &problem, size_t i, bool to_src) {
+    window_axis axis;
     const auto src = static_cast<int>(problem.src.dims[i + 2]);
     const auto dst = static_cast<int>(problem.dst.dims[i + 2]);
     const auto pad = static_cast<int>(problem.pads_begin[i]);
@@ -129,9 +128,9 @@ int lanes_of(int units) {
     return lanes;
 }
 
-class narrow_groups_plan final : public staged_convolution {
+class groups_plan final : public staged_convolution {
 public:
-    narrow_groups_plan(const convolution_problem &problem,
+    groups_plan(const convolution_problem &problem,
             const convolution_problem &seen, bool planes,
             const std::array<convolution_operand, 3> &operands, size_t output,
             int64_t multiprocessors)
@@ -147,14 +146,13 @@ public:
     /// Why it cannot be done after all; empty where it can.
     std::string refusal() const {
         constexpr int64_t most = std::numeric_limits<int32_t>::max();
-        const int64_t slots
-                = (of_weights() ? 32 : narrow_data_threads(size_of(type_)))
+        const int64_t slots = (of_weights() ? 32 : data_threads(size_of(type_)))
                 / shape_.lanes;
         const int64_t blocks = of_weights()
                 ? int64_t {parts_.parts} * parts_.job_blocks
                 : ceil_div(items_, slots);
         const int64_t weights
-                = of_weights() ? parts_.sums() : narrow_gathered(shape_);
+                = of_weights() ? parts_.sums() : gathered_weights(shape_);
         if (items_ > most - slots || blocks > most / shape_.unit_tiles
                 || weights > most)
             return "wants fewer than 2^31 tiles and weights";
@@ -177,16 +175,16 @@ public:
         const std::array<void *, 3> data
                 = operands().bring(args, start, stream);
         const bool to_src = shape_.to_src;
-        narrow_pointers pointers;
+        tensor_pointers pointers;
         pointers.read = data[to_src ? 2 : 0];
         pointers.weights = data[1];
         pointers.written = data[to_src ? 0 : 2];
         pointers.workspace = start + operands().staged_bytes();
         if (of_weights())
-            launch_narrow_weights(type_, weights_type_, shape_, parts_,
-                    pointers, scope.stream());
+            launch_weights(type_, weights_type_, shape_, parts_, pointers,
+                    scope.stream());
         else
-            launch_narrow_data(type_, shape_, pointers, scope.stream());
+            launch_data(type_, shape_, pointers, scope.stream());
         operands().take_back(data, args, nullptr, stream);
     }
 
@@ -203,13 +201,13 @@ private:
     size_t own_bytes() const {
         const int64_t sums = of_weights()
                 ? int64_t {parts_.parts} * parts_.sums()
-                : narrow_gathered(shape_);
+                : gathered_weights(shape_);
         return static_cast<size_t>(sums)
                 * (type_ == data_type::f64 ? sizeof(double) : sizeof(float));
     }
 
     void set_shape(const convolution_problem &problem, bool planes) {
-        narrow_shape &shape = shape_;
+        problem_shape &shape = shape_;
         const bool to_src = direction_ == convolution_direction::backward_data;
         const tensor_view &read = to_src ? problem.dst : problem.src;
         const tensor_view &written = to_src ? problem.src : problem.dst;
@@ -219,9 +217,9 @@ private:
         const size_t read_axis = to_src ? 1 : 2;
         const size_t written_axis = to_src ? 2 : 1;
         shape.read_chunks
-                = static_cast<int>(weights.dims[read_axis]) / narrow_channels;
-        shape.written_chunks = static_cast<int>(weights.dims[written_axis])
-                / narrow_channels;
+                = static_cast<int>(weights.dims[read_axis]) / chunk_channels;
+        shape.written_chunks
+                = static_cast<int>(weights.dims[written_axis]) / chunk_channels;
         shape.weights_strides[0] = weights.strides[0];
         shape.weights_strides[1] = weights.strides[written_axis];
         shape.weights_strides[2] = weights.strides[read_axis];
@@ -238,25 +236,25 @@ private:
                 * (of_weights() ? shape.read_chunks : 1);
         shape.lanes = planes ? 1 : lanes_of(shape.units);
         shape.unit_tiles = ceil_div(shape.units, shape.lanes);
-        const narrow_axis &along = shape.axes[2];
+        const window_axis &along = shape.axes[2];
         shape.run_step = to_src ? along.stride : 1;
         shape.run_move = to_src ? 1 : along.stride;
         shape.phases = std::min(shape.run_step, along.written);
-        const int groups
-                = ceil_div(ceil_div(along.written, shape.run_step), narrow_run);
+        const int groups = ceil_div(
+                ceil_div(along.written, shape.run_step), run_positions);
         items_ = read.dims[0] * shape.axes[0].written * shape.axes[1].written
                 * shape.phases * groups;
         shape.items = static_cast<uint32_t>(items_);
-        shape.by_down = narrow_divider(shape.axes[1].written);
-        shape.by_groups = narrow_divider(groups);
-        shape.by_phases = narrow_divider(shape.phases);
-        shape.by_deep = narrow_divider(shape.axes[0].written);
-        shape.by_lanes = narrow_divider(shape.lanes);
-        shape.by_tiles = narrow_divider(shape.unit_tiles);
+        shape.by_down = exact_divider(shape.axes[1].written);
+        shape.by_groups = exact_divider(groups);
+        shape.by_phases = exact_divider(shape.phases);
+        shape.by_deep = exact_divider(shape.axes[0].written);
+        shape.by_lanes = exact_divider(shape.lanes);
+        shape.by_tiles = exact_divider(shape.unit_tiles);
     }
 
     void cut(int64_t multiprocessors) {
-        const narrow_axis &along = shape_.axes[2];
+        const window_axis &along = shape_.axes[2];
         parts_.taps
                 = along.kernel > 1 && along.dilation == 1 && along.stride <= 2
                 ? 3
@@ -264,17 +262,17 @@ private:
         parts_.chunks = ceil_div(along.kernel, parts_.taps);
         parts_.jobs
                 = shape_.axes[0].kernel * shape_.axes[1].kernel * parts_.chunks;
-        parts_.job_blocks = ceil_div(parts_.jobs, narrow_weights_warps);
+        parts_.job_blocks = ceil_div(parts_.jobs, weights_warps);
         parts_.block_jobs = ceil_div(parts_.jobs, parts_.job_blocks);
         parts_.padded_units = shape_.unit_tiles * shape_.lanes;
         const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
         // Not a block more than there is place for at a time.
         const int64_t resident = type_ == data_type::f64
                 ? resident_f64_warps / parts_.block_jobs
-                : narrow_weights_blocks(size_of(type_));
+                : weights_blocks(size_of(type_));
         const int64_t fill = multiprocessors * resident
                 / (int64_t {parts_.job_blocks} * shape_.unit_tiles);
-        const int64_t least = ceil_div(runs * narrow_run,
+        const int64_t least = ceil_div(runs * run_positions,
                 type_ == data_type::f64 ? longest_f64_chain : longest_chain);
         parts_.parts = static_cast<uint32_t>(
                 std::clamp<int64_t>(std::max(fill, least), 1, runs));
@@ -284,8 +282,8 @@ private:
     data_type weights_type_;
     convolution_direction direction_;
     std::string copies_;
-    narrow_shape shape_;
-    narrow_parts parts_;
+    problem_shape shape_;
+    weights_parts parts_;
     int64_t items_ = 0;
 };
 
@@ -300,7 +298,7 @@ bool takes_planes(const convolution_problem &problem) {
             = ceil_div(written.dims[3], to_src ? problem.strides[1] : 1);
     return problem.src.strides[4] == 1 && problem.dst.strides[4] == 1
             && written.dims[4] >= fewest_columns
-            && 2 * rows >= round_up(rows, narrow_run);
+            && 2 * rows >= round_up(rows, run_positions);
 }
 
 /// Why not; empty where the kernels take it.
@@ -340,7 +338,7 @@ std::string reason_against(const convolution_problem &problem) {
 
 } // namespace
 
-plan_or_refusal make_convolution_narrow_groups(
+plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     const std::string reason = reason_against(problem);
     if (!reason.empty()) return plan_or_refusal::refuse(reason);
@@ -356,8 +354,8 @@ plan_or_refusal make_convolution_narrow_groups(
             operand_of(problem.src, seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),
             operand_of(problem.dst, seen.dst, output == 2)};
-    auto plan = std::make_unique<narrow_groups_plan>(problem, seen, planes,
-            operands, output,
+    auto plan = std::make_unique<groups_plan>(problem, seen, planes, operands,
+            output,
             properties_of(static_cast<int>(options.device)).multiprocessors);
     const std::string refusal = plan->refusal();
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
@@ -365,4 +363,4 @@ plan_or_refusal make_convolution_narrow_groups(
             std::move(plan), options, "its copies and sums");
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::narrow_groups

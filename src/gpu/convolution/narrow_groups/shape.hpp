@@ -9,30 +9,30 @@
 #include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::narrow_groups {
 
 /// Of a group, channels that a thread takes at a time.
-constexpr int narrow_channels = 4;
+constexpr int chunk_channels = 4;
 /// Neighbouring positions of a thread.
-constexpr int narrow_run = 8;
+constexpr int run_positions = 8;
 /// Of a block of data. A multiprocessor holds two blocks: threads of f64 have
 /// twice the registers.
-__host__ __device__ constexpr int narrow_data_threads(int64_t element_bytes) {
+__host__ __device__ constexpr int data_threads(int64_t element_bytes) {
     return element_bytes == 8 ? 128 : 256;
 }
 /// Blocks of the weights gradient that a multiprocessor holds.
-__host__ __device__ constexpr int narrow_weights_blocks(int64_t element_bytes) {
+__host__ __device__ constexpr int weights_blocks(int64_t element_bytes) {
     return element_bytes == 8 ? 2 : 4;
 }
 /// Warps of a block of the weights gradient, at most: the three rows of a 3x3
 /// window.
-constexpr int narrow_weights_warps = 3;
+constexpr int weights_warps = 3;
 
 /// One spatial axis. Written position x meets at tap e, of those that may,
 /// read position x * stride + base + e * dilation; with `to_src` (below)
 /// (x + base + e * dilation) / stride, where that is whole. Taps are counted so
 /// that what they read ascends: with `to_src` from the window's end.
-struct narrow_axis {
+struct window_axis {
     int read = 1;
     int written = 1;
     int kernel = 1;
@@ -44,13 +44,13 @@ struct narrow_axis {
 };
 
 /// n / by for n below 2^31.
-struct narrow_divider {
+struct exact_divider {
     uint32_t by = 1;
     uint32_t magic = 0x80000000U;
     uint32_t shift = 0;
 
-    narrow_divider() = default;
-    explicit narrow_divider(int64_t divisor)
+    exact_divider() = default;
+    explicit exact_divider(int64_t divisor)
         : by(static_cast<uint32_t>(divisor)),
           shift(static_cast<uint32_t>(std::bit_width(by - 1))) {
         magic = static_cast<uint32_t>(
@@ -63,8 +63,8 @@ struct narrow_divider {
 ///
 /// The last axis is that along which a thread has its positions: W of NXC, H of
 /// planes (NCX), whose axes are ordered D, W, H. Strides are of elements.
-struct narrow_shape {
-    narrow_axis axes[3];
+struct problem_shape {
+    window_axis axes[3];
     int64_t read_strides[5] = {}; // N, C, axes
     int64_t written_strides[5] = {};
     int64_t weights_strides[6] = {}; // group, written, read channel, axes
@@ -82,11 +82,11 @@ struct narrow_shape {
     int run_move = 1; ///< read positions
     int phases = 1; ///< of the last axis: first positions of written
     uint32_t items = 1; ///< runs of one unit
-    narrow_divider by_down, by_groups, by_phases, by_deep, by_lanes, by_tiles;
+    exact_divider by_down, by_groups, by_phases, by_deep, by_lanes, by_tiles;
 };
 
 /// The weights gradient: how its sums are cut.
-struct narrow_parts {
+struct weights_parts {
     int taps = 1; ///< along the last axis that a thread sums
     int chunks = 1; ///< of such
     int jobs = 1; ///< pieces of the window
@@ -97,27 +97,27 @@ struct narrow_parts {
 
     /// Sums of a part, those of no weight included.
     __host__ __device__ int64_t sums() const {
-        return int64_t {jobs} * taps * narrow_channels * narrow_channels
+        return int64_t {jobs} * taps * chunk_channels * chunk_channels
                 * padded_units;
     }
 };
 
 /// Places of the weights of one tap along the last axis, of four channels read.
-__host__ __device__ constexpr int narrow_weights_lanes(bool planes) {
+__host__ __device__ constexpr int weights_unit_lanes(bool planes) {
     return planes ? 1 : 32;
 }
 
 /// Weights in the data kernel's order.
-inline int64_t narrow_gathered(const narrow_shape &shape) {
+inline int64_t gathered_weights(const problem_shape &shape) {
     int64_t count = int64_t {shape.unit_tiles} * shape.read_chunks
-            * narrow_channels * narrow_channels
-            * narrow_weights_lanes(shape.planes);
-    for (const narrow_axis &axis : shape.axes)
+            * chunk_channels * chunk_channels
+            * weights_unit_lanes(shape.planes);
+    for (const window_axis &axis : shape.axes)
         count *= axis.kernel;
     return count;
 }
 
-struct narrow_pointers {
+struct tensor_pointers {
     const void *read = nullptr;
     /// Read, or of backward_weights written.
     void *weights = nullptr;
@@ -128,10 +128,10 @@ struct narrow_pointers {
 };
 
 // One file each. `type` is that of src and dst.
-void launch_narrow_data(detail::data_type type, const narrow_shape &,
-        const narrow_pointers &, const launch_stream &);
-void launch_narrow_weights(detail::data_type type,
-        detail::data_type weights_type, const narrow_shape &,
-        const narrow_parts &, const narrow_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const tensor_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, detail::data_type weights_type,
+        const problem_shape &, const weights_parts &, const tensor_pointers &,
+        const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::narrow_groups

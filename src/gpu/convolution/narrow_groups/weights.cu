@@ -24,7 +24,7 @@
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::narrow_groups {
 
 namespace {
 
@@ -33,14 +33,13 @@ constexpr int sum_lanes = 32;
 constexpr int sum_rows = 16;
 
 template <typename Type, bool planes, int taps, int step>
-__global__ void __launch_bounds__(
-        32 * narrow_weights_warps, narrow_weights_blocks(sizeof(Type)))
-        narrow_weights_kernel(const Type *src, const Type *dst,
-                sum_of<Type> *partials,
-                const __grid_constant__ narrow_shape shape,
-                const __grid_constant__ narrow_parts parts) {
-    using column = narrow_column<Type, planes>;
-    constexpr int span = (narrow_run - 1) * step + taps;
+__global__ void __launch_bounds__(32 * weights_warps,
+        weights_blocks(sizeof(Type))) narrow_weights_kernel(const Type *src,
+        const Type *dst, sum_of<Type> *partials,
+        const __grid_constant__ problem_shape shape,
+        const __grid_constant__ weights_parts parts) {
+    using column = channel_column<Type, planes>;
+    constexpr int span = (run_positions - 1) * step + taps;
     uint32_t rest = blockIdx.x;
     const int tile = take(rest, shape.by_tiles);
     const auto job_block
@@ -55,14 +54,14 @@ __global__ void __launch_bounds__(
     const int first_tap = job % parts.chunks * taps;
     const int tap_down = job / parts.chunks % shape.axes[1].kernel;
     const int tap_deep = job / parts.chunks / shape.axes[1].kernel;
-    const narrow_axis &deep = shape.axes[0];
-    const narrow_axis &down = shape.axes[1];
-    const narrow_axis &along = shape.axes[2];
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int pair = unit / shape.read_chunks;
     const int src_channel = pair / shape.written_chunks * shape.read_chunks
             + unit - pair * shape.read_chunks;
-    src += int64_t {src_channel} * narrow_channels * shape.read_strides[1];
-    dst += int64_t {pair} * narrow_channels * shape.written_strides[1];
+    src += int64_t {src_channel} * chunk_channels * shape.read_strides[1];
+    dst += int64_t {pair} * chunk_channels * shape.written_strides[1];
     const auto end = static_cast<uint32_t>(
             uint64_t {part + 1} * shape.items / parts.parts);
     uint32_t item
@@ -78,10 +77,10 @@ __global__ void __launch_bounds__(
     wait_for_earlier_work();
     let_later_work_start();
 
-    sum_of<Type> total[taps][narrow_channels][narrow_channels] = {};
+    sum_of<Type> total[taps][chunk_channels][chunk_channels] = {};
 #pragma unroll 1
     for (; item < end; item += slots) {
-        const narrow_place place = place_of(shape, item);
+        const run_place place = place_of(shape, item);
         const int src_deep = place.deep * deep.stride + deep.base
                 + tap_deep * deep.dilation;
         const int src_down = place.down * down.stride + down.base
@@ -98,9 +97,9 @@ __global__ void __launch_bounds__(
                         + place.down * shape.written_strides[3]
                         + place.along * shape.written_strides[4],
                 shape.written_strides[1]);
-        column of_dst[narrow_run];
+        column of_dst[run_positions];
 #pragma unroll
-        for (int p = 0; p < narrow_run; ++p)
+        for (int p = 0; p < run_positions; ++p)
             of_dst[p].load(place.along + p < along.written, by, dst_pitch, p);
         const typename column::address from(src
                         + place.image * shape.read_strides[0]
@@ -116,45 +115,45 @@ __global__ void __launch_bounds__(
                     from, src_pitch, j);
 #pragma unroll
         for (int j = 0; j < span; ++j) {
-            sum_of<Type> values[narrow_channels];
+            sum_of<Type> values[chunk_channels];
             of_src[j].unpack(values);
 #pragma unroll
-            for (int p = 0; p < narrow_run; ++p) {
+            for (int p = 0; p < run_positions; ++p) {
                 const int e = j - p * step;
                 if (e < 0 || e >= taps) continue;
-                sum_of<Type> factor[narrow_channels];
+                sum_of<Type> factor[chunk_channels];
                 of_dst[p].unpack(factor);
 #pragma unroll
-                for (int i = 0; i < narrow_channels; ++i)
+                for (int i = 0; i < chunk_channels; ++i)
 #pragma unroll
-                    for (int o = 0; o < narrow_channels; ++o)
+                    for (int o = 0; o < chunk_channels; ++o)
                         total[e][i][o]
                                 = fma(values[i], factor[o], total[e][i][o]);
             }
         }
     }
 
-    constexpr int sums = taps * narrow_channels * narrow_channels;
+    constexpr int sums = taps * chunk_channels * chunk_channels;
     sum_of<Type> *const to = partials + part * parts.sums()
             + int64_t {job} * sums * parts.padded_units + unit;
 #pragma unroll
     for (int e = 0; e < taps; ++e)
 #pragma unroll
-        for (int i = 0; i < narrow_channels; ++i)
+        for (int i = 0; i < chunk_channels; ++i)
 #pragma unroll
-            for (int o = 0; o < narrow_channels; ++o) {
+            for (int o = 0; o < chunk_channels; ++o) {
                 sum_of<Type> sum = total[e][i][o];
                 for (int distance = 16; distance >= shape.lanes; distance /= 2)
                     sum += __shfl_xor_sync(0xffffffffU, sum, distance);
                 if (slot == 0)
-                    to[int64_t {(e * narrow_channels + i) * narrow_channels + o}
+                    to[int64_t {(e * chunk_channels + i) * chunk_channels + o}
                             * parts.padded_units]
                             = sum;
             }
 }
 
 /// A weight, by the number that its sums have in a part.
-struct narrow_weight {
+struct weight_place {
     bool is_one = false;
     int group = 0;
     int o = 0; ///< of the group
@@ -162,9 +161,9 @@ struct narrow_weight {
     int tap[3] = {};
 };
 
-__device__ __forceinline__ narrow_weight weight_of(
-        const narrow_shape &shape, const narrow_parts &parts, int64_t number) {
-    narrow_weight weight;
+__device__ __forceinline__ weight_place weight_of(const problem_shape &shape,
+        const weights_parts &parts, int64_t number) {
+    weight_place weight;
     const auto unit = static_cast<int>(number % parts.padded_units);
     auto rest = static_cast<int>(number / parts.padded_units);
     const auto next = [&](int size) {
@@ -172,8 +171,8 @@ __device__ __forceinline__ narrow_weight weight_of(
         rest /= size;
         return taken;
     };
-    const int o = next(narrow_channels);
-    const int i = next(narrow_channels);
+    const int o = next(chunk_channels);
+    const int i = next(chunk_channels);
     const int e = next(parts.taps);
     weight.tap[2] = next(parts.chunks) * parts.taps + e;
     weight.tap[1] = next(shape.axes[1].kernel);
@@ -182,9 +181,9 @@ __device__ __forceinline__ narrow_weight weight_of(
             && weight.tap[2] < shape.axes[2].kernel;
     const int pair = unit / shape.read_chunks;
     weight.group = pair / shape.written_chunks;
-    weight.o = (pair - weight.group * shape.written_chunks) * narrow_channels
-            + o;
-    weight.i = (unit - pair * shape.read_chunks) * narrow_channels + i;
+    weight.o
+            = (pair - weight.group * shape.written_chunks) * chunk_channels + o;
+    weight.i = (unit - pair * shape.read_chunks) * chunk_channels + i;
     return weight;
 }
 
@@ -192,25 +191,25 @@ __device__ __forceinline__ narrow_weight weight_of(
 /// threads.
 template <typename Type>
 __device__ double sum_again(const Type *src, const Type *dst,
-        const narrow_shape &shape, const narrow_weight &weight, int share) {
+        const problem_shape &shape, const weight_place &weight, int share) {
     double sum = 0;
-    src += (int64_t {weight.group} * shape.read_chunks * narrow_channels
+    src += (int64_t {weight.group} * shape.read_chunks * chunk_channels
                    + weight.i)
             * shape.read_strides[1];
-    dst += (int64_t {weight.group} * shape.written_chunks * narrow_channels
+    dst += (int64_t {weight.group} * shape.written_chunks * chunk_channels
                    + weight.o)
             * shape.written_strides[1];
     const auto rows = static_cast<uint32_t>(shape.items);
     for (uint32_t item = static_cast<uint32_t>(share); item < rows;
             item += sum_rows) {
-        const narrow_place place = place_of(shape, item);
+        const run_place place = place_of(shape, item);
         const int first[3] = {place.deep, place.down, place.along};
         int64_t from = place.image * shape.read_strides[0];
         int64_t by = place.image * shape.written_strides[0];
         bool meets = true;
         int at = 0;
         for (int axis = 0; axis < 3; ++axis) {
-            const narrow_axis &of = shape.axes[axis];
+            const window_axis &of = shape.axes[axis];
             at = first[axis] * of.stride + of.base
                     + weight.tap[axis] * of.dilation;
             if (axis < 2) meets = meets && at >= 0 && at < of.read;
@@ -218,8 +217,8 @@ __device__ double sum_again(const Type *src, const Type *dst,
             by += first[axis] * shape.written_strides[2 + axis];
         }
         if (!meets) continue;
-        const narrow_axis &along = shape.axes[2];
-        for (int p = 0; p < narrow_run; ++p) {
+        const window_axis &along = shape.axes[2];
+        for (int p = 0; p < run_positions; ++p) {
             const int x = at + p * along.stride;
             if (place.along + p >= along.written || x < 0 || x >= along.read)
                 continue;
@@ -248,15 +247,15 @@ __device__ __forceinline__ double sum_of_rows(
 template <typename Type, typename Result>
 __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
         const sum_of<Type> *partials, const Type *src, const Type *dst,
-        Result *diff_weights, const __grid_constant__ narrow_shape shape,
-        const __grid_constant__ narrow_parts parts) {
+        Result *diff_weights, const __grid_constant__ problem_shape shape,
+        const __grid_constant__ weights_parts parts) {
     __shared__ double shares[sum_rows][sum_lanes];
     const int64_t number = blockIdx.x * int64_t {sum_lanes} + threadIdx.x;
     const int64_t sums = parts.sums();
     wait_for_earlier_work();
     let_later_work_start();
     double share = 0;
-    narrow_weight weight;
+    weight_place weight;
     if (number < sums) {
         weight = weight_of(shape, parts, number);
         // Lanes of no unit have left zeros.
@@ -285,8 +284,8 @@ __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
 }
 
 template <typename Type, bool planes, int taps, int step>
-void start(const narrow_shape &shape, const narrow_parts &parts,
-        const narrow_pointers &pointers, const launch_stream &stream) {
+void start(const problem_shape &shape, const weights_parts &parts,
+        const tensor_pointers &pointers, const launch_stream &stream) {
     launch_early("convolution.gpu_narrow_groups",
             narrow_weights_kernel<Type, planes, taps, step>,
             parts.parts * static_cast<unsigned>(parts.job_blocks)
@@ -298,8 +297,8 @@ void start(const narrow_shape &shape, const narrow_parts &parts,
 }
 
 template <typename Type, bool planes>
-void start_step(const narrow_shape &shape, const narrow_parts &parts,
-        const narrow_pointers &pointers, const launch_stream &stream) {
+void start_step(const problem_shape &shape, const weights_parts &parts,
+        const tensor_pointers &pointers, const launch_stream &stream) {
     if (parts.taps == 1)
         start<Type, planes, 1, 1>(shape, parts, pointers, stream);
     else if (shape.axes[2].stride == 1)
@@ -309,8 +308,8 @@ void start_step(const narrow_shape &shape, const narrow_parts &parts,
 }
 
 template <typename Type, typename Result>
-void start_sum(const narrow_shape &shape, const narrow_parts &parts,
-        const narrow_pointers &pointers, const launch_stream &stream) {
+void start_sum(const problem_shape &shape, const weights_parts &parts,
+        const tensor_pointers &pointers, const launch_stream &stream) {
     launch_early("convolution.gpu_narrow_groups (parts)",
             narrow_sum_kernel<Type, Result>,
             static_cast<unsigned>(ceil_div(parts.sums(), sum_lanes)),
@@ -323,10 +322,9 @@ void start_sum(const narrow_shape &shape, const narrow_parts &parts,
 
 } // namespace
 
-void launch_narrow_weights(detail::data_type type,
-        detail::data_type weights_type, const narrow_shape &shape,
-        const narrow_parts &parts, const narrow_pointers &pointers,
-        const launch_stream &stream) {
+void launch_weights(detail::data_type type, detail::data_type weights_type,
+        const problem_shape &shape, const weights_parts &parts,
+        const tensor_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if (shape.planes)
             start_step<Type, true>(shape, parts, pointers, stream);
@@ -340,4 +338,4 @@ void launch_narrow_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::narrow_groups

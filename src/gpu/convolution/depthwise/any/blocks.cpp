@@ -5,15 +5,16 @@
 #include "gpu/convolution/depthwise/any/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
-constexpr const char *takes = "NXC, any window: threads along the channels";
+constexpr const char *what_it_takes
+        = "NXC, any window: threads along the channels";
 
 struct blocks_cut {
-    depthwise_block block;
-    depthwise_parts parts;
+    block_shape block;
+    weights_parts parts;
 };
 
 /// With tensors at multiples of 16 bytes, and without.
@@ -25,10 +26,10 @@ struct blocks_cuts {
     }
 };
 
-class blocks_plan final : public depthwise_plan {
+class blocks_plan final : public family_plan {
 public:
-    blocks_plan(depthwise_facts facts, const blocks_cuts &cuts)
-        : depthwise_plan(std::move(facts)), cuts_(cuts) {}
+    blocks_plan(problem_facts facts, const blocks_cuts &cuts)
+        : family_plan(std::move(facts)), cuts_(cuts) {}
 
 private:
     int64_t parts(bool vectors) const override {
@@ -39,17 +40,17 @@ private:
         return int64_t {shape().axes[0].kernel} * shape().axes[1].kernel
                 * shape().chunks * shape().taps;
     }
-    void launch_data(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_data(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
-        launch_depthwise_data_nxc(type(), shape(),
-                cuts_.of(alignment.vectors).block, pointers, stream);
+        launch_data_nxc(type(), shape(), cuts_.of(alignment.vectors).block,
+                pointers, stream);
     }
-    void launch_weights(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_weights(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
         const blocks_cut &cut = cuts_.of(alignment.vectors);
-        launch_depthwise_weights_nxc(
+        launch_weights_nxc(
                 type(), shape(), cut.block, cut.parts, pointers, stream);
     }
 
@@ -57,29 +58,29 @@ private:
 };
 
 /// Blocks that fill the device.
-int64_t blocks_for(const depthwise_facts &facts) {
+int64_t blocks_for(const problem_facts &facts) {
     return facts.multiprocessors * 8;
 }
 
-bool cut_work(blocks_cut &cut, const depthwise_facts &facts, bool vectors) {
+bool cut_work(blocks_cut &cut, const problem_facts &facts, bool vectors) {
     const int most = facts.sum_bytes() == 8 ? 2 : 4;
     const int widest = facts.both_divide(most, 1) ? most : 1;
     cut.block.vector = vectors ? widest : 1;
-    return facts.of_weights() ? cut_blocks_weights(cut.block, cut.parts,
-                   facts.shape, widest, facts.element_bytes(),
-                   blocks_for(facts), depthwise_longest_chain)
-                              : cut_blocks(cut.block, facts.shape, widest,
-                                      facts.element_bytes(), blocks_for(facts));
+    return facts.of_weights()
+            ? cut_blocks_weights(cut.block, cut.parts, facts.shape, widest,
+                    facts.element_bytes(), blocks_for(facts), longest_f32_chain)
+            : cut_blocks(cut.block, facts.shape, widest, facts.element_bytes(),
+                    blocks_for(facts));
 }
 
 } // namespace
 
-plan_or_refusal make_depthwise_blocks(
+plan_or_refusal make_blocks(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    auto facts = depthwise_facts_of(problem, options, refusal);
+    auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    if (!facts->channels_last) return refuse_depthwise(takes, *facts);
+    if (!facts->channels_last) return refuse(what_it_takes, *facts);
     blocks_cuts cuts;
     if (!cut_work(cuts.aligned, *facts, true)
             || !cut_work(cuts.unaligned, *facts, false))
@@ -87,8 +88,8 @@ plan_or_refusal make_depthwise_blocks(
                 "takes windows that fit in shared memory, and tensors of less "
                 "than 2^31 tiles; "
                 + facts->given());
-    return depthwise_plan_or_refusal(
+    return plan_within_limit(
             std::make_unique<blocks_plan>(std::move(*facts), cuts), options);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

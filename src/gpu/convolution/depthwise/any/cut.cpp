@@ -6,7 +6,7 @@
 #include "gpu/convolution/depthwise/any/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
@@ -27,7 +27,7 @@ int even_piece(int whole, int most) {
 
 /// Positions of read that `count` neighbouring written ones meet through
 /// `kernel` taps.
-int reach_of(const depthwise_axis &axis, bool to_src, int count, int kernel) {
+int reach_of(const window_axis &axis, bool to_src, int count, int kernel) {
     const int window = (kernel - 1) * axis.dilation;
     if (!to_src) return (count - 1) * axis.stride + window + 1;
     if (axis.stride == 1) return count + window;
@@ -35,11 +35,11 @@ int reach_of(const depthwise_axis &axis, bool to_src, int count, int kernel) {
 }
 
 /// The tile's sizes once its written positions are chosen.
-void size_tile(depthwise_tile &tile, const depthwise_shape &shape,
-        bool of_weights, size_t sum_bytes) {
-    const depthwise_axis &down = shape.axes[1];
+void size_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
+        size_t sum_bytes) {
+    const window_axis &down = shape.axes[1];
     const int kernel_rows = of_weights
-            ? std::min(depthwise_window_rows(shape.taps), down.kernel)
+            ? std::min(window_rows_of(shape.taps), down.kernel)
             : down.kernel;
     tile.read_rows = reach_of(down, shape.to_src, tile.rows, kernel_rows);
     tile.read_depths = of_weights ? 1
@@ -51,24 +51,24 @@ void size_tile(depthwise_tile &tile, const depthwise_shape &shape,
     tile.columns = (tile.groups - 1) * run * shape.step / shape.up
             + (chunks - 1) * shape.taps / shape.up
             + ceil_div(span, each) * each;
-    tile.pitch = ceil_div(tile.columns + 2 * depthwise_slack, each) | 1;
+    tile.pitch = ceil_div(tile.columns + 2 * row_slack, each) | 1;
     tile.pitch *= each;
     tile.kernel_elements = of_weights ? 0
                                       : tile.planes * shape.axes[0].kernel
                     * down.kernel * shape.chunks * ceil_div(shape.taps, 4) * 4;
 }
 
-bool make_tile(depthwise_tile &tile, const depthwise_shape &shape,
-        bool of_weights, size_t sum_bytes) {
-    const depthwise_axis &deep = shape.axes[0];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+bool make_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
+        size_t sum_bytes) {
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int64_t planes = shape.images
             * (of_weights ? int64_t {deep.written} : shape.channels);
     const int all_groups = ceil_div(along.written, run);
     const auto fits_memory = [&] {
         size_tile(tile, shape, of_weights, sum_bytes);
-        return depthwise_shared_bytes(tile, sum_bytes) <= tile_bytes;
+        return shared_bytes_of(tile, sum_bytes) <= tile_bytes;
     };
     // As large as fits, and rather long rows than many.
     tile.groups = even_piece(all_groups, 32);
@@ -124,18 +124,18 @@ bool make_tile(depthwise_tile &tile, const depthwise_shape &shape,
 }
 
 /// Groups of channels that a block has, of `vector` a thread.
-int channel_tiles_of(const depthwise_block &block, const depthwise_shape &shape,
-        int vector) {
+int channel_tiles_of(
+        const block_shape &block, const problem_shape &shape, int vector) {
     return ceil_div(static_cast<int>(shape.channels), vector * block.lanes);
 }
 
-int64_t blocks_of(const depthwise_block &block, const depthwise_shape &shape) {
+int64_t blocks_of(const block_shape &block, const problem_shape &shape) {
     return shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
 }
 
-void make_block(depthwise_block &block, const depthwise_shape &shape,
-        int widest, int64_t element_bytes, int64_t wanted_blocks) {
+void make_block(block_shape &block, const problem_shape &shape, int widest,
+        int64_t element_bytes, int64_t wanted_blocks) {
     // 128 bytes of channels where there are so many.
     const int vectors = ceil_div(static_cast<int>(shape.channels), widest);
     const int most
@@ -163,16 +163,15 @@ void make_block(depthwise_block &block, const depthwise_shape &shape,
 
 } // namespace
 
-bool cut_tiles(
-        depthwise_tile &tile, const depthwise_shape &shape, size_t sum_bytes) {
+bool cut_tiles(tile_shape &tile, const problem_shape &shape, size_t sum_bytes) {
     return make_tile(tile, shape, false, sum_bytes);
 }
 
-bool cut_tiles_weights(depthwise_tile &tile, depthwise_parts &parts,
-        const depthwise_shape &shape, size_t sum_bytes, int64_t wanted_blocks,
+bool cut_tiles_weights(tile_shape &tile, weights_parts &parts,
+        const problem_shape &shape, size_t sum_bytes, int64_t wanted_blocks,
         int64_t longest_chain) {
     if (!make_tile(tile, shape, true, sum_bytes)) return false;
-    parts.window_rows = depthwise_window_rows(shape.taps);
+    parts.window_rows = window_rows_of(shape.taps);
     parts.jobs = shape.axes[0].kernel
             * ceil_div(shape.axes[1].kernel, parts.window_rows) * shape.chunks;
     parts.units
@@ -186,14 +185,14 @@ bool cut_tiles_weights(depthwise_tile &tile, depthwise_parts &parts,
     return fits(parts.parts * blocks);
 }
 
-bool cut_blocks(depthwise_block &block, const depthwise_shape &shape,
-        int widest, int64_t element_bytes, int64_t wanted_blocks) {
+bool cut_blocks(block_shape &block, const problem_shape &shape, int widest,
+        int64_t element_bytes, int64_t wanted_blocks) {
     make_block(block, shape, widest, element_bytes, wanted_blocks);
     return fits(blocks_of(block, shape));
 }
 
-bool cut_blocks_weights(depthwise_block &block, depthwise_parts &parts,
-        const depthwise_shape &shape, int widest, int64_t element_bytes,
+bool cut_blocks_weights(block_shape &block, weights_parts &parts,
+        const problem_shape &shape, int widest, int64_t element_bytes,
         int64_t wanted_blocks, int64_t longest_chain) {
     make_block(block, shape, widest, element_bytes, wanted_blocks);
     const int slots = most_threads / block.lanes;
@@ -220,4 +219,4 @@ bool cut_blocks_weights(depthwise_block &block, depthwise_parts &parts,
             && fits(parts.parts * block.channel_tiles * job_tiles);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -4,12 +4,12 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 /// NCX: a block's tile, in written positions, and the read rows it stages in
 /// shared memory. A plane is one channel of one image; of the weights gradient,
 /// one depth of one image.
-struct depthwise_tile {
+struct tile_shape {
     int planes = 1;
     int depths = 1; ///< written
     int rows = 1;
@@ -50,7 +50,7 @@ struct depthwise_tile {
 };
 
 /// NXC: a block's threads, channels first.
-struct depthwise_block {
+struct block_shape {
     int vector = 1; ///< channels of a thread
     int lanes = 1; ///< threads along the channels
     int groups = 1; ///< of 8 columns
@@ -64,7 +64,7 @@ struct depthwise_block {
 };
 
 /// The weights gradient: how it is cut.
-struct depthwise_parts {
+struct weights_parts {
     int window_rows = 1; ///< NCX: rows of the window that a thread sums
     int jobs = 1; ///< pieces of the window
     int block_jobs = 1; ///< NXC: of them in a block
@@ -78,28 +78,26 @@ struct depthwise_parts {
 // In cut.cpp.
 /// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.
 /// False where the window is too large for shared memory, or the tensors are.
-bool cut_tiles(depthwise_tile &, const depthwise_shape &, size_t sum_bytes);
+bool cut_tiles(tile_shape &, const problem_shape &, size_t sum_bytes);
 /// Of the weights gradient, in about so many blocks.
-bool cut_tiles_weights(depthwise_tile &, depthwise_parts &,
-        const depthwise_shape &, size_t sum_bytes, int64_t wanted_blocks,
-        int64_t longest_chain);
+bool cut_tiles_weights(tile_shape &, weights_parts &, const problem_shape &,
+        size_t sum_bytes, int64_t wanted_blocks, int64_t longest_chain);
 /// Of NXC; `vector` is set, to `widest` or to 1: the work is cut the same way, and
 /// so sums have the same order.
-bool cut_blocks(depthwise_block &, const depthwise_shape &, int widest,
+bool cut_blocks(block_shape &, const problem_shape &, int widest,
         int64_t element_bytes, int64_t wanted_blocks);
-bool cut_blocks_weights(depthwise_block &, depthwise_parts &,
-        const depthwise_shape &, int widest, int64_t element_bytes,
-        int64_t wanted_blocks, int64_t longest_chain);
+bool cut_blocks_weights(block_shape &, weights_parts &, const problem_shape &,
+        int widest, int64_t element_bytes, int64_t wanted_blocks,
+        int64_t longest_chain);
 
 /// Elements before and after a staged row that copies of whole vectors may
 /// spoil.
-constexpr int depthwise_slack = 4;
+constexpr int row_slack = 4;
 
 /// Of a block: rows and weights in the type of the sums, addresses of rows.
-constexpr size_t depthwise_shared_bytes(
-        const depthwise_tile &tile, size_t sum_bytes) {
+constexpr size_t shared_bytes_of(const tile_shape &tile, size_t sum_bytes) {
     const auto rows = static_cast<size_t>(tile.staged_rows());
-    return (rows * static_cast<size_t>(tile.pitch) + depthwise_slack
+    return (rows * static_cast<size_t>(tile.pitch) + row_slack
                    + static_cast<size_t>(tile.kernel_elements))
             * sum_bytes
             + rows * sizeof(int64_t);
@@ -107,21 +105,21 @@ constexpr size_t depthwise_shared_bytes(
 
 /// NCX, gradient of the weights: rows of the window that a thread sums, where it
 /// sums so many taps of each.
-constexpr int depthwise_window_rows(int taps) {
+constexpr int window_rows_of(int taps) {
     return taps == 8 ? 4 : taps == 4 ? 3 : taps;
 }
 
 // `type` is that of src and dst.
-void launch_depthwise_data_ncx(detail::data_type type, const depthwise_shape &,
-        const depthwise_tile &, const depthwise_pointers &, cudaStream_t);
-void launch_depthwise_data_nxc(detail::data_type type, const depthwise_shape &,
-        const depthwise_block &, const depthwise_pointers &, cudaStream_t);
+void launch_data_ncx(detail::data_type type, const problem_shape &,
+        const tile_shape &, const tensor_pointers &, cudaStream_t);
+void launch_data_nxc(detail::data_type type, const problem_shape &,
+        const block_shape &, const tensor_pointers &, cudaStream_t);
 /// These leave sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_depthwise_weights_ncx(detail::data_type type,
-        const depthwise_shape &, const depthwise_tile &,
-        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
-void launch_depthwise_weights_nxc(detail::data_type type,
-        const depthwise_shape &, const depthwise_block &,
-        const depthwise_parts &, const depthwise_pointers &, cudaStream_t);
+void launch_weights_ncx(detail::data_type type, const problem_shape &,
+        const tile_shape &, const weights_parts &, const tensor_pointers &,
+        cudaStream_t);
+void launch_weights_nxc(detail::data_type type, const problem_shape &,
+        const block_shape &, const weights_parts &, const tensor_pointers &,
+        cudaStream_t);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -18,15 +18,15 @@
 #include "gpu/convolution/depthwise/any/ncx.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
 template <typename Type, int vector>
 __device__ __forceinline__ void store_run(Type *to, int left, int64_t stride,
-        const sum_of<Type> (&sums)[depthwise_run]) {
+        const sum_of<Type> (&sums)[run_columns]) {
 #pragma unroll
-    for (int i = 0; i < depthwise_run; i += vector) {
+    for (int i = 0; i < run_columns; i += vector) {
         if (i >= left) continue;
         sum_of<Type> values[vector];
 #pragma unroll
@@ -37,17 +37,17 @@ __device__ __forceinline__ void store_run(Type *to, int left, int64_t stride,
 }
 
 template <typename Type, int taps, int step, int up>
-__global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
         depthwise_data_ncx_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_tile tile) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ tile_shape tile) {
     using sum = sum_of<Type>;
-    constexpr int span = depthwise_span<taps, step, up>;
+    constexpr int span = chunk_columns<taps, step, up>;
     constexpr int each = sums_of_16_bytes<sum>;
     constexpr int weight_pitch = round_up(taps, 4);
     extern __shared__ uint4 shared[];
     const int staged = tile.staged_rows();
-    auto *const rows = reinterpret_cast<sum *>(shared) + depthwise_slack;
+    auto *const rows = reinterpret_cast<sum *>(shared) + row_slack;
     sum *const kernel = rows + staged * tile.pitch;
     const int window_rows = shape.axes[0].kernel * shape.axes[1].kernel;
     const int kernel_pitch = shape.chunks * weight_pitch;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
 
     auto rest = static_cast<int>(blockIdx.x);
     const int first_column
-            = rest % tile.column_tiles * tile.groups * depthwise_run;
+            = rest % tile.column_tiles * tile.groups * run_columns;
     rest /= tile.column_tiles;
     const int first_row = rest % tile.row_tiles * tile.rows;
     rest /= tile.row_tiles;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
 
     // Where the staged part begins, on each axis of read.
     const auto begin = [&](int axis, int written_begin) {
-        const depthwise_axis &a = shape.axes[axis];
+        const window_axis &a = shape.axes[axis];
         if (!shape.to_src) return written_begin * a.stride - a.pad;
         const int from = written_begin + a.pad - (a.kernel - 1) * a.dilation;
         return from >= 0 ? from / a.stride
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
                     + d * shape.read_strides[2] + h * shape.read_strides[3];
         table[row] = at;
     }
-    const int words = (depthwise_slack + staged * tile.pitch) / each;
+    const int words = (row_slack + staged * tile.pitch) / each;
     for (int i = thread; i < words; i += threads)
         shared[i] = uint4 {};
     __syncthreads();
@@ -134,11 +134,11 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
     for (int item = thread; item < tile.items(); item += threads) {
         const tile_position at = position_of(item, tile);
         const int d = first_depth + at.depth;
-        const int w = first_column + at.group * depthwise_run;
+        const int w = first_column + at.group * run_columns;
         if (at.plane >= planes || d >= shape.axes[0].written
                 || w >= shape.axes[2].written)
             continue;
-        const depthwise_taps of_d = taps_of(shape.axes[0], shape.to_src, d);
+        const axis_taps of_d = taps_of(shape.axes[0], shape.to_src, d);
         const int left = shape.axes[2].written - w;
         int channel = 0;
         const int image = image_of(at.plane, channel);
@@ -149,15 +149,15 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
             const int row = at.row + repeat * tile.paired();
             const int h = first_row + row;
             if (row >= tile.rows || h >= shape.axes[1].written) break;
-            const depthwise_taps of_h = taps_of(shape.axes[1], shape.to_src, h);
-            sum total[depthwise_run] = {};
+            const axis_taps of_h = taps_of(shape.axes[1], shape.to_src, h);
+            sum total[run_columns] = {};
             int at_d = of_d.from - read_depth;
             for (int kd = of_d.first; kd < of_d.end; kd += of_d.step) {
                 const sum *from = rows
                         + ((at.plane * tile.read_depths + at_d) * tile.read_rows
                                   + of_h.from - read_row)
                                 * tile.pitch
-                        + at.group * (depthwise_run * step / up);
+                        + at.group * (run_columns * step / up);
                 const sum *with = kernel
                         + ((at.plane * shape.axes[0].kernel + kd)
                                           * shape.axes[1].kernel
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
 #pragma unroll
                         for (int e = 0; e < taps; ++e)
 #pragma unroll
-                            for (int i = 0; i < depthwise_run; ++i)
+                            for (int i = 0; i < run_columns; ++i)
                                 if ((i * step + e) % up == 0)
                                     total[i] += by[e]
                                             * values[(i * step + e) / up];
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
             }
             sum of_all = 0; // infinite or NaN if one of them is
 #pragma unroll
-            for (int i = 0; i < depthwise_run; ++i)
+            for (int i = 0; i < run_columns; ++i)
                 of_all += total[i];
             Type *const to = to_depth + h * shape.written_strides[3];
             constexpr int widest = 16 / sizeof(Type);
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
                 store_run<Type, 1>(to, left, shape.written_strides[4], total);
             if (is_finite(of_all)) continue;
 #pragma unroll 1
-            for (int i = 0; i < min(left, depthwise_run); ++i)
+            for (int i = 0; i < min(left, run_columns); ++i)
                 take_again(to[i * shape.written_strides[4]], read, weights,
                         shape, image, channel, d, h, w + i);
         }
@@ -207,9 +207,9 @@ __global__ void __launch_bounds__(depthwise_threads, sizeof(Type) == 8 ? 2 : 3)
 
 } // namespace
 
-void launch_depthwise_data_ncx(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_tile &tile,
-        const depthwise_pointers &pointers, cudaStream_t stream) {
+void launch_data_ncx(detail::data_type type, const problem_shape &shape,
+        const tile_shape &tile, const tensor_pointers &pointers,
+        cudaStream_t stream) {
     with_float_type(type, [&]<typename Type>() {
         const int64_t blocks
                 = ceil_div(shape.images * shape.channels, tile.planes)
@@ -218,7 +218,7 @@ void launch_depthwise_data_ncx(detail::data_type type,
             launch("convolution.gpu_depthwise_tiles",
                     depthwise_data_ncx_kernel<Type, taps, step, up>,
                     static_cast<unsigned>(blocks), tile.threads,
-                    depthwise_shared_bytes(tile, sizeof(sum_of<Type>)), stream,
+                    shared_bytes_of(tile, sizeof(sum_of<Type>)), stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.weights),
                     static_cast<Type *>(pointers.written), shape, tile);
@@ -226,4 +226,4 @@ void launch_depthwise_data_ncx(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

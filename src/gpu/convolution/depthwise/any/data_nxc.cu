@@ -20,18 +20,17 @@
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
 /// gathered[(row * pitch + e) * channels + channel].
 template <typename Type>
-__global__ void __launch_bounds__(depthwise_threads)
-        depthwise_kernel_rows(const Type *weights, sum_of<Type> *gathered,
-                const __grid_constant__ depthwise_shape shape, int pitch,
-                int64_t count) {
+__global__ void __launch_bounds__(threads_of_block) depthwise_kernel_rows(
+        const Type *weights, sum_of<Type> *gathered,
+        const __grid_constant__ problem_shape shape, int pitch, int64_t count) {
     const int64_t number
-            = blockIdx.x * int64_t {depthwise_threads} + threadIdx.x;
+            = blockIdx.x * int64_t {threads_of_block} + threadIdx.x;
     if (number >= count) return;
     const int64_t channel = number % shape.channels;
     const auto place = static_cast<int>(number / shape.channels);
@@ -53,13 +52,13 @@ __device__ __forceinline__ void load_sums(
 }
 
 template <typename Type, int vector, int taps, int step, int up>
-__global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
+__global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
         depthwise_data_nxc_kernel(const Type *read,
                 const sum_of<Type> *__restrict__ gathered, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_block block) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ block_shape block) {
     using sum = sum_of<Type>;
-    constexpr int span = depthwise_span<taps, step, up>;
+    constexpr int span = chunk_columns<taps, step, up>;
     auto rest = static_cast<int>(threadIdx.x);
     const int lane = rest % block.lanes;
     rest /= block.lanes;
@@ -71,8 +70,8 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
     const int channel
             = (rest % block.channel_tiles * block.lanes + lane) * vector;
     rest /= block.channel_tiles;
-    const int w = (rest % block.column_tiles * block.groups + group)
-            * depthwise_run;
+    const int w
+            = (rest % block.column_tiles * block.groups + group) * run_columns;
     rest /= block.column_tiles;
     const int first_row
             = rest % block.row_tiles * (block.rows * block.repeats) + row;
@@ -83,7 +82,7 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
             || d >= shape.axes[0].written || depth >= block.depths)
         return;
 
-    const depthwise_taps of_d = taps_of(shape.axes[0], shape.to_src, d);
+    const axis_taps of_d = taps_of(shape.axes[0], shape.to_src, d);
     const int first_column = w * step / up + shape.base;
     const auto channels = static_cast<int>(shape.channels);
     const int kernel_pitch = shape.chunks * taps;
@@ -93,8 +92,8 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
     for (int repeat = 0; repeat < block.repeats; ++repeat) {
         const int h = first_row + repeat * block.rows;
         if (h >= shape.axes[1].written) return;
-        const depthwise_taps of_h = taps_of(shape.axes[1], shape.to_src, h);
-        sum total[depthwise_run][vector] = {};
+        const axis_taps of_h = taps_of(shape.axes[1], shape.to_src, h);
+        sum total[run_columns][vector] = {};
         int at_d = of_d.from;
         for (int kd = of_d.first; kd < of_d.end; kd += of_d.step) {
             const Type *from = from_image + at_d * shape.read_strides[2]
@@ -120,7 +119,7 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
                         load_column(values, column, column_stride, place + j,
                                 shape.axes[2].read);
 #pragma unroll
-                        for (int i = 0; i < depthwise_run; ++i) {
+                        for (int i = 0; i < run_columns; ++i) {
                             const int e = j * up - i * step;
                             if (e >= 0 && e < taps)
 #pragma unroll
@@ -137,7 +136,7 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
         const int left = shape.axes[2].written - w;
         sum of_all = 0; // infinite or NaN if one of them is
 #pragma unroll
-        for (int i = 0; i < depthwise_run; ++i)
+        for (int i = 0; i < run_columns; ++i)
 #pragma unroll
             for (int v = 0; v < vector; ++v)
                 of_all += total[i][v];
@@ -145,14 +144,14 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
                 + d * shape.written_strides[2] + h * shape.written_strides[3]
                 + w * shape.written_strides[4] + channel;
 #pragma unroll
-        for (int i = 0; i < depthwise_run; ++i) {
+        for (int i = 0; i < run_columns; ++i) {
             if (i < left) pack<Type, vector>::of(total[i]).store(to);
             to += shape.written_strides[4];
         }
         if (is_finite(of_all)) continue;
-        to -= depthwise_run * shape.written_strides[4];
+        to -= run_columns * shape.written_strides[4];
 #pragma unroll 1
-        for (int i = 0; i < min(left, depthwise_run) * vector; ++i)
+        for (int i = 0; i < min(left, run_columns) * vector; ++i)
             take_again(to[i / vector * shape.written_strides[4] + i % vector],
                     read, weights, shape, image, channel + i % vector, d, h,
                     w + i / vector);
@@ -160,8 +159,8 @@ __global__ void __launch_bounds__(depthwise_threads, taps == 3 ? 3 : 2)
 }
 
 template <typename Type, int vector>
-void start(const depthwise_shape &shape, const depthwise_block &block,
-        const depthwise_pointers &pointers, cudaStream_t stream) {
+void start(const problem_shape &shape, const block_shape &block,
+        const tensor_pointers &pointers, cudaStream_t stream) {
     using sum = sum_of<Type>;
     const auto *weights = static_cast<const Type *>(pointers.weights);
     auto *gathered = static_cast<sum *>(pointers.workspace);
@@ -170,8 +169,8 @@ void start(const depthwise_shape &shape, const depthwise_block &block,
             * shape.axes[1].kernel;
     launch("convolution.gpu_depthwise_blocks (rows of taps)",
             depthwise_kernel_rows<Type>,
-            static_cast<unsigned>(ceil_div(count, depthwise_threads)),
-            depthwise_threads, 0, stream, weights, gathered, shape, pitch,
+            static_cast<unsigned>(ceil_div(count, threads_of_block)),
+            threads_of_block, 0, stream, weights, gathered, shape, pitch,
             count);
     const int64_t blocks = shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
@@ -187,9 +186,9 @@ void start(const depthwise_shape &shape, const depthwise_block &block,
 
 } // namespace
 
-void launch_depthwise_data_nxc(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_block &block,
-        const depthwise_pointers &pointers, cudaStream_t stream) {
+void launch_data_nxc(detail::data_type type, const problem_shape &shape,
+        const block_shape &block, const tensor_pointers &pointers,
+        cudaStream_t stream) {
     with_float_type(type, [&]<typename Type>() {
         if (block.vector == 1)
             start<Type, 1>(shape, block, pointers, stream);
@@ -199,4 +198,4 @@ void launch_depthwise_data_nxc(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -4,7 +4,7 @@
 #include "gpu/convolution/depthwise/any/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 template <typename Sum>
 constexpr int sums_of_16_bytes = static_cast<int>(16 / sizeof(Sum));
@@ -29,10 +29,10 @@ __device__ __forceinline__ void load_run(Sum (&values)[size], const Sum *from) {
 /// without a vector copy the last one once more.
 template <typename Type, int vector>
 __device__ __forceinline__ void stage_vectors(const Type *const *table,
-        sum_of<Type> *rows, const depthwise_tile &tile, int origin,
+        sum_of<Type> *rows, const tile_shape &tile, int origin,
         int read_columns, int64_t column_stride) {
     constexpr int batch = sizeof(Type) == 8 ? 2 : 4;
-    static_assert(vector <= depthwise_slack);
+    static_assert(vector <= row_slack);
     const int begin = max(0, origin) / vector * vector;
     const int end = min(read_columns, origin + tile.columns);
     if (begin >= end) return;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void stage_vectors(const Type *const *table,
 
 template <typename Type>
 __device__ __forceinline__ void stage_rows(const Type *const *table,
-        sum_of<Type> *rows, const depthwise_tile &tile, int origin,
+        sum_of<Type> *rows, const tile_shape &tile, int origin,
         int read_columns, int64_t column_stride) {
     const auto stage = [&]<int vector>() {
         stage_vectors<Type, vector>(
@@ -93,7 +93,7 @@ struct tile_position {
 };
 
 __device__ __forceinline__ tile_position position_of(
-        int item, const depthwise_tile &tile) {
+        int item, const tile_shape &tile) {
     tile_position at;
     const int pair = tile.rows > 1 ? 1 : 0;
     int rest = item >> pair;
@@ -107,4 +107,4 @@ __device__ __forceinline__ tile_position position_of(
     return at;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -5,15 +5,16 @@
 #include "gpu/convolution/depthwise/any/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
-constexpr const char *takes = "NCX, any window: tiles of rows in shared memory";
+constexpr const char *what_it_takes
+        = "NCX, any window: tiles of rows in shared memory";
 
 struct tiles_cut {
-    depthwise_tile tile;
-    depthwise_parts parts;
+    tile_shape tile;
+    weights_parts parts;
 };
 
 /// With tensors at multiples of 16 bytes, and without.
@@ -25,26 +26,26 @@ struct tiles_cuts {
     }
 };
 
-class tiles_plan final : public depthwise_plan {
+class tiles_plan final : public family_plan {
 public:
-    tiles_plan(depthwise_facts facts, const tiles_cuts &cuts)
-        : depthwise_plan(std::move(facts)), cuts_(cuts) {}
+    tiles_plan(problem_facts facts, const tiles_cuts &cuts)
+        : family_plan(std::move(facts)), cuts_(cuts) {}
 
 private:
     int64_t parts(bool vectors) const override {
         return cuts_.of(vectors).parts.parts;
     }
-    void launch_data(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_data(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
-        launch_depthwise_data_ncx(type(), shape(),
-                cuts_.of(alignment.vectors).tile, pointers, stream);
+        launch_data_ncx(type(), shape(), cuts_.of(alignment.vectors).tile,
+                pointers, stream);
     }
-    void launch_weights(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_weights(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
         const tiles_cut &cut = cuts_.of(alignment.vectors);
-        launch_depthwise_weights_ncx(
+        launch_weights_ncx(
                 type(), shape(), cut.tile, cut.parts, pointers, stream);
     }
 
@@ -52,12 +53,12 @@ private:
 };
 
 /// Blocks that fill the device.
-int64_t blocks_for(const depthwise_facts &facts) {
+int64_t blocks_for(const problem_facts &facts) {
     return facts.multiprocessors * 8;
 }
 
-bool cut_work(tiles_cut &cut, const depthwise_facts &facts, bool vectors) {
-    depthwise_tile &tile = cut.tile;
+bool cut_work(tiles_cut &cut, const problem_facts &facts, bool vectors) {
+    tile_shape &tile = cut.tile;
     const detail::convolution_problem &problem = facts.problem;
     const bool to_src = facts.shape.to_src;
     const detail::tensor_view &read = to_src ? problem.dst : problem.src;
@@ -73,18 +74,18 @@ bool cut_work(tiles_cut &cut, const depthwise_facts &facts, bool vectors) {
             if (vectors_divide(count, written, 4))
                 tile.dense_store = static_cast<int>(count);
     return facts.of_weights() ? cut_tiles_weights(tile, cut.parts, facts.shape,
-                   sum_bytes, blocks_for(facts), depthwise_longest_chain)
+                   sum_bytes, blocks_for(facts), longest_f32_chain)
                               : cut_tiles(tile, facts.shape, sum_bytes);
 }
 
 } // namespace
 
-plan_or_refusal make_depthwise_tiles(
+plan_or_refusal make_tiles(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    auto facts = depthwise_facts_of(problem, options, refusal);
+    auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    if (facts->channels_last) return refuse_depthwise(takes, *facts);
+    if (facts->channels_last) return refuse(what_it_takes, *facts);
     tiles_cuts cuts;
     if (!cut_work(cuts.aligned, *facts, true)
             || !cut_work(cuts.unaligned, *facts, false))
@@ -92,8 +93,8 @@ plan_or_refusal make_depthwise_tiles(
                 "takes windows that fit in shared memory, and tensors of less "
                 "than 2^31 tiles; "
                 + facts->given());
-    return depthwise_plan_or_refusal(
+    return plan_within_limit(
             std::make_unique<tiles_plan>(std::move(*facts), cuts), options);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -19,15 +19,15 @@
 #include "gpu/convolution/depthwise/any/ncx.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
 template <typename Type, int vector>
-__device__ __forceinline__ void load_dst(sum_of<Type> (&values)[depthwise_run],
+__device__ __forceinline__ void load_dst(sum_of<Type> (&values)[run_columns],
         const Type *from, int left, int64_t stride) {
 #pragma unroll
-    for (int i = 0; i < depthwise_run; i += vector) {
+    for (int i = 0; i < run_columns; i += vector) {
         pack<Type, vector> packed {};
         if (i < left)
             packed = pack<Type, vector>::load_constant(from + i * stride);
@@ -40,19 +40,19 @@ __device__ __forceinline__ void load_dst(sum_of<Type> (&values)[depthwise_run],
 }
 
 template <typename Type, int window_rows, int taps, int step>
-__global__ void __launch_bounds__(depthwise_threads)
+__global__ void __launch_bounds__(threads_of_block)
         depthwise_weights_ncx_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
-                const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_tile tile,
-                const __grid_constant__ depthwise_parts parts) {
+                const __grid_constant__ problem_shape shape,
+                const __grid_constant__ tile_shape tile,
+                const __grid_constant__ weights_parts parts) {
     using sum = sum_of<Type>;
-    constexpr int span = depthwise_span<taps, step, 1>;
+    constexpr int span = chunk_columns<taps, step, 1>;
     constexpr int each = sums_of_16_bytes<sum>;
     extern __shared__ uint4 shared[];
-    __shared__ sum warp_sums[window_rows * taps][depthwise_threads / 32];
+    __shared__ sum warp_sums[window_rows * taps][threads_of_block / 32];
     const int staged = tile.staged_rows();
-    auto *const rows = reinterpret_cast<sum *>(shared) + depthwise_slack;
+    auto *const rows = reinterpret_cast<sum *>(shared) + row_slack;
     auto *const table
             = reinterpret_cast<const Type **>(rows + staged * tile.pitch);
     const auto thread = static_cast<int>(threadIdx.x);
@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(depthwise_threads)
     const int job = rest % parts.jobs;
     const int part = rest / parts.jobs;
     const int chunk = job % shape.chunks;
-    const depthwise_axis &deep = shape.axes[0];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int job_rows = (down.kernel + window_rows - 1) / window_rows;
     const int first_kh = job / shape.chunks % job_rows * window_rows;
     const int kd = job / shape.chunks / job_rows;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(depthwise_threads)
     for (int64_t unit = begin; unit < end; ++unit) {
         auto number = static_cast<int>(unit);
         const int first_column
-                = number % tile.column_tiles * tile.groups * depthwise_run;
+                = number % tile.column_tiles * tile.groups * run_columns;
         number /= tile.column_tiles;
         const int first_row = number % tile.row_tiles * tile.rows;
         const int first_plane = number / tile.row_tiles * tile.planes;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(depthwise_threads)
         }
         // Tiles that are as wide as src all have the same columns outside.
         if (unit == begin || tile.column_tiles > 1) {
-            const int words = (depthwise_slack + staged * tile.pitch) / each;
+            const int words = (row_slack + staged * tile.pitch) / each;
             for (int i = thread; i < words; i += threads)
                 shared[i] = uint4 {};
         }
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(depthwise_threads)
 
         for (int item = thread; item < tile.items(); item += threads) {
             const tile_position at = position_of(item, tile);
-            const int w = first_column + at.group * depthwise_run;
+            const int w = first_column + at.group * run_columns;
             if (at.plane >= planes || w >= along.written) continue;
             int image = first_plane + at.plane;
             int d = 0;
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(depthwise_threads)
                 const int h = first_row + row;
                 if (row >= tile.rows || h >= down.written) break;
                 const Type *from = of_depth + h * shape.written_strides[3];
-                sum by[depthwise_run];
+                sum by[run_columns];
                 constexpr int widest = 16 / sizeof(Type);
                 if (tile.dense_store == widest)
                     load_dst<Type, widest>(by, from, left, 1);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(depthwise_threads)
                 const sum *window = rows
                         + (at.plane * tile.read_rows + row * down.stride)
                                 * tile.pitch
-                        + at.group * (depthwise_run * step);
+                        + at.group * (run_columns * step);
                 int src_h = src_row + row * down.stride;
 #pragma unroll
                 for (int k = 0; k < window_rows; ++k) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(depthwise_threads)
 #pragma unroll
                         for (int e = 0; e < taps; ++e)
 #pragma unroll
-                            for (int i = 0; i < depthwise_run; ++i)
+                            for (int i = 0; i < run_columns; ++i)
                                 total[k][e] += by[i] * values[i * step + e];
                     }
                     src_h += down.dilation;
@@ -197,18 +197,17 @@ __global__ void __launch_bounds__(depthwise_threads)
 
 } // namespace
 
-void launch_depthwise_weights_ncx(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_tile &tile,
-        const depthwise_parts &parts, const depthwise_pointers &pointers,
-        cudaStream_t stream) {
+void launch_weights_ncx(detail::data_type type, const problem_shape &shape,
+        const tile_shape &tile, const weights_parts &parts,
+        const tensor_pointers &pointers, cudaStream_t stream) {
     const int64_t blocks = parts.parts * parts.jobs * shape.channels;
     with_float_type(type, [&]<typename Type>() {
         with_window<Type, false>(shape, [&]<int taps, int step, int>() {
-            constexpr int window_rows = depthwise_window_rows(taps);
+            constexpr int window_rows = window_rows_of(taps);
             launch("convolution.gpu_depthwise_tiles (weights)",
                     depthwise_weights_ncx_kernel<Type, window_rows, taps, step>,
                     static_cast<unsigned>(blocks), tile.threads,
-                    depthwise_shared_bytes(tile, sizeof(sum_of<Type>)), stream,
+                    shared_bytes_of(tile, sizeof(sum_of<Type>)), stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.written),
                     static_cast<sum_of<Type> *>(pointers.workspace), shape,
@@ -217,4 +216,4 @@ void launch_depthwise_weights_ncx(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -19,19 +19,19 @@
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::any {
 
 namespace {
 
 template <typename Type, int vector, int taps, int step>
-__global__ void __launch_bounds__(depthwise_threads,
+__global__ void __launch_bounds__(threads_of_block,
         2) depthwise_weights_nxc_kernel(const Type *src, const Type *dst,
-        sum_of<Type> *partials, const __grid_constant__ depthwise_shape shape,
-        const __grid_constant__ depthwise_block block,
-        const __grid_constant__ depthwise_parts parts) {
+        sum_of<Type> *partials, const __grid_constant__ problem_shape shape,
+        const __grid_constant__ block_shape block,
+        const __grid_constant__ weights_parts parts) {
     using sum = sum_of<Type>;
-    constexpr int span = depthwise_span<taps, step, 1>;
-    __shared__ sum sums[vector][depthwise_threads];
+    constexpr int span = chunk_columns<taps, step, 1>;
+    __shared__ sum sums[vector][threads_of_block];
     const auto thread = static_cast<int>(threadIdx.x);
     auto rest = thread;
     const int lane = rest % block.lanes;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(depthwise_threads,
     // Segments of rows of dst: images by depths by rows by segments.
     const int64_t begin = part * parts.units / parts.parts;
     const int64_t end = works ? (part + 1) * parts.units / parts.parts : 0;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const int64_t src_stride = shape.read_strides[4];
     const int64_t dst_stride = shape.written_strides[4];
     const int first_column = shape.base + chunk * taps;
@@ -87,12 +87,12 @@ __global__ void __launch_bounds__(depthwise_threads,
         const Type *of_src = src + image * shape.read_strides[0]
                 + src_d * shape.read_strides[2] + src_h * shape.read_strides[3]
                 + (first_column + first * step) * src_stride + channel;
-        for (int w = first; w < last; w += depthwise_run) {
+        for (int w = first; w < last; w += run_columns) {
             const Type *column = of_src;
-            of_src += src_stride * (depthwise_run * step);
-            sum by[depthwise_run][vector];
+            of_src += src_stride * (run_columns * step);
+            sum by[run_columns][vector];
 #pragma unroll
-            for (int i = 0; i < depthwise_run; ++i)
+            for (int i = 0; i < run_columns; ++i)
                 load_column(by[i], of_dst, dst_stride, w + i, along.written);
 #pragma unroll
             for (int j = 0; j < span; ++j) {
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(depthwise_threads,
                 load_column(values, column, src_stride,
                         first_column + w * step + j, along.read);
 #pragma unroll
-                for (int i = 0; i < depthwise_run; ++i) {
+                for (int i = 0; i < run_columns; ++i) {
                     const int e = j - i * step;
                     if (e >= 0 && e < taps)
 #pragma unroll
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(depthwise_threads,
 }
 
 template <typename Type, int vector>
-void start(const depthwise_shape &shape, const depthwise_block &block,
-        const depthwise_parts &parts, const depthwise_pointers &pointers,
+void start(const problem_shape &shape, const block_shape &block,
+        const weights_parts &parts, const tensor_pointers &pointers,
         cudaStream_t stream) {
     const int64_t blocks = parts.parts * block.channel_tiles
             * ceil_div(parts.jobs, parts.block_jobs);
@@ -158,10 +158,9 @@ void start(const depthwise_shape &shape, const depthwise_block &block,
 
 } // namespace
 
-void launch_depthwise_weights_nxc(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_block &block,
-        const depthwise_parts &parts, const depthwise_pointers &pointers,
-        cudaStream_t stream) {
+void launch_weights_nxc(detail::data_type type, const problem_shape &shape,
+        const block_shape &block, const weights_parts &parts,
+        const tensor_pointers &pointers, cudaStream_t stream) {
     with_float_type(type, [&]<typename Type>() {
         if (block.vector == 1)
             start<Type, 1>(shape, block, parts, pointers, stream);
@@ -171,4 +170,4 @@ void launch_depthwise_weights_nxc(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::any

@@ -7,7 +7,7 @@
 #include "gpu/convolution/depthwise/diagonals/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::diagonals {
 
 namespace {
 
@@ -70,34 +70,34 @@ bool rows_are_short(int pixels, int64_t pixel_stride) {
 
 } // namespace
 
-bool diagonals_take(const depthwise_shape &shape) {
-    const depthwise_axis &along = shape.axes[2];
+bool takes(const problem_shape &shape) {
+    const window_axis &along = shape.axes[2];
     return window_slides(shape) && along.kernel != 3
             && shape.images < INT32_MAX / (2 * most_strips)
             && rows_are_short(along.read, shape.read_strides[4])
             && rows_are_short(along.written, shape.written_strides[4]);
 }
 
-bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
+bool cut_work(data_cut &best, const problem_shape &shape,
         int64_t multiprocessors, int64_t most_shared_bytes) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int size = down.kernel;
-    const int64_t all_groups = shape.channels / diagonals_channels;
-    const int all_tiles = ceil_div(along.written, diagonals_columns);
-    const int products = diagonals_pairs(size) * diagonals_quads(size);
-    const int most_warps = diagonals_data_warps(size);
+    const int64_t all_groups = shape.channels / group_channels;
+    const int all_tiles = ceil_div(along.written, tile_columns);
+    const int products = pairs_of(size) * quads_of(size);
+    const int most_warps = data_warps(size);
     double least = std::numeric_limits<double>::infinity();
-    const auto estimate = [&](depthwise_diagonals_data cut) {
+    const auto estimate = [&](data_cut cut) {
         cut.copy_warps = std::min(most_copy_warps, most_warps - cut.warps());
-        const int columns = cut.tiles * diagonals_columns + size - 1;
+        const int columns = cut.tiles * tile_columns + size - 1;
         // Neighbouring lanes copy to pixels of neighbouring groups, in other
         // banks.
         cut.pitch = columns;
         while (cut.pitch % 8 != (cut.groups > 4 ? 1 : 8 / cut.groups % 8))
             ++cut.pitch;
-        const int64_t bytes = diagonals_barriers_bytes(diagonals_data_stages)
-                + int64_t {diagonals_data_stages} * cut.stage_bytes();
+        const int64_t bytes = barriers_bytes(data_stage_count)
+                + int64_t {data_stage_count} * cut.stage_bytes();
         if (bytes > most_shared_bytes) return;
         cut.shared_bytes = static_cast<size_t>(bytes);
         cut.column_bands = ceil_div(all_tiles, cut.tiles);
@@ -115,7 +115,7 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
             const parts_estimate of = share_out(shape.images * cut.strips,
                     shape.images * cut.strips,
                     cut.channel_tiles * cut.column_bands, multiprocessors,
-                    steps * (step_cycles + cycles_stage / diagonals_steps));
+                    steps * (step_cycles + cycles_stage / stage_steps));
             if (of.cycles >= least) continue;
             least = of.cycles;
             cut.parts = of.parts;
@@ -127,7 +127,7 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
     for (int groups = 1; groups <= most_groups; ++groups)
         for (int tiles = std::min(all_tiles, (most_warps - 1) / groups);
                 tiles > 0; --tiles) {
-            depthwise_diagonals_data cut;
+            data_cut cut;
             cut.groups = groups;
             cut.tiles = tiles;
             estimate(cut);
@@ -135,18 +135,17 @@ bool cut_diagonals(depthwise_diagonals_data &best, const depthwise_shape &shape,
     return least < std::numeric_limits<double>::infinity();
 }
 
-bool cut_diagonals(depthwise_diagonals_weights &best,
-        const depthwise_shape &shape, int64_t multiprocessors,
-        int64_t most_shared_bytes) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+bool cut_work(weights_cut &best, const problem_shape &shape,
+        int64_t multiprocessors, int64_t most_shared_bytes) {
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int size = down.kernel;
-    const int64_t all_groups = shape.channels / diagonals_channels;
-    const int all_tiles = ceil_div(down.written, diagonals_dst_rows);
-    const int products = diagonals_pairs(size);
-    const int most_warps = diagonals_weights_warps - most_copy_warps;
+    const int64_t all_groups = shape.channels / group_channels;
+    const int all_tiles = ceil_div(down.written, tile_dst_rows);
+    const int products = pairs_of(size);
+    const int most_warps = weights_warps - most_copy_warps;
     double least = std::numeric_limits<double>::infinity();
-    const auto estimate = [&](depthwise_diagonals_weights cut) {
+    const auto estimate = [&](weights_cut cut) {
         cut.part_columns
                 = round_up(ceil_div(along.read, cut.column_parts), size);
         cut.column_parts = ceil_div(along.read, cut.part_columns);
@@ -157,7 +156,7 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
                 = std::max(along.read + size, along.written + size - along.pad)
                 | 1;
         cut.channel_tiles = ceil_div(all_groups, int64_t {cut.groups});
-        const int64_t sums = int64_t {cut.warps()} * diagonals_channels * size
+        const int64_t sums = int64_t {cut.warps()} * group_channels * size
                 * size * static_cast<int64_t>(sizeof(float));
         const int all_stages = ceil_div(down.written, cut.rows());
         for (int strips = 1; strips <= std::min(most_strips, all_stages);
@@ -168,14 +167,13 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
             // stage that is in use.
             const int shortest
                     = all_stages - (cut.strips - 1) * cut.strip_stages;
-            cut.src_rows = diagonals_weights_stages * cut.rows()
-                    + (1 + ceil_div(diagonals_weights_stages, shortest))
+            cut.src_rows = weights_stage_count * cut.rows()
+                    + (1 + ceil_div(weights_stage_count, shortest))
                             * (size - 1);
-            const int64_t bytes
-                    = diagonals_barriers_bytes(diagonals_weights_stages)
+            const int64_t bytes = barriers_bytes(weights_stage_count)
                     + std::max<int64_t>(sums,
                             cut.src_bytes()
-                                    + int64_t {diagonals_weights_stages}
+                                    + int64_t {weights_stage_count}
                                             * cut.dst_bytes());
             if (bytes > most_shared_bytes) continue;
             cut.shared_bytes = static_cast<size_t>(bytes);
@@ -191,8 +189,7 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
             const int64_t strip_products
                     = int64_t {cut.strip_stages} * cut.part_columns;
             const parts_estimate of = share_out(shape.images * cut.strips,
-                    std::max<int64_t>(
-                            1, diagonals_longest_chain / strip_products),
+                    std::max<int64_t>(1, longest_warp_chain / strip_products),
                     cut.channel_tiles, multiprocessors,
                     stage_cycles
                             * (cut.strip_stages
@@ -210,7 +207,7 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
                 ++tiles)
             for (int parts = 1; parts <= most_warps / (groups * tiles);
                     ++parts) {
-                depthwise_diagonals_weights cut;
+                weights_cut cut;
                 cut.groups = groups;
                 cut.tiles = tiles;
                 cut.column_parts = parts;
@@ -219,4 +216,4 @@ bool cut_diagonals(depthwise_diagonals_weights &best,
     return least < std::numeric_limits<double>::infinity();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::diagonals

@@ -4,51 +4,50 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::diagonals {
 
 /// Neighbouring channels, of 16 bytes together, that one product of matrices
 /// takes.
-constexpr int diagonals_channels = 8;
+constexpr int group_channels = 8;
 /// Written columns of a tile of the data kernel, and rows of dst of one of the
 /// weights' kernel.
-constexpr int diagonals_columns = 8;
-constexpr int diagonals_dst_rows = 4;
+constexpr int tile_columns = 8;
+constexpr int tile_dst_rows = 4;
 /// Stages that lie in shared memory or are on their way there, powers of two;
 /// and pairs of rows of read of a stage of the data kernel.
-constexpr int diagonals_data_stages = 4;
-constexpr int diagonals_weights_stages = 4;
-constexpr int diagonals_steps = 2;
+constexpr int data_stage_count = 4;
+constexpr int weights_stage_count = 4;
+constexpr int stage_steps = 2;
 /// Of the weights' kernel: products that are added up on tensor cores, which
 /// truncate each time, before the sums leave them; and those of a block's warp at
 /// most, whose sums of so many are added up in f32, about 1024 times.
-constexpr int diagonals_longest_truncated_chain = 448;
-constexpr int64_t diagonals_longest_chain
-        = 1024 * diagonals_longest_truncated_chain;
+constexpr int longest_truncated_chain = 448;
+constexpr int64_t longest_warp_chain = 1024 * longest_truncated_chain;
 /// Two barriers for each.
-__host__ __device__ constexpr int diagonals_barriers_bytes(int stages) {
+__host__ __device__ constexpr int barriers_bytes(int stages) {
     return 2 * stages * 8;
 }
 
 /// Pairs of rows of written that a pair of rows of read meets, or of columns of
 /// dst that a column of src meets.
-__host__ __device__ constexpr int diagonals_pairs(int size) {
+__host__ __device__ constexpr int pairs_of(int size) {
     return (size + 1) / 2;
 }
 /// Matrices of four taps that a pair of rows of read takes for one of written.
-__host__ __device__ constexpr int diagonals_quads(int size) {
+__host__ __device__ constexpr int quads_of(int size) {
     return (2 * size + 3) / 4;
 }
 /// Warps of a multiprocessor, as many as its registers hold, in one block or
 /// more.
-__host__ __device__ constexpr int diagonals_data_warps(int size) {
+__host__ __device__ constexpr int data_warps(int size) {
     return size == 7 ? 16 : 20;
 }
-constexpr int diagonals_weights_warps = 16;
+constexpr int weights_warps = 16;
 
 /// The data kernel: a block has some channels and columns of every so manyeth
 /// strip of rows of an image, of which it takes some pairs of rows of read at a
 /// time.
-struct depthwise_diagonals_data {
+struct data_cut {
     int groups = 1; ///< of eight channels
     int tiles = 1; ///< of columns
     int copy_warps = 1;
@@ -73,13 +72,13 @@ struct depthwise_diagonals_data {
         return pitch * groups * 16;
     }
     __host__ __device__ constexpr int stage_bytes() const {
-        return 2 * diagonals_steps * row_bytes();
+        return 2 * stage_steps * row_bytes();
     }
 };
 
 /// The weights' kernel: a block has some channels of every so manyeth strip of
 /// rows of dst of an image, of which it takes `tiles` times four at a time.
-struct depthwise_diagonals_weights {
+struct weights_cut {
     int groups = 1; ///< of eight channels
     int tiles = 1;
     int column_parts = 1; ///< of the columns of src, a warp's each
@@ -95,7 +94,7 @@ struct depthwise_diagonals_weights {
     size_t shared_bytes = 0;
 
     __host__ __device__ constexpr int rows() const {
-        return tiles * diagonals_dst_rows;
+        return tiles * tile_dst_rows;
     }
     /// That multiply, and all.
     __host__ __device__ constexpr int warps() const {
@@ -119,26 +118,26 @@ struct depthwise_diagonals_weights {
 /// NXC of bf16 and f16, channels in vectors of 16 bytes: whether tensor cores
 /// take the tensors and the window. Those of 5x5 and 7x7, which others are
 /// slower at (measured on an H200; 5x5 of 32 columns aside).
-bool diagonals_take(const depthwise_shape &);
+bool takes(const problem_shape &);
 /// Cut the work of either kernel; false where rows do not fit shared memory, of
 /// which a block may have so many bytes.
-bool cut_diagonals(depthwise_diagonals_data &, const depthwise_shape &,
-        int64_t multiprocessors, int64_t most_shared_bytes);
-bool cut_diagonals(depthwise_diagonals_weights &, const depthwise_shape &,
-        int64_t multiprocessors, int64_t most_shared_bytes);
+bool cut_work(data_cut &, const problem_shape &, int64_t multiprocessors,
+        int64_t most_shared_bytes);
+bool cut_work(weights_cut &, const problem_shape &, int64_t multiprocessors,
+        int64_t most_shared_bytes);
 
 /// Once a device, ahead of launches.
-void prepare_depthwise_diagonals_data(
-        detail::data_type type, const depthwise_shape &, size_t shared_bytes);
-void prepare_depthwise_diagonals_weights(
-        detail::data_type type, const depthwise_shape &, size_t shared_bytes);
+void prepare_data(
+        detail::data_type type, const problem_shape &, size_t shared_bytes);
+void prepare_weights(
+        detail::data_type type, const problem_shape &, size_t shared_bytes);
 /// For bf16 and f16; `whole`: all addresses are multiples of 16 bytes.
-void launch_depthwise_diagonals_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_diagonals_data &, bool whole,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const data_cut &, bool whole, const tensor_pointers &,
+        const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_depthwise_diagonals_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_diagonals_weights &,
-        bool whole, const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const weights_cut &, bool whole, const tensor_pointers &,
+        const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::diagonals

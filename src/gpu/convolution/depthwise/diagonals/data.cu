@@ -23,15 +23,15 @@
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::diagonals {
 
 namespace {
 
-using data_stages = diagonal_stages<diagonals_data_stages>;
+using data_stages = stage_queue<data_stage_count>;
 
 /// A pair of rows of read at a time, those of a strip: step m has rows `first`
 /// + 2m and on, opens the pair of rows of written `open` + 2m and completes the
-/// one that was opened diagonals_pairs - 1 steps ago. Pairs of rows of read
+/// one that was opened pairs_of - 1 steps ago. Pairs of rows of read
 /// begin at even ones of the plane, so that of the last alone one may be
 /// outside.
 template <int size>
@@ -45,9 +45,9 @@ struct strip_steps {
     int multiply_end = 0; ///< no step from here on does
     int end = 0;
 
-    __device__ strip_steps(const depthwise_shape &shape,
-            const depthwise_diagonals_data &cut, int strip) {
-        const depthwise_axis &down = shape.axes[1];
+    __device__ strip_steps(
+            const problem_shape &shape, const data_cut &cut, int strip) {
+        const window_axis &down = shape.axes[1];
         const int before = taps_before(down, shape.to_src);
         image = cut.strips == 1 ? strip : strip / cut.strips;
         written_begin = (strip - image * cut.strips) * cut.strip_rows;
@@ -55,7 +55,7 @@ struct strip_steps {
         open = written_begin - ((written_begin + before) & 1);
         first = open - before;
         begin = max(0, -first / 2);
-        end = (written_end - open + 1) / 2 + diagonals_pairs(size) - 1;
+        end = (written_end - open + 1) / 2 + pairs_of(size) - 1;
         multiply_end = min(end, (down.read - first + 1) / 2);
     }
 };
@@ -76,8 +76,8 @@ __device__ __forceinline__ void store_two(Type *to, uint32_t word, bool whole) {
 /// strips of all images every so manyeth.
 template <typename Type>
 struct data_block {
-    const depthwise_shape &shape;
-    const depthwise_diagonals_data &cut;
+    const problem_shape &shape;
+    const data_cut &cut;
     int64_t first_channel;
     int groups; ///< of those of the cut, that the tensor has
     int part;
@@ -90,18 +90,18 @@ struct data_block {
     int read_columns;
     int margin;
 
-    __device__ data_block(const depthwise_shape &shape,
-            const depthwise_diagonals_data &cut, int size)
+    __device__ data_block(
+            const problem_shape &shape, const data_cut &cut, int size)
         : shape(shape), cut(cut) {
-        const depthwise_axis &along = shape.axes[2];
+        const window_axis &along = shape.axes[2];
         const auto rest = static_cast<int>(blockIdx.x / cut.channel_tiles);
         part = rest / cut.column_bands;
         strips = static_cast<int>(shape.images) * cut.strips;
-        first_channel = blockIdx.x % cut.channel_tiles * cut.groups
-                * diagonals_channels;
+        first_channel
+                = blockIdx.x % cut.channel_tiles * cut.groups * group_channels;
         groups = static_cast<int>(min(int64_t {cut.groups},
-                (shape.channels - first_channel) / diagonals_channels));
-        const int columns = cut.tiles * diagonals_columns;
+                (shape.channels - first_channel) / group_channels));
+        const int columns = cut.tiles * tile_columns;
         written_column = rest % cut.column_bands * columns;
         written_columns = min(along.written - written_column, columns);
         const int met = written_column - taps_before(along, shape.to_src);
@@ -128,8 +128,8 @@ template <typename Type, int size>
 __device__ __forceinline__ void copy_strips(const data_block<Type> &block,
         const data_stages &stages, uint32_t places, int first_row,
         const Type *read, bool whole) {
-    const depthwise_shape &shape = block.shape;
-    const depthwise_diagonals_data &cut = block.cut;
+    const problem_shape &shape = block.shape;
+    const data_cut &cut = block.cut;
     const pixel_rows<Type> pixels(block.read_columns, shape.read_strides[4],
             cut.groups, block.groups, cut.pitch * 16);
     int stage = 0;
@@ -138,10 +138,8 @@ __device__ __forceinline__ void copy_strips(const data_block<Type> &block,
         const strip_steps<size> steps(shape, cut, strip);
         const Type *const plane = block.from(read, steps.image);
 #pragma unroll 1
-        for (int step = steps.begin; step < steps.end;
-                step += diagonals_steps) {
-            const int rows
-                    = 2 * min(diagonals_steps, steps.multiply_end - step);
+        for (int step = steps.begin; step < steps.end; step += stage_steps) {
+            const int rows = 2 * min(stage_steps, steps.multiply_end - step);
             const int first = steps.first + 2 * step;
             const uint32_t place = places
                     + data_stages::place(stage) * cut.stage_bytes()
@@ -170,9 +168,9 @@ __device__ __forceinline__ void copy_strips(const data_block<Type> &block,
 /// of written that was opened so many steps ago.
 template <typename Type, int size>
 __device__ __forceinline__ void load_window(
-        uint32_t (&left)[diagonals_pairs(size)][diagonals_quads(size)][4],
-        const Type *weights, const depthwise_shape &shape, int64_t channel,
-        const diagonal_lane &has) {
+        uint32_t (&left)[pairs_of(size)][quads_of(size)][4],
+        const Type *weights, const problem_shape &shape, int64_t channel,
+        const lane_place &has) {
     const int turned = shape.to_src ? -1 : 1;
     const int64_t down_taps = turned * shape.weights_strides[2];
     const int64_t along_taps = turned * shape.weights_strides[3];
@@ -180,7 +178,7 @@ __device__ __forceinline__ void load_window(
             + (channel + has.channel) * shape.weights_strides[0];
     if (shape.to_src) window -= (size - 1) * (down_taps + along_taps);
 #pragma unroll
-    for (int q = 0; q < diagonals_quads(size); ++q)
+    for (int q = 0; q < quads_of(size); ++q)
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
             const int tap = 4 * q + 2 * (word / 2) + has.pixel;
@@ -190,7 +188,7 @@ __device__ __forceinline__ void load_window(
                     = window + r * down_taps + (tap - row * size) * along_taps;
             const bool any = has.any && row < 2;
 #pragma unroll
-            for (int i = 0; i < diagonals_pairs(size); ++i) {
+            for (int i = 0; i < pairs_of(size); ++i) {
                 uint32_t bits = 0;
                 if (any && r >= 0 && r < size) bits = *at;
                 left[i][q][word] = (bits | bits << 16) & has.mask;
@@ -205,19 +203,19 @@ template <typename Type, int size>
 __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
         const data_stages &stages, uint32_t places, int warp,
         const Type *weights, Type *written, bool whole) {
-    constexpr int pairs = diagonals_pairs(size);
-    constexpr int quads = diagonals_quads(size);
-    const depthwise_shape &shape = block.shape;
-    const depthwise_diagonals_data &cut = block.cut;
+    constexpr int pairs = pairs_of(size);
+    constexpr int quads = quads_of(size);
+    const problem_shape &shape = block.shape;
+    const data_cut &cut = block.cut;
     const auto lane = static_cast<int>(threadIdx.x % 32);
-    const diagonal_lane has;
+    const lane_place has;
     const int group = warp % cut.groups;
-    const int first_column = warp / cut.groups * diagonals_columns;
+    const int first_column = warp / cut.groups * tile_columns;
     // A group beyond the tensor's multiplies zeros by what the first group has.
     const bool any = group < block.groups;
     uint32_t left[pairs][quads][4];
     load_window<Type, size>(left, weights, shape,
-            block.first_channel + (any ? group : 0) * diagonals_channels, has);
+            block.first_channel + (any ? group : 0) * group_channels, has);
     // Of the eight pixels of each of a quad's taps: the lane's, from the first.
     uint32_t offsets[quads];
 #pragma unroll
@@ -230,7 +228,7 @@ __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
     const int column = first_column + lane / 4;
     const bool stores = any && column < block.written_columns;
     const int64_t pixel = column * shape.written_strides[4]
-            + group * diagonals_channels + lane % 4 * 2;
+            + group * group_channels + lane % 4 * 2;
 
     float sums[pairs][4] = {};
     uint32_t products = 0;
@@ -242,11 +240,10 @@ __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
         Type *to = block.to(written, steps.image) + pixel
                 + h * shape.written_strides[3];
 #pragma unroll 1
-        for (int step = steps.begin; step < steps.end;
-                step += diagonals_steps) {
+        for (int step = steps.begin; step < steps.end; step += stage_steps) {
             stages.wait_for(stage);
             uint32_t from = data_stages::place(stage) * cut.stage_bytes();
-            const int end = min(step + diagonals_steps, steps.end);
+            const int end = min(step + stage_steps, steps.end);
 #pragma unroll 1
             for (int m = step; m < end; ++m) {
                 if (m < steps.multiply_end) {
@@ -300,8 +297,8 @@ __device__ __forceinline__ bool multiply_strips(const data_block<Type> &block,
 template <typename Type, int size>
 __device__ void take_all_again(const data_block<Type> &block, const Type *read,
         const Type *weights, Type *written) {
-    const depthwise_shape &shape = block.shape;
-    const int channels = block.groups * diagonals_channels;
+    const problem_shape &shape = block.shape;
+    const int channels = block.groups * group_channels;
 #pragma unroll 1
     for (int strip = block.part; strip < block.strips;
             strip += block.cut.parts) {
@@ -325,18 +322,16 @@ __device__ void take_all_again(const data_block<Type> &block, const Type *read,
 }
 
 template <typename Type, int size>
-__global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
+__global__ void __launch_bounds__(data_warps(size) * 32, 1)
         depthwise_diagonals_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_diagonals_data cut,
-                bool whole) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ data_cut cut, bool whole) {
     extern __shared__ uint4 shared[];
     const auto thread = static_cast<int>(threadIdx.x);
     const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
     const data_block<Type> block(shape, cut, size);
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    const uint32_t places
-            = base + diagonals_barriers_bytes(diagonals_data_stages);
+    const uint32_t places = base + barriers_bytes(data_stage_count);
     for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
             i += static_cast<int>(blockDim.x))
         shared[i] = uint4 {};
@@ -357,11 +352,11 @@ __global__ void __launch_bounds__(diagonals_data_warps(size) * 32, 1)
 
 } // namespace
 
-void prepare_depthwise_diagonals_data(detail::data_type type,
-        const depthwise_shape &shape, size_t shared_bytes) {
+void prepare_data(detail::data_type type, const problem_shape &shape,
+        size_t shared_bytes) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_diagonals(shape, [&]<int size>() {
+            with_constants(shape, [&]<int size>() {
                 check(cudaFuncSetAttribute(
                               depthwise_diagonals_data_kernel<Type, size>,
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -371,13 +366,12 @@ void prepare_depthwise_diagonals_data(detail::data_type type,
     });
 }
 
-void launch_depthwise_diagonals_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_diagonals_data &cut,
-        bool whole, const depthwise_pointers &pointers,
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const data_cut &cut, bool whole, const tensor_pointers &pointers,
         const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_diagonals(shape, [&]<int size>() {
+            with_constants(shape, [&]<int size>() {
                 launch_early("convolution.gpu_depthwise_diagonals",
                         depthwise_diagonals_data_kernel<Type, size>,
                         static_cast<unsigned>(cut.blocks()),
@@ -391,4 +385,4 @@ void launch_depthwise_diagonals_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::diagonals

@@ -14,14 +14,14 @@
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::diagonals {
 
 /// What a lane has of the matrices: with g = lane / 4 and t = lane % 4, of the
 /// left one rows (channels) g and, of words 1 and 3, g + 8; of words 0 and 1
 /// one of columns 4t to 4t + 3, which are of pixel t / 2, of words 2 and 3 the
 /// same 16 columns on, of pixel t / 2 + 2. So it has something where g and 4t
 /// to 4t + 3 meet, in the lower half of the word if g is even.
-struct diagonal_lane {
+struct lane_place {
     int channel; ///< g
     int pixel; ///< t / 2
     bool any;
@@ -29,7 +29,7 @@ struct diagonal_lane {
     /// Of each four columns the two that the halves of a word are.
     uint32_t selected;
 
-    __device__ diagonal_lane() {
+    __device__ lane_place() {
         const auto lane = static_cast<int>(threadIdx.x % 32);
         const int t = lane % 4;
         channel = lane / 4;
@@ -100,11 +100,11 @@ __device__ __forceinline__ uint32_t transpose_matrix(uint32_t word) {
 /// there by others, one after the other: none waits but for what it needs. By
 /// addresses of 32 bits.
 template <int count>
-class diagonal_stages {
+class stage_queue {
 public:
     /// Of a block of so many warps that copy and that use stages; `memory` has
-    /// diagonals_barriers_bytes. To be followed by __syncthreads.
-    __device__ diagonal_stages(uint32_t memory, int copy_warps, int warps)
+    /// barriers_bytes. To be followed by __syncthreads.
+    __device__ stage_queue(uint32_t memory, int copy_warps, int warps)
         : memory_(memory) {
         if (threadIdx.x != 0) return;
         for (int i = 0; i < count; ++i) {
@@ -201,7 +201,7 @@ public:
         const int group = lane - pixel * held;
         left_ = group < groups && pixel < step_ ? pixels - pixel : 0;
         global_ = pixel * static_cast<int>(pixel_stride)
-                + group * diagonals_channels;
+                + group * group_channels;
         shared_ = group * group_bytes + pixel * 16;
     }
 
@@ -239,7 +239,7 @@ public:
 #pragma unroll 1
         for (int left = left_; left > 0; left -= step_) {
 #pragma unroll 1
-            for (int i = 0; i < diagonals_channels; ++i) {
+            for (int i = 0; i < group_channels; ++i) {
                 unsigned short bits = 0;
                 if (!zeros)
                     bits = reinterpret_cast<const unsigned short *>(from)[i];
@@ -262,11 +262,11 @@ private:
 
 /// Calls body.template operator()<size>().
 template <typename Body>
-void with_diagonals(const depthwise_shape &shape, const Body &body) {
+void with_constants(const problem_shape &shape, const Body &body) {
     if (shape.axes[1].kernel == 5)
         body.template operator()<5>();
     else
         body.template operator()<7>();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::diagonals

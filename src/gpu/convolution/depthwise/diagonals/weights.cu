@@ -22,11 +22,11 @@
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::diagonals {
 
 namespace {
 
-using weights_stages = diagonal_stages<diagonals_weights_stages>;
+using weights_stages = stage_queue<weights_stage_count>;
 
 /// Rows of dst of an image, `stages` times as many as a stage has.
 struct dst_strip {
@@ -34,8 +34,8 @@ struct dst_strip {
     int begin = 0;
     int stages = 0;
 
-    __device__ dst_strip(const depthwise_shape &shape,
-            const depthwise_diagonals_weights &cut, int strip) {
+    __device__ dst_strip(
+            const problem_shape &shape, const weights_cut &cut, int strip) {
         image = cut.strips == 1 ? strip : strip / cut.strips;
         const int number = strip - image * cut.strips;
         begin = number * cut.strip_stages * cut.rows();
@@ -48,8 +48,8 @@ struct dst_strip {
 /// every so manyeth; and where its stages lie in shared memory: of src in a
 /// ring of rows.
 struct weights_block {
-    const depthwise_shape &shape;
-    const depthwise_diagonals_weights &cut;
+    const problem_shape &shape;
+    const weights_cut &cut;
     int64_t first_channel;
     int groups; ///< of those of the cut, that the tensor has
     int part;
@@ -57,15 +57,15 @@ struct weights_block {
     uint32_t src_place;
     uint32_t dst_place;
 
-    __device__ weights_block(const depthwise_shape &shape,
-            const depthwise_diagonals_weights &cut, uint32_t places)
+    __device__ weights_block(
+            const problem_shape &shape, const weights_cut &cut, uint32_t places)
         : shape(shape), cut(cut) {
         part = static_cast<int>(blockIdx.x / cut.channel_tiles);
         strips = static_cast<int>(shape.images) * cut.strips;
-        first_channel = blockIdx.x % cut.channel_tiles * cut.groups
-                * diagonals_channels;
+        first_channel
+                = blockIdx.x % cut.channel_tiles * cut.groups * group_channels;
         groups = static_cast<int>(min(int64_t {cut.groups},
-                (shape.channels - first_channel) / diagonals_channels));
+                (shape.channels - first_channel) / group_channels));
         src_place = places;
         dst_place = places + cut.src_bytes();
     }
@@ -86,10 +86,10 @@ template <typename Type, int size>
 __device__ __forceinline__ void copy_strips(const weights_block &block,
         const weights_stages &stages, int first_row, const Type *src,
         const Type *dst, bool whole) {
-    const depthwise_shape &shape = block.shape;
-    const depthwise_diagonals_weights &cut = block.cut;
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const problem_shape &shape = block.shape;
+    const weights_cut &cut = block.cut;
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int rows = cut.rows();
     const pixel_rows<Type> src_pixels(along.read, shape.read_strides[4],
             cut.groups, block.groups, cut.src_rows * cut.src_pitch * 16);
@@ -150,10 +150,9 @@ __device__ __forceinline__ void copy_strips(const weights_block &block,
 /// has of channel g the taps s = 2i (words 0 and 1) and 2i + 1 and r = 2t, 2t +
 /// 1.
 template <typename Type, int size>
-__device__ __forceinline__ void multiply_rows(
-        float (&sums)[diagonals_pairs(size)][4], uint32_t src_at,
-        uint32_t dst_at, uint32_t two_rows, int columns,
-        const diagonal_lane &has) {
+__device__ __forceinline__ void multiply_rows(float (&sums)[pairs_of(size)][4],
+        uint32_t src_at, uint32_t dst_at, uint32_t two_rows, int columns,
+        const lane_place &has) {
     const auto load_word = [&](uint32_t address) {
         uint32_t word;
         asm volatile("ld.shared.b32 %0, [%1];"
@@ -186,7 +185,7 @@ __device__ __forceinline__ void multiply_rows(
         left[u][1] = left[last][0];
         left[u][3] = left[last][2];
 #pragma unroll
-        for (int i = 0; i < diagonals_pairs(size); ++i)
+        for (int i = 0; i < pairs_of(size); ++i)
             multiply_diagonals<Type>(sums[i], left[(u + size - 2 * i) % size],
                     right, has.selected);
     };
@@ -207,15 +206,15 @@ __device__ __forceinline__ void multiply_rows(
 /// The work of a warp that multiplies.
 template <typename Type, int size>
 __device__ __forceinline__ void multiply_strips(
-        float (&total)[diagonals_pairs(size)][4], const weights_block &block,
+        float (&total)[pairs_of(size)][4], const weights_block &block,
         const weights_stages &stages, int warp) {
-    constexpr int pairs = diagonals_pairs(size);
-    const depthwise_shape &shape = block.shape;
-    const depthwise_diagonals_weights &cut = block.cut;
+    constexpr int pairs = pairs_of(size);
+    const problem_shape &shape = block.shape;
+    const weights_cut &cut = block.cut;
     const auto lane = static_cast<int>(threadIdx.x % 32);
-    const diagonal_lane has;
+    const lane_place has;
     const int group = warp % cut.groups;
-    const int first_row = warp / cut.groups % cut.tiles * diagonals_dst_rows;
+    const int first_row = warp / cut.groups % cut.tiles * tile_dst_rows;
     const int first_column = warp / cut.groups / cut.tiles * cut.part_columns;
     const int columns
             = min(shape.axes[2].read - first_column, cut.part_columns);
@@ -254,7 +253,7 @@ __device__ __forceinline__ void multiply_strips(
                         2 * cut.dst_pitch * 16, columns, has);
                 chain += columns;
             }
-            if (chain > diagonals_longest_truncated_chain - cut.part_columns) {
+            if (chain > longest_truncated_chain - cut.part_columns) {
                 chain = 0;
 #pragma unroll
                 for (int pair = 0; pair < pairs; ++pair)
@@ -278,18 +277,18 @@ __device__ __forceinline__ void multiply_strips(
 }
 
 template <typename Type, int size>
-__global__ void __launch_bounds__(diagonals_weights_warps * 32,
-        1) depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
-        float *partials, const __grid_constant__ depthwise_shape shape,
-        const __grid_constant__ depthwise_diagonals_weights cut, bool whole) {
+__global__ void __launch_bounds__(weights_warps * 32, 1)
+        depthwise_diagonals_weights_kernel(const Type *src, const Type *dst,
+                float *partials, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ weights_cut cut, bool whole) {
     constexpr int taps = size * size;
     extern __shared__ uint4 shared[];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    const weights_block block(shape, cut,
-            base + diagonals_barriers_bytes(diagonals_weights_stages));
+    const weights_block block(
+            shape, cut, base + barriers_bytes(weights_stage_count));
     for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
             i += threads)
         shared[i] = uint4 {};
@@ -298,7 +297,7 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32,
     __syncthreads();
     wait_for_earlier_work();
     let_later_work_start();
-    float total[diagonals_pairs(size)][4] = {};
+    float total[pairs_of(size)][4] = {};
     if (warp < cut.warps())
         multiply_strips<Type, size>(total, block, stages, warp);
     else
@@ -307,31 +306,29 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32,
 
     // Beside the barriers, which are alive.
     auto *const of_warps = reinterpret_cast<float *>(shared)
-            + diagonals_barriers_bytes(diagonals_weights_stages)
-                    / sizeof(float);
+            + barriers_bytes(weights_stage_count) / sizeof(float);
     __syncthreads();
     const int lane = thread % 32;
 #pragma unroll
-    for (int i = 0; i < diagonals_pairs(size); ++i)
+    for (int i = 0; i < pairs_of(size); ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int s = 2 * i + e / 2;
             const int r = lane % 4 * 2 + e % 2;
             if (warp < cut.warps() && s < size && r < size)
-                of_warps[(warp * diagonals_channels + lane / 4) * taps
-                        + r * size + s]
+                of_warps[(warp * group_channels + lane / 4) * taps + r * size
+                        + s]
                         = total[i][e];
         }
     __syncthreads();
-    for (int i = thread; i < block.groups * diagonals_channels * taps;
+    for (int i = thread; i < block.groups * group_channels * taps;
             i += threads) {
         const int channel = i / taps;
         const int k = i - channel * taps;
         float sum = 0;
-        for (int from = channel / diagonals_channels; from < cut.warps();
+        for (int from = channel / group_channels; from < cut.warps();
                 from += cut.groups)
-            sum += of_warps[(from * diagonals_channels
-                                    + channel % diagonals_channels)
+            sum += of_warps[(from * group_channels + channel % group_channels)
                             * taps
                     + k];
         partials[((block.first_channel + channel) * taps + k) * cut.parts
@@ -342,11 +339,11 @@ __global__ void __launch_bounds__(diagonals_weights_warps * 32,
 
 } // namespace
 
-void prepare_depthwise_diagonals_weights(detail::data_type type,
-        const depthwise_shape &shape, size_t shared_bytes) {
+void prepare_weights(detail::data_type type, const problem_shape &shape,
+        size_t shared_bytes) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_diagonals(shape, [&]<int size>() {
+            with_constants(shape, [&]<int size>() {
                 check(cudaFuncSetAttribute(
                               depthwise_diagonals_weights_kernel<Type, size>,
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -356,13 +353,12 @@ void prepare_depthwise_diagonals_weights(detail::data_type type,
     });
 }
 
-void launch_depthwise_diagonals_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_diagonals_weights &cut,
-        bool whole, const depthwise_pointers &pointers,
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const weights_cut &cut, bool whole, const tensor_pointers &pointers,
         const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_diagonals(shape, [&]<int size>() {
+            with_constants(shape, [&]<int size>() {
                 launch_early("convolution.gpu_depthwise_diagonals (weights)",
                         depthwise_diagonals_weights_kernel<Type, size>,
                         static_cast<unsigned>(cut.blocks()),
@@ -376,4 +372,4 @@ void launch_depthwise_diagonals_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::diagonals

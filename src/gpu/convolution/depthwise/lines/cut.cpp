@@ -6,7 +6,7 @@
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::lines {
 
 namespace {
 
@@ -20,43 +20,43 @@ constexpr int least_columns = 64;
 
 } // namespace
 
-bool lines_take(const depthwise_shape &shape) {
-    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+bool takes(const problem_shape &shape) {
+    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
         if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
                 || axis->read != axis->written)
             return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const int before = taps_before(along, shape.to_src);
     return shape.axes[0].read == 1 && along.stride == 1 && along.dilation == 1
-            && along.kernel >= least_taps && along.kernel < lines_most_taps
+            && along.kernel >= least_taps && along.kernel < most_taps
             && before >= 0 && before < along.kernel
             && positions_after(along, shape.to_src) < along.kernel
             && std::min(along.read, along.written) >= least_columns
             && planes_without_gaps(shape);
 }
 
-bool lines_are_wide(const depthwise_shape &shape) {
+bool rows_are_wide(const problem_shape &shape) {
     return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
 }
 
-bool cut_lines(depthwise_lines &cut, const depthwise_shape &shape,
-        bool of_weights, int64_t multiprocessors) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
+        int64_t multiprocessors) {
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     // Read begins at a multiple of so many columns where written does.
     const int multiple = of_weights ? 8 : 2;
     const int before = taps_before(along, shape.to_src);
     cut.lead = round_up(before, multiple) - before;
-    cut.pieces = ceil_div(along.written, lines_columns);
+    cut.pieces = ceil_div(along.written, warp_columns);
     const int64_t pieces = shape.images * down.read * cut.pieces;
-    const int64_t most_parts = ceil_div(pieces, int64_t {lines_warps});
+    const int64_t most_parts = ceil_div(pieces, int64_t {block_warps});
     const int64_t least_parts
             = of_weights ? ceil_div(most_parts, int64_t {longest_chain}) : 1;
     cut.parts = static_cast<int>(std::clamp<int64_t>(
             multiprocessors * blocks_at_once / shape.channels, least_parts,
             most_parts));
-    return pieces + int64_t {2} * lines_warps * cut.parts < INT32_MAX
+    return pieces + int64_t {2} * block_warps * cut.parts < INT32_MAX
             && shape.channels * cut.parts < INT32_MAX;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::lines

@@ -4,23 +4,23 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::lines {
 
 /// Columns that a warp takes at a time: of written (tiles of 128), or of dst.
-constexpr int lines_columns = 512;
-constexpr int lines_tile = 128;
-constexpr int lines_warps = 8; ///< of a block
+constexpr int warp_columns = 512;
+constexpr int tile_columns = 128;
+constexpr int block_warps = 8; ///< of a block
 /// Of the window, fewer than so many.
-constexpr int lines_most_taps = 64;
+constexpr int most_taps = 64;
 /// Matrices of sixteen rows or columns, of so many taps (zeros before the first
 /// among them) and what eight neighbouring columns meet beyond.
-__host__ __device__ constexpr int lines_steps(int taps) {
+__host__ __device__ constexpr int steps_of_taps(int taps) {
     return (taps + 7 + 15) / 16;
 }
 
 /// Blocks of one channel each; a warp has every so manyeth piece of the
 /// channel's rows, in all images.
-struct depthwise_lines {
+struct work_cut {
     int pieces = 1; ///< of a row
     int parts = 1; ///< blocks of a channel
     int lead = 0; ///< zeros before the window's first tap
@@ -30,22 +30,21 @@ struct depthwise_lines {
 // In cut.cpp.
 /// NCX without gaps of bf16 and f16: whether these kernels take the tensors and
 /// the window, and are faster than the others.
-bool lines_take(const depthwise_shape &);
+bool takes(const problem_shape &);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
-bool lines_are_wide(const depthwise_shape &);
+bool rows_are_wide(const problem_shape &);
 /// False where there are too many pieces or blocks.
-bool cut_lines(depthwise_lines &, const depthwise_shape &, bool of_weights,
+bool cut_work(work_cut &, const problem_shape &, bool of_weights,
         int64_t multiprocessors);
 
 /// For bf16 and f16; `wide`: tensors begin at multiples of two elements, and
 /// all rows do.
-void launch_depthwise_lines_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_lines &, bool wide,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, bool wide, const tensor_pointers &,
+        const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_depthwise_lines_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_lines &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::lines

@@ -20,7 +20,7 @@
 #include "gpu/convolution/depthwise/lines/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::lines {
 
 namespace {
 
@@ -29,15 +29,15 @@ constexpr int buffers = 3;
 /// Bytes that a warp holds of a piece: its columns, those that windows reach
 /// beyond and those that shifted loads do.
 template <int steps>
-constexpr int piece_bytes = (lines_columns + 16 * steps + 16) * 2;
+constexpr int piece_bytes = (warp_columns + 16 * steps + 16) * 2;
 
 template <typename Type, int steps, int wide>
-__global__ void __launch_bounds__(lines_warps * 32, 4)
+__global__ void __launch_bounds__(block_warps * 32, 4)
         depthwise_lines_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_lines cut) {
-    __shared__ uint4 shared[lines_warps * buffers * piece_bytes<steps> / 16];
-    const depthwise_axis &along = shape.axes[2];
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
+    __shared__ uint4 shared[block_warps * buffers * piece_bytes<steps> / 16];
+    const window_axis &along = shape.axes[2];
     const auto lane = static_cast<int>(threadIdx.x % 32);
     const int warp
             = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
@@ -45,26 +45,26 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
     const auto part = static_cast<int>(blockIdx.x % cut.parts);
     const int pieces
             = static_cast<int>(shape.images) * shape.axes[1].read * cut.pieces;
-    const int apart = cut.parts * lines_warps;
-    const uint32_t places
-            = shared_address(shared) + warp * buffers * piece_bytes<steps>;
+    const int apart = cut.parts * block_warps;
+    const uint32_t places = matrices::shared_address(shared)
+            + warp * buffers * piece_bytes<steps>;
     const int64_t elements
             = shape.images * shape.channels * shape.axes[1].read * along.read;
     const int start = taps_before(along, shape.to_src) + cut.lead;
-    const auto held_of = [&](const lines_piece &of) {
+    const auto held_of = [&](const warp_piece &of) {
         return held_columns<Type> {read, read + elements,
                 read + of.first(shape, channel, along.read), along.read,
-                of.column - start, lines_columns + 16 * steps};
+                of.column - start, warp_columns + 16 * steps};
     };
     const auto fetch = [&](int piece, int buffer) {
         if (piece < pieces)
-            held_of(lines_piece(shape, cut, piece))
+            held_of(warp_piece(shape, cut, piece))
                     .fetch(places + buffer * piece_bytes<steps>);
         commit_copies();
     };
 
     wait_for_earlier_work();
-    const int first_piece = part * lines_warps + warp;
+    const int first_piece = part * block_warps + warp;
     fetch(first_piece, 0);
     fetch(first_piece + apart, 1);
     // Rows 2t, 2t + 1 and 8 further on of column g.
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         wait_for_copies<1>();
         __syncwarp();
         const uint32_t place = places + buffer * piece_bytes<steps>;
-        const lines_piece of(shape, cut, piece);
+        const warp_piece of(shape, cut, piece);
         const held_columns<Type> held = held_of(of);
         if (held.clear_outside(place)) __syncwarp();
         const int ahead = buffer == 0 ? buffers - 1 : buffer - 1;
@@ -106,10 +106,10 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         buffer = buffer + 1 == buffers ? 0 : buffer + 1;
         Type *const to
                 = written + of.first(shape, channel, along.written) + of.column;
-        const int columns = min(along.written - of.column, lines_columns);
+        const int columns = min(along.written - of.column, warp_columns);
         pairs_at<wide> from(place + held.past() + lane * 4);
 #pragma unroll 1
-        for (int first = 0; first < columns; first += lines_tile) {
+        for (int first = 0; first < columns; first += tile_columns) {
             // Of rows g and g + 8, which begin 64 columns further on, every
             // eight columns.
             uint32_t words[2][2 * steps];
@@ -118,11 +118,11 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 #pragma unroll
                 for (int i = 0; i < 2 * steps; ++i)
                     words[row][i] = from.load(row * 128 + i * 16);
-            from.advance(lines_tile * 2);
+            from.advance(tile_columns * 2);
             float sums[4] = {};
 #pragma unroll
             for (int s = 0; s < steps; ++s)
-                multiply_matrices<Type>(sums,
+                matrices::multiply_matrices<Type>(sums,
                         {words[0][2 * s], words[1][2 * s]},
                         {words[0][2 * s + 1], words[1][2 * s + 1]},
                         window[s][0], window[s][1]);
@@ -146,10 +146,10 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
     if (!__any_sync(0xffffffffU, products != 0)) return;
 #pragma unroll 1
     for (int piece = first_piece; piece < pieces; piece += apart) {
-        const lines_piece of(shape, cut, piece);
+        const warp_piece of(shape, cut, piece);
         Type *const to
                 = written + of.first(shape, channel, along.written) + of.column;
-        const int columns = min(along.written - of.column, lines_columns);
+        const int columns = min(along.written - of.column, warp_columns);
         // Each lane those that it wrote.
 #pragma unroll 1
         for (int column = lane * 2; column < columns; column += 64)
@@ -162,17 +162,17 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 
 } // namespace
 
-void launch_depthwise_lines_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_lines &cut, bool wide,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, bool wide, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_lines(shape, cut, [&]<int steps>() {
+            with_constants(shape, cut, [&]<int steps>() {
                 const auto launch_of = [&]<int width>() {
                     launch_early("convolution.gpu_depthwise_lines",
                             depthwise_lines_data_kernel<Type, steps, width>,
                             static_cast<unsigned>(shape.channels * cut.parts),
-                            lines_warps * 32, 0, stream,
+                            block_warps * 32, 0, stream,
                             static_cast<const Type *>(pointers.read),
                             static_cast<const Type *>(pointers.weights),
                             static_cast<Type *>(pointers.written), shape, cut);
@@ -185,4 +185,4 @@ void launch_depthwise_lines_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::lines

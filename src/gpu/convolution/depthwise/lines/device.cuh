@@ -5,7 +5,7 @@
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::lines {
 
 /// Columns of a row as a warp holds them in shared memory, zeros in place of
 /// those outside. They begin as far past a multiple of 16 bytes as they do in
@@ -56,7 +56,7 @@ struct held_columns {
         const uint32_t place = to + past();
 #pragma unroll 1
         for (int i = begin - first + lane; i < stop - first; i += 32)
-            store_shared_half(place + i * 2,
+            matrices::store_shared_half(place + i * 2,
                     reinterpret_cast<const unsigned short *>(row + first)[i]);
     }
     /// Once the copies are there: zeros for the columns outside, by a warp.
@@ -67,10 +67,10 @@ struct held_columns {
         const uint32_t place = to + past();
 #pragma unroll 1
         for (int i = lane; i < min(count, -first); i += 32)
-            store_shared_half(place + i * 2, 0);
+            matrices::store_shared_half(place + i * 2, 0);
 #pragma unroll 1
         for (int i = max(0, columns - first) + lane; i < count; i += 32)
-            store_shared_half(place + i * 2, 0);
+            matrices::store_shared_half(place + i * 2, 0);
         return true;
     }
 };
@@ -87,9 +87,10 @@ public:
     }
     /// The pair so many bytes further on, a multiple of 4.
     __device__ __forceinline__ uint32_t load(int offset) const {
-        const uint32_t low = load_shared(address_ + offset);
+        const uint32_t low = matrices::load_shared(address_ + offset);
         if constexpr (wide == 2) return low;
-        return __funnelshift_r(low, load_shared(address_ + offset + 4), shift_);
+        return __funnelshift_r(
+                low, matrices::load_shared(address_ + offset + 4), shift_);
     }
     __device__ __forceinline__ void advance(int bytes) { address_ += bytes; }
 
@@ -99,22 +100,22 @@ private:
 };
 
 /// What a warp takes: a piece of a row.
-struct lines_piece {
+struct warp_piece {
     int image;
     int row; ///< of a plane
     int column; ///< of written or dst
 
-    __device__ lines_piece(const depthwise_shape &shape,
-            const depthwise_lines &cut, int piece) {
+    __device__ warp_piece(
+            const problem_shape &shape, const work_cut &cut, int piece) {
         const int rows = shape.axes[1].read;
         const int number = cut.pieces == 1 ? piece : piece / cut.pieces;
-        column = (piece - number * cut.pieces) * lines_columns;
+        column = (piece - number * cut.pieces) * warp_columns;
         image = rows == 1 ? number : number / rows;
         row = number - image * rows;
     }
     /// The row of a channel in a tensor of so many columns.
     __device__ int64_t first(
-            const depthwise_shape &shape, int64_t channel, int columns) const {
+            const problem_shape &shape, int64_t channel, int columns) const {
         return ((image * shape.channels + channel) * shape.axes[1].read + row)
                 * columns;
     }
@@ -122,9 +123,9 @@ struct lines_piece {
 
 /// Calls body.template operator()<steps>().
 template <typename Body>
-void with_lines(const depthwise_shape &shape, const depthwise_lines &cut,
-        const Body &body) {
-    switch (lines_steps(shape.axes[2].kernel + cut.lead)) {
+void with_constants(
+        const problem_shape &shape, const work_cut &cut, const Body &body) {
+    switch (steps_of_taps(shape.axes[2].kernel + cut.lead)) {
         case 1: return body.template operator()<1>();
         case 2: return body.template operator()<2>();
         case 3: return body.template operator()<3>();
@@ -133,4 +134,4 @@ void with_lines(const depthwise_shape &shape, const depthwise_lines &cut,
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::lines

@@ -21,7 +21,7 @@
 #include "gpu/convolution/depthwise/lines/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::lines {
 
 namespace {
 
@@ -30,9 +30,9 @@ constexpr int line = 8; ///< columns, 16 bytes
 
 /// Columns of src that a piece meets.
 template <int steps>
-constexpr int src_columns = lines_columns + 16 * steps;
+constexpr int src_columns = warp_columns + 16 * steps;
 /// Bytes that a warp holds of a piece's dst, and of both tensors.
-constexpr int dst_bytes = (lines_columns + 16) * 2;
+constexpr int dst_bytes = (warp_columns + 16) * 2;
 template <int steps>
 constexpr int piece_bytes = (src_columns<steps> + 16) * 2 + dst_bytes;
 
@@ -65,22 +65,22 @@ __device__ __forceinline__ void make_ready(
 #pragma unroll
     for (int i = 0; i < words; ++i)
         if (lane + i * 32 < count / 2)
-            store_shared(place + lane * 4 + i * 128, moved[i]);
+            matrices::store_shared(place + lane * 4 + i * 128, moved[i]);
     __syncwarp();
 }
 
 template <typename Type, int steps>
-__global__ void __launch_bounds__(lines_warps * 32, 4)
+__global__ void __launch_bounds__(block_warps * 32, 4)
         depthwise_lines_weights_kernel(const Type *src, const Type *dst,
-                float *partials, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_lines cut) {
+                float *partials, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     constexpr int sums_rows = 16 * steps;
-    constexpr int held_bytes = lines_warps * buffers * piece_bytes<steps>;
+    constexpr int held_bytes = block_warps * buffers * piece_bytes<steps>;
     constexpr int sums_bytes
-            = lines_warps * sums_rows * line * static_cast<int>(sizeof(float));
+            = block_warps * sums_rows * line * static_cast<int>(sizeof(float));
     __shared__ uint4
             shared[(held_bytes > sums_bytes ? held_bytes : sums_bytes) / 16];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % 32;
     const int warp = __shfl_sync(0xffffffffU, thread / 32, 0);
@@ -89,20 +89,20 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
     const int64_t rows = shape.images * shape.channels * shape.axes[1].read;
     const int pieces
             = static_cast<int>(shape.images) * shape.axes[1].read * cut.pieces;
-    const int apart = cut.parts * lines_warps;
-    const uint32_t places
-            = shared_address(shared) + warp * buffers * piece_bytes<steps>;
-    const auto src_of = [&](const lines_piece &of) {
+    const int apart = cut.parts * block_warps;
+    const uint32_t places = matrices::shared_address(shared)
+            + warp * buffers * piece_bytes<steps>;
+    const auto src_of = [&](const warp_piece &of) {
         return held_columns<Type> {src, src + rows * along.read,
                 src + of.first(shape, channel, along.read), along.read,
                 of.column - along.pad - cut.lead, src_columns<steps>};
     };
-    const auto dst_of = [&](const lines_piece &of) {
+    const auto dst_of = [&](const warp_piece &of) {
         return held_columns<Type> {dst, dst + rows * along.written,
                 dst + of.first(shape, channel, along.written), along.written,
-                of.column, lines_columns};
+                of.column, warp_columns};
     };
-    const auto fetch = [&](const lines_piece &of, int buffer) {
+    const auto fetch = [&](const warp_piece &of, int buffer) {
         const uint32_t place = places + buffer * piece_bytes<steps>;
         dst_of(of).fetch(place);
         src_of(of).fetch(place + dst_bytes);
@@ -111,24 +111,24 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 
     wait_for_earlier_work();
     let_later_work_start();
-    const int first_piece = part * lines_warps + warp;
-    lines_piece next(shape, cut, first_piece);
+    const int first_piece = part * block_warps + warp;
+    warp_piece next(shape, cut, first_piece);
     if (first_piece < pieces) fetch(next, 0);
     float total[steps][4] = {};
     int buffer = 0;
 #pragma unroll 1
     for (int piece = first_piece; piece < pieces; piece += apart) {
-        const lines_piece of = next;
+        const warp_piece of = next;
         wait_for_copies<0>();
         __syncwarp();
         if (piece + apart < pieces) {
-            next = lines_piece(shape, cut, piece + apart);
+            next = warp_piece(shape, cut, piece + apart);
             fetch(next, buffer ^ 1);
         }
         const uint32_t dst_place = places + buffer * piece_bytes<steps>;
         const uint32_t src_place = dst_place + dst_bytes;
         buffer ^= 1;
-        make_ready<lines_columns>(dst_of(of), dst_place);
+        make_ready<warp_columns>(dst_of(of), dst_place);
         make_ready<src_columns<steps>>(src_of(of), src_place);
         // Of sixteen lines the second eight are those of words 2 and 3; of src
         // words 1 and 3 are of the lines that follow.
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
         const uint32_t src_lane
                 = src_place + (lane % 8 + lane / 8 % 2 + lane / 16 * 8) * 16;
         float sums[steps][4] = {};
-        const int columns = min(lines_columns, along.written - of.column);
+        const int columns = min(warp_columns, along.written - of.column);
 #pragma unroll 1
         for (int from = 0; from < columns; from += 32 * line) {
             uint32_t right[4];
@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
                     uint32_t left[4];
                     load_turned_matrices(left,
                             src_lane + from * 2 + (half * 16 + i * 2) * 16);
-                    multiply_matrices<Type>(sums[i], {left[0], left[1]},
-                            {left[2], left[3]}, right[2 * half],
-                            right[2 * half + 1]);
+                    matrices::multiply_matrices<Type>(sums[i],
+                            {left[0], left[1]}, {left[2], left[3]},
+                            right[2 * half], right[2 * half + 1]);
                 }
         }
 #pragma unroll
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
     __syncthreads();
     if (thread >= along.kernel) return;
     float sum = 0;
-    for (int of_warp = 0; of_warp < lines_warps; ++of_warp)
+    for (int of_warp = 0; of_warp < block_warps; ++of_warp)
         for (int column = 0; column < line; ++column)
             sum += sums[(of_warp * sums_rows + cut.lead + thread + column)
                             * line
@@ -182,16 +182,16 @@ __global__ void __launch_bounds__(lines_warps * 32, 4)
 
 } // namespace
 
-void launch_depthwise_lines_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_lines &cut,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_lines(shape, cut, [&]<int steps>() {
+            with_constants(shape, cut, [&]<int steps>() {
                 launch_early("convolution.gpu_depthwise_lines (weights)",
                         depthwise_lines_weights_kernel<Type, steps>,
                         static_cast<unsigned>(shape.channels * cut.parts),
-                        lines_warps * 32, 0, stream,
+                        block_warps * 32, 0, stream,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.written),
                         static_cast<float *>(pointers.workspace), shape, cut);
@@ -199,4 +199,4 @@ void launch_depthwise_lines_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::lines

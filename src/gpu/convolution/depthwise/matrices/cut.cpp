@@ -6,7 +6,7 @@
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
@@ -42,10 +42,9 @@ int gap_of(int columns) {
 
 /// Where in shared memory what a block has is, given its planes, images and rows,
 /// and how many bytes there are.
-void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
-        bool of_weights) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int64_t size = down.kernel;
     const int64_t rows = cut.band_rows;
     const int64_t planes = cut.planes;
@@ -58,14 +57,14 @@ void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
     const int64_t zeros = std::max(taps_before(down, shape.to_src),
                                   positions_after(down, shape.to_src))
             * row_bytes;
-    const int64_t lead = round_up(zeros + matrices_slack, 16);
+    const int64_t lead = round_up(zeros + slack_bytes, 16);
     const int64_t distance = round_up(met * row_bytes + zeros + past, 16) + 16;
-    const int64_t read = lead + planes * distance + matrices_slack;
+    const int64_t read = lead + planes * distance + slack_bytes;
     const int64_t written = rows * along.written * element_bytes;
     const int64_t written_distance
             = round_up(written + rows * cut.written_gap + past, 16) + 16;
     const int64_t written_bytes = of_weights
-            ? 2 * matrices_slack + planes * written_distance
+            ? 2 * slack_bytes + planes * written_distance
             : round_up(planes * written + past, 16);
     cut.read_lead = static_cast<int>(lead);
     cut.read_distance = static_cast<int>(distance);
@@ -74,13 +73,12 @@ void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
     cut.written_bytes = static_cast<int>(written_bytes);
     int64_t bytes = 0;
     if (of_weights) {
-        const int64_t sums = matrices_warps * size * matrices_rows
-                * matrices_dst_rows * static_cast<int64_t>(sizeof(float));
+        const int64_t sums = block_warps * size * tile_rows * dst_tile_rows
+                * static_cast<int64_t>(sizeof(float));
         bytes = std::max(
-                sums, matrices_zeros + images * 2 * (read + written_bytes));
+                sums, zeros_bytes + images * 2 * (read + written_bytes));
     } else {
-        const int64_t windows
-                = size * 2 * matrices_row_elements * element_bytes;
+        const int64_t windows = size * 2 * window_row_elements * element_bytes;
         bytes = planes * windows + images * (2 * read + written_bytes);
     }
     cut.shared_bytes = static_cast<size_t>(bytes);
@@ -88,33 +86,32 @@ void lay_out(depthwise_matrices &cut, const depthwise_shape &shape,
 
 } // namespace
 
-bool matrices_take(const depthwise_shape &shape, bool of_weights) {
+bool takes(const problem_shape &shape, bool of_weights) {
     if (!window_slides(shape)) return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     if (of_weights && along.kernel == 3) return false;
     // What threads load beside the columns of a row is in the slack at least, but
     // for what they load beside that to shift it: of dst, where src may be much
     // longer. What they load of read besides is 7 + 8 + 6 columns at most.
-    constexpr int slack = matrices_slack / static_cast<int>(element_bytes) - 4;
+    constexpr int slack = slack_bytes / static_cast<int>(element_bytes) - 4;
     if (of_weights
-            && round_up(along.read, matrices_span) + along.pad + 2
-                            - along.written
+            && round_up(along.read, tile_span) + along.pad + 2 - along.written
                     > slack)
         return false;
     return planes_without_gaps(shape);
 }
 
-bool matrices_are_wide(const depthwise_shape &shape, bool of_weights) {
-    const depthwise_axis &along = shape.axes[2];
+bool rows_are_wide(const problem_shape &shape, bool of_weights) {
+    const window_axis &along = shape.axes[2];
     return along.read % 2 == 0 && along.written % 2 == 0
             && (!of_weights || (along.pad - usual_pad(along.kernel)) % 2 == 0);
 }
 
-bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
-        bool of_weights, int64_t multiprocessors) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    const int64_t most_planes = of_weights ? matrices_warps : 16;
+bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
+        int64_t multiprocessors) {
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
+    const int64_t most_planes = of_weights ? block_warps : 16;
     const int64_t plane_bytes = std::max(int64_t {down.read} * along.read,
                                         int64_t {down.written} * along.written)
             * element_bytes;
@@ -130,23 +127,23 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
     };
     // Warps that share a plane share its tiles of rows, or of columns.
     const auto tiles_of = [&](int rows) {
-        return of_weights ? ceil_div(along.read, matrices_span)
-                          : ceil_div(rows, matrices_rows);
+        return of_weights ? ceil_div(along.read, tile_span)
+                          : ceil_div(rows, tile_rows);
     };
     if (!lay_out_within(most_bytes)) {
         const int64_t row_bytes = along.written * element_bytes;
         cut.band_rows = static_cast<int>(std::min<int64_t>(
                 down.written, ceil_div(wanted_bytes, row_bytes)));
-        cut.band_rows = round_up(cut.band_rows, matrices_rows);
-        while (cut.band_rows > matrices_rows && !lay_out_within(wanted_bytes))
-            cut.band_rows -= matrices_rows;
+        cut.band_rows = round_up(cut.band_rows, tile_rows);
+        while (cut.band_rows > tile_rows && !lay_out_within(wanted_bytes))
+            cut.band_rows -= tile_rows;
         if (cut.band_rows >= down.written || !lay_out_within(most_bytes))
             return false;
         cut.bands = ceil_div(down.written, cut.band_rows);
     } else {
         const int tiles = tiles_of(down.written);
         const auto busy = [&](int planes) {
-            const int shares = std::max(1, matrices_warps / planes);
+            const int shares = std::max(1, block_warps / planes);
             return static_cast<double>(tiles)
                     / (shares * ceil_div(tiles, shares));
         };
@@ -173,10 +170,10 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
     const int64_t stages = ceil_div(shape.images, int64_t {cut.images});
     const int64_t at_once = multiprocessors * blocks_at_once;
     const int64_t each = cut.tiles * cut.bands;
-    const int shares = std::max(1, matrices_warps / cut.planes);
+    const int shares = std::max(1, block_warps / cut.planes);
     const int64_t chain = int64_t {cut.images}
             * ceil_div(tiles_of(cut.band_rows), shares)
-            * ceil_div(cut.band_rows, matrices_dst_rows);
+            * ceil_div(cut.band_rows, dst_tile_rows);
     const int64_t most = of_weights
             ? std::clamp<int64_t>(longest_chain / chain, 1, stages)
             : stages;
@@ -194,4 +191,4 @@ bool cut_matrices(depthwise_matrices &cut, const depthwise_shape &shape,
     return cut.blocks() < INT32_MAX;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::matrices

@@ -4,13 +4,13 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::matrices {
 
 /// NCX without gaps of 16-bit types, windows of 3x3, 5x5 and 7x7 with strides and
 /// dilations of 1, on tensor cores: whole planes of neighbouring channels, or bands
 /// of the rows of one, lie in shared memory as they do in the tensors, of some
 /// images at a time, and of the next ones on their way.
-struct depthwise_matrices {
+struct work_cut {
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
     int bands = 1; ///< of the rows of written (of dst), a block's each
@@ -40,43 +40,43 @@ struct depthwise_matrices {
     }
 };
 
-constexpr int matrices_warps = 4; ///< of a block
+constexpr int block_warps = 4; ///< of a block
 /// Rows of written of a tile, and of dst; columns of written of a tile, and read
 /// ones that they may meet.
-constexpr int matrices_rows = 16;
-constexpr int matrices_dst_rows = 8;
-constexpr int matrices_columns = 8;
-constexpr int matrices_span = 16;
+constexpr int tile_rows = 16;
+constexpr int dst_tile_rows = 8;
+constexpr int tile_columns = 8;
+constexpr int tile_span = 16;
 /// A row of the window lies in shared memory twice, the second time a tap further
 /// on, each time between so many zeros on either side.
-constexpr int matrices_row_elements = 24;
-constexpr int matrices_row_zeros = 8;
+constexpr int window_row_elements = 24;
+constexpr int window_row_zeros = 8;
 
 /// Bytes before and after what a block holds of an image that threads may load, to
 /// no effect.
-constexpr int matrices_slack = 64;
+constexpr int slack_bytes = 64;
 
 /// The weights' kernel: bytes of zeros, for rows of dst that are none.
-constexpr int matrices_zeros = 64;
+constexpr int zeros_bytes = 64;
 
 // In cut.cpp.
 /// Whether tensor cores take the tensors and the window, of bf16 and f16.
-bool matrices_take(const depthwise_shape &, bool of_weights);
+bool takes(const problem_shape &, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
-bool matrices_are_wide(const depthwise_shape &, bool of_weights);
+bool rows_are_wide(const problem_shape &, bool of_weights);
 /// Cut the work of either kernel; false where rows do not fit, 16 of them are all,
 /// or there would be too many blocks.
-bool cut_matrices(depthwise_matrices &, const depthwise_shape &,
-        bool of_weights, int64_t multiprocessors);
+bool cut_work(work_cut &, const problem_shape &, bool of_weights,
+        int64_t multiprocessors);
 
 /// For bf16 and f16.
-void launch_depthwise_matrices_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_matrices &, bool wide,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, bool wide, const tensor_pointers &,
+        const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_depthwise_matrices_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_matrices &, bool wide,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, bool wide, const tensor_pointers &,
+        const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::matrices

@@ -23,28 +23,28 @@
 #include "gpu/convolution/depthwise/planes/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
 template <typename Type, int size, int wide>
 __global__ void __launch_bounds__(
-        matrices_warps * 32, size == 3 || wide == 2 ? 5 : 4)
+        block_warps * 32, size == 3 || wide == 2 ? 5 : 4)
         depthwise_matrices_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_matrices cut) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     const uint32_t base = shared_address(memory);
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const matrices_block block(shape, cut);
-    const matrices_warp warp(thread / 32, cut.planes);
+    const block_share block(shape, cut);
+    const warp_share warp(thread / 32, cut.planes);
 
     const int rows_before = taps_before(down, shape.to_src);
     const int columns_before = taps_before(along, shape.to_src);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(
     const held_planes<Type> out {written, written + planes * written_plane,
             written_plane, along.written, block.written, 0, {}};
 
-    constexpr int row_bytes = 2 * matrices_row_elements * 2;
+    constexpr int row_bytes = 2 * window_row_elements * 2;
     const int buffers = cut.planes * size * row_bytes;
     const int results = buffers + 2 * cut.images * cut.read_bytes;
     const auto place_of = [&](int buffer, int i, int plane) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(
         const int images = block.images(stage);
         for (int i = 0; i < images; ++i)
             for (int plane = warp.first_plane; plane < block.planes;
-                    plane += matrices_warps)
+                    plane += block_warps)
                 in.fetch(memory + place_of(buffer, i, plane),
                         block.first_plane(stage, i) + plane,
                         warp.share * 32 + lane, warp.shares * 32);
@@ -95,18 +95,18 @@ __global__ void __launch_bounds__(
                 + (shape.to_src ? size - 1 - s : s) * shape.weights_strides[3]];
         auto *const row = reinterpret_cast<Type *>(
                 memory + (plane * size + r) * row_bytes);
-        row[matrices_row_zeros + s] = value;
-        row[matrices_row_elements + matrices_row_zeros + s - 1] = value;
+        row[window_row_zeros + s] = value;
+        row[window_row_elements + window_row_zeros + s - 1] = value;
     }
 
-    const int tiles = (along.written + matrices_columns - 1) / matrices_columns;
+    const int tiles = (along.written + tile_columns - 1) / tile_columns;
     // Of those, in twos, whose chunks are inside but for the first.
     const int whole_tiles
-            = min(along.read + start, along.written + matrices_columns)
-                    / matrices_columns
+            = min(along.read + start, along.written + tile_columns)
+                    / tile_columns
             - 2;
     const int pitch = in.pitch();
-    const int tap = matrices_row_zeros + 2 * t - g - lead;
+    const int tap = window_row_zeros + 2 * t - g - lead;
     const int lane_window = tap % 2 * (row_bytes / 2) + tap / 2 * 4;
     uint32_t window[size][2];
     const auto load_window = [&](int plane) {
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(
                         + (plane * size + r) * row_bytes + half * 16);
     };
     // A warp that has one plane keeps its window.
-    const bool one_plane = cut.planes <= matrices_warps;
+    const bool one_plane = cut.planes <= block_warps;
     __syncthreads();
     if (one_plane) load_window(warp.first_plane);
     int buffer = 0;
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(
             fetch(stage + cut.image_parts, buffer ^ 1);
         uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
-        for (int first_row = warp.share * matrices_rows; first_row < out.rows();
-                first_row += warp.shares * matrices_rows) {
+        for (int first_row = warp.share * tile_rows; first_row < out.rows();
+                first_row += warp.shares * tile_rows) {
             // Rows g and g + 8 of the tile, or the last one.
             int lane_at[2];
             bool inside[2];
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(
                     = ((first_row + g) * along.written + 2 * t) * 2;
 #pragma unroll 1
             for (int plane = warp.first_plane; plane < block.planes;
-                    plane += matrices_warps) {
+                    plane += block_warps) {
                 if (!one_plane) load_window(plane);
                 const int64_t number = block.first_plane(stage, 0) + plane;
 #pragma unroll 1
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(
                             }
                         if constexpr (masked) {
                             const uint32_t mask = pair_mask<wide>(
-                                    chunk * matrices_columns - start + 2 * t,
+                                    chunk * tile_columns - start + 2 * t,
                                     along.read);
 #pragma unroll
                             for (int r = 0; r < size; ++r)
@@ -213,8 +213,8 @@ __global__ void __launch_bounds__(
                                     = {sums[2 * half], sums[2 * half + 1]};
                             const uint32_t bits = pack<Type, 2>::of(pair).bits;
                             products = add_zero_times<Type>(bits, products);
-                            const int left = along.written
-                                    - tile * matrices_columns - 2 * t;
+                            const int left = along.written - tile * tile_columns
+                                    - 2 * t;
                             if (!inside[half] || (masked && left <= 0))
                                 continue;
                             const uint32_t to = result + ahead * 16
@@ -297,23 +297,23 @@ __global__ void __launch_bounds__(
         }
 #pragma unroll 1
         for (int i = 0; i < images; ++i)
-            copy_out(written + out.first(block.first_plane(stage, i)),
+            planes::copy_out(written + out.first(block.first_plane(stage, i)),
                     results_of(i), count, thread, threads);
     }
 }
 
 } // namespace
 
-void launch_depthwise_matrices_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_matrices &cut, bool wide,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, bool wide, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_matrices(shape, wide, [&]<int size, int width>() {
+            with_constants(shape, wide, [&]<int size, int width>() {
                 launch_early("convolution.gpu_depthwise_matrices",
                         depthwise_matrices_data_kernel<Type, size, width>,
-                        static_cast<unsigned>(cut.blocks()),
-                        matrices_warps * 32, cut.shared_bytes, stream,
+                        static_cast<unsigned>(cut.blocks()), block_warps * 32,
+                        cut.shared_bytes, stream,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.weights),
                         static_cast<Type *>(pointers.written), shape, cut);
@@ -321,4 +321,4 @@ void launch_depthwise_matrices_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::matrices

@@ -4,7 +4,7 @@
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/planes/device.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::matrices {
 
 /// sums += a * b, of 16x16 and 16x8 elements, as mma.m16n8k16 deals them out: with
 /// g = lane / 4 and t = lane % 4, a has in its words rows g, g + 8, g, g + 8 and
@@ -102,7 +102,7 @@ struct held_planes {
     const Type *end;
     int64_t plane; ///< elements of one
     int columns;
-    held_rows held;
+    planes::held_rows held;
     int gap; ///< bytes between rows
     small_divider by_vectors; ///< of a row, where there is a gap
 
@@ -182,19 +182,18 @@ struct held_planes {
 
 /// What a block has, from its number: a band of rows of some neighbouring channels,
 /// of every so manyeth stage.
-struct matrices_block {
+struct block_share {
     int band;
     int image_part;
     int64_t first_channel;
     int planes;
     int stages; ///< of all blocks
-    held_rows read;
-    held_rows written; ///< or of dst
+    planes::held_rows read;
+    planes::held_rows written; ///< or of dst
 
-    __device__ matrices_block(
-            const depthwise_shape &shape, const depthwise_matrices &cut)
+    __device__ block_share(const problem_shape &shape, const work_cut &cut)
         : shape_(shape), images_(cut.images) {
-        const depthwise_axis &down = shape.axes[1];
+        const window_axis &down = shape.axes[1];
         const auto block = static_cast<int>(blockIdx.x);
         band = block % cut.bands;
         image_part = block / cut.bands % cut.image_parts;
@@ -228,20 +227,20 @@ struct matrices_block {
     }
 
 private:
-    const depthwise_shape &shape_;
+    const problem_shape &shape_;
     int images_;
 };
 
 /// A warp's share: where there are fewer planes than warps, several have one.
-struct matrices_warp {
-    int first_plane; ///< and every matrices_warps'th
+struct warp_share {
+    int first_plane; ///< and every block_warps'th
     int share; ///< of so many
     int shares;
 
-    __device__ matrices_warp(int warp, int planes)
+    __device__ warp_share(int warp, int planes)
         : first_plane(warp % planes),
-          share(planes < matrices_warps ? warp / planes : 0),
-          shares(max(1, matrices_warps / planes)) {}
+          share(planes < block_warps ? warp / planes : 0),
+          shares(max(1, block_warps / planes)) {}
 };
 
 /// Makes zeros of what came along before a stage's planes, place(i, plane) of image
@@ -249,12 +248,12 @@ struct matrices_warp {
 /// there was anything, then to be followed by __syncthreads.
 template <typename Type, typename Place>
 __device__ __forceinline__ bool clear_before_planes(
-        const held_planes<Type> &held, const matrices_block &block, int stage,
+        const held_planes<Type> &held, const block_share &block, int stage,
         const Place &place) {
     if (!held.any_past()) return false;
     const int count = block.images(stage) * block.planes;
     for (auto i = static_cast<int>(threadIdx.x); i < count;
-            i += matrices_warps * 32) {
+            i += block_warps * 32) {
         const int image = i / block.planes;
         const int plane = i - image * block.planes;
         const int past = held.past(block.first_plane(stage, image) + plane);
@@ -266,7 +265,7 @@ __device__ __forceinline__ bool clear_before_planes(
 
 /// Calls body.template operator()<size, wide>().
 template <typename Body>
-void with_matrices(const depthwise_shape &shape, bool wide, const Body &body) {
+void with_constants(const problem_shape &shape, bool wide, const Body &body) {
     const auto of_size = [&]<int size>() {
         if (wide)
             body.template operator()<size, 2>();
@@ -280,4 +279,4 @@ void with_matrices(const depthwise_shape &shape, bool wide, const Body &body) {
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::matrices

@@ -20,32 +20,32 @@
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
 template <typename Type, int size, int wide>
-__global__ void __launch_bounds__(matrices_warps * 32, 5)
+__global__ void __launch_bounds__(block_warps * 32, 5)
         depthwise_matrices_weights_kernel(const Type *src, const Type *dst,
-                float *partials, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_matrices cut) {
+                float *partials, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     // Pairs of columns of dst begin an even distance from its usual columns: those
     // at an odd distance are put together from two.
     constexpr int odd = usual_pad(size) % 2;
     constexpr int words = (size - 1) / 2 + 1 + odd;
-    constexpr int sums_elements = matrices_rows * matrices_dst_rows;
+    constexpr int sums_elements = tile_rows * dst_tile_rows;
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     const uint32_t base = shared_address(memory);
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const matrices_block block(shape, cut);
-    const matrices_warp warp(thread / 32, cut.planes);
+    const block_share block(shape, cut);
+    const warp_share warp(thread / 32, cut.planes);
     const int plane = warp.first_plane;
 
     const int64_t planes = shape.images * shape.channels;
@@ -58,12 +58,12 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
             cut.by_written_vectors};
     const int image_bytes = cut.read_bytes + cut.written_bytes;
     const auto place_of_src = [&](int buffer, int i, int of_plane) {
-        return matrices_zeros + (buffer * cut.images + i) * image_bytes
+        return zeros_bytes + (buffer * cut.images + i) * image_bytes
                 + cut.read_lead + of_plane * cut.read_distance;
     };
     const auto place_of_dst = [&](int buffer, int i, int of_plane) {
-        return matrices_zeros + (buffer * cut.images + i) * image_bytes
-                + cut.read_bytes + matrices_slack
+        return zeros_bytes + (buffer * cut.images + i) * image_bytes
+                + cut.read_bytes + slack_bytes
                 + of_plane * cut.written_distance;
     };
     const auto fetch = [&](int stage, int buffer) {
@@ -108,12 +108,12 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
             fetch(stage + cut.image_parts, buffer ^ 1);
         if (plane >= block.planes) continue;
 #pragma unroll 1
-        for (int column = warp.share * matrices_span; column < along.read;
-                column += warp.shares * matrices_span) {
+        for (int column = warp.share * tile_span; column < along.read;
+                column += warp.shares * tile_span) {
             // Whether all of the columns are inside.
-            const bool whole = column + matrices_span <= along.read
+            const bool whole = column + tile_span <= along.read
                     && column + first_column >= 0
-                    && column + first_column + matrices_span + 2 * words - 2
+                    && column + first_column + tile_span + 2 * words - 2
                             <= along.written;
             uint32_t src_masks[2];
             uint32_t dst_masks[2][words];
@@ -184,12 +184,12 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
                 if (whole) {
 #pragma unroll 1
                     for (int row = 0; row < dst_held.rows();
-                            row += matrices_dst_rows)
+                            row += dst_tile_rows)
                         rows_from.template operator()<false>(row);
                 } else {
 #pragma unroll 1
                     for (int row = 0; row < dst_held.rows();
-                            row += matrices_dst_rows)
+                            row += dst_tile_rows)
                         rows_from.template operator()<true>(row);
                 }
             }
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             sums[(thread / 32 * size + e) * sums_elements
-                    + (g + i / 2 * 8) * matrices_dst_rows + 2 * t + i % 2]
+                    + (g + i / 2 * 8) * dst_tile_rows + 2 * t + i % 2]
                     = total[e][i];
     __syncthreads();
     const int64_t part = int64_t {block.image_part} * cut.bands + block.band;
@@ -214,10 +214,10 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
         const int r = k / size;
         const int e = size - 1 - k % size;
         float sum = 0;
-        for (int from = of_plane; from < matrices_warps; from += cut.planes)
-            for (int y = 0; y < matrices_dst_rows; ++y)
+        for (int from = of_plane; from < block_warps; from += cut.planes)
+            for (int y = 0; y < dst_tile_rows; ++y)
                 sum += sums[(from * size + e) * sums_elements
-                        + (y + r) * matrices_dst_rows + y];
+                        + (y + r) * dst_tile_rows + y];
         partials[((block.first_channel + of_plane) * size * size + k)
                         * cut.parts()
                 + part]
@@ -227,16 +227,16 @@ __global__ void __launch_bounds__(matrices_warps * 32, 5)
 
 } // namespace
 
-void launch_depthwise_matrices_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_matrices &cut, bool wide,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, bool wide, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            with_matrices(shape, wide, [&]<int size, int width>() {
+            with_constants(shape, wide, [&]<int size, int width>() {
                 launch_early("convolution.gpu_depthwise_matrices (weights)",
                         depthwise_matrices_weights_kernel<Type, size, width>,
-                        static_cast<unsigned>(cut.blocks()),
-                        matrices_warps * 32, cut.shared_bytes, stream,
+                        static_cast<unsigned>(cut.blocks()), block_warps * 32,
+                        cut.shared_bytes, stream,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.written),
                         static_cast<float *>(pointers.workspace), shape, cut);
@@ -244,4 +244,4 @@ void launch_depthwise_matrices_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::matrices

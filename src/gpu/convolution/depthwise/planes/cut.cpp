@@ -6,7 +6,7 @@
 #include "gpu/convolution/depthwise/planes/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr int64_t reserved_bytes = 1 << 10;
 /// Of both buffers: what a block holds, its slack, and where it begins.
 size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
     return static_cast<size_t>(
-            round_up((elements + 2 * planes_slack) * element_bytes + 16, 16));
+            round_up((elements + 2 * slack_elements) * element_bytes + 16, 16));
 }
 
 int64_t sum_bytes_of(int64_t element_bytes) {
@@ -37,7 +37,7 @@ struct distances {
 /// Turns that the first warp takes at shared memory for so many neighbouring
 /// words a thread: as many threads at a time as have 32 of them, of which those of
 /// the same bank come one after the other.
-int turns(const depthwise_planes &cut, const distances &apart, int words) {
+int turns(const work_cut &cut, const distances &apart, int words) {
     constexpr int banks = 32;
     int taken = 0;
     const int active = std::min(32, cut.planes * cut.strips * cut.groups);
@@ -87,14 +87,13 @@ thread_step step_of(
 
 /// Orders the threads of a block so that loads and stores take the fewest
 /// turns; returns those of a step of a warp.
-int64_t order_threads(depthwise_planes &cut, const thread_step &step,
+int64_t order_threads(work_cut &cut, const thread_step &step,
         const distances &of_loads, const distances &of_stores) {
     int64_t least = 0;
-    depthwise_planes best;
-    const auto consider = [&](int depthwise_planes::*first, int first_count,
-                                  int depthwise_planes::*second,
-                                  int second_count,
-                                  int depthwise_planes::*third) {
+    work_cut best;
+    const auto consider = [&](int work_cut::*first, int first_count,
+                                  int work_cut::*second, int second_count,
+                                  int work_cut::*third) {
         cut.*first = 1;
         cut.*second = first_count;
         cut.*third = first_count * second_count;
@@ -105,9 +104,9 @@ int64_t order_threads(depthwise_planes &cut, const thread_step &step,
         least = taken;
         best = cut;
     };
-    constexpr auto plane = &depthwise_planes::plane_distance;
-    constexpr auto strip = &depthwise_planes::strip_distance;
-    constexpr auto group = &depthwise_planes::group_distance;
+    constexpr auto plane = &work_cut::plane_distance;
+    constexpr auto strip = &work_cut::strip_distance;
+    constexpr auto group = &work_cut::group_distance;
     consider(group, cut.groups, strip, cut.strips, plane);
     consider(group, cut.groups, plane, cut.planes, strip);
     consider(strip, cut.strips, group, cut.groups, plane);
@@ -124,11 +123,11 @@ int64_t order_threads(depthwise_planes &cut, const thread_step &step,
 /// issued, its turns at shared memory or its latency, whichever is more; what its
 /// blocks move; and what it takes until the first data is there. The constants
 /// are fitted to some fifty gradients on an H200.
-double cycles_of(const depthwise_planes &cut, int size, int64_t element_bytes,
+double cycles_of(const work_cut &cut, int size, int64_t element_bytes,
         const thread_step &step, int64_t turns_of_step, int64_t steps,
         int64_t rounds, int64_t blocks, int64_t multiprocessors) {
     const int64_t registers = 65536
-            / (planes_resident_blocks(size, element_bytes) * walk_threads);
+            / (resident_blocks(size, element_bytes) * walk::block_threads);
     const int64_t resident
             = std::min({int64_t {32}, 65536 / (registers * cut.threads),
                     shared_memory
@@ -151,11 +150,11 @@ double cycles_of(const depthwise_planes &cut, int size, int64_t element_bytes,
 }
 
 /// Calls body(cut) with bands, strips and their steps for many ways to cut so many
-/// steps that leave a thread at most depthwise_longest_strip of them: all that
+/// steps that leave a thread at most walk::longest_strip of them: all that
 /// have few bands and strips.
 template <typename Body>
-void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
-    if (cut.groups > walk_threads) return;
+void for_each_cut(work_cut cut, int steps, const Body &body) {
+    if (cut.groups > walk::block_threads) return;
     constexpr int most_bands = 4096;
     cut.bands = cut.strips = 0;
     for (int bands = 1; bands <= std::min(steps, most_bands);
@@ -164,8 +163,9 @@ void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
         if (ceil_div(steps, cut.band_steps) == cut.bands) continue;
         cut.bands = ceil_div(steps, cut.band_steps);
         cut.strips = 0;
-        const int fewest = ceil_div(cut.band_steps, depthwise_longest_strip);
-        const int most = std::min(cut.band_steps, walk_threads / cut.groups);
+        const int fewest = ceil_div(cut.band_steps, walk::longest_strip);
+        const int most
+                = std::min(cut.band_steps, walk::block_threads / cut.groups);
         for (int strips = fewest; strips <= most; strips += 1 + strips / 16) {
             cut.strip_steps = ceil_div(cut.band_steps, strips);
             if (ceil_div(cut.band_steps, cut.strip_steps) == cut.strips)
@@ -179,8 +179,8 @@ void for_each_cut(depthwise_planes cut, int steps, const Body &body) {
 /// Gives the cut as many planes, of at most so many, as fit by `fit(count)`; false
 /// if there is none.
 template <typename Fit>
-bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
-    const int64_t threads = walk_threads / (cut.groups * cut.strips);
+bool give_planes(const work_cut &cut, int64_t planes, const Fit &fit) {
+    const int64_t threads = walk::block_threads / (cut.groups * cut.strips);
     auto count = cut.bands > 1
             ? 1
             : static_cast<int>(std::min<int64_t>(planes, threads));
@@ -191,10 +191,9 @@ bool give_planes(const depthwise_planes &cut, int64_t planes, const Fit &fit) {
 
 } // namespace
 
-bool planes_take(
-        const depthwise_shape &shape, int64_t element_bytes, bool of_weights) {
+bool takes(const problem_shape &shape, int64_t element_bytes, bool of_weights) {
     if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const int size = along.kernel;
     const int stride = along.stride;
     if (!(stride == 1 || (stride == 2 && (shape.to_src || of_weights)))
@@ -203,8 +202,8 @@ bool planes_take(
         return false;
     // All columns that a thread loads, one more on either side where it loads two
     // at a time, are in the slack at least.
-    const int run = of_weights ? planes_weights_run(size, element_bytes)
-                               : planes_run(element_bytes);
+    const int run = of_weights ? weights_run(size, element_bytes)
+                               : data_run(element_bytes);
     int64_t first = -along.pad;
     int64_t end = (int64_t {round_up(along.written, run)} - 1) * stride
             - along.pad + size;
@@ -213,36 +212,36 @@ bool planes_take(
         end = floor_div(int64_t {along.written} + run - 1 + along.pad, stride)
                 + 1;
     }
-    if (first - 1 < -planes_slack || end + 1 > along.read + planes_slack)
+    if (first - 1 < -slack_elements || end + 1 > along.read + slack_elements)
         return false;
     return planes_without_gaps(shape);
 }
 
-bool planes_are_wide(const depthwise_shape &shape, bool of_weights) {
-    const depthwise_axis &along = shape.axes[2];
-    // The first column of a thread is to have the remainder of planes_lead.
+bool rows_are_wide(const problem_shape &shape, bool of_weights) {
+    const window_axis &along = shape.axes[2];
+    // The first column of a thread is to have the remainder of lead_of.
     const int multiple = along.stride == 2 && !of_weights ? 4 : 2;
     return along.read % 2 == 0 && along.written % 2 == 0
             && (along.pad - usual_pad(along.kernel)) % multiple == 0;
 }
 
-bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
+bool cut_data(work_cut &chosen, const problem_shape &shape,
         int64_t element_bytes, int64_t multiprocessors) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int size = down.kernel;
     const int stride = down.stride;
     const int ahead = (size - 1) / stride;
     const int64_t planes = shape.images * shape.channels;
-    depthwise_planes base;
-    base.steps = steps_of(shape);
-    const int run = planes_run(element_bytes);
+    work_cut base;
+    base.steps = walk::steps_of(shape);
+    const int run = data_run(element_bytes);
     base.groups = ceil_div(along.written, run);
-    const int wide = planes_are_wide(shape, false) ? 2 : 1;
+    const int wide = rows_are_wide(shape, false) ? 2 : 1;
     const thread_step step = step_of(size * size * run / stride,
             (run + size - 2) / stride + 1, run * stride, wide, element_bytes);
     double least = 0;
-    for_each_cut(base, base.steps.count, [&](depthwise_planes cut) {
+    for_each_cut(base, base.steps.count, [&](work_cut cut) {
         int64_t read = int64_t {down.read} * along.read;
         int64_t written = int64_t {down.written} * along.written;
         if (cut.bands > 1) {
@@ -279,22 +278,22 @@ bool cut_planes(depthwise_planes &chosen, const depthwise_shape &shape,
     return least != 0 && chosen.tiles * chosen.bands < INT32_MAX;
 }
 
-bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
+bool cut_weights(work_cut &chosen, const problem_shape &shape,
         int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const int size = down.kernel;
     const int stride = down.stride;
     const int ahead = (size - 1) / stride;
-    const int run = planes_weights_run(size, element_bytes);
-    depthwise_planes base;
+    const int run = weights_run(size, element_bytes);
+    work_cut base;
     base.groups = ceil_div(along.written, run);
     // Loads of src; those of dst, of which there are fewer, count as stores.
-    const int wide = planes_are_wide(shape, true) ? 2 : 1;
+    const int wide = rows_are_wide(shape, true) ? 2 : 1;
     const thread_step step = step_of(size * size * run,
             stride * ((run - 1) * stride + size), run, wide, element_bytes);
     double least = 0;
-    for_each_cut(base, down.written, [&](depthwise_planes cut) {
+    for_each_cut(base, down.written, [&](work_cut cut) {
         int64_t src = int64_t {down.read} * along.read;
         if (cut.bands > 1)
             src = std::min(src,
@@ -337,4 +336,4 @@ bool cut_planes_weights(depthwise_planes &chosen, const depthwise_shape &shape,
     return least != 0 && chosen.tiles * chosen.parts() < INT32_MAX;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

@@ -4,16 +4,16 @@
 
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 /// NCX without gaps, windows of 3x3, 5x5 and 7x7 with strides of 1 or (of the
 /// gradients) 2 and dilations of 1, rows that a block's threads cover: whole
 /// planes, or bands of the rows of one, lie in shared memory as they do in the
 /// tensors. Threads walk along H there, each of some neighbouring columns and rows
 /// of what they compute (of the weights gradient, of dst).
-struct depthwise_planes {
+struct work_cut {
     int planes = 1; ///< of a block, neighbours in memory
-    depthwise_steps steps; ///< of the data kernel
+    walk::data_steps steps; ///< of the data kernel
     /// Of the steps, or of the rows of dst, a block's each; one where planes > 1.
     int bands = 1;
     int band_steps = 1;
@@ -39,23 +39,22 @@ struct depthwise_planes {
 
 /// Elements before and after what a block holds in shared memory that threads
 /// may load, to no effect.
-constexpr int planes_slack = 16;
-/// Blocks of walk_threads that a multiprocessor's registers hold.
-constexpr int planes_resident_blocks(int size, int64_t element_bytes) {
+constexpr int slack_elements = 16;
+/// Blocks of walk::block_threads that a multiprocessor's registers hold.
+constexpr int resident_blocks(int size, int64_t element_bytes) {
     if (size == 3) return 5;
     return (size == 5 ? 4 : 3) - (element_bytes == 8 ? 1 : 0);
 }
 /// Columns of a thread of the data kernel, and of the weights'.
-__host__ __device__ constexpr int planes_run(int64_t element_bytes) {
+__host__ __device__ constexpr int data_run(int64_t element_bytes) {
     return element_bytes == 8 ? 4 : 8;
 }
-constexpr int planes_weights_run(int size, int64_t element_bytes) {
-    return element_bytes == 8 ? 4
-                              : depthwise_walk_weights_run(size, element_bytes);
+constexpr int weights_run(int size, int64_t element_bytes) {
+    return element_bytes == 8 ? 4 : walk::weights_run(size, element_bytes);
 }
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
 /// with a padding of usual_pad.
-__host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
+__host__ __device__ constexpr int lead_of(int size, int stride, bool data) {
     return data && stride == 2
             ? (size - 1 - usual_pad(size) - odd_taps(size, 2)) / 2 % 2
             : usual_pad(size) % 2;
@@ -63,23 +62,22 @@ __host__ __device__ constexpr int planes_lead(int size, int stride, bool data) {
 
 // In cut.cpp.
 /// Whether the kernels that hold planes take the tensors and the window.
-bool planes_take(
-        const depthwise_shape &, int64_t element_bytes, bool of_weights);
+bool takes(const problem_shape &, int64_t element_bytes, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
-bool planes_are_wide(const depthwise_shape &, bool of_weights);
+bool rows_are_wide(const problem_shape &, bool of_weights);
 /// Cut the work of either kernel; false where a row does not fit.
-bool cut_planes(depthwise_planes &, const depthwise_shape &,
-        int64_t element_bytes, int64_t multiprocessors);
-bool cut_planes_weights(depthwise_planes &, const depthwise_shape &,
-        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain);
+bool cut_data(work_cut &, const problem_shape &, int64_t element_bytes,
+        int64_t multiprocessors);
+bool cut_weights(work_cut &, const problem_shape &, int64_t element_bytes,
+        int64_t multiprocessors, int64_t longest_chain);
 
-void launch_depthwise_planes_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_planes &, bool wide,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, bool wide, const tensor_pointers &,
+        const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_depthwise_planes_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_planes &, bool wide,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, bool wide, const tensor_pointers &,
+        const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

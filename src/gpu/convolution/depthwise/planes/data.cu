@@ -17,26 +17,26 @@
 #include "gpu/convolution/depthwise/planes/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 namespace {
 
 template <typename Type, int size, int stride, int wide>
 __global__ void __launch_bounds__(
-        walk_threads, planes_resident_blocks(size, sizeof(Type)))
+        walk::block_threads, resident_blocks(size, sizeof(Type)))
         depthwise_planes_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_planes cut) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     using sum = sum_of<Type>;
-    constexpr int run = planes_run(sizeof(Type));
+    constexpr int run = data_run(sizeof(Type));
     constexpr int span = columns_met<size, stride, run>;
     constexpr int ahead = (size - 1) / stride; // steps before rows complete
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     auto *const kernels = reinterpret_cast<sum *>(
             memory + cut.read_bytes + cut.written_bytes);
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const auto block = static_cast<int>(blockIdx.x);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(
     wait_for_copies<0>();
     __syncthreads();
 
-    const planes_place place(cut);
+    const thread_place place(cut);
     const int strip_begin = first_step + place.strip * cut.strip_steps;
     const int strip_end = min(end_step, strip_begin + cut.strip_steps);
     if (place.plane < planes && strip_begin < strip_end) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(
                         + (mirrored ? e : size - 1 - e)];
         const int w = place.group * run;
         const int first_column = first_column_met<size, stride>(shape, w);
-        const masked_columns<Type, span, wide, planes_lead(size, stride, true)>
+        const masked_columns<Type, span, wide, lead_of(size, stride, true)>
                 columns(first_column, along.read);
         const int left = along.written - w;
         const Type *const first_in = held
@@ -179,11 +179,11 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_planes_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, bool wide, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_planes(shape, wide, [&]<int size, int stride, int width>() {
+        with_constants(shape, wide, [&]<int size, int stride, int width>() {
             launch_early("convolution.gpu_depthwise_planes",
                     depthwise_planes_data_kernel<Type, size, stride, width>,
                     static_cast<unsigned>(cut.tiles * cut.bands), cut.threads,
@@ -195,4 +195,4 @@ void launch_depthwise_planes_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

@@ -6,7 +6,7 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 /// `count` elements that follow one another, shared between a block's threads:
 /// single ones up to an address of a multiple of 16 bytes, vectors, single ones.
@@ -42,7 +42,7 @@ struct stretch {
 template <typename Type>
 __device__ __forceinline__ Type *place_of(
         std::byte *shared, const Type *global) {
-    return reinterpret_cast<Type *>(shared + planes_slack * sizeof(Type)
+    return reinterpret_cast<Type *>(shared + slack_elements * sizeof(Type)
             + (reinterpret_cast<uintptr_t>(global) & 15U));
 }
 
@@ -152,12 +152,12 @@ __device__ __forceinline__ void store_columns(
 }
 
 /// What a thread of a block has; a plane beyond the last if nothing.
-struct planes_place {
+struct thread_place {
     int plane;
     int strip;
     int group;
 
-    __device__ explicit planes_place(const depthwise_planes &cut) {
+    __device__ explicit thread_place(const work_cut &cut) {
         const auto thread = static_cast<int>(threadIdx.x);
         const auto along = [&](int distance, int count) {
             return thread / distance % count;
@@ -177,7 +177,7 @@ struct held_rows {
 
 /// Calls body.template operator()<size, stride, wide>().
 template <typename Body>
-void with_planes(const depthwise_shape &shape, bool wide, const Body &body) {
+void with_constants(const problem_shape &shape, bool wide, const Body &body) {
     const auto of_stride = [&]<int size, int stride>() {
         if (wide)
             body.template operator()<size, stride, 2>();
@@ -197,4 +197,4 @@ void with_planes(const depthwise_shape &shape, bool wide, const Body &body) {
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

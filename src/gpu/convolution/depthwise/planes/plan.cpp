@@ -5,62 +5,60 @@
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/planes/cut.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 namespace {
 
-constexpr const char *takes
+constexpr const char *what_it_takes
         = "NCX without gaps, windows of 3x3, 5x5 and 7x7 on planes with "
           "dilations of 1 and strides of 1 or (gradients) 2, rows that fit in "
           "shared memory";
 
-class planes_plan final : public depthwise_plan {
+class plan final : public family_plan {
 public:
-    planes_plan(depthwise_facts facts, const depthwise_planes &planes)
-        : depthwise_plan(std::move(facts)), planes_(planes) {}
+    plan(problem_facts facts, const work_cut &planes)
+        : family_plan(std::move(facts)), planes_(planes) {}
 
 private:
     int64_t parts(bool) const override { return planes_.parts(); }
-    void launch_data(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_data(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
-        launch_depthwise_planes_data(
+        planes::launch_data(
                 type(), shape(), planes_, is_wide(alignment), pointers, stream);
     }
-    void launch_weights(const depthwise_pointers &pointers,
-            const depthwise_alignment &alignment,
+    void launch_weights(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
             const launch_stream &stream) const override {
-        launch_depthwise_planes_weights(
+        planes::launch_weights(
                 type(), shape(), planes_, is_wide(alignment), pointers, stream);
     }
-    bool is_wide(const depthwise_alignment &alignment) const {
-        return alignment.pairs
-                && planes_are_wide(shape(), facts().of_weights());
+    bool is_wide(const tensor_alignment &alignment) const {
+        return alignment.pairs && rows_are_wide(shape(), facts().of_weights());
     }
 
-    const depthwise_planes planes_;
+    const work_cut planes_;
 };
 
 } // namespace
 
-plan_or_refusal make_depthwise_planes(
+plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    auto facts = depthwise_facts_of(problem, options, refusal);
+    auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
     const int64_t element_bytes = facts->element_bytes();
-    depthwise_planes planes;
+    work_cut planes;
     if (facts->channels_last
-            || !planes_take(facts->shape, element_bytes, facts->of_weights())
+            || !takes(facts->shape, element_bytes, facts->of_weights())
             || !(facts->of_weights()
-                            ? cut_planes_weights(planes, facts->shape,
-                                    element_bytes, facts->multiprocessors,
-                                    depthwise_longest_chain)
-                            : cut_planes(planes, facts->shape, element_bytes,
+                            ? cut_weights(planes, facts->shape, element_bytes,
+                                    facts->multiprocessors, longest_f32_chain)
+                            : cut_data(planes, facts->shape, element_bytes,
                                     facts->multiprocessors)))
-        return refuse_depthwise(takes, *facts);
-    return depthwise_plan_or_refusal(
-            std::make_unique<planes_plan>(std::move(*facts), planes), options);
+        return refuse(what_it_takes, *facts);
+    return plan_within_limit(
+            std::make_unique<plan>(std::move(*facts), planes), options);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

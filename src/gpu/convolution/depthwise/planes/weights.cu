@@ -18,17 +18,17 @@
 #include "gpu/convolution/depthwise/planes/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::planes {
 
 namespace {
 
 template <typename Type, int size, int stride, int wide, int run>
 __global__ void __launch_bounds__(
-        walk_threads, planes_resident_blocks(size, sizeof(Type)))
+        walk::block_threads, resident_blocks(size, sizeof(Type)))
         depthwise_planes_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
-                const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_planes cut) {
+                const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     using sum = sum_of<Type>;
     constexpr int span = (run - 1) * stride + size;
     constexpr int ahead = (size - 1) / stride;
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     auto *const sums = reinterpret_cast<sum *>(shared); // in the end
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const auto block = static_cast<int>(blockIdx.x);
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(
     const int in_rows = in.end - in.begin;
     const int dst_rows = end_row - first_row;
 
-    const planes_place place(cut);
+    const thread_place place(cut);
     const int strip_begin = first_row + place.strip * cut.strip_steps;
     const int strip_end = min(end_row, strip_begin + cut.strip_steps);
     const bool works = place.plane < planes && strip_begin < strip_end;
     const int w = place.group * run;
     const int src_column = w * stride - along.pad;
-    const masked_columns<Type, span, wide, planes_lead(size, stride, false)>
+    const masked_columns<Type, span, wide, lead_of(size, stride, false)>
             src_columns(src_column, along.read);
     const masked_columns<Type, run, wide, 0> dst_columns(w, along.written);
     sum total[size][size] = {};
@@ -154,14 +154,14 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_planes_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_planes &cut, bool wide,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, bool wide, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_planes(shape, wide, [&]<int size, int stride, int width>() {
+        with_constants(shape, wide, [&]<int size, int stride, int width>() {
             launch_early("convolution.gpu_depthwise_planes (weights)",
                     depthwise_planes_weights_kernel<Type, size, stride, width,
-                            planes_weights_run(size, sizeof(Type))>,
+                            weights_run(size, sizeof(Type))>,
                     static_cast<unsigned>(cut.tiles * cut.parts()), cut.threads,
                     cut.shared_bytes, stream,
                     static_cast<const Type *>(pointers.read),
@@ -172,4 +172,4 @@ void launch_depthwise_planes_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::planes

@@ -6,7 +6,7 @@
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 namespace {
 
@@ -23,32 +23,29 @@ constexpr int more_pieces = 4;
 /// More parts than so many waves of blocks are no use.
 constexpr int64_t most_waves = 8;
 
-int lead_of(const depthwise_shape &shape, int64_t element_bytes) {
+int lead_of(const problem_shape &shape, int64_t element_bytes) {
     const int before = taps_before(shape.axes[2], shape.to_src);
     return round_up(before, static_cast<int>(16 / element_bytes)) - before;
 }
 
-int64_t channel_rows_of(const depthwise_shape &shape) {
+int64_t channel_rows_of(const problem_shape &shape) {
     return shape.images * shape.axes[0].read * shape.axes[1].read;
 }
 
 /// Sets rows, threads and shared_bytes for the pieces; false where nothing fits.
-bool cut_tile(depthwise_rows_ncx &cut, int64_t element_bytes, bool of_weights) {
-    const int run = rows_ncx_run(element_bytes);
-    const int halo = cut.jobs * cut.chunks * rows_ncx_taps;
+bool cut_tile(work_cut &cut, int64_t element_bytes, bool of_weights) {
+    const int run = run_of(element_bytes);
+    const int halo = cut.jobs * cut.chunks * chunk_taps;
     // Threads of the next row as if they had the next columns.
     const int banks = static_cast<int>(bank_bytes / element_bytes);
     cut.pitch = cut.columns(run)
             + (cut.groups > 1 ? round_up(halo, banks) : halo);
-    const int64_t stages = of_weights ? rows_ncx_buffers : 1;
+    const int64_t stages = of_weights ? tile_buffers : 1;
     const int64_t held = cut.pitch + (of_weights ? cut.columns(run) : 0);
-    const int64_t row_bytes
-            = stages * (held * element_bytes + rows_ncx_row_bytes);
-    const int64_t other_bytes = of_weights
-            ? rows_ncx_buffers * rows_ncx_tile_bytes
-            : halo * element_bytes;
-    const int most_threads
-            = of_weights ? rows_ncx_weights_threads : rows_ncx_data_threads;
+    const int64_t row_bytes = stages * (held * element_bytes + row_note_bytes);
+    const int64_t other_bytes = of_weights ? tile_buffers * tile_note_bytes
+                                           : halo * element_bytes;
+    const int most_threads = of_weights ? weights_threads : data_threads;
     const int64_t most_rows = std::min<int64_t>({most_threads / cut.groups,
             cut.channel_rows, (most_shared_bytes - other_bytes) / row_bytes});
     if (most_rows < 1) return false;
@@ -57,7 +54,7 @@ bool cut_tile(depthwise_rows_ncx &cut, int64_t element_bytes, bool of_weights) {
     cut.rows = ceil_div(cut.channel_rows, cut.row_tiles);
     cut.threads = round_up(cut.rows * cut.groups, 32);
     const int64_t sums_bytes = of_weights
-            ? cut.jobs * cut.threads * rows_ncx_taps * element_bytes
+            ? cut.jobs * cut.threads * chunk_taps * element_bytes
             : 0;
     cut.shared_bytes = static_cast<size_t>(
             std::max(other_bytes + cut.rows * row_bytes, sums_bytes));
@@ -66,17 +63,17 @@ bool cut_tile(depthwise_rows_ncx &cut, int64_t element_bytes, bool of_weights) {
 }
 
 /// Parts with the shortest waves of tiles, and of what is to be added up.
-bool cut_parts(depthwise_rows_ncx &cut, const depthwise_shape &shape,
-        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
+bool cut_parts(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
+        int64_t multiprocessors, int64_t longest_chain) {
     const int64_t units = int64_t {cut.row_tiles} * cut.pieces;
-    const int64_t by_threads = rows_ncx_weights_resident(element_bytes)
-            * rows_ncx_weights_block / (cut.jobs * cut.threads);
+    const int64_t by_threads = weights_resident(element_bytes)
+            * weights_block_threads / (cut.jobs * cut.threads);
     const int64_t by_shared = multiprocessor_shared_bytes
             / static_cast<int64_t>(cut.shared_bytes);
     const int64_t at_once = multiprocessors
             * std::max<int64_t>(1, std::min(by_threads, by_shared));
-    const int64_t least = ceil_div(units,
-            std::max<int64_t>(1, longest_chain / rows_ncx_run(element_bytes)));
+    const int64_t least = ceil_div(
+            units, std::max<int64_t>(1, longest_chain / run_of(element_bytes)));
     int64_t best = 0;
     int64_t best_time = 0;
     for (int64_t wanted = 1; wanted <= most_waves; ++wanted) {
@@ -98,35 +95,34 @@ bool cut_parts(depthwise_rows_ncx &cut, const depthwise_shape &shape,
 
 } // namespace
 
-bool rows_ncx_take(const depthwise_shape &shape, int64_t element_bytes) {
-    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+bool takes(const problem_shape &shape, int64_t element_bytes) {
+    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
         if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
                 || axis->read != axis->written)
             return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     if (element_bytes < 4 || along.stride != 1 || along.dilation != 1
             || along.kernel < least_taps
-            || along.kernel > rows_ncx_most_chunks * rows_ncx_taps)
+            || along.kernel > most_chunks * chunk_taps)
         return false;
     const int before = taps_before(along, shape.to_src);
     const int64_t rows = channel_rows_of(shape);
-    const int64_t groups = ceil_div(along.written, rows_ncx_run(element_bytes));
+    const int64_t groups = ceil_div(along.written, run_of(element_bytes));
     return before >= 0 && before < along.kernel
             && positions_after(along, shape.to_src) < along.kernel
             && along.kernel + lead_of(shape, element_bytes)
-            <= rows_ncx_most_chunks * rows_ncx_taps
+            <= most_chunks * chunk_taps
             && rows < INT32_MAX / 2 && rows * groups >= least_groups;
 }
 
-bool cut_rows_ncx(depthwise_rows_ncx &cut, const depthwise_shape &shape,
-        int64_t element_bytes, bool of_weights, int64_t multiprocessors,
-        int64_t longest_chain) {
-    const depthwise_axis &along = shape.axes[2];
-    const int run = rows_ncx_run(element_bytes);
+bool cut_work(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
+        bool of_weights, int64_t multiprocessors, int64_t longest_chain) {
+    const window_axis &along = shape.axes[2];
+    const int run = run_of(element_bytes);
     cut.lead = lead_of(shape, element_bytes);
-    cut.chunks = ceil_div(along.kernel + cut.lead, rows_ncx_taps);
+    cut.chunks = ceil_div(along.kernel + cut.lead, chunk_taps);
     if (of_weights) {
-        cut.jobs = ceil_div(cut.chunks, rows_ncx_weights_chunks);
+        cut.jobs = ceil_div(cut.chunks, weights_chunks);
         cut.chunks = ceil_div(cut.chunks, cut.jobs);
     }
     cut.channel_rows = static_cast<int>(channel_rows_of(shape));
@@ -136,9 +132,9 @@ bool cut_rows_ncx(depthwise_rows_ncx &cut, const depthwise_shape &shape,
 
     // The pieces with the fewest threads, counted with what they copy.
     const int groups = ceil_div(along.written, run);
-    const int least_pieces = ceil_div(groups,
-            of_weights ? rows_ncx_weights_threads : rows_ncx_data_threads);
-    depthwise_rows_ncx best;
+    const int least_pieces
+            = ceil_div(groups, of_weights ? weights_threads : data_threads);
+    work_cut best;
     double best_work = 0;
     for (int pieces = least_pieces;
             pieces <= std::min(groups, least_pieces + more_pieces); ++pieces) {
@@ -160,13 +156,12 @@ bool cut_rows_ncx(depthwise_rows_ncx &cut, const depthwise_shape &shape,
     return cut.data_blocks(shape.channels) < INT32_MAX;
 }
 
-rows_ncx_copies rows_ncx_copies_of(
-        int columns, int64_t element_bytes, bool whole) {
-    rows_ncx_copies copies;
+row_copies row_copies_of(int columns, int64_t element_bytes, bool whole) {
+    row_copies copies;
     copies.each = whole ? static_cast<int>(16 / element_bytes) : 1;
     copies.count = columns / copies.each;
     copies.by = small_divider(copies.count);
     return copies;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

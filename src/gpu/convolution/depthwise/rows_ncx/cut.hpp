@@ -5,41 +5,41 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 /// Neighbouring columns of a thread, of written or of dst: an odd number of
 /// vectors of 16 bytes, so that threads beside each other meet no bank
 /// conflicts.
-__host__ __device__ constexpr int rows_ncx_run(int64_t element_bytes) {
+__host__ __device__ constexpr int run_of(int64_t element_bytes) {
     return element_bytes == 8 ? 10 : 12;
 }
-constexpr int rows_ncx_taps = 8; ///< of a chunk
+constexpr int chunk_taps = 8; ///< of a chunk
 /// Chunks of the window, and of them those of which a thread of the weights'
 /// kernel has the sums.
-constexpr int rows_ncx_most_chunks = 8;
-constexpr int rows_ncx_weights_chunks = 4;
+constexpr int most_chunks = 8;
+constexpr int weights_chunks = 4;
 /// Threads of a block; of the weights' kernel those of a job, and of both.
-constexpr int rows_ncx_data_threads = 256;
-constexpr int rows_ncx_weights_threads = 128;
-constexpr int rows_ncx_weights_block = rows_ncx_weights_threads
-        * (rows_ncx_most_chunks / rows_ncx_weights_chunks);
+constexpr int data_threads = 256;
+constexpr int weights_threads = 128;
+constexpr int weights_block_threads
+        = weights_threads * (most_chunks / weights_chunks);
 /// Blocks of the data kernel that a multiprocessor's registers hold, and of the
 /// weights' with two jobs.
-constexpr int rows_ncx_data_resident(int64_t element_bytes) {
+constexpr int data_resident(int64_t element_bytes) {
     return element_bytes == 8 ? 3 : 4;
 }
-constexpr int rows_ncx_weights_resident(int64_t element_bytes) {
+constexpr int weights_resident(int64_t element_bytes) {
     return element_bytes == 8 ? 2 : 4;
 }
 
 /// What a block notes of a row: where it begins in both tensors.
-constexpr int64_t rows_ncx_row_bytes = 16;
+constexpr int64_t row_note_bytes = 16;
 /// Buffers of the weights' kernel, and of each what the block notes of the tile.
-constexpr int rows_ncx_buffers = 2;
-constexpr int64_t rows_ncx_tile_bytes = 12;
+constexpr int tile_buffers = 2;
+constexpr int64_t tile_note_bytes = 12;
 
 /// A row of a tile on its way: so many copies of `each` elements.
-struct rows_ncx_copies {
+struct row_copies {
     int each = 1;
     int count = 1;
     small_divider by;
@@ -47,7 +47,7 @@ struct rows_ncx_copies {
 
 /// A block has one channel, and of its rows (in all images and depths) a tile of
 /// some, or of one piece of them; of the weights gradient every so manyeth tile.
-struct depthwise_rows_ncx {
+struct work_cut {
     int lead = 0; ///< zeros before the window's first tap
     int chunks = 1; ///< of the window, a thread's
     int jobs = 1; ///< weights: threads with the same columns, other chunks
@@ -71,7 +71,7 @@ struct depthwise_rows_ncx {
         return groups * run;
     }
     __host__ __device__ constexpr int columns_met(int run) const {
-        return groups * run + jobs * chunks * rows_ncx_taps;
+        return groups * run + jobs * chunks * chunk_taps;
     }
     int64_t data_blocks(int64_t channels) const {
         return channels * row_tiles * pieces;
@@ -81,23 +81,19 @@ struct depthwise_rows_ncx {
 // In cut.cpp.
 /// NCX of f32 and f64: whether these kernels take the window, and channels have
 /// rows enough.
-bool rows_ncx_take(const depthwise_shape &, int64_t element_bytes);
+bool takes(const problem_shape &, int64_t element_bytes);
 /// False where there are too many tiles or blocks.
-bool cut_rows_ncx(depthwise_rows_ncx &, const depthwise_shape &,
-        int64_t element_bytes, bool of_weights, int64_t multiprocessors,
-        int64_t longest_chain);
+bool cut_work(work_cut &, const problem_shape &, int64_t element_bytes,
+        bool of_weights, int64_t multiprocessors, int64_t longest_chain);
 /// How rows of so many columns are copied, `whole` vectors of 16 bytes or
 /// elements.
-rows_ncx_copies rows_ncx_copies_of(
-        int columns, int64_t element_bytes, bool whole);
+row_copies row_copies_of(int columns, int64_t element_bytes, bool whole);
 
 /// For f32 and f64, whatever the alignment.
-void launch_depthwise_rows_ncx_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_rows_ncx &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_depthwise_rows_ncx_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_rows_ncx &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

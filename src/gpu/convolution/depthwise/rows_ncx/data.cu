@@ -19,28 +19,27 @@
 #include "gpu/convolution/depthwise/rows_ncx/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 namespace {
 
 template <typename Type, int chunks>
-__global__ void __launch_bounds__(
-        rows_ncx_data_threads, rows_ncx_data_resident(sizeof(Type)))
+__global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
         depthwise_rows_ncx_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_rows_ncx cut,
-                const __grid_constant__ rows_ncx_copies in,
-                const __grid_constant__ rows_ncx_copies out) {
-    constexpr int run = rows_ncx_run(sizeof(Type));
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut,
+                const __grid_constant__ row_copies in,
+                const __grid_constant__ row_copies out) {
+    constexpr int run = run_of(sizeof(Type));
     constexpr int each = elements_of_16_bytes<Type>;
-    constexpr int taps = chunks * rows_ncx_taps;
+    constexpr int taps = chunks * chunk_taps;
     extern __shared__ uint4 shared[];
     auto *const window = reinterpret_cast<Type *>(shared);
     Type *const held = window + taps;
-    using noted_row = rows_ncx_row<Type, Type>;
+    using noted_row = row_place<Type, Type>;
     auto *const rows
             = reinterpret_cast<noted_row *>(held + cut.rows * cut.pitch);
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     // Neighbouring blocks have pieces of the same rows, then other channels.
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(
     const unsigned row_piece = blockIdx.x / pieces;
     const unsigned row_tile = row_piece / static_cast<unsigned>(shape.channels);
     const int64_t channel = row_piece - row_tile * shape.channels;
-    const rows_ncx_tile tile(cut, cut.columns(run), static_cast<int>(row_tile),
+    const held_tile tile(cut, cut.columns(run), static_cast<int>(row_tile),
             static_cast<int>(blockIdx.x - row_piece * pieces));
 
     if (thread < tile.rows)
@@ -141,13 +140,13 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_rows_ncx_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_rows_ncx &cut,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) >= 4)
-            with_chunks<rows_ncx_most_chunks>(cut.chunks, [&]<int chunks>() {
-                constexpr int run = rows_ncx_run(sizeof(Type));
+            with_chunks<most_chunks>(cut.chunks, [&]<int chunks>() {
+                constexpr int run = run_of(sizeof(Type));
                 launch_early("convolution.gpu_depthwise_rows_ncx",
                         depthwise_rows_ncx_data_kernel<Type, chunks>,
                         static_cast<unsigned>(cut.data_blocks(shape.channels)),
@@ -155,13 +154,13 @@ void launch_depthwise_rows_ncx_data(detail::data_type type,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.weights),
                         static_cast<Type *>(pointers.written), shape, cut,
-                        rows_ncx_copies_of(cut.columns_met(run), sizeof(Type),
+                        row_copies_of(cut.columns_met(run), sizeof(Type),
                                 cut.wide_read && is_aligned(pointers.read, 16)),
-                        rows_ncx_copies_of(cut.columns(run), sizeof(Type),
+                        row_copies_of(cut.columns(run), sizeof(Type),
                                 cut.wide_written
                                         && is_aligned(pointers.written, 16)));
             });
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

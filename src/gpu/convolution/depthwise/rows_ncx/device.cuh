@@ -7,7 +7,7 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 template <typename Type>
 constexpr int elements_of_16_bytes = static_cast<int>(16 / sizeof(Type));
@@ -27,30 +27,30 @@ __device__ __forceinline__ void copy_async_inside(
 }
 
 /// What a block has at a time.
-struct rows_ncx_tile {
+struct held_tile {
     int first_row; ///< of the channel
     int rows;
     int first_column; ///< of written or dst
 
-    __device__ rows_ncx_tile(
-            const depthwise_rows_ncx &cut, int columns, int row_tile, int piece)
+    __device__ held_tile(
+            const work_cut &cut, int columns, int row_tile, int piece)
         : first_row(row_tile * cut.rows),
           rows(min(cut.rows, cut.channel_rows - first_row)),
           first_column(piece * columns) {}
 };
-static_assert(sizeof(rows_ncx_tile) == rows_ncx_tile_bytes);
+static_assert(sizeof(held_tile) == tile_note_bytes);
 
 /// Where a row of a channel begins; for the gradient of the weights `Written` is
 /// const.
 template <typename Type, typename Written>
-struct rows_ncx_row {
+struct row_place {
     const Type *read;
     Written *written;
 
-    __device__ rows_ncx_row(const Type *from, Written *to,
-            const depthwise_shape &shape, int64_t channel, int row)
+    __device__ row_place(const Type *from, Written *to,
+            const problem_shape &shape, int64_t channel, int row)
         : read(from), written(to) {
-        static_assert(sizeof(rows_ncx_row) == rows_ncx_row_bytes);
+        static_assert(sizeof(row_place) == row_note_bytes);
         const int depth = row / shape.axes[1].read;
         const int64_t h = row - depth * shape.axes[1].read;
         const int image = depth / shape.axes[0].read;
@@ -68,7 +68,7 @@ struct rows_ncx_row {
 /// outside; row(i) is the address of a tensor's row of so many columns.
 template <int each, typename Type, typename Row>
 __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
-        int first, int columns, const rows_ncx_copies &copies, const Row &row) {
+        int first, int columns, const row_copies &copies, const Row &row) {
     constexpr int bytes = each * static_cast<int>(sizeof(Type));
     const int count = rows * copies.count;
 #pragma unroll 1
@@ -86,7 +86,7 @@ __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
 
 template <typename Type, typename Row>
 __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
-        int first, int columns, const rows_ncx_copies &copies, const Row &row) {
+        int first, int columns, const row_copies &copies, const Row &row) {
     if (copies.each == 1)
         fetch_rows<1>(to, pitch, rows, first, columns, copies, row);
     else
@@ -117,4 +117,4 @@ void with_chunks(int wanted, const Body &body) {
     body.template operator()<chunks>();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

@@ -5,54 +5,50 @@
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 namespace {
 
-constexpr const char *takes
+constexpr const char *what_it_takes
         = "f32 and f64 in NCX, windows of 3 to 64 points along W alone with "
           "strides and dilations of 1 and pads smaller than the window, "
           "channels with rows enough";
 
-class rows_ncx_plan final : public depthwise_plan {
+class plan final : public family_plan {
 public:
-    rows_ncx_plan(depthwise_facts facts, const depthwise_rows_ncx &rows)
-        : depthwise_plan(std::move(facts)), rows_(rows) {}
+    plan(problem_facts facts, const work_cut &rows)
+        : family_plan(std::move(facts)), rows_(rows) {}
 
 private:
     int64_t parts(bool) const override { return rows_.parts; }
-    void launch_data(const depthwise_pointers &pointers,
-            const depthwise_alignment &,
+    void launch_data(const tensor_pointers &pointers, const tensor_alignment &,
             const launch_stream &stream) const override {
-        launch_depthwise_rows_ncx_data(
-                type(), shape(), rows_, pointers, stream);
+        rows_ncx::launch_data(type(), shape(), rows_, pointers, stream);
     }
-    void launch_weights(const depthwise_pointers &pointers,
-            const depthwise_alignment &,
+    void launch_weights(const tensor_pointers &pointers,
+            const tensor_alignment &,
             const launch_stream &stream) const override {
-        launch_depthwise_rows_ncx_weights(
-                type(), shape(), rows_, pointers, stream);
+        rows_ncx::launch_weights(type(), shape(), rows_, pointers, stream);
     }
 
-    const depthwise_rows_ncx rows_;
+    const work_cut rows_;
 };
 
 } // namespace
 
-plan_or_refusal make_depthwise_rows_ncx(
+plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    auto facts = depthwise_facts_of(problem, options, refusal);
+    auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    depthwise_rows_ncx rows;
-    if (facts->channels_last
-            || !rows_ncx_take(facts->shape, facts->element_bytes())
-            || !cut_rows_ncx(rows, facts->shape, facts->element_bytes(),
+    work_cut rows;
+    if (facts->channels_last || !takes(facts->shape, facts->element_bytes())
+            || !cut_work(rows, facts->shape, facts->element_bytes(),
                     facts->of_weights(), facts->multiprocessors,
-                    depthwise_longest_chain))
-        return refuse_depthwise(takes, *facts);
-    return depthwise_plan_or_refusal(
-            std::make_unique<rows_ncx_plan>(std::move(*facts), rows), options);
+                    longest_f32_chain))
+        return refuse(what_it_takes, *facts);
+    return plan_within_limit(
+            std::make_unique<plan>(std::move(*facts), rows), options);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

@@ -22,32 +22,32 @@
 #include "gpu/convolution/depthwise/rows_ncx/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_ncx {
 
 namespace {
 
 template <typename Type, int chunks>
 __global__ void __launch_bounds__(
-        rows_ncx_weights_block, rows_ncx_weights_resident(sizeof(Type)))
+        weights_block_threads, weights_resident(sizeof(Type)))
         depthwise_rows_ncx_weights_kernel(const Type *src, const Type *dst,
-                Type *partials, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_rows_ncx cut,
-                const __grid_constant__ rows_ncx_copies of_src,
-                const __grid_constant__ rows_ncx_copies of_dst) {
-    constexpr int run = rows_ncx_run(sizeof(Type));
+                Type *partials, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut,
+                const __grid_constant__ row_copies of_src,
+                const __grid_constant__ row_copies of_dst) {
+    constexpr int run = run_of(sizeof(Type));
     constexpr int each = elements_of_16_bytes<Type>;
-    constexpr int taps = chunks * rows_ncx_taps;
+    constexpr int taps = chunks * chunk_taps;
     extern __shared__ uint4 shared[];
     auto *const held = reinterpret_cast<Type *>(shared);
     const int dst_pitch = cut.columns(run);
     const int held_dst = cut.rows * cut.pitch;
     const int buffer_elements = held_dst + cut.rows * dst_pitch;
-    using noted_row = rows_ncx_row<Type, const Type>;
+    using noted_row = row_place<Type, const Type>;
     auto *const rows = reinterpret_cast<noted_row *>(
-            held + rows_ncx_buffers * buffer_elements);
-    auto *const tiles = reinterpret_cast<rows_ncx_tile *>(
-            rows + rows_ncx_buffers * cut.rows);
-    const depthwise_axis &along = shape.axes[2];
+            held + tile_buffers * buffer_elements);
+    auto *const tiles
+            = reinterpret_cast<held_tile *>(rows + tile_buffers * cut.rows);
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const auto channels = static_cast<unsigned>(shape.channels);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(
     const auto note = [&](int unit, int buffer) {
         if (unit >= units || thread >= cut.rows) return;
         const int row_tile = unit / cut.pieces;
-        const rows_ncx_tile tile(
+        const held_tile tile(
                 cut, dst_pitch, row_tile, unit - row_tile * cut.pieces);
         if (thread == 0) tiles[buffer] = tile;
         if (thread < tile.rows)
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(
     };
     // Returns how many rows are on their way.
     const auto fetch = [&](int buffer) {
-        const rows_ncx_tile tile = tiles[buffer];
+        const held_tile tile = tiles[buffer];
         const noted_row *const noted = rows + buffer * cut.rows;
         Type *const to = held + buffer * buffer_elements;
         fetch_rows(to, cut.pitch, tile.rows,
@@ -125,14 +125,14 @@ __global__ void __launch_bounds__(
     for (int chunk = 0; chunk < chunks; ++chunk) {
         __syncthreads();
 #pragma unroll
-        for (int e = 0; e < rows_ncx_taps; ++e)
-            held[e * threads + thread] = total[chunk * rows_ncx_taps + e];
+        for (int e = 0; e < chunk_taps; ++e)
+            held[e * threads + thread] = total[chunk * chunk_taps + e];
         __syncthreads();
         // A warp has a tap.
-        for (int i = thread / 32; i < cut.jobs * rows_ncx_taps;
+        for (int i = thread / 32; i < cut.jobs * chunk_taps;
                 i += threads / 32) {
-            const int of_job = i / rows_ncx_taps;
-            const int e = i % rows_ncx_taps;
+            const int of_job = i / chunk_taps;
+            const int e = i % chunk_taps;
             const Type *const of_threads
                     = held + e * threads + of_job * cut.threads;
             Type sum = 0;
@@ -141,8 +141,7 @@ __global__ void __launch_bounds__(
 #pragma unroll
             for (int distance = 16; distance > 0; distance /= 2)
                 sum += __shfl_xor_sync(0xffffffffU, sum, distance);
-            const int tap
-                    = of_job * taps + chunk * rows_ncx_taps + e - cut.lead;
+            const int tap = of_job * taps + chunk * chunk_taps + e - cut.lead;
             if (lane == 0 && tap >= 0 && tap < along.kernel)
                 partials[(channel * along.kernel + tap) * cut.parts + part]
                         = sum;
@@ -152,13 +151,13 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_rows_ncx_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_rows_ncx &cut,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if constexpr (sizeof(Type) >= 4)
-            with_chunks<rows_ncx_weights_chunks>(cut.chunks, [&]<int chunks>() {
-                constexpr int run = rows_ncx_run(sizeof(Type));
+            with_chunks<weights_chunks>(cut.chunks, [&]<int chunks>() {
+                constexpr int run = run_of(sizeof(Type));
                 launch_early("convolution.gpu_depthwise_rows_ncx (weights)",
                         depthwise_rows_ncx_weights_kernel<Type, chunks>,
                         static_cast<unsigned>(shape.channels * cut.parts),
@@ -166,13 +165,13 @@ void launch_depthwise_rows_ncx_weights(detail::data_type type,
                         static_cast<const Type *>(pointers.read),
                         static_cast<const Type *>(pointers.written),
                         static_cast<Type *>(pointers.workspace), shape, cut,
-                        rows_ncx_copies_of(cut.columns_met(run), sizeof(Type),
+                        row_copies_of(cut.columns_met(run), sizeof(Type),
                                 cut.wide_read && is_aligned(pointers.read, 16)),
-                        rows_ncx_copies_of(cut.columns(run), sizeof(Type),
+                        row_copies_of(cut.columns(run), sizeof(Type),
                                 cut.wide_written
                                         && is_aligned(pointers.written, 16)));
             });
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_ncx

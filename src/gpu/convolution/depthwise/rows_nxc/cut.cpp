@@ -6,13 +6,13 @@
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_nxc {
 
 namespace {
 
 /// Shorter windows and rows would leave most of what a thread holds idle.
 constexpr int least_taps = 9;
-constexpr int least_columns = rows_nxc_run;
+constexpr int least_columns = run_length;
 /// What starting a thread takes, and the end of a block, in tenths of a run.
 constexpr int64_t start_cost = 8;
 constexpr int64_t end_cost = 20;
@@ -22,17 +22,16 @@ bool fits(int64_t count) {
     return count < INT32_MAX / 2;
 }
 
-int64_t rows_of(const depthwise_shape &shape) {
+int64_t rows_of(const problem_shape &shape) {
     return shape.images * shape.axes[0].written * shape.axes[1].written;
 }
 
 /// All but the pieces.
-void cut_channels(
-        depthwise_rows_nxc &cut, const depthwise_shape &shape, int widest) {
-    cut.taps = rows_nxc_taps(shape.axes[2].kernel);
+void cut_channels(work_cut &cut, const problem_shape &shape, int widest) {
+    cut.taps = taps_held(shape.axes[2].kernel);
     cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
     cut.lanes = lanes_of(shape, widest);
-    cut.slots = rows_nxc_threads / cut.lanes;
+    cut.slots = block_threads / cut.lanes;
     cut.channel_tiles = static_cast<int>(
             ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));
 }
@@ -40,9 +39,9 @@ void cut_channels(
 /// Calls body(runs, pieces) for pieces of a row of even length, the longest
 /// first, of so many runs.
 template <typename Body>
-void for_each_piece(const depthwise_shape &shape, const Body &body) {
-    const int runs = ceil_div(shape.axes[2].written, rows_nxc_run);
-    for (int size = std::min(runs, rows_nxc_longest_piece); size > 0; --size) {
+void for_each_piece(const problem_shape &shape, const Body &body) {
+    const int runs = ceil_div(shape.axes[2].written, run_length);
+    for (int size = std::min(runs, longest_piece); size > 0; --size) {
         const int pieces = ceil_div(runs, size);
         body(ceil_div(runs, pieces), pieces);
     }
@@ -50,12 +49,12 @@ void for_each_piece(const depthwise_shape &shape, const Body &body) {
 
 } // namespace
 
-bool rows_nxc_take(const depthwise_shape &shape) {
-    for (const depthwise_axis *axis : {&shape.axes[0], &shape.axes[1]})
+bool takes(const problem_shape &shape) {
+    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
         if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
                 || axis->read != axis->written)
             return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     // Columns are 32-bit offsets apart.
     return along.stride == 1 && along.dilation == 1
             && along.kernel >= least_taps && along.written >= least_columns
@@ -63,12 +62,12 @@ bool rows_nxc_take(const depthwise_shape &shape) {
             && shape.written_strides[4] < INT32_MAX;
 }
 
-bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
-        int widest, int64_t multiprocessors) {
+bool cut_data(work_cut &cut, const problem_shape &shape, int widest,
+        int64_t multiprocessors) {
     cut_channels(cut, shape, widest);
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * cut.lanes);
-    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
+    const int64_t resident = multiprocessors * resident_blocks(cut.taps);
     int64_t least = 0;
     for_each_piece(shape, [&](int runs, int pieces) {
         const int64_t units = rows_of(shape) * pieces;
@@ -88,18 +87,18 @@ bool cut_rows_nxc(depthwise_rows_nxc &cut, const depthwise_shape &shape,
     return least != 0;
 }
 
-bool cut_rows_nxc_weights(depthwise_rows_nxc &cut, const depthwise_shape &shape,
-        int widest, int64_t multiprocessors, int64_t longest_chain) {
+bool cut_weights(work_cut &cut, const problem_shape &shape, int widest,
+        int64_t multiprocessors, int64_t longest_chain) {
     cut_channels(cut, shape, widest);
     const int64_t tiles = ceil_div(shape.channels, int64_t {widest} * cut.lanes)
             * cut.chunks;
-    const int64_t resident = multiprocessors * rows_nxc_resident(cut.taps);
+    const int64_t resident = multiprocessors * resident_blocks(cut.taps);
     int64_t least = 0;
     for_each_piece(shape, [&](int runs, int pieces) {
         const int64_t units = rows_of(shape) * pieces;
         const int64_t all = ceil_div(units, int64_t {cut.slots});
         const int64_t most = std::clamp<int64_t>(
-                longest_chain / (int64_t {runs} * rows_nxc_run), 1, all);
+                longest_chain / (int64_t {runs} * run_length), 1, all);
         for (int64_t each = most; each > 0; --each) {
             const int64_t parts = ceil_div(all, each);
             const int64_t cost = ceil_div(parts * tiles, resident)
@@ -118,4 +117,4 @@ bool cut_rows_nxc_weights(depthwise_rows_nxc &cut, const depthwise_shape &shape,
     return least != 0;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_nxc

@@ -4,25 +4,25 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_nxc {
 
 /// Neighbouring columns that a thread takes at a time: a run.
-constexpr int rows_nxc_run = 16;
+constexpr int run_length = 16;
 /// Threads of a block, and blocks that a multiprocessor's registers hold.
-constexpr int rows_nxc_threads = 128;
-constexpr int rows_nxc_resident(int taps) {
+constexpr int block_threads = 128;
+constexpr int resident_blocks(int taps) {
     return taps == 32 ? 3 : 4;
 }
 /// Taps that a thread holds at a time.
-constexpr int rows_nxc_taps(int kernel) {
+constexpr int taps_held(int kernel) {
     return kernel <= 16 ? 16 : 32;
 }
 /// Runs of a piece at most: the data kernel has a bit for each.
-constexpr int rows_nxc_longest_piece = 64;
+constexpr int longest_piece = 64;
 
 /// Blocks of some channels and some pieces of rows (of written, or of dst), a
 /// thread's each: `lanes` threads along the channels, `slots` along the pieces.
-struct depthwise_rows_nxc {
+struct work_cut {
     int vector = 1; ///< channels of a thread
     int taps = 16; ///< that a thread holds at a time: 16 or 32
     int chunks = 1; ///< of so many taps
@@ -37,20 +37,18 @@ struct depthwise_rows_nxc {
 
 // In cut.cpp.
 /// Whether these kernels take the window.
-bool rows_nxc_take(const depthwise_shape &);
+bool takes(const problem_shape &);
 /// Cut the work of either kernel; `vector` is set, to `widest` or to 1: sums
 /// have the same order. False where there are too many pieces or blocks.
-bool cut_rows_nxc(depthwise_rows_nxc &, const depthwise_shape &, int widest,
-        int64_t multiprocessors);
-bool cut_rows_nxc_weights(depthwise_rows_nxc &, const depthwise_shape &,
-        int widest, int64_t multiprocessors, int64_t longest_chain);
+bool cut_data(
+        work_cut &, const problem_shape &, int widest, int64_t multiprocessors);
+bool cut_weights(work_cut &, const problem_shape &, int widest,
+        int64_t multiprocessors, int64_t longest_chain);
 
-void launch_depthwise_rows_nxc_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_rows_nxc &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_depthwise_rows_nxc_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_rows_nxc &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_nxc

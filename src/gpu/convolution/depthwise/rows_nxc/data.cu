@@ -18,7 +18,7 @@
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_nxc {
 
 namespace {
 
@@ -31,11 +31,11 @@ __host__ __device__ constexpr int tap_pitch(int lanes, int vector) {
 /// The window as it is met, zeros after the last tap, of a block's channels.
 template <typename Type>
 __device__ __forceinline__ void stage_window(sum_of<Type> *window, int pitch,
-        const Type *weights, const depthwise_shape &shape, int taps,
-        int channel, int channels) {
+        const Type *weights, const problem_shape &shape, int taps, int channel,
+        int channels) {
     const int kernel = shape.axes[2].kernel;
     for (int i = static_cast<int>(threadIdx.x); i < taps * channels;
-            i += rows_nxc_threads) {
+            i += block_threads) {
         const int c = i / taps;
         const int tap = i - c * taps;
         sum_of<Type> value = 0;
@@ -48,15 +48,15 @@ __device__ __forceinline__ void stage_window(sum_of<Type> *window, int pitch,
 }
 
 template <typename Type, int taps, int vector>
-__global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
+__global__ void __launch_bounds__(block_threads, resident_blocks(taps))
         depthwise_rows_nxc_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_rows_nxc cut) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     using sum = sum_of<Type>;
-    constexpr int run = rows_nxc_run;
+    constexpr int run = run_length;
     extern __shared__ uint4 shared[];
     auto *const window = reinterpret_cast<sum *>(shared);
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % cut.lanes;
     const int slot = thread / cut.lanes;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
     if (channel >= shape.channels || slot >= cut.slots || unit >= cut.units)
         return;
 
-    const rows_nxc_piece piece(shape, cut, unit);
+    const row_piece piece(shape, cut, unit);
     const auto read_stride = static_cast<int>(shape.read_strides[4]);
     const auto written_stride = static_cast<int>(shape.written_strides[4]);
     int first = piece.column + shape.base;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
             for (int v = 0; v < vector; ++v)
                 of_all += total[i][v];
             if (i < left) pack<Type, vector>::of(total[i]).stream(place);
-            place = after(place, written_stride);
+            place = walk::after(place, written_stride);
         }
         if (!is_finite(of_all)) again |= uint64_t {1} << at;
         from += run * shape.read_strides[4];
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
 
 } // namespace
 
-void launch_depthwise_rows_nxc_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_rows_nxc &cut,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_rows_nxc<Type>(cut, [&]<int taps, int vector>() {
+        with_constants<Type>(cut, [&]<int taps, int vector>() {
             const auto shared_bytes = static_cast<size_t>(cut.chunks * taps
                                               * tap_pitch(cut.lanes, vector))
                     * sizeof(sum_of<Type>);
@@ -151,7 +151,7 @@ void launch_depthwise_rows_nxc_data(detail::data_type type,
                     depthwise_rows_nxc_data_kernel<Type, taps, vector>,
                     static_cast<unsigned>(cut.parts)
                             * static_cast<unsigned>(cut.channel_tiles),
-                    rows_nxc_threads, shared_bytes, stream,
+                    block_threads, shared_bytes, stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.weights),
                     static_cast<Type *>(pointers.written), shape, cut);
@@ -159,4 +159,4 @@ void launch_depthwise_rows_nxc_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_nxc

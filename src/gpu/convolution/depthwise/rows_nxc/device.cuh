@@ -5,7 +5,7 @@
 #include "gpu/convolution/depthwise/walk/device.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_nxc {
 
 /// `count` neighbouring columns of a row, of `vector` channels each, some columns
 /// ahead of what is computed; zeros where columns are outside.
@@ -43,7 +43,7 @@ private:
         loaded_[c % ahead] = {};
         if ((inside_ >> c & 1U) != 0)
             loaded_[c % ahead] = pack<Type, vector>::load(from_);
-        from_ = after(from_, stride_);
+        from_ = walk::after(from_, stride_);
     }
 
     static_assert(count < 64);
@@ -54,15 +54,15 @@ private:
 };
 
 /// Where a thread's piece of a row lies.
-struct rows_nxc_piece {
+struct row_piece {
     int64_t image;
     int d;
     int h;
     int column; ///< of written or dst
 
-    __device__ __forceinline__ rows_nxc_piece(const depthwise_shape &shape,
-            const depthwise_rows_nxc &cut, int unit) {
-        column = unit % cut.pieces * cut.piece_runs * rows_nxc_run;
+    __device__ __forceinline__ row_piece(
+            const problem_shape &shape, const work_cut &cut, int unit) {
+        column = unit % cut.pieces * cut.piece_runs * run_length;
         int rest = unit / cut.pieces;
         h = rest % shape.axes[1].written;
         rest /= shape.axes[1].written;
@@ -75,15 +75,15 @@ struct rows_nxc_piece {
     }
     /// Runs of it.
     __device__ __forceinline__ int runs(
-            const depthwise_shape &shape, const depthwise_rows_nxc &cut) const {
+            const problem_shape &shape, const work_cut &cut) const {
         const int left = shape.axes[2].written - column;
-        return min(cut.piece_runs, (left + rows_nxc_run - 1) / rows_nxc_run);
+        return min(cut.piece_runs, (left + run_length - 1) / run_length);
     }
 };
 
 /// Calls body.template operator()<taps, vector>() for a cut.
 template <typename Type, typename Body>
-void with_rows_nxc(const depthwise_rows_nxc &cut, const Body &body) {
+void with_constants(const work_cut &cut, const Body &body) {
     const auto of_taps = [&]<int taps>() {
         if constexpr (sizeof(Type) < 8)
             if (cut.vector == 2) return body.template operator()<taps, 2>();
@@ -95,4 +95,4 @@ void with_rows_nxc(const depthwise_rows_nxc &cut, const Body &body) {
         of_taps.template operator()<32>();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_nxc

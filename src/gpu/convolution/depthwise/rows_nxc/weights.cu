@@ -15,20 +15,20 @@
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::rows_nxc {
 
 namespace {
 
 template <typename Type, int taps, int vector>
-__global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
+__global__ void __launch_bounds__(block_threads, resident_blocks(taps))
         depthwise_rows_nxc_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
-                const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_rows_nxc cut) {
+                const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
     using sum = sum_of<Type>;
-    constexpr int run = rows_nxc_run;
-    __shared__ sum sums[vector][rows_nxc_threads];
-    const depthwise_axis &along = shape.axes[2];
+    constexpr int run = run_length;
+    __shared__ sum sums[vector][block_threads];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % cut.lanes;
     const int slot = thread / cut.lanes;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
     int unit = works ? part * cut.slots + slot : cut.units;
 #pragma unroll 1
     for (; unit < cut.units; unit += cut.parts * cut.slots) {
-        const rows_nxc_piece piece(shape, cut, unit);
+        const row_piece piece(shape, cut, unit);
         int column = piece.column;
         int first = column + shape.base + first_tap;
         const Type *from_src = src + piece.row(shape.read_strides) + channel
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
                 loaded[i] = {};
                 if (column + i < along.written)
                     loaded[i] = pack<Type, vector>::load(place);
-                place = after(place, dst_stride);
+                place = walk::after(place, dst_stride);
             }
             sum by[run][vector];
 #pragma unroll
@@ -112,16 +112,16 @@ __global__ void __launch_bounds__(rows_nxc_threads, rows_nxc_resident(taps))
 
 } // namespace
 
-void launch_depthwise_rows_nxc_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_rows_nxc &cut,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &cut, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_rows_nxc<Type>(cut, [&]<int taps, int vector>() {
+        with_constants<Type>(cut, [&]<int taps, int vector>() {
             launch_early("convolution.gpu_depthwise_rows_nxc (weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
                     static_cast<unsigned>(
                             cut.parts * cut.channel_tiles * cut.chunks),
-                    rows_nxc_threads, 0, stream,
+                    block_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.written),
                     static_cast<sum_of<Type> *>(pointers.workspace), shape,
@@ -130,4 +130,4 @@ void launch_depthwise_rows_nxc_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::rows_nxc

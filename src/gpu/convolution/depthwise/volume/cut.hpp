@@ -4,38 +4,35 @@
 
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::volume {
 
-constexpr int volume_size = 3;
+constexpr int window_size = 3;
 /// Neighbouring columns and depths of a thread, of written or dst.
-constexpr int volume_run = 4;
-constexpr int volume_depths = 2;
+constexpr int strip_columns = 4;
+constexpr int strip_depths = 2;
 /// Channels of a thread at most: what its registers hold.
-constexpr int volume_vector(int64_t element_bytes) {
+constexpr int widest_vector(int64_t element_bytes) {
     return element_bytes == 2 ? 2 : 1;
 }
 
 // In cut.cpp.
 /// Whether the kernels take the window: 3x3x3, strides and dilations of 1; in
 /// NXC not where read is one slice, for which other kernels are faster.
-bool volume_takes(const depthwise_shape &, bool channels_last);
+bool takes(const problem_shape &, bool channels_last);
 /// NCX: columns that threads may load and store together, of tensors that begin at
 /// multiples of 16 bytes.
-int volume_together(const depthwise_shape &, int64_t element_bytes);
+int columns_together(const problem_shape &, int64_t element_bytes);
 /// Cuts the work of the data kernel; vector, together and channels_last are
 /// set. False where the tensors are too large.
-bool cut_volume(
-        depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);
-/// Of the weights gradient, as cut_walk_units does.
-bool cut_volume_units(depthwise_walk &, const depthwise_shape &, int widest,
+bool cut_data(walk::work_cut &, const problem_shape &, int64_t multiprocessors);
+/// Of the weights gradient, as walk::cut_weights does.
+bool cut_weights(walk::work_cut &, const problem_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
 
-void launch_depthwise_volume_data(detail::data_type type,
-        const depthwise_shape &, const depthwise_walk &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_data(detail::data_type type, const problem_shape &,
+        const walk::work_cut &, const tensor_pointers &, const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_depthwise_volume_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_walk &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const walk::work_cut &, const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::volume

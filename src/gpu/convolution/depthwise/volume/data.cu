@@ -21,12 +21,12 @@
 #include "gpu/convolution/depthwise/volume/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::volume {
 
 namespace {
 
 /// Blocks of a multiprocessor: what registers leave.
-constexpr int volume_data_blocks(int vector, int64_t sum_bytes) {
+constexpr int data_blocks(int vector, int64_t sum_bytes) {
     return sum_bytes == 8 ? 2 : vector == 2 ? 3 : 4;
 }
 
@@ -34,41 +34,42 @@ constexpr int volume_data_blocks(int vector, int64_t sum_bytes) {
 /// slice, at the same H.
 template <int run, int vector, typename Sum>
 __device__ __forceinline__ void add_row(
-        const Sum (&by)[volume_size][volume_size][vector],
-        const Sum (&values)[run + volume_size - 1][vector],
-        Sum (&open)[volume_size - 1][run][vector],
+        const Sum (&by)[window_size][window_size][vector],
+        const Sum (&values)[run + window_size - 1][vector],
+        Sum (&open)[window_size - 1][run][vector],
         Sum (&done)[1][run][vector]) {
 #pragma unroll
-    for (int kh = volume_size - 1; kh >= 0; --kh)
+    for (int kh = window_size - 1; kh >= 0; --kh)
 #pragma unroll
         for (int i = 0; i < run; ++i)
 #pragma unroll
             for (int v = 0; v < vector; ++v)
 #pragma unroll
-                for (int e = 0; e < volume_size; ++e)
-                    (kh < volume_size - 1 ? open[kh] : done[0])[i][v]
+                for (int e = 0; e < window_size; ++e)
+                    (kh < window_size - 1 ? open[kh] : done[0])[i][v]
                             += by[kh][e][v] * values[i + e][v];
 }
 
 template <typename Type, int vector, int together>
 __global__ void __launch_bounds__(
-        walk_threads, volume_data_blocks(vector, sizeof(sum_of<Type>)))
+        walk::block_threads, data_blocks(vector, sizeof(sum_of<Type>)))
         depthwise_volume_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_walk walk) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ walk::work_cut walk) {
     using sum = sum_of<Type>;
-    constexpr int size = volume_size;
-    constexpr int run = volume_run;
-    constexpr int depths = volume_depths;
+    constexpr int size = window_size;
+    constexpr int run = strip_columns;
+    constexpr int depths = strip_depths;
     constexpr int slices = depths + size - 1;
     constexpr int span = run + size - 1;
     constexpr int ahead = size - 1; // steps before rows complete
-    constexpr bool loads_first = volume_loads_first<Type, together>;
-    using row = walk_row<Type, run, span, vector, together == 1 ? 0 : together>;
-    const depthwise_axis &deep = shape.axes[0];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
-    uint32_t rest = blockIdx.x * walk_threads + threadIdx.x;
+    constexpr bool loads_first = loads_row_first<Type, together>;
+    using row = walk::row_columns<Type, run, span, vector,
+            together == 1 ? 0 : together>;
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
+    uint32_t rest = blockIdx.x * walk::block_threads + threadIdx.x;
     if (rest >= walk.items) return;
     const auto take = [&](uint32_t count) {
         const uint32_t taken = rest % count;
@@ -124,9 +125,10 @@ __global__ void __launch_bounds__(
     const int first_column = first_column_met<size, 1>(shape, w);
     const int first_slice
             = shape.to_src ? d + deep.pad - (size - 1) : d - deep.pad;
-    const uint32_t inside = columns_inside<span>(first_column, along.read);
+    const uint32_t inside
+            = walk::columns_inside<span>(first_column, along.read);
     const uint32_t slices_inside
-            = columns_inside<slices>(first_slice, deep.read);
+            = walk::columns_inside<slices>(first_slice, deep.read);
     const auto column_stride = static_cast<int>(shape.read_strides[4]);
     const int64_t read_pitch = pitch(shape.read_strides);
     int next_y = first_y + ahead; // the row to be loaded
@@ -204,7 +206,7 @@ __global__ void __launch_bounds__(
                 if constexpr (together == 1) {
                     if (i < left)
                         pack<Type, vector>::of(done[j][0][i]).stream(place);
-                    place = after(place, to_stride);
+                    place = walk::after(place, to_stride);
                 } else if (i % together == 0 && i < left) {
                     sum some[together];
 #pragma unroll
@@ -237,14 +239,15 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_volume_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_walk &walk,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const walk::work_cut &walk, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_volume<Type>(walk, [&]<int vector, int together>() {
+        with_constants<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise_volume",
                     depthwise_volume_data_kernel<Type, vector, together>,
-                    ceil_div(walk.items, walk_threads), walk_threads, 0, stream,
+                    ceil_div(walk.items, walk::block_threads),
+                    walk::block_threads, 0, stream,
                     static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.weights),
                     static_cast<Type *>(pointers.written), shape, walk);
@@ -252,4 +255,4 @@ void launch_depthwise_volume_data(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::volume

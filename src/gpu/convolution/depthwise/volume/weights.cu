@@ -20,39 +20,39 @@
 #include "gpu/convolution/depthwise/volume/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::volume {
 
 namespace {
 
 /// Blocks of a multiprocessor: what registers leave.
-constexpr int volume_weights_blocks(int vector, int64_t sum_bytes) {
+constexpr int weights_blocks(int vector, int64_t sum_bytes) {
     return sum_bytes == 8 || vector == 2 ? 2 : 3;
 }
 
 /// Taps of a window's slice, which a block adds up together.
-constexpr int slice_taps = volume_size * volume_size;
+constexpr int slice_taps = window_size * window_size;
 
 template <typename Type, int vector, int together>
 __global__ void __launch_bounds__(
-        walk_threads, volume_weights_blocks(vector, sizeof(sum_of<Type>)))
+        walk::block_threads, weights_blocks(vector, sizeof(sum_of<Type>)))
         depthwise_volume_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
-                const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_walk walk) {
+                const __grid_constant__ problem_shape shape,
+                const __grid_constant__ walk::work_cut walk) {
     using sum = sum_of<Type>;
-    constexpr int size = volume_size;
-    constexpr int run = volume_run;
-    constexpr int depths = volume_depths;
+    constexpr int size = window_size;
+    constexpr int run = strip_columns;
+    constexpr int depths = strip_depths;
     constexpr int slices = depths + size - 1;
     constexpr int span = run + size - 1;
     constexpr int dense = together == 1 ? 0 : together;
-    constexpr bool loads_first = volume_loads_first<Type, together>;
-    using src_row = walk_row<Type, run, span, vector, dense>;
-    using dst_row = walk_row<Type, run, run, vector, dense>;
-    __shared__ sum sums[slice_taps][vector][walk_threads];
-    const depthwise_axis &deep = shape.axes[0];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    constexpr bool loads_first = loads_row_first<Type, together>;
+    using src_row = walk::row_columns<Type, run, span, vector, dense>;
+    using dst_row = walk::row_columns<Type, run, run, vector, dense>;
+    __shared__ sum sums[slice_taps][vector][walk::block_threads];
+    const window_axis &deep = shape.axes[0];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % walk.lanes;
     const int slot = thread / walk.lanes;
@@ -96,10 +96,10 @@ __global__ void __launch_bounds__(
         const int src_column = w - along.pad;
         const int src_slice = d - deep.pad;
         const uint32_t src_inside
-                = columns_inside<span>(src_column, along.read);
-        const uint32_t dst_inside = columns_inside<run>(w, along.written);
+                = walk::columns_inside<span>(src_column, along.read);
+        const uint32_t dst_inside = walk::columns_inside<run>(w, along.written);
         const uint32_t slices_inside
-                = columns_inside<slices>(src_slice, deep.read);
+                = walk::columns_inside<slices>(src_slice, deep.read);
         const int depths_left = deep.written - d;
         int src_h = first - down.pad;
         int dst_left = rows;
@@ -203,11 +203,11 @@ __global__ void __launch_bounds__(
             // All threads have the same channels: a warp has a tap of one.
 #pragma unroll 1
             for (int at = thread / 32; at < slice_taps * vector;
-                    at += walk_threads / 32) {
+                    at += walk::block_threads / 32) {
                 const int tap = at / vector;
                 sum of_block = 0;
 #pragma unroll
-                for (int other = 0; other < walk_threads; other += 32)
+                for (int other = 0; other < walk::block_threads; other += 32)
                     of_block += sums[tap][at % vector][other + thread % 32];
 #pragma unroll
                 for (int distance = 16; distance > 0; distance /= 2)
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(
             const int channels = walk.lanes * vector;
 #pragma unroll 1
             for (int at = thread; at < slice_taps * channels;
-                    at += walk_threads) {
+                    at += walk::block_threads) {
                 const int tap = at / channels;
                 const int place = at % channels;
                 const int of_channel = first_channel + place;
@@ -239,15 +239,15 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_volume_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_walk &walk,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const walk::work_cut &walk, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_volume<Type>(walk, [&]<int vector, int together>() {
+        with_constants<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise_volume (weights)",
                     depthwise_volume_weights_kernel<Type, vector, together>,
-                    walk.parts * walk.channel_tiles, walk_threads, 0, stream,
-                    static_cast<const Type *>(pointers.read),
+                    walk.parts * walk.channel_tiles, walk::block_threads, 0,
+                    stream, static_cast<const Type *>(pointers.read),
                     static_cast<const Type *>(pointers.written),
                     static_cast<sum_of<Type> *>(pointers.workspace), shape,
                     walk);
@@ -255,4 +255,4 @@ void launch_depthwise_volume_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::volume

@@ -6,13 +6,13 @@
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
 /// Blocks of a multiprocessor, as the estimate counts them.
-int64_t resident_blocks(int size, const depthwise_walk &walk, bool of_weights) {
-    if (walk.sum_bytes == 8) return walk_f64_blocks(size, of_weights);
+int64_t resident_blocks(int size, const work_cut &walk, bool of_weights) {
+    if (walk.sum_bytes == 8) return f64_blocks(size, of_weights);
     return size == 3 ? 4 : 3;
 }
 
@@ -24,8 +24,7 @@ bool fits(int64_t count) {
 /// many rows. Each strip reads more rows than it has.
 template <typename Body>
 void for_each_strip(int rows, const Body &body) {
-    for (int height = std::min(rows, depthwise_longest_strip); height > 0;
-            --height) {
+    for (int height = std::min(rows, longest_strip); height > 0; --height) {
         const int strips = ceil_div(rows, height);
         body(ceil_div(rows, strips), strips);
     }
@@ -33,8 +32,7 @@ void for_each_strip(int rows, const Body &body) {
 
 /// Groups of so many columns, and how many there are of them in one strip of
 /// all planes.
-int64_t cut_groups(
-        depthwise_walk &walk, const depthwise_shape &shape, int columns) {
+int64_t cut_groups(work_cut &walk, const problem_shape &shape, int columns) {
     walk.groups
             = static_cast<uint32_t>(ceil_div(shape.axes[2].written, columns));
     return int64_t {walk.groups} * shape.axes[0].written * shape.images;
@@ -42,8 +40,8 @@ int64_t cut_groups(
 
 } // namespace
 
-depthwise_steps steps_of(const depthwise_shape &shape) {
-    const depthwise_axis &down = shape.axes[1];
+data_steps steps_of(const problem_shape &shape) {
+    const window_axis &down = shape.axes[1];
     const int64_t completed = down.kernel - down.stride;
     const int64_t pad = shape.to_src
             ? int64_t {down.pad}
@@ -55,9 +53,9 @@ depthwise_steps steps_of(const depthwise_shape &shape) {
             static_cast<int>(pad)};
 }
 
-bool walk_takes(const depthwise_shape &shape) {
+bool takes(const problem_shape &shape) {
     if (!window_is_usual(shape) || shape.axes[0].stride != 1) return false;
-    const depthwise_axis &along = shape.axes[2];
+    const window_axis &along = shape.axes[2];
     const bool strided = along.stride == 2 && shape.to_src
             && (along.pad - usual_pad(along.kernel)) % 2 == 0;
     // The columns of a thread are 32-bit offsets apart.
@@ -66,11 +64,11 @@ bool walk_takes(const depthwise_shape &shape) {
             && shape.written_strides[4] < longest;
 }
 
-bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
-        const depthwise_turns &turns) {
+bool cut_strips(work_cut &walk, int rows, int ahead, int64_t of_strip,
+        const block_turns &turns) {
     int64_t least = 0;
     for_each_strip(rows, [&](int height, int strips) {
-        const int64_t blocks = ceil_div(of_strip * strips, walk_threads);
+        const int64_t blocks = ceil_div(of_strip * strips, block_threads);
         const int64_t cost
                 = turns.of(blocks) * (height + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
@@ -83,10 +81,10 @@ bool cut_strips(depthwise_walk &walk, int rows, int ahead, int64_t of_strip,
     return true;
 }
 
-bool cut_units(depthwise_walk &walk, const depthwise_shape &shape, int widest,
-        int width, int64_t of_strip, const depthwise_turns &turns,
+bool cut_units(work_cut &walk, const problem_shape &shape, int widest,
+        int width, int64_t of_strip, const block_turns &turns,
         int64_t longest_chain) {
-    walk.slots = walk_threads / walk.lanes;
+    walk.slots = block_threads / walk.lanes;
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * walk.lanes);
     const int ahead = shape.axes[1].kernel - 1;
@@ -118,10 +116,10 @@ bool cut_units(depthwise_walk &walk, const depthwise_shape &shape, int widest,
     return true;
 }
 
-bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
-        int64_t multiprocessors) {
+bool cut_data(
+        work_cut &walk, const problem_shape &shape, int64_t multiprocessors) {
     const int size = shape.axes[2].kernel;
-    const int columns = depthwise_walk_run(size, walk.vector, walk.sum_bytes);
+    const int columns = data_run(size, walk.vector, walk.sum_bytes);
     walk.steps = steps_of(shape);
     const int64_t of_strip
             = cut_groups(walk, shape, columns) * (shape.channels / walk.vector);
@@ -129,15 +127,15 @@ bool cut_walk(depthwise_walk &walk, const depthwise_shape &shape,
             of_strip, {multiprocessors * resident_blocks(size, walk, false)});
 }
 
-bool cut_walk_units(depthwise_walk &walk, const depthwise_shape &shape,
-        int widest, int64_t multiprocessors, int64_t longest_chain) {
+bool cut_weights(work_cut &walk, const problem_shape &shape, int widest,
+        int64_t multiprocessors, int64_t longest_chain) {
     const int size = shape.axes[2].kernel;
     walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
-    const int columns = depthwise_walk_weights_run(size, walk.sum_bytes);
+    const int columns = weights_run(size, walk.sum_bytes);
     return cut_units(walk, shape, widest, columns,
             cut_groups(walk, shape, columns),
             {multiprocessors * resident_blocks(size, walk, true)},
             longest_chain);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::walk

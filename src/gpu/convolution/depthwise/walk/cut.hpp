@@ -4,19 +4,21 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise {
+struct problem_facts;
+}
 
-struct depthwise_facts;
+namespace gradnn::gpu::depthwise::walk {
 
 /// Threads of a block.
-constexpr int walk_threads = 128;
+constexpr int block_threads = 128;
 
 /// How threads of the data kernels walk along H: as the gradient of src does, from
 /// the last row to the first, so that the taps come in ascending order. In the
 /// forward direction, whose stride is 1, rows are mirrored. Step y reads row y and
 /// completes written rows y * stride + size - stride - pad and on, `stride` of
 /// them.
-struct depthwise_steps {
+struct data_steps {
     int top = 0; ///< y of the first step that completes a row of written
     int count = 1; ///< of such steps
     int pad = 0;
@@ -26,7 +28,7 @@ struct depthwise_steps {
 /// gradient of src of NXC: threads that walk along H, each of some channels,
 /// columns and rows of written. And windows of 3x3x3, whose threads have some
 /// depths too (convolution/depthwise/volume/cut.hpp).
-struct depthwise_walk {
+struct work_cut {
     bool channels_last = false;
     /// NCX: rows are whole vectors, and the window's middle column is the
     /// written one.
@@ -35,7 +37,7 @@ struct depthwise_walk {
     int vector = 1; ///< channels; 1 in NCX
     int sum_bytes = 4;
     uint32_t groups = 1; ///< of neighbouring columns
-    depthwise_steps steps; ///< of the data kernel
+    data_steps steps; ///< of the data kernel
     uint32_t strips = 1; ///< of neighbouring rows, or steps
     int strip_rows = 1;
     uint32_t items = 1; ///< threads of the data kernel
@@ -49,7 +51,7 @@ struct depthwise_walk {
 };
 
 /// How long the blocks of such a walk take, a turn for each row or step.
-struct depthwise_turns {
+struct block_turns {
     int64_t blocks = 1; ///< at a time
     /// Those of a multiprocessor share its time, so that `blocks` counts one of
     /// them; few do not fill it: a turn more.
@@ -65,59 +67,56 @@ struct depthwise_turns {
 };
 
 /// A thread of the data kernel has a bit for each step of its strip.
-constexpr int depthwise_longest_strip = 64;
+constexpr int longest_strip = 64;
 
 /// Channels of a thread at most, and its columns: what its registers hold.
-constexpr int depthwise_walk_vector(int size, int64_t sum_bytes = 4) {
+constexpr int widest_vector(int size, int64_t sum_bytes = 4) {
     return size == 7 || sum_bytes == 8 ? 1 : 2;
 }
-constexpr int depthwise_walk_run(int size, int vector, int64_t sum_bytes) {
+constexpr int data_run(int size, int vector, int64_t sum_bytes) {
     const bool few = sum_bytes == 8 ? size > 3 : size == 5 && vector == 2;
     return few ? 4 : 8;
 }
 /// The same for all vectors, and so the order of the sums.
-constexpr int depthwise_walk_weights_run(int size, int64_t sum_bytes) {
+constexpr int weights_run(int size, int64_t sum_bytes) {
     return size == 3 ? 8 : size == 7 && sum_bytes == 8 ? 3 : 4;
 }
-/// Blocks of walk_threads that a multiprocessor's registers hold, of f64.
-constexpr int walk_f64_blocks(int size, bool of_weights) {
+/// Blocks of block_threads that a multiprocessor's registers hold, of f64.
+constexpr int f64_blocks(int size, bool of_weights) {
     return of_weights || size == 7 ? 2 : size == 5 ? 3 : 4;
 }
 
 // In cut.cpp.
-depthwise_steps steps_of(const depthwise_shape &);
+data_steps steps_of(const problem_shape &);
 /// Cuts `rows` rows, or steps, into strips, each of which takes `ahead` more. A
 /// strip of all planes is so many threads. False where there are too many.
-bool cut_strips(depthwise_walk &, int rows, int ahead, int64_t of_strip,
-        const depthwise_turns &);
+bool cut_strips(
+        work_cut &, int rows, int ahead, int64_t of_strip, const block_turns &);
 /// The same of the weights gradient, and its units into parts; lanes is set. A
 /// strip of all planes is so many units, of which a row is `width` elements.
-bool cut_units(depthwise_walk &, const depthwise_shape &, int widest, int width,
-        int64_t of_strip, const depthwise_turns &, int64_t longest_chain);
+bool cut_units(work_cut &, const problem_shape &, int widest, int width,
+        int64_t of_strip, const block_turns &, int64_t longest_chain);
 /// Whether the kernels that walk along H take the window, of some layout.
-bool walk_takes(const depthwise_shape &);
+bool takes(const problem_shape &);
 /// Cuts the work of the data kernel; vector, dense, sum_bytes and channels_last
 /// are set. False where the tensors are too large.
-bool cut_walk(
-        depthwise_walk &, const depthwise_shape &, int64_t multiprocessors);
+bool cut_data(work_cut &, const problem_shape &, int64_t multiprocessors);
 /// Of the weights gradient, whose sums are in the order of vectors of `widest`
 /// channels whatever `vector` is, and in chains of at most so many terms.
-bool cut_walk_units(depthwise_walk &, const depthwise_shape &, int widest,
+bool cut_weights(work_cut &, const problem_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
 
 // In plan.cpp.
 /// Whether they take the window in the layout and types that it has.
-bool walk_takes(const depthwise_facts &);
+bool takes(const problem_facts &);
 /// NCX: rows of vectors of 16 bytes, that the walk loads and stores together.
-bool walk_rows_are_vectors(const depthwise_facts &);
+bool rows_are_vectors(const problem_facts &);
 
-/// Of f64 in NXC alone, as launch_depthwise_walk_weights.
-void launch_depthwise_walk_data(detail::data_type type, const depthwise_shape &,
-        const depthwise_walk &, const depthwise_pointers &,
-        const launch_stream &);
+/// Of f64 in NXC alone, as launch_weights.
+void launch_data(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 /// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_depthwise_walk_weights(detail::data_type type,
-        const depthwise_shape &, const depthwise_walk &,
-        const depthwise_pointers &, const launch_stream &);
+void launch_weights(detail::data_type type, const problem_shape &,
+        const work_cut &, const tensor_pointers &, const launch_stream &);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::walk

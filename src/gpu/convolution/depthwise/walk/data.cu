@@ -21,30 +21,30 @@
 #include "gpu/convolution/depthwise/walk/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
 /// Blocks of a multiprocessor: what registers leave.
-constexpr int walk_data_blocks(int size, int vector, int64_t sum_bytes) {
-    if (sum_bytes == 8) return walk_f64_blocks(size, false);
+constexpr int data_blocks(int size, int vector, int64_t sum_bytes) {
+    if (sum_bytes == 8) return f64_blocks(size, false);
     return size == 7 || (size == 5 && vector == 2) ? 3 : 4;
 }
 
 template <typename Type, int size, int stride, int vector, int run, int dense>
 __global__ void __launch_bounds__(
-        walk_threads, walk_data_blocks(size, vector, sizeof(sum_of<Type>)))
+        block_threads, data_blocks(size, vector, sizeof(sum_of<Type>)))
         depthwise_walk_data_kernel(const Type *read, const Type *weights,
-                Type *written, const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_walk walk) {
+                Type *written, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut walk) {
     using sum = sum_of<Type>;
     constexpr int span = columns_met<size, stride, run>;
     constexpr int ahead = (size - 1) / stride; // steps before rows complete
-    using row = walk_row<Type, run, span, vector, dense>;
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    using row = row_columns<Type, run, span, vector, dense>;
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto vectors = static_cast<uint32_t>(shape.channels) / vector;
-    uint32_t rest = blockIdx.x * walk_threads + threadIdx.x;
+    uint32_t rest = blockIdx.x * block_threads + threadIdx.x;
     if (rest >= walk.items) return;
     const auto take = [&](uint32_t count) {
         const uint32_t taken = rest % count;
@@ -179,21 +179,21 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_walk_data(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_walk &walk,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_data(detail::data_type type, const problem_shape &shape,
+        const work_cut &walk, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_walk<Type, false>(shape, walk,
+        with_constants<Type, false>(shape, walk,
                 [&]<int size, int stride, int vector, int run, int dense>() {
                     launch_early("convolution.gpu_depthwise_walk",
                             depthwise_walk_data_kernel<Type, size, stride,
                                     vector, run, dense>,
-                            ceil_div(walk.items, walk_threads), walk_threads, 0,
-                            stream, static_cast<const Type *>(pointers.read),
+                            ceil_div(walk.items, block_threads), block_threads,
+                            0, stream, static_cast<const Type *>(pointers.read),
                             static_cast<const Type *>(pointers.weights),
                             static_cast<Type *>(pointers.written), shape, walk);
                 });
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::walk

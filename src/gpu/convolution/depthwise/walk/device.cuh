@@ -5,7 +5,7 @@
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::walk {
 
 /// pointer + stride in one instruction. An address made of another one, which
 /// the compiler cannot keep for every column in registers.
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint32_t columns_inside(int first, int columns) {
 /// from a multiple of `dense` on, which are loaded together: the rows are whole
 /// vectors.
 template <typename Type, int run, int span, int vector, int dense>
-struct walk_row {
+struct row_columns {
     using sum = sum_of<Type>;
     static constexpr int beside = dense == 0 ? 0 : span - run;
     static constexpr int lead = beside / 2; ///< columns before the dense ones
@@ -99,14 +99,13 @@ struct walk_row {
 /// Calls body.template operator()<size, stride, vector, run, dense>() for a cut;
 /// `dense` are the columns of 16 bytes, or all of a thread where they are fewer.
 template <typename Type, bool of_weights, typename Body>
-void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
-        const Body &body) {
+void with_constants(
+        const problem_shape &shape, const work_cut &walk, const Body &body) {
     const auto of_size = [&]<int size>() {
         constexpr int64_t sum_bytes = sizeof(sum_of<Type>);
         const auto of_vector = [&]<int vector>() {
-            constexpr int run = of_weights
-                    ? depthwise_walk_weights_run(size, sum_bytes)
-                    : depthwise_walk_run(size, vector, sum_bytes);
+            constexpr int run = of_weights ? weights_run(size, sum_bytes)
+                                           : data_run(size, vector, sum_bytes);
             constexpr int most = 16 / static_cast<int>(sizeof(Type));
             constexpr int dense = run < most ? run : most;
             if constexpr (vector == 1 && sum_bytes == 4)
@@ -117,7 +116,7 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
                     return body.template operator()<size, 2, vector, run, 0>();
             body.template operator()<size, 1, vector, run, 0>();
         };
-        if constexpr (depthwise_walk_vector(size, sum_bytes) == 2)
+        if constexpr (widest_vector(size, sum_bytes) == 2)
             if (walk.vector == 2) return of_vector.template operator()<2>();
         of_vector.template operator()<1>();
     };
@@ -129,4 +128,4 @@ void with_walk(const depthwise_shape &shape, const depthwise_walk &walk,
         of_size.template operator()<7>();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::walk

@@ -19,31 +19,31 @@
 #include "gpu/convolution/depthwise/walk/device.cuh"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
 /// Blocks of a multiprocessor: what registers leave.
-constexpr int walk_weights_blocks(int size, int vector, int64_t element_bytes) {
-    if (element_bytes == 8) return walk_f64_blocks(size, true);
+constexpr int weights_blocks(int size, int vector, int64_t element_bytes) {
+    if (element_bytes == 8) return f64_blocks(size, true);
     return size < 7 && (vector == 1 || (size == 3 && element_bytes == 2)) ? 4
                                                                           : 3;
 }
 
 template <typename Type, int size, int vector, int run, int dense>
 __global__ void __launch_bounds__(
-        walk_threads, walk_weights_blocks(size, vector, sizeof(Type)))
+        block_threads, weights_blocks(size, vector, sizeof(Type)))
         depthwise_walk_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
-                const __grid_constant__ depthwise_shape shape,
-                const __grid_constant__ depthwise_walk walk) {
+                const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut walk) {
     using sum = sum_of<Type>;
     constexpr int span = run + size - 1;
-    using src_row = walk_row<Type, run, span, vector, dense>;
-    using dst_row = walk_row<Type, run, run, vector, dense>;
-    __shared__ sum sums[vector][walk_threads];
-    const depthwise_axis &down = shape.axes[1];
-    const depthwise_axis &along = shape.axes[2];
+    using src_row = row_columns<Type, run, span, vector, dense>;
+    using dst_row = row_columns<Type, run, run, vector, dense>;
+    __shared__ sum sums[vector][block_threads];
+    const window_axis &down = shape.axes[1];
+    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % walk.lanes;
     const int slot = thread / walk.lanes;
@@ -165,16 +165,16 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_depthwise_walk_weights(detail::data_type type,
-        const depthwise_shape &shape, const depthwise_walk &walk,
-        const depthwise_pointers &pointers, const launch_stream &stream) {
+void launch_weights(detail::data_type type, const problem_shape &shape,
+        const work_cut &walk, const tensor_pointers &pointers,
+        const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
-        with_walk<Type, true>(shape, walk,
+        with_constants<Type, true>(shape, walk,
                 [&]<int size, int, int vector, int run, int dense>() {
                     launch_early("convolution.gpu_depthwise_walk (weights)",
                             depthwise_walk_weights_kernel<Type, size, vector,
                                     run, dense>,
-                            walk.parts * walk.channel_tiles, walk_threads, 0,
+                            walk.parts * walk.channel_tiles, block_threads, 0,
                             stream, static_cast<const Type *>(pointers.read),
                             static_cast<const Type *>(pointers.written),
                             static_cast<sum_of<Type> *>(pointers.workspace),
@@ -183,4 +183,4 @@ void launch_depthwise_walk_weights(detail::data_type type,
     });
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::depthwise::walk
