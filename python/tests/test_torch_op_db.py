@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import types
 import unittest
+import unittest.mock
 
 import pytest
 
@@ -15,7 +16,10 @@ if importlib.util.find_spec("expecttest") is None:
     expecttest.TestCase = unittest.TestCase
     sys.modules["expecttest"] = expecttest
 
-import torch.testing._internal.common_methods_invocations as methods  # noqa: E402
+# At its import this forbids the process to set the flags of torch.backends, which
+# other tests do.
+with unittest.mock.patch.object(torch.backends, "disable_global_flags", lambda: None):
+    import torch.testing._internal.common_methods_invocations as methods
 
 import gradnn.torch  # noqa: E402
 
@@ -49,11 +53,10 @@ def gradients(op, sample):
 @pytest.fixture(autouse=True)
 def fresh():
     gradnn.torch.reset_status()
-    # No TF32 on GPUs. The property cannot be set once torch.testing._internal is imported.
     before = torch.backends.cudnn.allow_tf32
-    torch._C._set_cudnn_allow_tf32(False)
+    torch.backends.cudnn.allow_tf32 = False
     yield
-    torch._C._set_cudnn_allow_tf32(before)
+    torch.backends.cudnn.allow_tf32 = before
 
 
 @pytest.mark.parametrize("device", DEVICES)

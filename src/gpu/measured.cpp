@@ -63,10 +63,9 @@ bool is_small(const tensor_view &tensor) {
 
 } // namespace
 
-// bf16, --name depthwise, 66d7d92 and cd750e7. 56x56: 7x7 dX 63 to 42 us, dW 88
-// to 42; 5x5 dX 54 to 38; 3x3 dX 87 to 71, dW slower. 5x5 of 28x28 and smaller,
-// of an odd number of columns, and its dW of less than 20 (odd: 32) columns are
-// as fast or faster in shared memory or global memory.
+// bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
+// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35; 3x3 dX 87 and
+// 71. The limits are where it was faster in those runs.
 std::string depthwise_matrices_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);

@@ -81,6 +81,41 @@ private:
     const problem_facts facts_;
 };
 
+/// How work is cut for tensors at multiples of 16 bytes, and for others.
+template <typename Cut>
+struct both_cuts {
+    Cut aligned, unaligned;
+
+    const Cut &of(bool vectors) const { return vectors ? aligned : unaligned; }
+};
+
+/// The plan of a family whose cut has `parts` and says all that its launches need.
+template <typename Cut, auto LaunchData, auto LaunchWeights>
+class two_cut_plan final : public family_plan {
+public:
+    two_cut_plan(problem_facts facts, const both_cuts<Cut> &cuts)
+        : family_plan(std::move(facts)), cuts_(cuts) {}
+
+private:
+    int64_t parts(bool vectors) const override {
+        return cuts_.of(vectors).parts;
+    }
+    void launch_data(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
+            const launch_stream &stream) const override {
+        LaunchData(
+                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
+    }
+    void launch_weights(const tensor_pointers &pointers,
+            const tensor_alignment &alignment,
+            const launch_stream &stream) const override {
+        LaunchWeights(
+                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
+    }
+
+    const both_cuts<Cut> cuts_;
+};
+
 /// A family's plan within the workspace limit.
 plan_or_refusal plan_within_limit(
         std::unique_ptr<family_plan>, const compile_options &);

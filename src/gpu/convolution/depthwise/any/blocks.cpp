@@ -17,18 +17,9 @@ struct blocks_cut {
     weights_parts parts;
 };
 
-/// With tensors at multiples of 16 bytes, and without.
-struct blocks_cuts {
-    blocks_cut aligned, unaligned;
-
-    const blocks_cut &of(bool vectors) const {
-        return vectors ? aligned : unaligned;
-    }
-};
-
 class blocks_plan final : public family_plan {
 public:
-    blocks_plan(problem_facts facts, const blocks_cuts &cuts)
+    blocks_plan(problem_facts facts, const both_cuts<blocks_cut> &cuts)
         : family_plan(std::move(facts)), cuts_(cuts) {}
 
 private:
@@ -54,7 +45,7 @@ private:
                 type(), shape(), cut.block, cut.parts, pointers, stream);
     }
 
-    const blocks_cuts cuts_;
+    const both_cuts<blocks_cut> cuts_;
 };
 
 /// Blocks that fill the device.
@@ -81,7 +72,7 @@ plan_or_refusal make_blocks(
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
     if (!facts->channels_last) return refuse(what_it_takes, *facts);
-    blocks_cuts cuts;
+    both_cuts<blocks_cut> cuts;
     if (!cut_work(cuts.aligned, *facts, true)
             || !cut_work(cuts.unaligned, *facts, false))
         return plan_or_refusal::refuse(

@@ -17,18 +17,9 @@ struct tiles_cut {
     weights_parts parts;
 };
 
-/// With tensors at multiples of 16 bytes, and without.
-struct tiles_cuts {
-    tiles_cut aligned, unaligned;
-
-    const tiles_cut &of(bool vectors) const {
-        return vectors ? aligned : unaligned;
-    }
-};
-
 class tiles_plan final : public family_plan {
 public:
-    tiles_plan(problem_facts facts, const tiles_cuts &cuts)
+    tiles_plan(problem_facts facts, const both_cuts<tiles_cut> &cuts)
         : family_plan(std::move(facts)), cuts_(cuts) {}
 
 private:
@@ -49,7 +40,7 @@ private:
                 type(), shape(), cut.tile, cut.parts, pointers, stream);
     }
 
-    const tiles_cuts cuts_;
+    const both_cuts<tiles_cut> cuts_;
 };
 
 /// Blocks that fill the device.
@@ -86,7 +77,7 @@ plan_or_refusal make_tiles(
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
     if (facts->channels_last) return refuse(what_it_takes, *facts);
-    tiles_cuts cuts;
+    both_cuts<tiles_cut> cuts;
     if (!cut_work(cuts.aligned, *facts, true)
             || !cut_work(cuts.unaligned, *facts, false))
         return plan_or_refusal::refuse(

@@ -13,41 +13,10 @@ constexpr const char *what_it_takes
         = "NXC, windows of 9 points and more along W alone with strides and "
           "dilations of 1, 16 columns and more";
 
-/// With tensors at multiples of 16 bytes, and without.
-struct both_cuts {
-    work_cut aligned, unaligned;
+using plan = two_cut_plan<work_cut, rows_nxc::launch_data,
+        rows_nxc::launch_weights>;
 
-    const work_cut &of(bool vectors) const {
-        return vectors ? aligned : unaligned;
-    }
-};
-
-class plan final : public family_plan {
-public:
-    plan(problem_facts facts, const both_cuts &cuts)
-        : family_plan(std::move(facts)), cuts_(cuts) {}
-
-private:
-    int64_t parts(bool vectors) const override {
-        return cuts_.of(vectors).parts;
-    }
-    void launch_data(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        rows_nxc::launch_data(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-    void launch_weights(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        rows_nxc::launch_weights(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-
-    const both_cuts cuts_;
-};
-
-bool cut_both(both_cuts &cuts, const problem_facts &facts) {
+bool cut_both(both_cuts<work_cut> &cuts, const problem_facts &facts) {
     const int widest
             = facts.sum_bytes() == 4 && facts.both_divide(2, 1) ? 2 : 1;
     const auto cut = [&](work_cut &rows, int vector) {
@@ -67,7 +36,7 @@ plan_or_refusal make(
     std::string refusal;
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    both_cuts cuts;
+    both_cuts<work_cut> cuts;
     if (!facts->channels_last || !takes(facts->shape)
             || !cut_both(cuts, *facts))
         return refuse(what_it_takes, *facts);

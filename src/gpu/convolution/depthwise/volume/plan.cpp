@@ -13,39 +13,8 @@ constexpr const char *what_it_takes
         = "windows of 3x3x3 with strides and dilations of "
           "1, in NXC of more than one slice";
 
-/// With tensors at multiples of 16 bytes, and without.
-struct both_cuts {
-    walk::work_cut aligned, unaligned;
-
-    const walk::work_cut &of(bool vectors) const {
-        return vectors ? aligned : unaligned;
-    }
-};
-
-class plan final : public family_plan {
-public:
-    plan(problem_facts facts, const both_cuts &cuts)
-        : family_plan(std::move(facts)), cuts_(cuts) {}
-
-private:
-    int64_t parts(bool vectors) const override {
-        return cuts_.of(vectors).parts;
-    }
-    void launch_data(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        volume::launch_data(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-    void launch_weights(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        volume::launch_weights(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-
-    const both_cuts cuts_;
-};
+using plan = two_cut_plan<walk::work_cut, volume::launch_data,
+        volume::launch_weights>;
 
 bool cut(walk::work_cut &walk, const problem_facts &facts, bool vectors) {
     int widest = 1;
@@ -71,7 +40,7 @@ plan_or_refusal make(
     std::string refusal;
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    both_cuts cuts;
+    both_cuts<walk::work_cut> cuts;
     if (!takes(facts->shape, facts->channels_last)
             || !cut(cuts.aligned, *facts, true)
             || !cut(cuts.unaligned, *facts, false))

@@ -14,39 +14,7 @@ constexpr const char *what_it_takes
           "NXC with strides of 1 or (gradient of src) 2, NCX with strides of 1 "
           "and, of data, rows that are whole vectors of 16 bytes";
 
-/// With tensors at multiples of 16 bytes, and without.
-struct both_cuts {
-    work_cut aligned, unaligned;
-
-    const work_cut &of(bool vectors) const {
-        return vectors ? aligned : unaligned;
-    }
-};
-
-class plan final : public family_plan {
-public:
-    plan(problem_facts facts, const both_cuts &cuts)
-        : family_plan(std::move(facts)), cuts_(cuts) {}
-
-private:
-    int64_t parts(bool vectors) const override {
-        return cuts_.of(vectors).parts;
-    }
-    void launch_data(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        walk::launch_data(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-    void launch_weights(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        walk::launch_weights(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
-    }
-
-    const both_cuts cuts_;
-};
+using plan = two_cut_plan<work_cut, walk::launch_data, walk::launch_weights>;
 
 bool cut(work_cut &walk, const problem_facts &facts, bool vectors) {
     int widest = 1;
@@ -91,7 +59,7 @@ plan_or_refusal make(
     std::string refusal;
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    both_cuts cuts;
+    both_cuts<work_cut> cuts;
     if (!takes(*facts) || !cut(cuts.aligned, *facts, true)
             || !cut(cuts.unaligned, *facts, false))
         return refuse(what_it_takes, *facts);
