@@ -94,16 +94,15 @@ def test_misaligned_tensors():
 
 def test_tf32_is_a_switch():
     x, w = inputs()
-    # The property cannot be set once torch.testing._internal is imported.
     before = torch.backends.cudnn.allow_tf32
     try:
-        torch._C._set_cudnn_allow_tf32(False)
+        torch.backends.cudnn.allow_tf32 = False
         exact = gradients(x.detach().double().requires_grad_(), w.detach().double().requires_grad_())
         strict = gradients(x, w)
-        torch._C._set_cudnn_allow_tf32(True)
+        torch.backends.cudnn.allow_tf32 = True
         gradients(x, w)
     finally:
-        torch._C._set_cudnn_allow_tf32(before)
+        torch.backends.cudnn.allow_tf32 = before
     for a, b in zip(strict, exact):
         assert ((a - b).abs().max() / b.abs().max()).item() < 2e-6
 

@@ -35,11 +35,10 @@ def expect_close(got, want, dtype, what=""):
 def fresh_status():
     gradnn.torch.reset_status()
     # TF32 is PyTorch's default on GPUs, and held to no tolerance here.
-    # The property cannot be set once torch.testing._internal is imported.
     before = torch.backends.cudnn.allow_tf32
-    torch._C._set_cudnn_allow_tf32(False)
+    torch.backends.cudnn.allow_tf32 = False
     yield
-    torch._C._set_cudnn_allow_tf32(before)
+    torch.backends.cudnn.allow_tf32 = before
     assert not gradnn.torch.is_enabled()
 
 
