@@ -1,5 +1,5 @@
 // Depthwise in NXC on tensor cores: how the work of the two kernels is cut. See
-// data.cu and _weights.cu.
+// data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"

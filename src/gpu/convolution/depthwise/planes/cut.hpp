@@ -1,5 +1,5 @@
 // Depthwise, planes in shared memory: how the work of the two kernels is cut. See
-// data.cu and _weights.cu.
+// data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/walk/cut.hpp"

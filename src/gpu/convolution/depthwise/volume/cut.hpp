@@ -1,5 +1,5 @@
 // Depthwise windows of 3x3x3: how the work of the two kernels is cut. See
-// data.cu and _weights.cu.
+// data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/walk/cut.hpp"
