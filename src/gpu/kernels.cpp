@@ -32,6 +32,9 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_nxc",
                 "dense NXC: rows of (column, channel) as gpu_ncx takes columns",
                 make_interpolation_nxc},
+        {"interpolation.gpu_layers",
+                "dense NCX and NXC: whole layers added in registers first",
+                layers::make},
         {"interpolation.gpu_strided", "everything: a thread an element",
                 make_interpolation_strided},
 };

@@ -19,6 +19,9 @@ plan_or_refusal make_interpolation_planes(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_bands(
         const interpolation_problem &, const compile_options &);
+namespace layers {
+plan_or_refusal make(const interpolation_problem &, const compile_options &);
+}
 plan_or_refusal make_interpolation_ncx(
         const interpolation_problem &, const compile_options &);
 plan_or_refusal make_interpolation_pixels(

@@ -1,0 +1,238 @@
+#include "gpu/interpolation/layers/cut.hpp"
+
+namespace gradnn::gpu::layers {
+
+namespace {
+
+// What an H200 does in a cycle of a multiprocessor: bytes that memory moves,
+// instructions that its warps issue, with enough of them and each alone; and
+// cycles from a load to its use.
+constexpr double bytes_a_cycle = 18.0;
+constexpr double issues_a_cycle = 2.4;
+constexpr double issues_of_a_warp = 0.12;
+constexpr double latency = 900.0;
+constexpr double sector = 32.0;
+
+/// Calls body with each size of parts that an axis can be cut into, longest
+/// first, while it returns true. Of many parts it leaves sizes out: each is at
+/// least a tenth shorter than the one before.
+template <typename Body>
+void each_cut(int64_t size, const Body &body) {
+    for (int64_t each = size; body(each) && each > 1;) {
+        const int64_t parts = ceil_div(size, each);
+        const int64_t next = ceil_div(size, parts + std::max<int64_t>(1, parts / 10));
+        each = std::min(next, each - 1);
+    }
+}
+
+/// Instructions of a warp, for all warps of a block: cells of a rectangle as
+/// shared_out shares them out.
+double turns(int64_t width, int64_t height, int64_t threads) {
+    const int64_t lanes = std::min(width, threads);
+    return static_cast<double>(
+            ceil_div(width, lanes) * ceil_div(height, threads / lanes));
+}
+
+int64_t room_for(int64_t taps) {
+    return round_up(std::max<int64_t>(taps, 1), weights_at_once);
+}
+
+} // namespace
+
+cut_search::cut_search(const layers_shape &problem, const layers_facts &facts,
+        const detail::axis_map &layers, const detail::axis_map &rows,
+        const detail::axis_map &columns)
+    : problem_(problem),
+      facts_(facts),
+      layers_(layers),
+      rows_(rows),
+      columns_(columns) {
+    const int64_t channels = problem.channels;
+    // Parts of the channels: whole sectors of memory, and whole words.
+    const int64_t multiple = std::max<int64_t>(
+            facts.vector, int64_t {32} / facts.element_bytes);
+    each_cut(channels, [&](int64_t tile_channels) {
+        const bool all = tile_channels == channels;
+        if (!all) {
+            if (channels % facts.vector != 0) return false;
+            tile_channels = round_up(tile_channels, multiple);
+            if (tile_channels >= channels) return true;
+        }
+        each_cut(problem.src_columns, [&](int64_t tile_columns) {
+            try_columns(tile_columns, tile_channels);
+            return true;
+        });
+        return tile_channels > multiple;
+    });
+}
+
+void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
+    column_spans_ = spans_of(columns_, tile_columns);
+    const int vector = facts_.vector;
+    int64_t elements = 1;
+    for (const dst_range &span : column_spans_)
+        elements = std::max<int64_t>(elements,
+                span.end * tile_channels
+                        - first_element(span.first,
+                                static_cast<int>(tile_channels), vector));
+    const int64_t pitch = round_up(elements,
+            std::max<int64_t>(vector, 16 / facts_.sum_bytes));
+    if (pitch > int64_t {most_threads} * facts_.elements) return;
+    columns_cut_ = problem_;
+    columns_cut_.tile_columns = static_cast<int32_t>(tile_columns);
+    columns_cut_.tile_channels = static_cast<int32_t>(tile_channels);
+    columns_cut_.column_tiles
+            = static_cast<int32_t>(ceil_div(problem_.src_columns, tile_columns));
+    columns_cut_.channel_tiles
+            = static_cast<int32_t>(ceil_div(problem_.channels, tile_channels));
+    columns_cut_.pitch = static_cast<int32_t>(pitch);
+    columns_cut_.column_taps = static_cast<int32_t>(room_for(columns_.max_count));
+    columns_cut_.row_taps = facts_.volume
+            ? static_cast<int32_t>(room_for(rows_.max_count))
+            : 0;
+    each_cut(problem_.src_rows, [&](int64_t tile_rows) {
+        if (!try_tile(tile_rows, 1)) return true;
+        // Whole layers of several groups side by side.
+        if (tile_rows == problem_.src_rows)
+            for (int64_t groups = 2; groups <= problem_.groups
+                    && try_tile(tile_rows, groups);
+                    groups += std::max<int64_t>(1, groups / 8))
+                ;
+        return true;
+    });
+}
+
+/// False where the tile is too large.
+bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
+    layers_cut made;
+    layers_shape &shape = made.shape;
+    shape = columns_cut_;
+    int64_t band = 1;
+    if (facts_.volume) {
+        made.row_spans = spans_of(rows_, tile_rows);
+        for (const dst_range &span : made.row_spans)
+            band = std::max<int64_t>(band, span.end - span.first);
+    }
+    const int64_t words = tile_groups * band * shape.pitch / facts_.vector;
+    const int64_t words_of_thread = facts_.elements / facts_.vector;
+    const int64_t threads = round_up(ceil_div(words, words_of_thread), 32);
+    if (threads > most_threads) return false;
+    // A tile's elements are told apart by 32 bits.
+    constexpr int64_t reach = int64_t {1} << 30;
+    if ((tile_groups - 1) * shape.dst_group_pitch
+                    + shape.dst_rows * shape.dst_row_pitch
+            >= reach)
+        return false;
+    shape.tile_rows = static_cast<int32_t>(tile_rows);
+    shape.tile_groups = static_cast<int32_t>(tile_groups);
+    shape.row_tiles
+            = static_cast<int32_t>(ceil_div(problem_.src_rows, tile_rows));
+    shape.band = static_cast<int32_t>(band);
+    shape.line_elements = static_cast<int32_t>(tile_groups * band * shape.pitch);
+    const int64_t lines = tile_groups * tile_rows;
+    shape.second_elements = static_cast<int32_t>(lines * shape.pitch);
+    const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
+    made.shared_bytes = facts_.sum_bytes
+                    * (int64_t {shape.line_elements} + shape.second_elements
+                            + int64_t {shape.tile_columns} * shape.column_taps
+                            + tile_rows * shape.row_taps)
+            + static_cast<int64_t>(sizeof(tap_place)) * (lines + outputs)
+            + static_cast<int64_t>(sizeof(int64_t)) * lines;
+    if (made.shared_bytes > facts_.shared_bytes) return false;
+    made.threads = static_cast<int>(threads);
+    try_runs(made,
+            ceil_div(problem_.groups, tile_groups) * shape.row_tiles
+                    * shape.column_tiles * shape.channel_tiles);
+    return true;
+}
+
+/// Cuts the layers into runs and keeps what has the lowest estimate.
+void cut_search::try_runs(layers_cut &made, int64_t tiles) {
+    const layers_shape &shape = made.shape;
+    const int64_t threads = made.threads;
+    const auto warps = static_cast<double>(threads / 32);
+    const auto elements = static_cast<double>(facts_.elements);
+    const double words = elements / facts_.vector;
+    const int64_t resident = std::max<int64_t>(1,
+            std::min({int64_t {65536} / (round_up(facts_.registers, 8) * threads),
+                    int64_t {227 * 1024} / (made.shared_bytes + 1024),
+                    int64_t {2048} / threads}));
+    // A layer of diff_dst: loads and their addresses, conversions, products.
+    const double conversion = facts_.element_bytes == 2 ? 1.0 : 0.0;
+    const double dst_issues
+            = warps * (14.0 + 2.0 * words + (2.0 + conversion) * elements);
+    // A layer of diff_src: its sums to shared memory, its rows, its columns.
+    const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
+    const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
+    const auto column_taps = static_cast<double>(columns_.max_count);
+    const double wide = 16.0 / facts_.sum_bytes;
+    double src_issues = 40.0 + 3.0 * words
+            + turns(outputs, 1, threads) * 14.0
+            + turns(outputs, lines, threads) * (9.0 + 2.5 * column_taps);
+    if (facts_.volume)
+        src_issues += 20.0
+                + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
+                        * (14.0
+                                + (1.7 + wide)
+                                        * static_cast<double>(rows_.max_count));
+    src_issues *= warps;
+    // Bytes, in whole sectors.
+    const auto size = static_cast<double>(facts_.element_bytes);
+    const bool whole_pixels = shape.tile_channels == shape.channels;
+    const bool whole_rows = whole_pixels && shape.column_tiles == 1;
+    const auto moved = [&](int64_t groups, int64_t rows, int64_t columns) {
+        const auto run = static_cast<double>(
+                columns * shape.tile_channels * (whole_rows ? rows : 1));
+        const auto runs = static_cast<double>(
+                groups * (whole_rows ? 1 : rows));
+        if (whole_pixels) return runs * (run * size + sector / 2);
+        return runs * static_cast<double>(columns)
+                * std::max(sector, shape.tile_channels * size);
+    };
+    const double dst_bytes = moved(shape.tile_groups, shape.band,
+            shape.pitch / shape.tile_channels);
+    const double src_bytes
+            = moved(shape.tile_groups, shape.tile_rows, shape.tile_columns);
+    const int64_t ahead = facts_.element_bytes == 8 ? 1 : 2;
+    const double ratio = static_cast<double>(layers_.dst)
+            / static_cast<double>(layers_.src);
+    each_cut(shape.src_layers, [&](int64_t run_layers) {
+        const int64_t runs = ceil_div(shape.src_layers, run_layers);
+        const int64_t blocks = tiles * runs;
+        if (blocks > (int64_t {1} << 30)) return false;
+        const auto src = static_cast<double>(run_layers);
+        const double dst = runs == 1 ? static_cast<double>(layers_.dst)
+                                     : ratio * (src + 1.0);
+        const double issues
+                = dst * dst_issues + src * src_issues + 500.0 * warps;
+        const double bytes = dst * dst_bytes + src * src_bytes;
+        const int64_t held
+                = std::min(resident, ceil_div(blocks, facts_.multiprocessors));
+        const auto at_once = static_cast<double>(held);
+        const double rate = std::min(
+                issues_a_cycle, issues_of_a_warp * warps * at_once);
+        // As fast as memory, as the issues, or as the layers arrive one after
+        // the other.
+        const double busy = std::max(at_once * issues / rate,
+                at_once * bytes / bytes_a_cycle);
+        const double chain = dst * latency / static_cast<double>(ahead)
+                + src * (facts_.volume ? 300.0 : 150.0) + 2.0 * latency;
+        const double other = std::min(at_once * issues / rate,
+                at_once * bytes / bytes_a_cycle);
+        const double waves = static_cast<double>(blocks)
+                / (at_once * static_cast<double>(facts_.multiprocessors));
+        const double cycles = (0.5 * waves + 0.5 * std::ceil(waves))
+                * std::max(busy + 0.25 * other, chain);
+        if (best_.threads != 0 && cycles >= best_.cycles) return true;
+        best_ = made;
+        best_.column_spans = column_spans_;
+        best_.cycles = cycles;
+        best_.blocks = blocks;
+        best_.shape.runs = static_cast<int32_t>(runs);
+        best_.shape.run_layers = static_cast<int32_t>(run_layers);
+        best_.shape.lets_start = held == resident ? 1 : 0;
+        return true;
+    });
+}
+
+} // namespace gradnn::gpu::layers

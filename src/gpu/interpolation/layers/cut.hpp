@@ -1,0 +1,161 @@
+// How interpolation.gpu_layers cuts a problem: the tile of a layer, the layers of
+// a run, the threads of a block. Host arithmetic; the kernel reads its result.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "axis_map.hpp"
+#include "gpu/device/rounding.hpp"
+
+#ifdef __CUDACC__
+#define GRADNN_HOST_DEVICE __host__ __device__
+#else
+#define GRADNN_HOST_DEVICE
+#endif
+
+namespace gradnn::gpu::layers {
+
+constexpr int most_threads = 512;
+
+/// Elements of a layer of diff_dst that a thread has.
+template <typename Sum>
+constexpr int elements_of_thread = sizeof(Sum) == 8 ? 4 : 8;
+
+/// Sums that go through shared memory at once.
+template <typename Sum>
+constexpr int sums_at_once = 16 / static_cast<int>(sizeof(Sum));
+
+/// Room for weights is a multiple of it.
+constexpr int64_t weights_at_once = 4;
+
+/// Where the taps of an output, or of a row, start in shared memory, how many
+/// there are and where their weights are; and where the output is written,
+/// counted from its row.
+struct alignas(16) tap_place {
+    int32_t start;
+    int32_t count;
+    int32_t weights;
+    int32_t out;
+};
+
+/// The word that has the first channel of a column.
+GRADNN_HOST_DEVICE constexpr int first_element(
+        int column, int channels, int vector) {
+    return column * channels / vector * vector;
+}
+
+/// first <= index < end, along an axis of diff_dst.
+struct dst_range {
+    int32_t first = 0;
+    int32_t end = 0;
+};
+
+/// A layer of a group is rows of columns of channels (an image has one row to a
+/// layer). Pitches in elements. A tile is so many groups, source rows, source
+/// columns and channels, and the part of a layer of diff_dst that feeds them.
+struct layers_shape {
+    int64_t dst_group_pitch = 0;
+    int64_t src_group_pitch = 0;
+    int64_t dst_layer_pitch = 0;
+    int64_t src_layer_pitch = 0;
+    int64_t dst_row_pitch = 0;
+    int64_t src_row_pitch = 0;
+    int64_t groups = 1;
+    int32_t dst_layers = 1;
+    int32_t src_layers = 1;
+    int32_t dst_rows = 1;
+    int32_t src_rows = 1;
+    int32_t dst_columns = 1;
+    int32_t src_columns = 1;
+    int32_t channels = 1; ///< neighbouring elements of a column
+
+    int32_t tile_groups = 1;
+    int32_t tile_rows = 1;
+    int32_t tile_columns = 1;
+    int32_t tile_channels = 1;
+    int32_t run_layers = 1;
+    int32_t row_tiles = 1;
+    int32_t column_tiles = 1;
+    int32_t channel_tiles = 1;
+    int32_t runs = 1;
+    int32_t band = 1; ///< rows of diff_dst of a tile, at most
+    int32_t pitch = 1; ///< elements of such a row in shared memory, at most
+    int32_t column_taps = 0; ///< room for the weights of a column
+    int32_t row_taps = 0; ///< and of a row
+    int32_t line_elements = 0; ///< of each of the two buffers of sums
+    int32_t second_elements = 0;
+    int32_t lets_start = 0; ///< let_later_work_start
+};
+
+/// What the search knows beside the shape.
+struct layers_facts {
+    bool volume = false;
+    int vector = 1; ///< elements in a word
+    int elements = 8; ///< of a thread
+    int sum_bytes = 4;
+    int element_bytes = 4;
+    int registers = 64; ///< of a thread
+    int64_t shared_bytes = 0; ///< that a block may have
+    int64_t multiprocessors = 1;
+};
+
+struct layers_cut {
+    layers_shape shape;
+    int threads = 0; ///< 0: there is no cut
+    int64_t shared_bytes = 0;
+    int64_t blocks = 0;
+    double cycles = 0; ///< an estimate
+    std::vector<dst_range> column_spans, row_spans;
+};
+
+/// The ranges of diff_dst that feed `each` neighbours of an axis at a time.
+inline std::vector<dst_range> spans_of(
+        const detail::axis_map &map, int64_t each) {
+    std::vector<dst_range> spans;
+    for (int64_t from = 0; from < map.src; from += each) {
+        int64_t first = map.dst;
+        int64_t end = 0;
+        for (int64_t i = from; i < std::min(from + each, map.src); ++i) {
+            const auto at = static_cast<size_t>(i);
+            if (map.count[at] == 0) continue;
+            first = std::min(first, map.first[at]);
+            end = std::max(end, map.first[at] + map.count[at]);
+        }
+        if (end == 0) first = 0;
+        spans.push_back(
+                {static_cast<int32_t>(first), static_cast<int32_t>(end)});
+    }
+    return spans;
+}
+
+/// The cut of the lowest estimate.
+class cut_search {
+public:
+    /// Maps of the axis of layers, of rows and of columns.
+    cut_search(const layers_shape &problem, const layers_facts &facts,
+            const detail::axis_map &layers, const detail::axis_map &rows,
+            const detail::axis_map &columns);
+
+    const layers_cut &best() const { return best_; }
+
+private:
+    void try_columns(int64_t tile_columns, int64_t tile_channels);
+    bool try_tile(int64_t tile_rows, int64_t tile_groups);
+    void try_runs(layers_cut &made, int64_t tiles);
+
+    const layers_shape &problem_;
+    const layers_facts &facts_;
+    const detail::axis_map &layers_;
+    const detail::axis_map &rows_;
+    const detail::axis_map &columns_;
+    layers_shape columns_cut_; ///< cut along columns and channels
+    std::vector<dst_range> column_spans_;
+    layers_cut best_;
+};
+
+} // namespace gradnn::gpu::layers
+
+#undef GRADNN_HOST_DEVICE

@@ -1,0 +1,416 @@
+// InterpolateBackward layer by layer: NCX and NXC, any ratio and alignment.
+//
+// A layer is what the outermost resampled axis counts: a plane of a volume, a
+// row of an image. A layer of diff_dst feeds at most two neighbouring layers of
+// diff_src, element by element:
+//
+//     sums_i = sum over p of wl[p] * diff_dst[p].
+//
+// A block has a tile of a layer and walks along that axis. Its threads load the
+// elements of a layer straight into registers, `layers_ahead` layers ahead, and
+// add each to the sums of two layers of diff_src, in registers too: an element
+// costs a load, a conversion and two products, whatever its row or channel. Sums
+// of a layer that is complete go to shared memory, where the block resamples the
+// axes that are left: in volumes the rows, then the columns.
+//
+//     diff_dst   layer p   [ tile: groups x rows x columns x channels ]
+//                  thread t: words t, t + threads, ... of the tile
+//     registers            low, high: sums of two layers of diff_src
+//     shared     line      the sums of a complete layer, as the tile lies
+//                second    (volumes) its rows resampled
+//     diff_src   layer i   [ groups x source rows x source columns x channels ]
+//
+// Every sum runs over ascending layers, then rows, then columns, one fma for
+// each product, in one thread: the same bits for every tile, word and alignment.
+// A tap of weight 0 is never taken.
+#pragma once
+
+#include "gpu/interpolation/layers/cut.hpp"
+#include "gpu/interpolation/walk.cuh"
+
+namespace gradnn::gpu::layers {
+
+template <typename Sum>
+struct layers_tables {
+    const line_row<Sum> *layers = nullptr;
+    const line_reach *reach = nullptr;
+    const line_column *columns = nullptr;
+    const Sum *column_weights = nullptr;
+    const dst_range *column_spans = nullptr; ///< of diff_dst, by column tile
+    const line_column *rows = nullptr;
+    const Sum *row_weights = nullptr;
+    const dst_range *row_spans = nullptr; ///< of diff_dst, by row tile
+};
+
+/// Layers of diff_dst on their way to a thread.
+template <typename Type>
+constexpr int layers_ahead = sizeof(Type) == 8 ? 1 : 2;
+
+/// Cells of a rectangle shared out among the threads of a block: neighbouring
+/// threads have neighbouring cells of a row, and a thread stays in a few columns.
+struct shared_out {
+    int x, x_step, y, y_step;
+
+    __device__ shared_out(int width) {
+        const auto threads = static_cast<int>(blockDim.x);
+        const auto thread = static_cast<int>(threadIdx.x);
+        x_step = min(width, threads);
+        y_step = threads / x_step;
+        y = thread / x_step;
+        x = y < y_step ? thread - y * x_step : width;
+    }
+};
+
+/// sums[i] = sum over k < count of weights[k] * line[k * pitch + i]. Weights
+/// are aligned to 16 bytes.
+template <int width, typename Sum>
+__device__ __forceinline__ void sum_of_taps(Sum (&sums)[width],
+        const Sum *weights, const Sum *line, int count, int pitch) {
+    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
+#pragma unroll
+    for (int i = 0; i < width; ++i)
+        sums[i] = 0;
+#pragma unroll 1
+    for (int k = 0; k < count; k += 4) {
+        Sum by[4];
+#pragma unroll
+        for (int i = 0; i < 4; i += wide) {
+            Sum some[wide];
+            pack<Sum, wide>::load(weights + k + i).unpack(some);
+#pragma unroll
+            for (int e = 0; e < wide; ++e)
+                by[i + e] = some[e];
+        }
+#pragma unroll
+        for (int tap = 0; tap < 4; ++tap)
+            if (k + tap < count) {
+                Sum values[width];
+                pack<Sum, width>::load(line + tap * pitch).unpack(values);
+#pragma unroll
+                for (int i = 0; i < width; ++i)
+                    sums[i] = add_product(sums[i], by[tap], values[i]);
+            }
+        line += 4 * pitch;
+    }
+}
+
+/// `vector` elements in a word of memory; `volume`: a layer is a plane.
+template <typename Type, int vector, bool volume>
+__global__ void __launch_bounds__(most_threads, 2) layers_kernel(
+        const Type *diff_dst, Type *diff_src,
+        const __grid_constant__ layers_shape shape,
+        const __grid_constant__ layers_tables<sum_of<Type>> tables) {
+    using sum = sum_of<Type>;
+    using words = pack<Type, vector>;
+    constexpr int elements = elements_of_thread<sum>;
+    constexpr int count = elements / vector;
+    constexpr int wide = sums_at_once<sum>;
+    constexpr int ahead = layers_ahead<Type>;
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+
+    unsigned block = blockIdx.x;
+    const auto next_part = [&](int parts) {
+        const unsigned part = block % static_cast<unsigned>(parts);
+        block /= static_cast<unsigned>(parts);
+        return static_cast<int>(part);
+    };
+    const int channel_tile = next_part(shape.channel_tiles);
+    const int column_tile = next_part(shape.column_tiles);
+    const int row_tile = next_part(shape.row_tiles);
+    const int run = next_part(shape.runs);
+    const int64_t first_group = int64_t {block} * shape.tile_groups;
+
+    const auto groups = static_cast<int>(
+            min(int64_t {shape.tile_groups}, shape.groups - first_group));
+    const int first_column = column_tile * shape.tile_columns;
+    const int tile_columns
+            = min(shape.tile_columns, shape.src_columns - first_column);
+    const int first_row = row_tile * shape.tile_rows;
+    const int tile_rows = min(shape.tile_rows, shape.src_rows - first_row);
+    // The last tile of channels overlaps that before it; both write the same.
+    const int first_channel = min(channel_tile * shape.tile_channels,
+            shape.channels - shape.tile_channels);
+    const bool whole_pixels = shape.tile_channels == shape.channels;
+    const int outputs = tile_columns * shape.tile_channels;
+    const int lines = groups * tile_rows; // of diff_src in a layer of the tile
+
+    const dst_range span = tables.column_spans[column_tile];
+    const int from_element
+            = first_element(span.first, shape.tile_channels, vector);
+    const dst_range band
+            = volume ? tables.row_spans[row_tile] : dst_range {0, 1};
+    const int pitch = shape.pitch;
+
+    extern __shared__ uint4 layers_shared[];
+    auto *const line = reinterpret_cast<sum *>(layers_shared);
+    sum *const second = line + shape.line_elements;
+    sum *const column_weights = second + shape.second_elements;
+    sum *const row_weights
+            = column_weights + shape.tile_columns * shape.column_taps;
+    auto *const row_taps = reinterpret_cast<tap_place *>(
+            row_weights + (volume ? shape.tile_rows * shape.row_taps : 0));
+    auto *const output_taps = row_taps + shape.tile_groups * shape.tile_rows;
+    auto *const row_offsets = reinterpret_cast<int64_t *>(
+            output_taps + shape.tile_columns * shape.tile_channels);
+
+    for (int j = thread; j < tile_columns; j += threads) {
+        const line_column column = tables.columns[first_column + j];
+        for (int k = 0; k < column.count; ++k)
+            column_weights[j * shape.column_taps + k]
+                    = tables.column_weights[column.offset + k];
+    }
+    for (int x = thread; x < outputs; x += threads) {
+        const int j = x / shape.tile_channels;
+        const int channel = x - j * shape.tile_channels;
+        const line_column column = tables.columns[first_column + j];
+        output_taps[x] = {
+                column.first * shape.tile_channels - from_element + channel,
+                column.count, j * shape.column_taps,
+                (first_column + j) * shape.channels + first_channel + channel};
+    }
+    for (int y = thread; y < lines; y += threads) {
+        const int group = y / tile_rows;
+        const int i = y - group * tile_rows;
+        row_offsets[y] = group * shape.src_group_pitch
+                + (first_row + i) * shape.src_row_pitch;
+        if constexpr (volume) {
+            const line_column row = tables.rows[first_row + i];
+            row_taps[y] = {(group * shape.band + row.first - band.first) * pitch,
+                    row.count, i * shape.row_taps, 0};
+            if (group == 0)
+                for (int k = 0; k < row.count; ++k)
+                    row_weights[i * shape.row_taps + k]
+                            = tables.row_weights[row.offset + k];
+        }
+    }
+
+    // The words of this thread. Those beyond the tensor or the tile are other
+    // elements again, whose sums no tap names.
+    const int words_of_row = pitch / vector;
+    const int last_word = shape.tile_groups * shape.band * words_of_row - 1;
+    int offsets[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        const int at = min(thread + i * threads, last_word);
+        const int slab_row = at / words_of_row;
+        const int place = (at - slab_row * words_of_row) * vector;
+        const int group = min(slab_row / shape.band, groups - 1);
+        const int row = min(band.first + slab_row % shape.band,
+                shape.dst_rows - 1);
+        int element = 0;
+        if (whole_pixels) {
+            element = min(from_element + place,
+                    shape.dst_columns * shape.channels - vector);
+        } else {
+            const int column = place / shape.tile_channels;
+            element = min(span.first + column, shape.dst_columns - 1)
+                            * shape.channels
+                    + first_channel + place - column * shape.tile_channels;
+        }
+        offsets[i] = static_cast<int>(group * shape.dst_group_pitch
+                             + row * shape.dst_row_pitch)
+                + element;
+    }
+
+    const int first_layer = run * shape.run_layers;
+    const int end_layer = min(first_layer + shape.run_layers, shape.src_layers);
+    int at = tables.reach[first_layer].first;
+    const int end = tables.reach[end_layer - 1].end;
+    const Type *from = diff_dst + first_group * shape.dst_group_pitch
+            + at * shape.dst_layer_pitch;
+    Type *to = diff_src + first_group * shape.src_group_pitch
+            + first_layer * shape.src_layer_pitch;
+
+    sum low[elements] = {};
+    sum high[elements] = {};
+    bool low_any = false;
+    bool high_any = false;
+    bool other = false;
+    const shared_out over_outputs(outputs);
+    const shared_out over_sums(pitch / wide);
+
+    // Writes a layer of diff_src, the sums `low`.
+    const auto emit = [&] {
+        if (!low_any) {
+            for (int x = over_outputs.x; x < outputs; x += over_outputs.x_step)
+                for (int y = over_outputs.y; y < lines;
+                        y += over_outputs.y_step)
+                    stream_one(to + row_offsets[y] + output_taps[x].out, sum(0));
+            return;
+        }
+        // Two lines take turns where nothing else separates their uses.
+        sum *const full = !volume && other ? second : line;
+        other = !other;
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            sum some[vector];
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                some[e] = low[i * vector + e];
+            pack<sum, vector>::of(some).store(
+                    full + min(thread + i * threads, last_word) * vector);
+        }
+        __syncthreads();
+        const sum *source = full;
+        if constexpr (volume) {
+            for (int x = over_sums.x; x < pitch / wide; x += over_sums.x_step)
+                for (int y = over_sums.y; y < lines; y += over_sums.y_step) {
+                    const tap_place row = row_taps[y];
+                    sum sums[wide];
+                    sum_of_taps(sums, row_weights + row.weights,
+                            full + row.start + x * wide, row.count, pitch);
+                    pack<sum, wide>::of(sums).store(
+                            second + y * pitch + x * wide);
+                }
+            __syncthreads();
+            source = second;
+        }
+        for (int x = over_outputs.x; x < outputs; x += over_outputs.x_step) {
+            const tap_place output = output_taps[x];
+            const sum *place
+                    = source + output.start + over_outputs.y * pitch;
+            const int64_t *row = row_offsets + over_outputs.y;
+            Type *const out = to + output.out;
+            const int step = over_outputs.y_step * pitch;
+            if (output.count <= 4) {
+                sum by[4];
+#pragma unroll
+                for (int k = 0; k < 4; ++k)
+                    by[k] = column_weights[output.weights + k];
+#pragma unroll 2
+                for (int y = over_outputs.y; y < lines;
+                        y += over_outputs.y_step) {
+                    sum total = 0;
+#pragma unroll
+                    for (int k = 0; k < 4; ++k)
+                        if (k < output.count)
+                            total = add_product(total, by[k],
+                                    place[k * shape.tile_channels]);
+                    stream_one(out + *row, total);
+                    place += step;
+                    row += over_outputs.y_step;
+                }
+            } else {
+#pragma unroll 1
+                for (int y = over_outputs.y; y < lines;
+                        y += over_outputs.y_step) {
+                    sum total[1];
+                    sum_of_taps(total, column_weights + output.weights, place,
+                            output.count, shape.tile_channels);
+                    stream_one(out + *row, total[0]);
+                    place += step;
+                    row += over_outputs.y_step;
+                }
+            }
+        }
+    };
+
+    // Places of the next layer's words and of the tables ahead.
+    words loaded[ahead][count];
+    int to_load = end - at;
+    const auto load_next = [&](words(&slot)[count]) {
+        if (to_load > 0) {
+#pragma unroll
+            for (int i = 0; i < count; ++i)
+                slot[i] = words::load(from + offsets[i]);
+            from += shape.dst_layer_pitch;
+        }
+        --to_load;
+    };
+
+    // After a shift that is still to be made, where `moved`.
+    const auto add_layer = [&](const words(&slot)[count],
+                                   const line_row<sum> &by, bool moved) {
+        sum values[elements];
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            sum some[vector];
+            slot[i].unpack(some);
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+                values[i * vector + e] = some[e];
+        }
+        const bool both = by.high_weight != 0;
+        low_any = true;
+        high_any = high_any || both;
+        if (moved) {
+#pragma unroll
+            for (int i = 0; i < elements; ++i) {
+                low[i] = add_product(high[i], by.low_weight, values[i]);
+                // From +0: a run that begins here has the same bits.
+                high[i] = both ? add_product(sum(0), by.high_weight, values[i])
+                               : sum(0);
+            }
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < elements; ++i)
+            low[i] = add_product(low[i], by.low_weight, values[i]);
+        if (!both) return;
+#pragma unroll
+        for (int i = 0; i < elements; ++i)
+            high[i] = add_product(high[i], by.high_weight, values[i]);
+    };
+
+    wait_for_earlier_work();
+    if (shape.lets_start != 0) let_later_work_start();
+    __syncthreads(); // the tables
+    int layer = first_layer; // whose sums are in `low`
+    const auto finish = [&] {
+        if (layer >= first_layer) {
+            emit();
+            to += shape.src_layer_pitch;
+        }
+        ++layer;
+        low_any = high_any;
+        high_any = false;
+    };
+    if (at < end) {
+        line_row<sum> by = tables.layers[at];
+        // Layers before its own, which nothing feeds, are finished first.
+        layer = min(first_layer, by.low);
+        by.finished = by.low - layer;
+#pragma unroll
+        for (int slot = 0; slot < ahead; ++slot)
+            load_next(loaded[slot]);
+        const auto walk = [&] {
+#pragma unroll 1
+            while (true) {
+#pragma unroll
+                for (int slot = 0; slot < ahead; ++slot) {
+                    const line_row<sum> next = tables.layers[min(at + 1, end - 1)];
+                    bool moved = false;
+#pragma unroll 1
+                    for (int finished = by.finished; finished > 0; --finished) {
+                        if (moved) {
+#pragma unroll
+                            for (int i = 0; i < elements; ++i) {
+                                low[i] = high[i];
+                                high[i] = 0;
+                            }
+                        }
+                        moved = true;
+                        finish();
+                    }
+                    add_layer(loaded[slot], by, moved);
+                    load_next(loaded[slot]);
+                    by = next;
+                    if (++at == end) return;
+                }
+            }
+        };
+        walk();
+    }
+#pragma unroll 1
+    while (layer < end_layer) {
+        finish();
+#pragma unroll
+        for (int i = 0; i < elements; ++i) {
+            low[i] = high[i];
+            high[i] = 0;
+        }
+    }
+}
+
+} // namespace gradnn::gpu::layers

@@ -1,0 +1,237 @@
+// interpolation.gpu_layers: which problems, and the plan. The kernel: kernel.cuh;
+// how a problem is cut: cut.hpp.
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/interpolation/layers/cut.hpp"
+#include "gpu/interpolation/layers/kernel.cuh"
+#include "gpu/interpolation/walk_plan.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
+
+namespace gradnn::gpu::layers {
+
+namespace {
+
+/// The problem as layers.
+struct layers_problem {
+    layers_shape shape; ///< without tiles
+    size_t layer_axis = 0; ///< of the maps
+    bool volume = false;
+};
+
+/// Nothing, with a refusal in `why`, where the layout is another.
+std::optional<layers_problem> describe(const interpolation_problem &problem,
+        const walk_description &walk, bool nxc, std::string &why) {
+    const detail::tensor_view &dst = problem.diff_dst;
+    const detail::tensor_view &src = problem.diff_src;
+    layers_problem made;
+    layers_shape &shape = made.shape;
+    shape.channels = static_cast<int32_t>(nxc ? src.dims[1] : 1);
+    for (const detail::tensor_view *view : {&src, &dst})
+        if (view->dims[4] > 1 && view->strides[4] != shape.channels) {
+            why = "takes rows without gaps";
+            return {};
+        }
+    made.volume = walk.volume;
+    made.layer_axis = walk.volume ? 0 : walk.row_axis - 2;
+    shape.groups = walk.groups;
+    shape.dst_group_pitch = walk.shape.dst_group_pitch;
+    shape.src_group_pitch = walk.shape.src_group_pitch;
+    shape.dst_columns = static_cast<int32_t>(dst.dims[4]);
+    shape.src_columns = static_cast<int32_t>(src.dims[4]);
+    if (walk.volume) {
+        shape.dst_layers = static_cast<int32_t>(dst.dims[2]);
+        shape.src_layers = walk.shape.src_depths;
+        shape.dst_layer_pitch = walk.shape.dst_depth_pitch;
+        shape.src_layer_pitch = walk.shape.src_depth_pitch;
+        shape.dst_rows = walk.shape.dst_rows;
+        shape.src_rows = walk.shape.src_rows;
+        shape.dst_row_pitch = walk.shape.dst_row_pitch;
+        shape.src_row_pitch = walk.shape.src_row_pitch;
+    } else {
+        shape.dst_layers = walk.shape.dst_rows;
+        shape.src_layers = walk.shape.src_rows;
+        shape.dst_layer_pitch = walk.shape.dst_row_pitch;
+        shape.src_layer_pitch = walk.shape.src_row_pitch;
+    }
+    return made;
+}
+
+template <typename Sum>
+std::vector<Sum> weights_of(const detail::axis_map &map) {
+    // Not empty, even where there are no taps.
+    std::vector<Sum> weights(map.weights.begin(), map.weights.end());
+    weights.push_back(0);
+    return weights;
+}
+
+template <typename Sum>
+class layers_plan final : public detail::plan {
+public:
+    /// `widest`: elements that divide all distances of words of diff_dst. Check
+    /// possible() before use.
+    layers_plan(detail::data_type type, const layers_problem &layers,
+            const axis_maps &maps, int widest, int device)
+        : type_(type),
+          volume_(layers.volume),
+          layers_(upload(device, make_rows<Sum>(maps[layers.layer_axis]))),
+          reach_(upload(device, make_reach(maps[layers.layer_axis]))),
+          columns_(upload(device, make_columns(maps[2]))),
+          column_weights_(upload(device, weights_of<Sum>(maps[2]))),
+          rows_(upload(device, make_columns(maps[1]))),
+          row_weights_(upload(device, weights_of<Sum>(maps[1]))) {
+        const device_guard current(device);
+        const capture_mode_guard relaxed; // attributes load the kernel
+        const auto arrange = [&](int vector) {
+            return arranged(layers, maps, vector, device);
+        };
+        usual_ = arrange(widest);
+        if (widest > 1) narrow_ = arrange(1);
+    }
+
+    bool possible() const {
+        return usual_.cut.threads != 0
+                && (usual_.vector == 1 || narrow_.cut.threads != 0);
+    }
+
+    void execute(std::span<void *const> args, std::byte *,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        const size_t word = static_cast<size_t>(usual_.vector)
+                * static_cast<size_t>(detail::size_of(type_));
+        const arrangement &use
+                = is_aligned(args[0], word) ? usual_ : narrow_;
+        with_kernel(use.vector, [&]<typename Type>(auto *kernel) {
+            const layers_tables<Sum> tables {
+                    layers_.template as<line_row<Sum>>(),
+                    reach_.template as<line_reach>(),
+                    columns_.template as<line_column>(),
+                    column_weights_.template as<Sum>(),
+                    use.column_spans.template as<dst_range>(),
+                    rows_.template as<line_column>(),
+                    row_weights_.template as<Sum>(),
+                    use.row_spans.template as<dst_range>()};
+            launch_early("interpolation (layers)", kernel,
+                    static_cast<unsigned>(use.cut.blocks),
+                    static_cast<unsigned>(use.cut.threads),
+                    static_cast<size_t>(use.cut.shared_bytes), scope.stream(),
+                    static_cast<const Type *>(args[0]),
+                    static_cast<Type *>(args[1]), use.cut.shape, tables);
+        });
+    }
+
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    struct arrangement {
+        int vector = 1;
+        layers_cut cut;
+        device_buffer column_spans, row_spans;
+    };
+
+    arrangement arranged(const layers_problem &layers, const axis_maps &maps,
+            int vector, int device) const {
+        arrangement made;
+        made.vector = vector;
+        with_kernel(vector, [&]<typename Type>(auto *kernel) {
+            cudaFuncAttributes attributes {};
+            check(cudaFuncGetAttributes(&attributes, kernel),
+                    "cudaFuncGetAttributes");
+            const device_properties &properties = properties_of(device);
+            layers_facts facts;
+            facts.volume = volume_;
+            facts.vector = vector;
+            facts.elements = elements_of_thread<Sum>;
+            facts.sum_bytes = sizeof(Sum);
+            facts.element_bytes = sizeof(Type);
+            facts.registers = attributes.numRegs;
+            facts.shared_bytes
+                    = static_cast<int64_t>(properties.block_shared_bytes);
+            facts.multiprocessors = properties.multiprocessors;
+            made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
+                    maps[1], maps[2])
+                               .best();
+            if (made.cut.threads == 0) return;
+            // The same for all plans: they share the kernel.
+            check(cudaFuncSetAttribute(kernel,
+                          cudaFuncAttributeMaxDynamicSharedMemorySize,
+                          static_cast<int>(facts.shared_bytes)),
+                    "cudaFuncSetAttribute");
+            made.column_spans = upload(device, made.cut.column_spans);
+            made.row_spans = upload(device, made.cut.row_spans);
+        });
+        return made;
+    }
+
+    template <typename Body>
+    void with_kernel(int vector, const Body &body) const {
+        with_float_type(type_, [&]<typename Type>() {
+            if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
+                if constexpr (sizeof(Type) < 8)
+                    if (vector == 4) return with_vector<Type, 4>(body);
+                if (vector == 2) return with_vector<Type, 2>(body);
+                with_vector<Type, 1>(body);
+            }
+        });
+    }
+
+    template <typename Type, int vector, typename Body>
+    void with_vector(const Body &body) const {
+        if (volume_)
+            body.template operator()<Type>(layers_kernel<Type, vector, true>);
+        else
+            body.template operator()<Type>(layers_kernel<Type, vector, false>);
+    }
+
+    detail::data_type type_;
+    bool volume_;
+    device_buffer layers_, reach_;
+    device_buffer columns_, column_weights_;
+    device_buffer rows_, row_weights_;
+    arrangement usual_;
+    arrangement narrow_; ///< for pointers that allow no wide words
+};
+
+} // namespace
+
+plan_or_refusal make(const interpolation_problem &problem,
+        const compile_options &options) {
+    const axis_maps maps = make_axis_maps(problem);
+    if (is_copy(maps)) return refuse_copy();
+    const auto &src = problem.diff_src;
+    const auto &dst = problem.diff_dst;
+    // Of one channel, or one column, either layout will do.
+    std::string why;
+    bool nxc = false;
+    auto walk = describe_walk(problem, maps, nxc, why);
+    auto layers = walk ? describe(problem, *walk, nxc, why) : std::nullopt;
+    if (!layers) {
+        nxc = true;
+        walk = describe_walk(problem, maps, nxc, why);
+        if (walk) layers = describe(problem, *walk, nxc, why);
+    }
+    if (!layers) return plan_or_refusal::refuse(why);
+    const layers_shape &shape = layers->shape;
+    const int widest = std::min(4,
+            widest_vector(detail::size_of(src.type),
+                    dst.dims[4] * shape.channels, shape.dst_group_pitch,
+                    shape.dst_layer_pitch, shape.dst_row_pitch));
+    const auto device = static_cast<int>(options.device);
+    const auto made = [&]<typename Sum>() -> plan_or_refusal {
+        auto plan = std::make_unique<layers_plan<Sum>>(
+                src.type, *layers, maps, widest, device);
+        if (!plan->possible())
+            return plan_or_refusal::refuse(
+                    "takes what feeds one column in some thousand elements");
+        return plan_or_refusal(std::move(plan));
+    };
+    return src.type == detail::data_type::f64 ? made.operator()<double>()
+                                              : made.operator()<float>();
+}
+
+} // namespace gradnn::gpu::layers
