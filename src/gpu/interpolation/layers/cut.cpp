@@ -86,6 +86,8 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     columns_cut_.channel_tiles
             = static_cast<int32_t>(ceil_div(problem_.channels, tile_channels));
     columns_cut_.pitch = static_cast<int32_t>(pitch);
+    columns_cut_.most_column_taps = static_cast<int32_t>(columns_.max_count);
+    columns_cut_.most_row_taps = static_cast<int32_t>(rows_.max_count);
     columns_cut_.column_taps = static_cast<int32_t>(room_for(columns_.max_count));
     columns_cut_.row_taps = facts_.volume
             ? static_cast<int32_t>(room_for(rows_.max_count))
@@ -117,10 +119,12 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     const int64_t words_of_thread = facts_.elements / facts_.vector;
     const int64_t threads = round_up(ceil_div(words, words_of_thread), 32);
     if (threads > most_threads) return false;
-    // A tile's elements are told apart by 32 bits.
-    constexpr int64_t reach = int64_t {1} << 30;
-    if ((tile_groups - 1) * shape.dst_group_pitch
-                    + shape.dst_rows * shape.dst_row_pitch
+    // The bytes between a tile's elements are counted by 32 bits.
+    constexpr int64_t reach = int64_t {1} << 32;
+    if (((tile_groups - 1) * shape.dst_group_pitch
+                + (shape.dst_rows - 1) * shape.dst_row_pitch
+                + int64_t {shape.dst_columns} * shape.channels)
+                    * facts_.element_bytes
             >= reach)
         return false;
     shape.tile_rows = static_cast<int32_t>(tile_rows);
@@ -130,7 +134,11 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     shape.band = static_cast<int32_t>(band);
     shape.line_elements = static_cast<int32_t>(tile_groups * band * shape.pitch);
     const int64_t lines = tile_groups * tile_rows;
-    shape.second_elements = static_cast<int32_t>(lines * shape.pitch);
+    shape.second_elements = facts_.volume
+            ? static_cast<int32_t>(lines * shape.pitch)
+            : shape.line_elements;
+    shape.wide_outputs = facts_.wide_outputs
+            && shape.tile_channels % (16 / facts_.sum_bytes) == 0;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     made.shared_bytes = facts_.sum_bytes
                     * (int64_t {shape.line_elements} + shape.second_elements
@@ -166,15 +174,16 @@ void cut_search::try_runs(layers_cut &made, int64_t tiles) {
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     const auto column_taps = static_cast<double>(columns_.max_count);
     const double wide = 16.0 / facts_.sum_bytes;
-    double src_issues = 40.0 + 3.0 * words
-            + turns(outputs, 1, threads) * 14.0
-            + turns(outputs, lines, threads) * (9.0 + 2.5 * column_taps);
+    const double width = shape.wide_outputs != 0 ? wide : 1.0;
+    const int64_t cells = outputs / static_cast<int64_t>(width);
+    const auto row_taps = static_cast<double>(rows_.max_count);
+    double src_issues = 40.0 + 3.0 * words + turns(cells, 1, threads) * 20.0
+            + turns(cells, lines, threads)
+                    * (8.0 + 2.0 * width + (2.0 + width) * column_taps);
     if (facts_.volume)
         src_issues += 20.0
                 + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
-                        * (14.0
-                                + (1.7 + wide)
-                                        * static_cast<double>(rows_.max_count));
+                        * (14.0 + (2.5 + wide) * row_taps);
     src_issues *= warps;
     // Bytes, in whole sectors.
     const auto size = static_cast<double>(facts_.element_bytes);

@@ -18,7 +18,7 @@
 
 namespace gradnn::gpu::layers {
 
-constexpr int most_threads = 512;
+constexpr int most_threads = 384;
 
 /// Elements of a layer of diff_dst that a thread has.
 template <typename Sum>
@@ -28,7 +28,8 @@ constexpr int elements_of_thread = sizeof(Sum) == 8 ? 4 : 8;
 template <typename Sum>
 constexpr int sums_at_once = 16 / static_cast<int>(sizeof(Sum));
 
-/// Room for weights is a multiple of it.
+/// Room for weights is a multiple of it, and twice it where they are read in
+/// registers.
 constexpr int64_t weights_at_once = 4;
 
 /// Where the taps of an output, or of a row, start in shared memory, how many
@@ -83,10 +84,14 @@ struct layers_shape {
     int32_t runs = 1;
     int32_t band = 1; ///< rows of diff_dst of a tile, at most
     int32_t pitch = 1; ///< elements of such a row in shared memory, at most
+    int32_t most_column_taps = 0;
+    int32_t most_row_taps = 0;
     int32_t column_taps = 0; ///< room for the weights of a column
     int32_t row_taps = 0; ///< and of a row
     int32_t line_elements = 0; ///< of each of the two buffers of sums
     int32_t second_elements = 0;
+    /// Outputs are written in words of 16 bytes of sums.
+    int32_t wide_outputs = 0;
     int32_t lets_start = 0; ///< let_later_work_start
 };
 
@@ -100,6 +105,7 @@ struct layers_facts {
     int registers = 64; ///< of a thread
     int64_t shared_bytes = 0; ///< that a block may have
     int64_t multiprocessors = 1;
+    bool wide_outputs = false; ///< where tiles have channels for it
 };
 
 struct layers_cut {

@@ -17,7 +17,7 @@
 //                  thread t: words t, t + threads, ... of the tile
 //     registers            low, high: sums of two layers of diff_src
 //     shared     line      the sums of a complete layer, as the tile lies
-//                second    (volumes) its rows resampled
+//                second    its rows resampled, or the line of the next layer
 //     diff_src   layer i   [ groups x source rows x source columns x channels ]
 //
 // Every sum runs over ascending layers, then rows, then columns, one fma for
@@ -61,37 +61,82 @@ struct shared_out {
     }
 };
 
-/// sums[i] = sum over k < count of weights[k] * line[k * pitch + i]. Weights
-/// are aligned to 16 bytes.
-template <int width, typename Sum>
-__device__ __forceinline__ void sum_of_taps(Sum (&sums)[width],
-        const Sum *weights, const Sum *line, int count, int pitch) {
+/// To shared memory, in one word: the compiler splits a copy of uint4.
+__device__ __forceinline__ void store_sums(float *to, const float (&sums)[4]) {
+    *reinterpret_cast<float4 *>(to)
+            = make_float4(sums[0], sums[1], sums[2], sums[3]);
+}
+__device__ __forceinline__ void store_sums(float *to, const float (&sums)[2]) {
+    *reinterpret_cast<float2 *>(to) = make_float2(sums[0], sums[1]);
+}
+__device__ __forceinline__ void store_sums(
+        double *to, const double (&sums)[2]) {
+    *reinterpret_cast<double2 *>(to) = make_double2(sums[0], sums[1]);
+}
+template <typename Sum>
+__device__ __forceinline__ void store_sums(Sum *to, const Sum (&sums)[1]) {
+    *to = sums[0];
+}
+
+/// Weights of taps, which begin at 16 bytes, in registers.
+template <int taps, typename Sum>
+__device__ __forceinline__ void load_weights(
+        Sum (&by)[taps], const Sum *weights) {
     constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-        sums[i] = 0;
-#pragma unroll 1
-    for (int k = 0; k < count; k += 4) {
-        Sum by[4];
+    for (int k = 0; k < taps; k += wide) {
+        Sum some[wide];
+        pack<Sum, wide>::load(weights + k).unpack(some);
 #pragma unroll
-        for (int i = 0; i < 4; i += wide) {
-            Sum some[wide];
-            pack<Sum, wide>::load(weights + k + i).unpack(some);
-#pragma unroll
-            for (int e = 0; e < wide; ++e)
-                by[i + e] = some[e];
-        }
-#pragma unroll
-        for (int tap = 0; tap < 4; ++tap)
-            if (k + tap < count) {
-                Sum values[width];
-                pack<Sum, width>::load(line + tap * pitch).unpack(values);
-#pragma unroll
-                for (int i = 0; i < width; ++i)
-                    sums[i] = add_product(sums[i], by[tap], values[i]);
-            }
-        line += 4 * pitch;
+        for (int e = 0; e < wide && k + e < taps; ++e)
+            by[k + e] = some[e];
     }
+}
+
+/// sums[i] += sum over k < count of by[k] * line[k * pitch + i]; there is room
+/// for `taps` at most.
+template <int taps, int width, typename Sum>
+__device__ __forceinline__ void add_taps(Sum (&sums)[width],
+        const Sum (&by)[taps], const Sum *line, int count, int pitch) {
+#pragma unroll
+    for (int k = 0; k < taps; ++k) {
+        if (k < count) {
+            Sum values[width];
+            pack<Sum, width>::load(line).unpack(values);
+#pragma unroll
+            for (int i = 0; i < width; ++i)
+                sums[i] = add_product(sums[i], by[k], values[i]);
+        }
+        line += pitch;
+    }
+}
+
+/// The same of any number of taps, with weights from shared memory.
+template <int width, typename Sum>
+__device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
+        const Sum *weights, const Sum *line, int count, int pitch) {
+    constexpr int at_once = static_cast<int>(weights_at_once);
+#pragma unroll 1
+    for (int k = 0; k < count; k += at_once) {
+        Sum by[at_once];
+        load_weights(by, weights + k);
+        add_taps(sums, by, line, count - k, pitch);
+        line += at_once * pitch;
+    }
+}
+
+/// Calls body with 2, 4, 6 or 8, which is room for so many taps, or with 0 where
+/// there are more.
+template <typename Body>
+__device__ __forceinline__ void with_taps(int taps, const Body &body) {
+    if (taps <= 2)
+        body.template operator()<2>();
+    else if (taps <= 4)
+        body.template operator()<4>();
+    else if (taps <= 6)
+        body.template operator()<6>();
+    else
+        body.template operator()<0>();
 }
 
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
@@ -189,7 +234,7 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
     // elements again, whose sums no tap names.
     const int words_of_row = pitch / vector;
     const int last_word = shape.tile_groups * shape.band * words_of_row - 1;
-    int offsets[count];
+    uint32_t offsets[count]; // bytes
 #pragma unroll
     for (int i = 0; i < count; ++i) {
         const int at = min(thread + i * threads, last_word);
@@ -208,9 +253,9 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
                             * shape.channels
                     + first_channel + place - column * shape.tile_channels;
         }
-        offsets[i] = static_cast<int>(group * shape.dst_group_pitch
-                             + row * shape.dst_row_pitch)
-                + element;
+        offsets[i] = static_cast<uint32_t>(sizeof(Type)
+                * (group * shape.dst_group_pitch + row * shape.dst_row_pitch
+                        + element));
     }
 
     const int first_layer = run * shape.run_layers;
@@ -227,19 +272,80 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
     bool low_any = false;
     bool high_any = false;
     bool other = false;
-    const shared_out over_outputs(outputs);
-    const shared_out over_sums(pitch / wide);
+    const shared_out row_cells(pitch / wide);
+    const shared_out output_cells(
+            shape.wide_outputs != 0 ? outputs / wide : outputs);
+    // Resamples the rows of `full`, `wide` elements at a time.
+    const auto resample_rows = [&](const sum *full) {
+        with_taps(shape.most_row_taps, [&]<int taps>() {
+            for (int x = row_cells.x; x < pitch / wide; x += row_cells.x_step)
+                for (int y = row_cells.y; y < lines; y += row_cells.y_step) {
+                    const tap_place row = row_taps[y];
+                    const sum *const place = full + row.start + x * wide;
+                    const sum *const weights = row_weights + row.weights;
+                    sum sums[wide] = {};
+                    if constexpr (taps != 0) {
+                        sum by[taps];
+                        load_weights(by, weights);
+                        add_taps(sums, by, place, row.count, pitch);
+                    } else {
+                        add_all_taps(sums, weights, place, row.count, pitch);
+                    }
+                    store_sums(second + y * pitch + x * wide, sums);
+                }
+        });
+    };
+    // Resamples the columns of lines and writes `width` neighbouring channels of
+    // the outputs at a time.
+    const auto write_outputs = [&]<int width>(const sum *source) {
+        with_taps(shape.most_column_taps, [&]<int taps>() {
+            for (int x = output_cells.x; x < outputs / width;
+                    x += output_cells.x_step) {
+                const tap_place output = output_taps[x * width];
+                const sum *const weights = column_weights + output.weights;
+                sum by[taps == 0 ? 1 : taps];
+                if constexpr (taps != 0) load_weights(by, weights);
+                Type *const out = to + output.out;
+                const sum *place
+                        = source + output_cells.y * pitch + output.start;
+                const int step = output_cells.y_step * pitch;
+#pragma unroll 1
+                for (int y = output_cells.y; y < lines;
+                        y += output_cells.y_step) {
+                    sum sums[width] = {};
+                    if constexpr (taps != 0)
+                        add_taps(sums, by, place, output.count,
+                                shape.tile_channels);
+                    else
+                        add_all_taps(sums, weights, place, output.count,
+                                shape.tile_channels);
+                    pack<Type, width>::of(sums).stream(out + row_offsets[y]);
+                    place += step;
+                }
+            }
+        });
+    };
+    const auto write = [&](const sum *source) {
+        if (shape.wide_outputs != 0)
+            write_outputs.template operator()<wide>(source);
+        else
+            write_outputs.template operator()<1>(source);
+    };
+    const auto write_zeros = [&] {
+        const int width = shape.wide_outputs != 0 ? wide : 1;
+        for (int x = output_cells.x; x < outputs / width;
+                x += output_cells.x_step)
+            for (int y = output_cells.y; y < lines; y += output_cells.y_step)
+                for (int e = 0; e < width; ++e)
+                    stream_one(to + row_offsets[y]
+                                    + output_taps[x * width].out + e,
+                            sum(0));
+    };
 
     // Writes a layer of diff_src, the sums `low`.
     const auto emit = [&] {
-        if (!low_any) {
-            for (int x = over_outputs.x; x < outputs; x += over_outputs.x_step)
-                for (int y = over_outputs.y; y < lines;
-                        y += over_outputs.y_step)
-                    stream_one(to + row_offsets[y] + output_taps[x].out, sum(0));
-            return;
-        }
-        // Two lines take turns where nothing else separates their uses.
+        if (!low_any) return write_zeros();
+        // Of an image two lines take turns: nothing else separates their uses.
         sum *const full = !volume && other ? second : line;
         other = !other;
 #pragma unroll
@@ -248,62 +354,15 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 some[e] = low[i * vector + e];
-            pack<sum, vector>::of(some).store(
-                    full + min(thread + i * threads, last_word) * vector);
+            store_sums(
+                    full + min(thread + i * threads, last_word) * vector, some);
         }
         __syncthreads();
-        const sum *source = full;
         if constexpr (volume) {
-            for (int x = over_sums.x; x < pitch / wide; x += over_sums.x_step)
-                for (int y = over_sums.y; y < lines; y += over_sums.y_step) {
-                    const tap_place row = row_taps[y];
-                    sum sums[wide];
-                    sum_of_taps(sums, row_weights + row.weights,
-                            full + row.start + x * wide, row.count, pitch);
-                    pack<sum, wide>::of(sums).store(
-                            second + y * pitch + x * wide);
-                }
+            resample_rows(full);
             __syncthreads();
-            source = second;
         }
-        for (int x = over_outputs.x; x < outputs; x += over_outputs.x_step) {
-            const tap_place output = output_taps[x];
-            const sum *place
-                    = source + output.start + over_outputs.y * pitch;
-            const int64_t *row = row_offsets + over_outputs.y;
-            Type *const out = to + output.out;
-            const int step = over_outputs.y_step * pitch;
-            if (output.count <= 4) {
-                sum by[4];
-#pragma unroll
-                for (int k = 0; k < 4; ++k)
-                    by[k] = column_weights[output.weights + k];
-#pragma unroll 2
-                for (int y = over_outputs.y; y < lines;
-                        y += over_outputs.y_step) {
-                    sum total = 0;
-#pragma unroll
-                    for (int k = 0; k < 4; ++k)
-                        if (k < output.count)
-                            total = add_product(total, by[k],
-                                    place[k * shape.tile_channels]);
-                    stream_one(out + *row, total);
-                    place += step;
-                    row += over_outputs.y_step;
-                }
-            } else {
-#pragma unroll 1
-                for (int y = over_outputs.y; y < lines;
-                        y += over_outputs.y_step) {
-                    sum total[1];
-                    sum_of_taps(total, column_weights + output.weights, place,
-                            output.count, shape.tile_channels);
-                    stream_one(out + *row, total[0]);
-                    place += step;
-                    row += over_outputs.y_step;
-                }
-            }
-        }
+        write(volume ? second : full);
     };
 
     // Places of the next layer's words and of the tables ahead.
@@ -313,15 +372,15 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
         if (to_load > 0) {
 #pragma unroll
             for (int i = 0; i < count; ++i)
-                slot[i] = words::load(from + offsets[i]);
+                slot[i] = words::load(reinterpret_cast<const Type *>(
+                        reinterpret_cast<const char *>(from) + offsets[i]));
             from += shape.dst_layer_pitch;
         }
         --to_load;
     };
 
-    // After a shift that is still to be made, where `moved`.
     const auto add_layer = [&](const words(&slot)[count],
-                                   const line_row<sum> &by, bool moved) {
+                                   const line_row<sum> &by) {
         sum values[elements];
 #pragma unroll
         for (int i = 0; i < count; ++i) {
@@ -334,16 +393,6 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
         const bool both = by.high_weight != 0;
         low_any = true;
         high_any = high_any || both;
-        if (moved) {
-#pragma unroll
-            for (int i = 0; i < elements; ++i) {
-                low[i] = add_product(high[i], by.low_weight, values[i]);
-                // From +0: a run that begins here has the same bits.
-                high[i] = both ? add_product(sum(0), by.high_weight, values[i])
-                               : sum(0);
-            }
-            return;
-        }
 #pragma unroll
         for (int i = 0; i < elements; ++i)
             low[i] = add_product(low[i], by.low_weight, values[i]);
@@ -357,59 +406,49 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
     if (shape.lets_start != 0) let_later_work_start();
     __syncthreads(); // the tables
     int layer = first_layer; // whose sums are in `low`
-    const auto finish = [&] {
-        if (layer >= first_layer) {
-            emit();
-            to += shape.src_layer_pitch;
-        }
-        ++layer;
-        low_any = high_any;
-        high_any = false;
-    };
+    line_row<sum> by;
     if (at < end) {
-        line_row<sum> by = tables.layers[at];
+        by = tables.layers[at];
         // Layers before its own, which nothing feeds, are finished first.
         layer = min(first_layer, by.low);
         by.finished = by.low - layer;
 #pragma unroll
         for (int slot = 0; slot < ahead; ++slot)
             load_next(loaded[slot]);
-        const auto walk = [&] {
-#pragma unroll 1
-            while (true) {
-#pragma unroll
-                for (int slot = 0; slot < ahead; ++slot) {
-                    const line_row<sum> next = tables.layers[min(at + 1, end - 1)];
-                    bool moved = false;
-#pragma unroll 1
-                    for (int finished = by.finished; finished > 0; --finished) {
-                        if (moved) {
-#pragma unroll
-                            for (int i = 0; i < elements; ++i) {
-                                low[i] = high[i];
-                                high[i] = 0;
-                            }
-                        }
-                        moved = true;
-                        finish();
-                    }
-                    add_layer(loaded[slot], by, moved);
-                    load_next(loaded[slot]);
-                    by = next;
-                    if (++at == end) return;
-                }
-            }
-        };
-        walk();
     }
+    int slot = 0;
 #pragma unroll 1
-    while (layer < end_layer) {
-        finish();
+    while (true) {
+        const bool last = at >= end;
+        const line_row<sum> next
+                = last ? by : tables.layers[min(at + 1, end - 1)];
+#pragma unroll 1
+        for (int finished = last ? end_layer - layer : by.finished;
+                finished > 0; --finished) {
+            if (layer >= first_layer) {
+                emit();
+                to += shape.src_layer_pitch;
+            }
+            ++layer;
 #pragma unroll
-        for (int i = 0; i < elements; ++i) {
-            low[i] = high[i];
-            high[i] = 0;
+            for (int i = 0; i < elements; ++i) {
+                low[i] = high[i];
+                high[i] = 0;
+            }
+            low_any = high_any;
+            high_any = false;
         }
+        if (last) break;
+        // Not by an index: words that are on their way stay in their registers.
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+            if (slot == i) {
+                add_layer(loaded[i], by);
+                load_next(loaded[i]);
+            }
+        slot = slot + 1 == ahead ? 0 : slot + 1;
+        by = next;
+        ++at;
     }
 }
 

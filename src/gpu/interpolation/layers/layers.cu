@@ -73,10 +73,11 @@ std::vector<Sum> weights_of(const detail::axis_map &map) {
 template <typename Sum>
 class layers_plan final : public detail::plan {
 public:
-    /// `widest`: elements that divide all distances of words of diff_dst. Check
+    /// `widest`: elements that divide all distances of words of diff_dst;
+    /// `wide_outputs`: words of 16 bytes of sums divide those of diff_src. Check
     /// possible() before use.
     layers_plan(detail::data_type type, const layers_problem &layers,
-            const axis_maps &maps, int widest, int device)
+            const axis_maps &maps, int widest, bool wide_outputs, int device)
         : type_(type),
           volume_(layers.volume),
           layers_(upload(device, make_rows<Sum>(maps[layers.layer_axis]))),
@@ -87,25 +88,26 @@ public:
           row_weights_(upload(device, weights_of<Sum>(maps[1]))) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        const auto arrange = [&](int vector) {
-            return arranged(layers, maps, vector, device);
-        };
-        usual_ = arrange(widest);
-        if (widest > 1) narrow_ = arrange(1);
+        usual_ = arranged(layers, maps, widest, wide_outputs, device);
+        narrow_ = arranged(layers, maps, 1, false, device);
     }
 
     bool possible() const {
-        return usual_.cut.threads != 0
-                && (usual_.vector == 1 || narrow_.cut.threads != 0);
+        return usual_.cut.threads != 0 && narrow_.cut.threads != 0;
     }
 
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        const size_t word = static_cast<size_t>(usual_.vector)
-                * static_cast<size_t>(detail::size_of(type_));
+        const auto element = static_cast<size_t>(detail::size_of(type_));
+        const size_t read = static_cast<size_t>(usual_.vector) * element;
+        const size_t written = usual_.cut.shape.wide_outputs != 0
+                ? sums_at_once<Sum> * element
+                : 1;
         const arrangement &use
-                = is_aligned(args[0], word) ? usual_ : narrow_;
+                = is_aligned(args[0], read) && is_aligned(args[1], written)
+                ? usual_
+                : narrow_;
         with_kernel(use.vector, [&]<typename Type>(auto *kernel) {
             const layers_tables<Sum> tables {
                     layers_.template as<line_row<Sum>>(),
@@ -135,7 +137,8 @@ private:
     };
 
     arrangement arranged(const layers_problem &layers, const axis_maps &maps,
-            int vector, int device) const {
+            int vector,
+            bool wide_outputs, int device) const {
         arrangement made;
         made.vector = vector;
         with_kernel(vector, [&]<typename Type>(auto *kernel) {
@@ -153,6 +156,7 @@ private:
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
+            facts.wide_outputs = wide_outputs;
             made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
                     maps[1], maps[2])
                                .best();
@@ -223,8 +227,13 @@ plan_or_refusal make(const interpolation_problem &problem,
                     shape.dst_layer_pitch, shape.dst_row_pitch));
     const auto device = static_cast<int>(options.device);
     const auto made = [&]<typename Sum>() -> plan_or_refusal {
+        bool wide_outputs = true;
+        for (const int64_t distance :
+                {int64_t {shape.channels}, shape.src_group_pitch,
+                        shape.src_layer_pitch, shape.src_row_pitch})
+            wide_outputs = wide_outputs && distance % sums_at_once<Sum> == 0;
         auto plan = std::make_unique<layers_plan<Sum>>(
-                src.type, *layers, maps, widest, device);
+                src.type, *layers, maps, widest, wide_outputs, device);
         if (!plan->possible())
             return plan_or_refusal::refuse(
                     "takes what feeds one column in some thousand elements");
