@@ -22,7 +22,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 make_interpolation_ncx},
         {"interpolation.gpu_pixels",
                 "NXC, channels in vectors of 16 bytes, at most 8 taps a column",
-                make_interpolation_pixels},
+                make_interpolation_pixels, pixels_yields},
         {"interpolation.gpu_strips",
                 "NXC, columns enlarged 2 or 4 times: rows in shared memory",
                 make_interpolation_strips},

@@ -184,15 +184,35 @@ std::string wide_weights_yields(
             : std::string();
 }
 
+// bench/sweep --engine gpu --kind interpolation --seed 101 --every-row, 756d51e:
+// a block of interpolation.gpu_intervals has 128 threads or 256 along a row of
+// diff_src. With fewer elements than 128 it reached 1 to 36 % of the copy rate,
+// where interpolation.gpu_nxc reached 26 to 60 %; with 128, 62 and 56 %.
 // --kind interpolation, 9e22f9a: with up to 8 taps a column interpolation.gpu_nxc
 // was faster in 16 bits.
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
+    constexpr int64_t fewest_threads = 128;
+    if (problem.diff_src.dims[4] * problem.diff_src.dims[1] < fewest_threads)
+        return "rows of diff_src with fewer elements than a block has threads "
+               "were slower";
     if (detail::size_of(problem.diff_src.type) != 2) return {};
     const auto along = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
     return along.max_count <= 8 ? "16-bit columns of at most 8 taps were slower"
                                 : std::string();
+}
+
+// The same sweep: a row of 23 vectors reached 8 % of the copy rate, where
+// interpolation.gpu_nxc reached 44 %; one of 49 vectors 58 and 49 %.
+std::string pixels_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    constexpr int64_t lanes = 32;
+    const int64_t vectors = problem.diff_src.dims[4] * problem.diff_src.dims[1]
+            * detail::size_of(problem.diff_src.type) / 16;
+    return vectors < lanes ? "rows of diff_src with fewer vectors than a warp "
+                             "has lanes were slower"
+                           : std::string();
 }
 
 } // namespace gradnn::gpu

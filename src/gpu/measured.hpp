@@ -22,5 +22,7 @@ std::string wide_weights_yields(
         const convolution_problem &, const compile_options &);
 std::string intervals_yields(
         const interpolation_problem &, const compile_options &);
+std::string pixels_yields(
+        const interpolation_problem &, const compile_options &);
 
 } // namespace gradnn::gpu
