@@ -133,8 +133,8 @@ double norm_tolerance(data_type output) {
 
 promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
     const data_type type = the_op.get_outputs()[port].get_data_type();
-    promise result = promise_of_products(type,
-            has_products(the_op, port) ? mode : fpmath_mode::strict);
+    promise result = promise_of_products(
+            type, has_products(the_op, port) ? mode : fpmath_mode::strict);
     const op::kind kind = the_op.get_kind();
     if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
         result.chain = 0;

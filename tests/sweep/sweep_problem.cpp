@@ -136,12 +136,15 @@ convolution_problem random_problem(
                 ? random.pick(std::vector<int64_t> {2, 3, 4, 8, 16, 17, 32, 40})
                 : 1;
         const bool depthwise = grouped && random.integer(0, 2) == 0;
-        const int64_t inputs = depthwise ? 1 : channels(random, grouped, from.most);
-        const int64_t outputs = depthwise   ? 1
-                : random.integer(0, 2) == 0 ? inputs
-                                            : channels(random, grouped, from.most);
+        const int64_t inputs
+                = depthwise ? 1 : channels(random, grouped, from.most);
+        const int64_t outputs = depthwise ? 1
+                : random.integer(0, 2) == 0
+                ? inputs
+                : channels(random, grouped, from.most);
         p.weights.dims = {groups, outputs, inputs, 1, 1, 1};
-        p.src.dims = {random.integer(1, from.most.images), groups * inputs, 1, 1, 1};
+        p.src.dims = {
+                random.integer(1, from.most.images), groups * inputs, 1, 1, 1};
         p.dst.dims = {p.src.dims[0], groups * outputs, 1, 1, 1};
         const bool usual = random.integer(0, 3) == 0;
         for (auto axis = static_cast<size_t>(3 - rank); axis < 3; ++axis)
