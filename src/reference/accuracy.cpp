@@ -132,15 +132,21 @@ double norm_tolerance(data_type output) {
 }
 
 promise promise_of(const op &the_op, size_t port, fpmath_mode mode) {
-    promise result;
-    result.type = the_op.get_outputs()[port].get_data_type();
-    result.norm = norm_tolerance(result.type);
+    const data_type type = the_op.get_outputs()[port].get_data_type();
+    promise result = promise_of_products(
+            type, has_products(the_op, port) ? mode : fpmath_mode::strict);
     const op::kind kind = the_op.get_kind();
     if (kind == op::kind::Add || kind == op::kind::ReLUBackward)
         result.chain = 0;
+    return result;
+}
+
+promise promise_of_products(data_type output, fpmath_mode mode) {
+    promise result;
+    result.type = output;
+    result.norm = norm_tolerance(result.type);
     const double v = factor_roundoff(mode);
-    if (v == 0 || result.type != data_type::f32 || !has_products(the_op, port))
-        return result;
+    if (v == 0 || result.type != data_type::f32) return result;
     result.relaxed = true;
     // Hardware may cut factors instead of rounding them: each is off by 2 v.
     result.chain += 4 * v / unit_roundoff(result.type);

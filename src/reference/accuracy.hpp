@@ -40,6 +40,9 @@ struct promise {
 /// element by element have no sums: half an ulp is all that they may be off.
 promise promise_of(const op &the_op, size_t port, fpmath_mode mode);
 
+/// The same of sums of products, such as a convolution's, in an output type.
+promise promise_of_products(logical_tensor::data_type output, fpmath_mode mode);
+
 /// Every S with that share of the largest finite one, for largest_sum_error.
 std::vector<double> held_to(
         const promise &of, std::span<const double> magnitudes);

@@ -15,21 +15,9 @@ using detail::convolution_problem;
 using detail::data_type;
 
 constexpr std::array directions {"forward", "data", "weights"};
-constexpr std::array<std::pair<const char *, data_type>, 3> types {
+constexpr std::array<std::pair<const char *, data_type>, 4> types {
         {{"f32", data_type::f32}, {"bf16", data_type::bf16},
-                {"f16", data_type::f16}}};
-
-const char *name_of(data_type type) {
-    for (const auto &[name, value] : types)
-        if (value == type) return name;
-    throw std::invalid_argument("no name for this type");
-}
-
-data_type type_named(const std::string &text) {
-    for (const auto &[name, value] : types)
-        if (text == name) return value;
-    throw std::invalid_argument("unknown type " + text);
-}
+                {"f16", data_type::f16}, {"f64", data_type::f64}}};
 
 /// Dense; `nxc`: channels contiguous.
 void lay_out(detail::tensor_view &tensor, bool nxc) {
@@ -73,23 +61,20 @@ int64_t product(const Dims &dims) {
     return result;
 }
 
-/// What one problem may cost.
-bool is_small(const convolution_problem &p) {
-    constexpr int64_t most_elements = 60000;
-    constexpr int64_t most_products = 3000000;
-    return product(p.src.dims) <= most_elements
-            && product(p.dst.dims) <= most_elements
-            && product(p.weights.dims) <= most_elements
+bool is_within(const convolution_problem &p, const limits &most) {
+    return product(p.src.dims) <= most.elements
+            && product(p.dst.dims) <= most.elements
+            && product(p.weights.dims) <= most.elements
             && product(p.dst.dims) * p.weights.dims[2] * p.weights.dims[3]
                     * p.weights.dims[4] * p.weights.dims[5]
-            <= most_products;
+            <= most.products;
 }
 
-int64_t channels(test::random_source &random, bool grouped) {
+int64_t channels(
+        test::random_source &random, bool grouped, const limits &most) {
     static const std::vector<int64_t> few {1, 1, 2, 3, 4, 4, 5, 8, 16};
-    static const std::vector<int64_t> many {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16,
-            16, 17, 20, 24, 31, 32, 32, 33, 40, 48, 64, 65};
-    return random.pick(grouped && random.integer(0, 3) > 0 ? few : many);
+    return random.pick(
+            grouped && random.integer(0, 3) > 0 ? few : most.channels);
 }
 
 void random_axis(convolution_problem &p, size_t axis, bool usual, int64_t most,
@@ -120,6 +105,25 @@ void random_axis(convolution_problem &p, size_t axis, bool usual, int64_t most,
 
 } // namespace
 
+const char *name_of(data_type type) {
+    for (const auto &[name, value] : types)
+        if (value == type) return name;
+    throw std::invalid_argument("no name for this type");
+}
+
+data_type type_named(const std::string &text) {
+    for (const auto &[name, value] : types)
+        if (text == name) return value;
+    throw std::invalid_argument("unknown type " + text);
+}
+
+int direction_named(const std::string &text) {
+    const auto *found = std::find(directions.begin(), directions.end(), text);
+    if (found == directions.end())
+        throw std::invalid_argument("unknown direction " + text);
+    return static_cast<int>(found - directions.begin());
+}
+
 convolution_problem random_problem(
         test::random_source &random, const choice &from) {
     for (;;) {
@@ -132,28 +136,29 @@ convolution_problem random_problem(
                 ? random.pick(std::vector<int64_t> {2, 3, 4, 8, 16, 17, 32, 40})
                 : 1;
         const bool depthwise = grouped && random.integer(0, 2) == 0;
-        const int64_t inputs = depthwise ? 1 : channels(random, grouped);
-        const int64_t outputs = depthwise   ? 1
-                : random.integer(0, 2) == 0 ? inputs
-                                            : channels(random, grouped);
+        const int64_t inputs
+                = depthwise ? 1 : channels(random, grouped, from.most);
+        const int64_t outputs = depthwise ? 1
+                : random.integer(0, 2) == 0
+                ? inputs
+                : channels(random, grouped, from.most);
         p.weights.dims = {groups, outputs, inputs, 1, 1, 1};
-        p.src.dims = {random.integer(1, 3), groups * inputs, 1, 1, 1};
+        p.src.dims = {
+                random.integer(1, from.most.images), groups * inputs, 1, 1, 1};
         p.dst.dims = {p.src.dims[0], groups * outputs, 1, 1, 1};
         const bool usual = random.integer(0, 3) == 0;
         for (auto axis = static_cast<size_t>(3 - rank); axis < 3; ++axis)
             random_axis(p, axis, usual,
-                    rank == 1           ? 60
-                            : rank == 2 ? 36
-                                        : 12,
-                    random);
+                    from.most.axis[static_cast<size_t>(rank - 1)], random);
         const data_type type = from.type != data_type::undef
                 ? from.type
-                : types[static_cast<size_t>(random.integer(0, 2))].second;
-        const bool wide = p.direction == convolution_direction::backward_weights
+                : random.pick(from.types);
+        const bool wide = type != data_type::f64
+                && p.direction == convolution_direction::backward_weights
                 && random.integer(0, 2) == 0;
         finish(p, type, wide ? data_type::f32 : type,
                 random.integer(0, 1) != 0);
-        if (product(p.dst.dims) > 0 && is_small(p)) return p;
+        if (product(p.dst.dims) > 0 && is_within(p, from.most)) return p;
     }
 }
 
@@ -208,12 +213,7 @@ convolution_problem from_text(const std::string &text) {
                   std::copy(values.begin(), values.end(), to);
               };
     convolution_problem p;
-    const std::string direction = next("");
-    const auto *found
-            = std::find(directions.begin(), directions.end(), direction);
-    if (found == directions.end()) fail();
-    p.direction
-            = static_cast<convolution_direction>(found - directions.begin());
+    p.direction = static_cast<convolution_direction>(direction_named(next("")));
     const data_type input = type_named(next(""));
     const data_type output = type_named(next(""));
     const bool nxc = next("") == "nxc";

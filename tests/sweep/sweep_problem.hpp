@@ -1,20 +1,42 @@
 // Random convolution problems, in a text that can be read back.
 #pragma once
 
+#include <array>
 #include <string>
+#include <vector>
 
 #include "problem.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::sweep {
 
-/// What the problems are to be drawn from.
-struct choice {
-    detail::data_type type = detail::data_type::undef; ///< undef: all
-    int direction = -1; ///< -1: all, else a convolution_direction
+/// How large a problem may be. What is said here suits a CPU.
+struct limits {
+    int64_t elements = 60000; ///< of each tensor
+    int64_t products = 3000000;
+    int64_t images = 3;
+    std::array<int64_t, 3> axis {60, 36, 12}; ///< of src, in 1-D, 2-D, 3-D
+    /// Of a group, where they are not to be few.
+    std::vector<int64_t> channels {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 16, 17,
+            20, 24, 31, 32, 32, 33, 40, 48, 64, 65};
 };
 
-/// A small problem with an edge more often than not: windows, dilations, strides
+/// What the problems are to be drawn from.
+struct choice {
+    detail::data_type type = detail::data_type::undef; ///< undef: of `types`
+    int direction = -1; ///< -1: all, else a convolution_direction
+    std::vector<detail::data_type> types {detail::data_type::f32,
+            detail::data_type::bf16, detail::data_type::f16};
+    limits most;
+};
+
+/// "bf16", and back. Throw std::invalid_argument for others.
+const char *name_of(detail::data_type type);
+detail::data_type type_named(const std::string &text);
+/// The convolution_direction that is called "forward", "data" or "weights".
+int direction_named(const std::string &text);
+
+/// A problem with an edge more often than not: windows, dilations, strides
 /// and pads of any relation to the size of src, channels that fill no vector.
 detail::convolution_problem random_problem(
         test::random_source &random, const choice &from);

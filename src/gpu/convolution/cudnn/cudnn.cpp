@@ -166,11 +166,11 @@ bool may_give_nan(const convolution_problem &problem) {
 
 } // namespace
 
-plan_or_refusal make(
-        const convolution_problem &problem, const compile_options &options) {
+plan_or_refusal refusal_of(const convolution_problem &problem,
+        const compile_options &options,
+        std::span<const problem_arrangement> arrangements) {
     const std::string too_long = why_sums_too_long(problem, options);
     if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
-    const auto arrangements = arrangements_of(problem);
     if (arrangements.empty())
         return plan_or_refusal::refuse(
                 "cuDNN is not given tensors nor positions of windows of 2^31 "
@@ -191,6 +191,14 @@ plan_or_refusal make(
                 text(missing_reason(),
                         "; GRADNN_KERNEL=convolution.gpu_direct does without "
                         "it, slowly"));
+    return plan_or_refusal::refuse({});
+}
+
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto arrangements = arrangements_of(problem);
+    plan_or_refusal refused = refusal_of(problem, options, arrangements);
+    if (!refused.refusal.empty()) return refused;
     const device_guard current(static_cast<int>(options.device));
     const capture_mode_guard relaxed;
     std::string reasons;

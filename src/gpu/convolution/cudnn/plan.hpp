@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "gpu/convolution/cudnn/arrangement.hpp"
@@ -42,6 +43,12 @@ private:
     bool deterministic_ = true;
     std::string tag_;
 };
+
+/// Why cuDNN is not asked for a problem with these arrangements: a refusal, which
+/// is empty where it is asked. Throws unimplemented where there is no cuDNN.
+detail::plan_or_refusal refusal_of(const detail::convolution_problem &problem,
+        const detail::compile_options &options,
+        std::span<const problem_arrangement> arrangements);
 
 /// Asks cuDNN's heuristics for kernels that compute the arrangement as the
 /// options allow (deterministic, no less exact than f32 products and sums

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gradnn/status.hpp>
 
+#include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/pause.hpp"
@@ -111,71 +111,13 @@ fe::Operation_v8 operation_of(const problem_arrangement &a) {
             .build();
 }
 
-template <cudnnBackendNumericalNote_t... Notes>
-bool has_note(cudnnBackendDescriptor_t config) {
-    return (fe::hasNumericalNote<Notes>(config) || ...);
-}
-
-/// Whether a kernel may not be used. F(2x2, 3x3), the Winograd transform of
-/// 4x4 tiles, is as exact in f32 as plain sums; larger tiles are not, nor is
-/// any of them in 16 bits.
-bool barred(cudnnBackendDescriptor_t config, const problem_arrangement &a,
-        const compile_options &options) {
-    if (options.deterministic
-            && has_note<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config))
-        return true;
-    if (has_note<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config))
-        return true;
-    const bool single = a.operands[0].seen.type == data_type::f32;
-    const bool strict = options.fpmath == fpmath_mode::strict;
-    if (single && (!a.widened || a.f32_output)) {
-        // Those that convert f32 do not say to which type of 16 bits.
-        if (!strict)
-            return options.fpmath != fpmath_mode::any
-                    && has_note<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(
-                            config);
-        return has_note<CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
-                CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
-                CUDNN_NUMERICAL_NOTE_FFT,
-                CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
-                CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13>(config);
-    }
-    return has_note<CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13>(config);
-}
-
-/// Kernels that do less than cuDNN's notes say of them, or less than gradnn
-/// promises: found by running all that the heuristics name (cuDNN 9.14, 9.19).
-/// `engine` is cuDNN's number of it, which it keeps from version to version.
-bool flawed(std::string_view engine, const problem_arrangement &a,
-        const compile_options &options) {
-    if (a.direction == convolution_direction::forward)
-        // Turns -Inf into numbers.
-        return engine == "eng47" && a.operands[2].seen.type == data_type::f16;
-    if (a.direction != convolution_direction::backward_weights || !a.f32_output
-            || options.fpmath != fpmath_mode::strict)
-        return false;
-    // Truncated sums of the tensor cores: an error of 1e-9 times the terms.
-    if (engine == "eng70") return true;
-    // One chain of f32 sums: an error of 6e-8 times the terms' square root.
-    constexpr int64_t longest_chain = 1024;
-    return (engine == "eng17" || engine == "eng67")
-            && a.weights_terms() > longest_chain;
-}
-
-/// "eng17" of "eng17_k25=0".
-std::string engine_of(const std::string &tag) {
-    return tag.substr(0, tag.find('_'));
-}
-
 } // namespace
 
 plan_finder::plan_finder(const problem_arrangement &arrangement,
         const compile_options &options, library_handle handle,
-        size_t workspace_limit)
+        size_t workspace_limit, bool refused_too)
     : arrangement_(arrangement),
+      options_(options),
       handle_(handle),
       limit_(workspace_limit),
       operation_(operation_of(arrangement)),
@@ -189,13 +131,20 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
     static_cast<void>(fe::get_heuristics_list(
             std::vector {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, graph_,
             [&](cudnnBackendDescriptor_t config) {
-                return barred(config, arrangement, options);
+                return !refused_too && barred(config, arrangement, options);
             },
             configs_, true));
+    if (refused_too) return;
     std::erase_if(configs_, [&](const auto &config) {
         return flawed(engine_of(fe::detail::get_engine_tag(config)),
                 arrangement, options);
     });
+}
+
+bool plan_finder::refused(size_t index) const {
+    return barred(configs_[index]->get_backend_descriptor(), arrangement_,
+                   options_)
+            || flawed(engine_of(name(index)), arrangement_, options_);
 }
 
 std::string plan_finder::name(size_t index) const {

@@ -1,5 +1,5 @@
-// Turns what cuDNN's heuristics say of an arrangement into plans. Included by
-// plan.cpp alone, since it needs cudnn-frontend's headers.
+// Turns what cuDNN's heuristics say of an arrangement into plans. Needs
+// cudnn-frontend's headers.
 #pragma once
 
 #include <array>
@@ -30,11 +30,18 @@ struct built_plan::descriptor {
 class plan_finder {
 public:
     /// References are kept. Plans want at most `workspace_limit` bytes.
+    /// `refused_too`: also the kernels that gradnn does not use, for tests.
     plan_finder(const problem_arrangement &arrangement,
             const detail::compile_options &options, library_handle handle,
-            size_t workspace_limit);
+            size_t workspace_limit, bool refused_too = false);
 
     size_t count() const { return configs_.size(); }
+    /// "eng17_k25=0".
+    std::string name(size_t index) const;
+    /// Whether gradnn does not use the kernel; never, unless refused_too.
+    bool refused(size_t index) const;
+    /// An empty plan and a reason where it cannot be built.
+    built_plan build(size_t index, std::string &reason);
 
     /// The first that can be built, and that runs where cuDNN's word for it is
     /// doubtful; an empty plan and a reason if none does.
@@ -46,13 +53,12 @@ public:
     built_plan fastest(int device, std::string &found);
 
 private:
-    std::string name(size_t index) const;
-    built_plan build(size_t index, std::string &reason);
     /// Runs a plan once on memory of its own: whether it can be, or there is no
     /// such memory; the reason if not.
     bool runs(const built_plan &plan, int device, std::string &reason) const;
 
     const problem_arrangement &arrangement_;
+    const detail::compile_options &options_;
     const library_handle handle_;
     const size_t limit_;
     cudnn_frontend::Operation_v8 operation_;

@@ -1,0 +1,67 @@
+#include "gpu/convolution/cudnn/rules.hpp"
+
+namespace gradnn::gpu::cudnn {
+
+namespace fe = cudnn_frontend;
+
+using detail::compile_options;
+using detail::convolution_direction;
+using detail::data_type;
+
+namespace {
+
+template <cudnnBackendNumericalNote_t... Notes>
+bool has_note(cudnnBackendDescriptor_t config) {
+    return (fe::hasNumericalNote<Notes>(config) || ...);
+}
+
+} // namespace
+
+bool barred(cudnnBackendDescriptor_t config, const problem_arrangement &a,
+        const compile_options &options) {
+    if (options.deterministic
+            && has_note<CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC>(config))
+        return true;
+    if (has_note<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config))
+        return true;
+    const bool single = a.operands[0].seen.type == data_type::f32;
+    const bool strict = options.fpmath == fpmath_mode::strict;
+    if (single && (!a.widened || a.f32_output)) {
+        // Those that convert f32 do not say to which type of 16 bits.
+        if (!strict)
+            return options.fpmath != fpmath_mode::any
+                    && has_note<CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS>(
+                            config);
+        return has_note<CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
+                CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+                CUDNN_NUMERICAL_NOTE_FFT,
+                CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+                CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13>(config);
+    }
+    return has_note<CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13>(config);
+}
+
+bool flawed(std::string_view engine, const problem_arrangement &a,
+        const compile_options &options) {
+    if (a.direction == convolution_direction::forward)
+        // Turns -Inf into numbers.
+        return engine == "eng47" && a.operands[2].seen.type == data_type::f16;
+    if (a.direction != convolution_direction::backward_weights || !a.f32_output
+            || options.fpmath != fpmath_mode::strict)
+        return false;
+    // Truncated sums of the tensor cores: an error of 1e-9 times the terms.
+    if (engine == "eng70") return true;
+    // One chain of f32 sums: an error of 6e-8 times the terms' square root.
+    constexpr int64_t longest_chain = 1024;
+    return (engine == "eng17" || engine == "eng67")
+            && a.weights_terms() > longest_chain;
+}
+
+std::string engine_of(const std::string &tag) {
+    return tag.substr(0, tag.find('_'));
+}
+
+} // namespace gradnn::gpu::cudnn
