@@ -255,6 +255,10 @@ void check_device_of(cudaStream_t native, int device) {
     if (native == nullptr || native == cudaStreamLegacy
             || native == cudaStreamPerThread)
         return;
+    // While a stream is captured it may not be asked: that would end the capture.
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing");
+    if (capture != cudaStreamCaptureStatusNone) return;
     int found = device;
     check(cudaStreamGetDevice(native, &found), "cudaStreamGetDevice");
     if (found != device)

@@ -73,7 +73,8 @@ ncx_choice choose_kernel(const detail::axis_map &map,
                                             && limits.vector * limits.side
                                                     > 1)))
                         continue;
-                    double cost = cost_of(limits, map, walk, {channels, block});
+                    double cost = cost_of<sum_of<Type>>(
+                            limits, map, walk, {channels, block});
                     // Short pieces of a row share their ends' sectors.
                     if (!whole)
                         cost *= 1.0

@@ -345,11 +345,12 @@ ncx_tables<Sum> arrange_columns(const ncx_limits &limits,
 }
 
 /// Instructions that a row of a plane takes, about; 0 where the kernel cannot.
-inline double cost_of(const ncx_limits &limits, const detail::axis_map &map,
+template <typename Sum>
+double cost_of(const ncx_limits &limits, const detail::axis_map &map,
         walk_description walk, const ncx_channels &channels = {}) {
     ncx_shape shape;
     const int64_t groups = walk.groups;
-    arrange_columns<float>(limits, map, walk, shape, channels, false);
+    arrange_columns<Sum>(limits, map, walk, shape, channels, false);
     if (shape.tiles == 0) return 0;
     const int64_t walked = walk.shape.row_total
             / (int64_t {walk.shape.src_depths} * walk.shape.src_rows);
