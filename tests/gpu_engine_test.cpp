@@ -166,6 +166,18 @@ TEST_F(gpu_engine, is_captured_in_a_cuda_graph) {
     }
 }
 
+// Frameworks wrap their current stream for each call, under capture too.
+TEST_F(gpu_engine, takes_a_stream_that_is_being_captured) {
+    const cuda_stream_owner native;
+    require(cudaStreamBeginCapture(native.get(), cudaStreamCaptureModeGlobal));
+    EXPECT_EQ(cuda_interop::get_native(
+                      cuda_interop::make_stream(gpu(), native.get())),
+            native.get());
+    cudaGraph_t graph = nullptr;
+    require(cudaStreamEndCapture(native.get(), &graph));
+    require(cudaGraphDestroy(graph));
+}
+
 // Compiling allocates, which a capture of the strictest mode forbids to all
 // threads.
 TEST_F(gpu_engine, compiles_while_another_thread_captures) {

@@ -184,15 +184,70 @@ std::string wide_weights_yields(
             : std::string();
 }
 
-// bench/sweep --engine gpu --kind interpolation --seed 101 --every-row, 756d51e:
-// a block of interpolation.gpu_intervals has 128 threads or 256 along a row of
-// diff_src. With fewer elements than 128 it reached 1 to 36 % of the copy rate,
-// where interpolation.gpu_nxc reached 26 to 60 %; with 128, 62 and 56 %.
-// --kind interpolation, 9e22f9a: with up to 8 taps a column interpolation.gpu_nxc
-// was faster in 16 bits.
+// Interpolation, by
+//
+//     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
+//
+// at 9ef829a: shares of the copy rate of the named kernel and of
+// interpolation.gpu_layers in volumes, of interpolation.gpu_nxc elsewhere.
+
+namespace {
+
+/// Whether planes of diff_dst feed several planes of diff_src.
+bool is_volume(const interpolation_problem &problem) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    return dst[2] != src[2] && (dst[3] != 1 || src[3] != 1);
+}
+
+int64_t elements_of(const tensor_view &tensor) {
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.dims)
+        elements *= dim;
+    return elements;
+}
+
+} // namespace
+
+// 19x34x33 to 38x68x66 in bf16 41 and 25 %, 40x50x60 to 77x91x133 33 and 24 %, f32
+// 55 and 43 %. Little enlarged: 28x50x65 to 31x56x73 bf16 7 and 19 %, 186x42x46 to
+// 42x25x16 f32 16 and 37 %. Short rows: 13x7x4 to 49x7x15 f32 26 and 52 %. Rows of
+// more than one tile: 162x123x159 to 315x239x309 f16 12 and 29 %. Many planes for a
+// depth: 8x10x16 to 30x37x59 f32 42 and 54 %.
+std::string ncx_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    if (!is_volume(problem)) return {};
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    if (elements_of(problem.diff_dst) < 4 * elements_of(problem.diff_src))
+        return "volumes enlarged less than 4 times were slower";
+    if (dst[4] < 32 || dst[4] > 256)
+        return "volumes whose rows of diff_dst do not have 32 to 256 elements "
+               "were slower";
+    return dst[2] > 3 * src[2] ? "depths enlarged more than 3 times were slower"
+                               : std::string();
+}
+
+// A row of 23 vectors 8 and 44 %, one of 49 58 and 49 %. In volumes one of 35 13 and
+// 47 %, one of 84 58 and 46 %.
+std::string pixels_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    const int64_t lanes = is_volume(problem) ? 64 : 32;
+    const int64_t vectors = problem.diff_src.dims[4] * problem.diff_src.dims[1]
+            * detail::size_of(problem.diff_src.type) / 16;
+    return vectors < lanes
+            ? "rows of diff_src with too few vectors for a block "
+              "were slower"
+            : std::string();
+}
+
+// A block has 128 threads or 256 along a row of diff_src. With fewer elements than
+// 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %. Volumes 10 to 23 and 24 to
+// 51 %. With up to 8 taps a column gpu_nxc was faster in 16 bits (9e22f9a).
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
     constexpr int64_t fewest_threads = 128;
+    if (is_volume(problem)) return "volumes were slower";
     if (problem.diff_src.dims[4] * problem.diff_src.dims[1] < fewest_threads)
         return "rows of diff_src with fewer elements than a block has threads "
                "were slower";
@@ -203,16 +258,17 @@ std::string intervals_yields(
                                 : std::string();
 }
 
-// The same sweep: a row of 23 vectors reached 8 % of the copy rate, where
-// interpolation.gpu_nxc reached 44 %; one of 49 vectors 58 and 49 %.
-std::string pixels_yields(
+// Volumes in 16 bits: of 5, 9, 20 and 21 channels 11 and 28, 9 and 31, 27 and 23, 9
+// and 21 %; of 41 and 70 47 and 31, 35 and 32 %. In f32 and f64 its few kernels
+// reached 13 to 34 and 21 to 51 %.
+std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &) {
-    constexpr int64_t lanes = 32;
-    const int64_t vectors = problem.diff_src.dims[4] * problem.diff_src.dims[1]
-            * detail::size_of(problem.diff_src.type) / 16;
-    return vectors < lanes ? "rows of diff_src with fewer vectors than a warp "
-                             "has lanes were slower"
-                           : std::string();
+    constexpr int64_t fewest_channels = 32;
+    const bool slower = is_volume(problem)
+            && (detail::size_of(problem.diff_src.type) != 2
+                    || problem.diff_src.dims[1] < fewest_channels);
+    return slower ? "volumes of few channels, and of f32 and f64, were slower"
+                  : std::string();
 }
 
 } // namespace gradnn::gpu

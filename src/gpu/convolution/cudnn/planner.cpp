@@ -136,15 +136,14 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
             configs_, true));
     if (refused_too) return;
     std::erase_if(configs_, [&](const auto &config) {
-        return flawed(engine_of(fe::detail::get_engine_tag(config)),
-                arrangement, options);
+        return flawed(fe::detail::get_engine_tag(config), arrangement, options);
     });
 }
 
 bool plan_finder::refused(size_t index) const {
     return barred(configs_[index]->get_backend_descriptor(), arrangement_,
                    options_)
-            || flawed(engine_of(name(index)), arrangement_, options_);
+            || flawed(name(index), arrangement_, options_);
 }
 
 std::string plan_finder::name(size_t index) const {

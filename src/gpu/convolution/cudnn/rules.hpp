@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
@@ -20,8 +19,9 @@ bool barred(cudnnBackendDescriptor_t config,
 
 /// Kernels that do less than cuDNN's notes say of them, or less than gradnn
 /// promises: found by running all that the heuristics name (cuDNN 9.14, 9.19).
-/// `engine` is cuDNN's number of it, which it keeps from version to version.
-bool flawed(std::string_view engine, const problem_arrangement &arrangement,
+/// tests/sweep/cudnn_sweep.cpp does that on random problems. `tag` is cuDNN's name
+/// of it: a number, which it keeps from version to version, and its knobs.
+bool flawed(const std::string &tag, const problem_arrangement &arrangement,
         const detail::compile_options &options);
 
 /// "eng17" of "eng17_k25=0".

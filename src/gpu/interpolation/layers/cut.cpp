@@ -20,7 +20,8 @@ template <typename Body>
 void each_cut(int64_t size, const Body &body) {
     for (int64_t each = size; body(each) && each > 1;) {
         const int64_t parts = ceil_div(size, each);
-        const int64_t next = ceil_div(size, parts + std::max<int64_t>(1, parts / 10));
+        const int64_t next
+                = ceil_div(size, parts + std::max<int64_t>(1, parts / 10));
         each = std::min(next, each - 1);
     }
 }
@@ -75,20 +76,21 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
                 span.end * tile_channels
                         - first_element(span.first,
                                 static_cast<int>(tile_channels), vector));
-    const int64_t pitch = round_up(elements,
-            std::max<int64_t>(vector, 16 / facts_.sum_bytes));
+    const int64_t pitch = round_up(
+            elements, std::max<int64_t>(vector, 16 / facts_.sum_bytes));
     if (pitch > int64_t {most_threads} * facts_.elements) return;
     columns_cut_ = problem_;
     columns_cut_.tile_columns = static_cast<int32_t>(tile_columns);
     columns_cut_.tile_channels = static_cast<int32_t>(tile_channels);
-    columns_cut_.column_tiles
-            = static_cast<int32_t>(ceil_div(problem_.src_columns, tile_columns));
+    columns_cut_.column_tiles = static_cast<int32_t>(
+            ceil_div(problem_.src_columns, tile_columns));
     columns_cut_.channel_tiles
             = static_cast<int32_t>(ceil_div(problem_.channels, tile_channels));
     columns_cut_.pitch = static_cast<int32_t>(pitch);
     columns_cut_.most_column_taps = static_cast<int32_t>(columns_.max_count);
     columns_cut_.most_row_taps = static_cast<int32_t>(rows_.max_count);
-    columns_cut_.column_taps = static_cast<int32_t>(room_for(columns_.max_count));
+    columns_cut_.column_taps
+            = static_cast<int32_t>(room_for(columns_.max_count));
     columns_cut_.row_taps = facts_.volume
             ? static_cast<int32_t>(room_for(rows_.max_count))
             : 0;
@@ -96,8 +98,8 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
         if (!try_tile(tile_rows, 1)) return true;
         // Whole layers of several groups side by side.
         if (tile_rows == problem_.src_rows)
-            for (int64_t groups = 2; groups <= problem_.groups
-                    && try_tile(tile_rows, groups);
+            for (int64_t groups = 2;
+                    groups <= problem_.groups && try_tile(tile_rows, groups);
                     groups += std::max<int64_t>(1, groups / 8))
                 ;
         return true;
@@ -132,7 +134,8 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     shape.row_tiles
             = static_cast<int32_t>(ceil_div(problem_.src_rows, tile_rows));
     shape.band = static_cast<int32_t>(band);
-    shape.line_elements = static_cast<int32_t>(tile_groups * band * shape.pitch);
+    shape.line_elements
+            = static_cast<int32_t>(tile_groups * band * shape.pitch);
     const int64_t lines = tile_groups * tile_rows;
     shape.second_elements = facts_.volume
             ? static_cast<int32_t>(lines * shape.pitch)
@@ -162,7 +165,8 @@ void cut_search::try_runs(layers_cut &made, int64_t tiles) {
     const auto elements = static_cast<double>(facts_.elements);
     const double words = elements / facts_.vector;
     const int64_t resident = std::max<int64_t>(1,
-            std::min({int64_t {65536} / (round_up(facts_.registers, 8) * threads),
+            std::min({int64_t {65536}
+                            / (round_up(facts_.registers, 8) * threads),
                     int64_t {227 * 1024} / (made.shared_bytes + 1024),
                     int64_t {2048} / threads}));
     // A layer of diff_dst: loads and their addresses, conversions, products.
@@ -192,14 +196,13 @@ void cut_search::try_runs(layers_cut &made, int64_t tiles) {
     const auto moved = [&](int64_t groups, int64_t rows, int64_t columns) {
         const auto run = static_cast<double>(
                 columns * shape.tile_channels * (whole_rows ? rows : 1));
-        const auto runs = static_cast<double>(
-                groups * (whole_rows ? 1 : rows));
+        const auto runs = static_cast<double>(groups * (whole_rows ? 1 : rows));
         if (whole_pixels) return runs * (run * size + sector / 2);
         return runs * static_cast<double>(columns)
                 * std::max(sector, shape.tile_channels * size);
     };
-    const double dst_bytes = moved(shape.tile_groups, shape.band,
-            shape.pitch / shape.tile_channels);
+    const double dst_bytes = moved(
+            shape.tile_groups, shape.band, shape.pitch / shape.tile_channels);
     const double src_bytes
             = moved(shape.tile_groups, shape.tile_rows, shape.tile_columns);
     const int64_t ahead = facts_.element_bytes == 8 ? 1 : 2;
@@ -218,16 +221,16 @@ void cut_search::try_runs(layers_cut &made, int64_t tiles) {
         const int64_t held
                 = std::min(resident, ceil_div(blocks, facts_.multiprocessors));
         const auto at_once = static_cast<double>(held);
-        const double rate = std::min(
-                issues_a_cycle, issues_of_a_warp * warps * at_once);
+        const double rate
+                = std::min(issues_a_cycle, issues_of_a_warp * warps * at_once);
         // As fast as memory, as the issues, or as the layers arrive one after
         // the other.
-        const double busy = std::max(at_once * issues / rate,
-                at_once * bytes / bytes_a_cycle);
+        const double busy = std::max(
+                at_once * issues / rate, at_once * bytes / bytes_a_cycle);
         const double chain = dst * latency / static_cast<double>(ahead)
                 + src * (facts_.volume ? 300.0 : 150.0) + 2.0 * latency;
-        const double other = std::min(at_once * issues / rate,
-                at_once * bytes / bytes_a_cycle);
+        const double other = std::min(
+                at_once * issues / rate, at_once * bytes / bytes_a_cycle);
         const double waves = static_cast<double>(blocks)
                 / (at_once * static_cast<double>(facts_.multiprocessors));
         const double cycles = (0.5 * waves + 0.5 * std::ceil(waves))

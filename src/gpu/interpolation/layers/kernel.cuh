@@ -141,10 +141,10 @@ __device__ __forceinline__ void with_taps(int taps, const Body &body) {
 
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
 template <typename Type, int vector, bool volume>
-__global__ void __launch_bounds__(most_threads, 2) layers_kernel(
-        const Type *diff_dst, Type *diff_src,
-        const __grid_constant__ layers_shape shape,
-        const __grid_constant__ layers_tables<sum_of<Type>> tables) {
+__global__ void __launch_bounds__(most_threads, 2)
+        layers_kernel(const Type *diff_dst, Type *diff_src,
+                const __grid_constant__ layers_shape shape,
+                const __grid_constant__ layers_tables<sum_of<Type>> tables) {
     using sum = sum_of<Type>;
     using words = pack<Type, vector>;
     constexpr int elements = elements_of_thread<sum>;
@@ -221,8 +221,9 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
                 + (first_row + i) * shape.src_row_pitch;
         if constexpr (volume) {
             const line_column row = tables.rows[first_row + i];
-            row_taps[y] = {(group * shape.band + row.first - band.first) * pitch,
-                    row.count, i * shape.row_taps, 0};
+            row_taps[y]
+                    = {(group * shape.band + row.first - band.first) * pitch,
+                            row.count, i * shape.row_taps, 0};
             if (group == 0)
                 for (int k = 0; k < row.count; ++k)
                     row_weights[i * shape.row_taps + k]
@@ -241,8 +242,8 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
         const int slab_row = at / words_of_row;
         const int place = (at - slab_row * words_of_row) * vector;
         const int group = min(slab_row / shape.band, groups - 1);
-        const int row = min(band.first + slab_row % shape.band,
-                shape.dst_rows - 1);
+        const int row
+                = min(band.first + slab_row % shape.band, shape.dst_rows - 1);
         int element = 0;
         if (whole_pixels) {
             element = min(from_element + place,
@@ -337,8 +338,8 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
                 x += output_cells.x_step)
             for (int y = output_cells.y; y < lines; y += output_cells.y_step)
                 for (int e = 0; e < width; ++e)
-                    stream_one(to + row_offsets[y]
-                                    + output_taps[x * width].out + e,
+                    stream_one(to + row_offsets[y] + output_taps[x * width].out
+                                    + e,
                             sum(0));
     };
 
@@ -379,28 +380,28 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
         --to_load;
     };
 
-    const auto add_layer = [&](const words(&slot)[count],
-                                   const line_row<sum> &by) {
-        sum values[elements];
+    const auto add_layer
+            = [&](const words(&slot)[count], const line_row<sum> &by) {
+                  sum values[elements];
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-            sum some[vector];
-            slot[i].unpack(some);
+                  for (int i = 0; i < count; ++i) {
+                      sum some[vector];
+                      slot[i].unpack(some);
 #pragma unroll
-            for (int e = 0; e < vector; ++e)
-                values[i * vector + e] = some[e];
-        }
-        const bool both = by.high_weight != 0;
-        low_any = true;
-        high_any = high_any || both;
+                      for (int e = 0; e < vector; ++e)
+                          values[i * vector + e] = some[e];
+                  }
+                  const bool both = by.high_weight != 0;
+                  low_any = true;
+                  high_any = high_any || both;
 #pragma unroll
-        for (int i = 0; i < elements; ++i)
-            low[i] = add_product(low[i], by.low_weight, values[i]);
-        if (!both) return;
+                  for (int i = 0; i < elements; ++i)
+                      low[i] = add_product(low[i], by.low_weight, values[i]);
+                  if (!both) return;
 #pragma unroll
-        for (int i = 0; i < elements; ++i)
-            high[i] = add_product(high[i], by.high_weight, values[i]);
-    };
+                  for (int i = 0; i < elements; ++i)
+                      high[i] = add_product(high[i], by.high_weight, values[i]);
+              };
 
     wait_for_earlier_work();
     if (shape.lets_start != 0) let_later_work_start();
@@ -439,7 +440,7 @@ __global__ void __launch_bounds__(most_threads, 2) layers_kernel(
             high_any = false;
         }
         if (last) break;
-        // Not by an index: words that are on their way stay in their registers.
+            // Not by an index: words that are on their way stay in their registers.
 #pragma unroll
         for (int i = 0; i < ahead; ++i)
             if (slot == i) {

@@ -137,8 +137,7 @@ private:
     };
 
     arrangement arranged(const layers_problem &layers, const axis_maps &maps,
-            int vector,
-            bool wide_outputs, int device) const {
+            int vector, bool wide_outputs, int device) const {
         arrangement made;
         made.vector = vector;
         with_kernel(vector, [&]<typename Type>(auto *kernel) {
@@ -203,8 +202,8 @@ private:
 
 } // namespace
 
-plan_or_refusal make(const interpolation_problem &problem,
-        const compile_options &options) {
+plan_or_refusal make(
+        const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
     const auto &src = problem.diff_src;
