@@ -108,6 +108,10 @@ private:
                     output_of(problem_), settings_.fpmath);
             arrangement_trial trial(arrangement, input_of(problem_), held_to,
                     seed_, settings_.signs);
+            // Of the tensors that cuDNN is given.
+            const char *const order
+                    = arrangement.operands[0].seen.strides[1] == 1 ? " nxc"
+                                                                   : " ncx";
             std::set<std::string> seen;
             const size_t count = std::min(finder.count(), most_kernels);
             for (size_t index = 0; index < count && !settings_.is_over();
@@ -122,7 +126,7 @@ private:
                                 + (refused_              ? " refused"
                                                 : unused ? " unused"
                                                          : ""),
-                        name, refused_ || unused);
+                        name + order, refused_ || unused);
                 std::string reason;
                 const cudnn::built_plan plan = finder.build(index, reason);
                 if (plan)
