@@ -34,13 +34,13 @@
 
 #include <algorithm>
 
+#include "cpu/interpolation/columns.hpp"
 #include "cpu/interpolation/lookup.hpp"
 #include "cpu/interpolation/planes.hpp"
 #include "cpu/interpolation/scratch.hpp"
 #include "cpu/interpolation/separable.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
-#include "cpu/interpolation/window.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
@@ -67,7 +67,7 @@ public:
           diff_src_(diff_src),
           group_(job.lanes == tap_lanes::lines ? lanes : job.lines),
           scratch_(job, scratch),
-          results_(scratch_.results) {}
+          results_(scratch_.stage) {}
 
     void run(int64_t share) {
         const int64_t units = job_.units();
@@ -176,6 +176,10 @@ private:
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
+        } else if (job_.direct) {
+            // A group that is not full repeats its last line.
+            std::fill(scratch_.rows + results_.rows(), scratch_.rows + group_,
+                    from + d * in.d_stride + h_begin * in.h_stride);
         } else if (job_.d.identity) {
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.rows[t]
@@ -266,9 +270,7 @@ private:
                 take_taps_of_phases<decltype(taps)::value>();
             });
         else if (job_.lanes == tap_lanes::lines)
-            with_level([&](auto level) HWY_ATTR {
-                take_taps_of_lines<decltype(level)::value>();
-            });
+            take_taps_of_lines();
         else
             with_level([&](auto level) HWY_ATTR {
                 take_taps_of_channels<decltype(level)::value>();
@@ -429,42 +431,36 @@ private:
             }
     }
 
-    template <int level>
+    /// The blocks of columns of the strip, a window of the lines after another.
     void take_taps_of_lines() {
         const int64_t channels = job_.row_channels;
-        const tap_tables<acc> taps(job_.w);
-        line_window<acc> window(
-                scratch_.group, job_.line_pitch, scratch_.window, job_.window);
-        const acc *origin = scratch_.window;
-        int64_t end = 0;
-        int64_t filled = 0;
+        const acc *lines[static_cast<size_t>(lanes)];
+        for (int64_t l = 0; l < lanes; ++l)
+            lines[l] = scratch_.group
+                    + std::min(l, results_.rows() - 1) * job_.line_pitch;
+        const column_taps &table = job_.columns;
         T *out = results_.out();
-        alignas(64) acc results[static_cast<size_t>(lanes * lanes)];
-        for (int64_t i = src_begin_; i < src_end_; ++i) {
-            const acc *weights = taps.weights + taps.offset[i];
-            const int64_t count = taps.count[i];
-            const int64_t first = (taps.first[i] - dst_begin_) * channels;
-            if (first + count * channels > end) {
-                window.fill(first, first + count * channels);
-                end = window.end();
-                origin = window.origin();
-            }
-            const acc *in = origin + first * lanes;
-            for (int64_t c = 0; c < channels; ++c, in += lanes) {
-                vector sum[1];
-                sum_taps<level>(
-                        tag, weights, count, in, channels * lanes, 0, sum);
-                hn::Store(sum[0], tag, results + filled * lanes);
-                if (++filled == lanes) {
-                    store_transposed<T>(
-                            results, lanes, results_.rows(), row_, out);
-                    out += lanes;
-                    filled = 0;
-                }
-            }
+        const auto first = static_cast<size_t>(
+                src_begin_ / job_.strip_src * job_.strip_blocks());
+        for (size_t b = first; b < table.blocks.size(); ++b) {
+            const column_taps::block &block = table.blocks[b];
+            if (block.src_begin >= src_end_) break;
+            const int64_t begin = (block.dst_begin - dst_begin_) * channels;
+            const int64_t end = (block.dst_end - dst_begin_) * channels;
+            if (job_.direct)
+                transpose_rows(scratch_.rows, begin, end,
+                        diff_dst_ + job_.extent, scratch_.window);
+            else
+                transpose_rows(static_cast<const acc *const *>(lines), begin,
+                        end, scratch_.group + job_.group_size, scratch_.window);
+            sum_columns(table, block, static_cast<const acc *>(scratch_.window),
+                    channels, scratch_.results);
+            const int64_t elements
+                    = (block.src_end - block.src_begin) * channels;
+            store_transposed<T>(
+                    scratch_.results, elements, results_.rows(), row_, out);
+            out += elements;
         }
-        if (filled != 0)
-            store_transposed<T>(results, filled, results_.rows(), row_, out);
         results_.set_out(results_.out() + results_.rows() * row_);
     }
 

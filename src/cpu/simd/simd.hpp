@@ -201,6 +201,29 @@ HWY_INLINE void interleave(
 #endif
 }
 
+/// Elements of even and of odd places as pairs of bf16, to nearest even: what
+/// load_pairs reads. Vectors with a NaN, which are few, take more steps.
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> pairs_of_bf16(
+        D d, hn::VFromD<D> even, hn::VFromD<D> odd) {
+    const hn::Rebind<uint32_t, D> du;
+    const hn::Repartition<uint16_t, D> halves;
+    const auto round = [&](hn::VFromD<D> v) HWY_ATTR {
+        const auto bits = hn::BitCast(du, v);
+        const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+        return hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), last);
+    };
+    auto low = hn::ShiftRight<16>(round(even));
+    auto high = round(odd);
+    if (HWY_UNLIKELY(
+                !hn::AllFalse(d, hn::Or(hn::IsNaN(even), hn::IsNaN(odd))))) {
+        low = bits_of_bf16(d, even);
+        high = hn::ShiftLeft<16>(bits_of_bf16(d, odd));
+    }
+    return hn::BitCast(du,
+            hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+}
+
 /// What a vector is in memory as T: itself, or 16 bits a lane.
 template <typename T, class D>
 HWY_INLINE auto rounded(D d, hn::VFromD<D> v) {
