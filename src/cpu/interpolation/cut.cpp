@@ -1,7 +1,7 @@
 // How the work of the separable kernel is cut. Plain arithmetic.
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <numeric>
 
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/taps.hpp"
@@ -72,7 +72,7 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
     job.results = 0;
-    if (job.lanes == tap_lanes::lines) {
+    if (!job.columns.blocks.empty()) {
         for (const column_taps::block &block : job.columns.blocks) {
             job.window = std::max(job.window,
                     (block.dst_end - block.dst_begin) * job.row_channels);
@@ -81,6 +81,7 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
         }
         job.window += 2 * max_lanes;
         job.results += max_lanes;
+        if (job.lanes == tap_lanes::channels) job.window = 0;
     }
     // What is left of before, a group, and a vector that runs over its end.
     job.stage_size = stage_bytes / element_bytes
@@ -200,10 +201,18 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     }
 }
 
-/// Blocks of columns of each strip.
 void cut_columns(separable_job &job) {
-    if (job.lanes != tap_lanes::lines) return;
-    job.block = std::min(job.strip_src, column_block(job));
+    if (job.lanes == tap_lanes::lines) {
+        job.block = column_block(job);
+    } else if (job.lanes == tap_lanes::channels && !job.w.identity) {
+        // Full vectors of elements, but for a strip's end.
+        const int64_t least = max_lanes / std::gcd(max_lanes, job.row_channels);
+        job.block = least
+                * std::max<int64_t>(1, 1024 / (least * job.row_channels));
+    } else {
+        return;
+    }
+    job.block = std::min(job.strip_src, job.block);
     for (int64_t begin = 0; begin < job.w.src; begin += job.strip_src)
         add_columns(job.columns, job.w, 1, begin,
                 std::min(job.w.src, begin + job.strip_src), job.block,

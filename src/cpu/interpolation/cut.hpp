@@ -24,7 +24,7 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
 /// diff_src sums stay in cache, and that there are units for all threads.
 void choose_blocks(separable_job &job, int64_t element_bytes, int threads);
 
-/// Cuts strips of tap_lanes::lines into blocks of columns.
+/// Cuts strips of tap_lanes::lines and channels into blocks of columns.
 void cut_columns(separable_job &job);
 
 /// Fills in the scratch arrays; separable_scratch lays them out in this order.

@@ -124,16 +124,21 @@ public:
     }
 
     /// Of a plane, where taps are looked up in `tables` vectors.
-    double of_elements(int64_t tables) const {
+    double of_elements(int64_t tables, size_t patterns) const {
         // Without a permutation of two vectors a look-up takes one of each.
         const bool pairs = separable_lanes(data_type::f32) == 16;
         const double look_up
                 = tables == 1 ? 1 : (tables == 2 ? 1 : 3) * (pairs ? 1.0 : 5.0);
         const double taps = static_cast<double>(job_.w.max_count);
+        // Patterns that half of the first-level cache has no room for come from
+        // the second-level one.
+        const double table = static_cast<double>(patterns) * (taps + 1) * 4
+                * (job_.type == data_type::f64 ? 2 : 1) * lanes_;
+        const double fetched = table > (16 << 10) ? 2 * (taps + 1) : 0;
         const double lines = d_src_ * h_src_;
         return sums_of_lines() + lines * call
                 + lines * row_src_ / lanes_
-                * (8 + taps * (look_up + 4) + stored(narrow_));
+                * (8 + taps * (look_up + 4) + fetched + stored(narrow_));
     }
 
 private:
@@ -273,7 +278,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     } else {
         const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
         auto taps = find_element_taps(job.w, job.row_channels, lines, job.type);
-        if (taps && count.of_elements(taps->tables) < count.of_lines()) {
+        if (taps
+                && count.of_elements(taps->tables, taps->patterns.size())
+                        < count.of_lines()) {
             job.lanes = tap_lanes::elements;
             job.lines = lines;
             job.elements = std::move(*taps);
@@ -284,9 +291,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
         }
     }
     const double cost = job.lanes == tap_lanes::lines ? count.of_lines()
-            : job.lanes == tap_lanes::elements
-            ? count.of_elements(job.elements.tables)
-            : count.of_elements(1);
+            : job.lanes == tap_lanes::elements        ? count.of_elements(
+                             job.elements.tables, job.elements.patterns.size())
+                                               : count.of_elements(1, 1);
     if (planes && cost_of_planes < cost * all_planes) job = std::move(*planes);
 }
 

@@ -272,20 +272,15 @@ private:
         else if (job_.lanes == tap_lanes::lines)
             take_taps_of_lines();
         else
-            with_level([&](auto level) HWY_ATTR {
-                take_taps_of_channels<decltype(level)::value>();
-            });
+            take_taps_of_channels();
         results_.close();
         empty_ = false;
     }
 
     /// Whether results come as full vectors, but for the end of a group.
     bool has_whole_vectors() const {
-        const int64_t row
-                = job_.lanes == tap_lanes::phases ? row_ : job_.row_channels;
         return job_.lanes != tap_lanes::lines
-                && (job_.w.identity || job_.lanes == tap_lanes::elements
-                        || row % lanes == 0);
+                && (job_.lanes != tap_lanes::phases || row_ % lanes == 0);
     }
 
     void put_zeros() {
@@ -301,44 +296,53 @@ private:
     template <typename Vector>
     HWY_INLINE void put_row(const Vector &vector_at) {
         T *out = results_.out();
-        for (int64_t x = 0; x < row_; x += lanes) {
+        int64_t x = 0;
+        for (; x + 2 * lanes <= row_; x += 2 * lanes) {
+            results_.put_two(vector_at(x), vector_at(x + lanes), out);
+            out = results_.step(out, 2 * lanes);
+        }
+        for (; x < row_; x += lanes) {
             results_.put(vector_at(x), out);
             out = results_.step(out, std::min(lanes, row_ - x));
         }
         results_.set_out(out);
     }
 
-    template <int level>
     void take_taps_of_channels() {
         const int64_t channels = job_.row_channels;
-        const tap_tables<acc> taps(job_.w);
-        const acc *const line = scratch_.group - dst_begin_ * channels;
+        const column_taps &table = job_.columns;
+        // Partial cache lines go to memory in order only.
+        const bool whole_lines
+                = channels * static_cast<int64_t>(sizeof(T)) % 64 == 0;
+        const bool straight
+                = std::is_same_v<T, acc> && (!results_.direct() || whole_lines);
         T *out = results_.out();
-        for (int64_t i = src_begin_; i < src_end_;
-                ++i, out = results_.step(out, channels)) {
-            const acc *weights = taps.weights + taps.offset[i];
-            const int64_t count = taps.count[i];
-            const acc *in = line + taps.first[i] * channels;
-            int64_t c = 0;
-            for (; c + 4 * lanes <= channels; c += 4 * lanes) {
-                vector sum[4];
-                sum_taps<level>(
-                        tag, weights, count, in + c, channels, lanes, sum);
-                for (size_t k = 0; k < 4; ++k)
-                    results_.put(
-                            sum[k], out + c + static_cast<int64_t>(k) * lanes);
+        for (auto b = first_block(); b < table.blocks.size(); ++b) {
+            const column_taps::block &block = table.blocks[b];
+            if (block.src_begin >= src_end_) break;
+            const acc *in = scratch_.group
+                    + (block.dst_begin - dst_begin_) * channels;
+            const int64_t elements
+                    = (block.src_end - block.src_begin) * channels;
+            if (!straight) {
+                sum_channels<false>(
+                        table, block, in, channels, scratch_.results);
+                results_.put_all(scratch_.results, elements, out);
+            } else if constexpr (std::is_same_v<T, acc>) {
+                if (results_.direct())
+                    sum_channels<true>(table, block, in, channels, out);
+                else
+                    sum_channels<false>(table, block, in, channels, out);
             }
-            // The last vector ends with the channels, or, where they are too
-            // few, runs into the next column, which is written later.
-            for (; c < channels; c += lanes) {
-                const int64_t at
-                        = std::max<int64_t>(0, std::min(c, channels - lanes));
-                vector sum[1];
-                sum_taps<level>(tag, weights, count, in + at, channels, 0, sum);
-                results_.put(sum[0], out + at);
-            }
+            out = results_.step(out, elements);
         }
         results_.set_out(out);
+    }
+
+    /// Number of the strip's first block of columns.
+    size_t first_block() const {
+        return static_cast<size_t>(
+                src_begin_ / job_.strip_src * job_.strip_blocks());
     }
 
     void take_taps_of_elements() {
@@ -379,13 +383,18 @@ private:
         T *out = results_.out();
         for (int64_t line = 0; line < results_.rows(); ++line) {
             int64_t x = 0;
-            const auto put = [&](const auto &weight_of) GRADNN_SIMD_INLINE {
-                auto sum = hn::Mul(weight_of(0), hn::LoadU(tag, from[0] + x));
+            const auto sum_at =
+                    [&](int64_t at, const auto &weight_of) GRADNN_SIMD_INLINE {
+                        auto sum = hn::Mul(
+                                weight_of(0), hn::LoadU(tag, from[0] + at));
 #pragma GCC unroll 8
-                for (int64_t t = 1; t < taps; ++t)
-                    sum = hn::MulAdd(
-                            weight_of(t), hn::LoadU(tag, from[t] + x), sum);
-                results_.put(sum, out);
+                        for (int64_t t = 1; t < taps; ++t)
+                            sum = hn::MulAdd(weight_of(t),
+                                    hn::LoadU(tag, from[t] + at), sum);
+                        return sum;
+                    };
+            const auto put = [&](const auto &weight_of) GRADNN_SIMD_INLINE {
+                results_.put(sum_at(x, weight_of), out);
                 out = results_.step(out, std::min(lanes, row_ - x));
                 x += lanes;
             };
@@ -397,9 +406,15 @@ private:
             };
             for (int64_t v = first; v < head; ++v)
                 put_end(v);
-            for (int64_t v = head; v < tail; ++v)
+            int64_t v = head;
+            for (; v + 2 <= tail; v += 2, x += 2 * lanes) {
+                results_.put_two(
+                        sum_at(x, weight), sum_at(x + lanes, weight), out);
+                out = results_.step(out, std::min(2 * lanes, row_ - x));
+            }
+            for (; v < tail; ++v)
                 put(weight);
-            for (int64_t v = tail; v < end; ++v)
+            for (v = tail; v < end; ++v)
                 put_end(phases.head + v - phases.tail);
             for (int64_t t = 0; t < taps; ++t)
                 from[t] += job_.line_pitch;
@@ -440,9 +455,7 @@ private:
                     + std::min(l, results_.rows() - 1) * job_.line_pitch;
         const column_taps &table = job_.columns;
         T *out = results_.out();
-        const auto first = static_cast<size_t>(
-                src_begin_ / job_.strip_src * job_.strip_blocks());
-        for (size_t b = first; b < table.blocks.size(); ++b) {
+        for (auto b = first_block(); b < table.blocks.size(); ++b) {
             const column_taps::block &block = table.blocks[b];
             if (block.src_begin >= src_end_) break;
             const int64_t begin = (block.dst_begin - dst_begin_) * channels;
@@ -462,17 +475,6 @@ private:
             out += elements;
         }
         results_.set_out(results_.out() + results_.rows() * row_);
-    }
-
-    /// Calls take_taps for the number of taps that the axis has at most.
-    template <typename TakeTaps>
-    void with_level(const TakeTaps &take_taps) {
-        switch (level_of(job_.w.max_count)) {
-            case 0: take_taps(std::integral_constant<int, 0> {}); break;
-            case 1: take_taps(std::integral_constant<int, 1> {}); break;
-            case 2: take_taps(std::integral_constant<int, 2> {}); break;
-            default: take_taps(std::integral_constant<int, 3> {}); break;
-        }
     }
 
     const separable_job &job_;
