@@ -201,6 +201,12 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     }
 }
 
+void spread_planes(separable_job &job, int threads) {
+    if (job.volumes || threads == 1) return;
+    while (job.units() < 4 * threads && job.h_block > job.batch)
+        job.h_block = round_up((job.h_block + 1) / 2, job.batch);
+}
+
 void cut_columns(separable_job &job) {
     if (job.lanes == tap_lanes::lines) {
         job.block = column_block(job);

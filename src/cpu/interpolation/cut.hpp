@@ -15,6 +15,10 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes);
 /// Sizes of tap_lanes::planes, whose batch is set: blocks of H and scratch.
 void size_planes(separable_job &job);
 
+/// Cuts blocks of H of tap_lanes::planes further, so that there are units for all
+/// threads.
+void spread_planes(separable_job &job, int threads);
+
 /// Columns of diff_src in a strip: as many as keep what a line is made of in
 /// cache, but so many that what neighbouring strips both read stays small.
 int64_t choose_strip(const separable_job &job, int64_t element_bytes,

@@ -177,7 +177,9 @@ plan_or_refusal make_interpolation_separable(
         job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
     const int threads = static_cast<int>(
             std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
-    if (job.lanes != tap_lanes::planes) {
+    if (job.lanes == tap_lanes::planes) {
+        spread_planes(job, threads);
+    } else {
         job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);
         choose_blocks(job, element_bytes, threads);
     }

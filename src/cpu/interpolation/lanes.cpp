@@ -108,6 +108,10 @@ public:
                     * (rows(h_taps_, h_src_, row_dst_, false)
                             + h_src_ * call / lanes_);
         sum += d_src_ * h_src_ * columns();
+        // The second-level cache takes its time.
+        const int64_t held = (job_.window + job_.results + job_.line_pitch)
+                * job_.lines * (job_.type == data_type::f64 ? 8 : 4);
+        if (held > (32 << 10)) sum *= 1.5;
         sum += d_src_ * call / lanes_
                 * (4 + h_src_ / static_cast<double>(job_.batch));
         const auto groups = static_cast<int64_t>(lanes_);
@@ -139,6 +143,16 @@ public:
         return sums_of_lines() + lines * call
                 + lines * row_src_ / lanes_
                 * (8 + taps * (look_up + 4) + fetched + stored(narrow_));
+    }
+
+    /// Of a plane, where taps have a vector each.
+    double of_rows(int64_t taps) const {
+        return sums_of_lines()
+                + d_src_ * h_src_
+                * (call
+                        + row_src_ / lanes_
+                                * (4 + static_cast<double>(taps)
+                                        + stored(narrow_)));
     }
 
 private:
@@ -291,9 +305,11 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
         }
     }
     const double cost = job.lanes == tap_lanes::lines ? count.of_lines()
-            : job.lanes == tap_lanes::elements        ? count.of_elements(
-                             job.elements.tables, job.elements.patterns.size())
-                                               : count.of_elements(1, 1);
+            : job.lanes == tap_lanes::elements
+            ? count.of_elements(
+                    job.elements.tables, job.elements.patterns.size())
+            : count.of_rows(
+                    job.lanes == tap_lanes::phases ? job.phases.count : 0);
     if (planes && cost_of_planes < cost * all_planes) job = std::move(*planes);
 }
 

@@ -41,8 +41,8 @@ public:
 
 private:
     const std::byte *at_;
-    const std::byte *const end_;
-    const std::ptrdiff_t step_;
+    const std::byte *end_;
+    std::ptrdiff_t step_;
 };
 
 /// The share's scratch, and what is in it.
@@ -62,10 +62,12 @@ public:
           row_src_(job.w.src * job.row_channels),
           row_dst_(job.w.dst * job.row_channels),
           slab_dst_(job.h.dst * row_dst_),
+          held_dst_(slab_dst_ * (job.volumes ? job.d.dst : 1)),
           places_(job.volumes ? 1 : job.d.src),
           scratch_(job, scratch),
           line_(scratch_.group),
           results_(scratch_.results),
+          fetch_(diff_dst, diff_dst, 1),
           held_(scratch_.window) {}
 
     void run(int64_t share) {
@@ -127,8 +129,9 @@ private:
     /// Rows [h, h_end) of diff_src of all slabs.
     void take_slabs(int64_t h, int64_t h_end, bool fetches) {
         const int64_t sums = job_.volumes ? job_.d.src : 1;
-        gradual_fetch fetch
-                = fetch_of_next(fetches, sums * ((h_end - h) / job_.batch + 1));
+        fetch_ = fetch_of_next(fetches,
+                held_dst_ / job_.chunk + 1
+                        + sums * (h_end - h) * (job_.batch + 2) / job_.batch);
         result_stage<T> &stage = scratch_.stage;
         piece_ = sums * (h_end - h) * row_src_;
         stage.set_row(piece_);
@@ -137,13 +140,10 @@ private:
         stage.open(false);
         out_ = stage.out();
         pending_ = 0;
-        if (job_.volumes)
-            transpose_rows(static_cast<const T *const *>(slabs_), 0,
-                    job_.d.dst * slab_dst_, diff_dst_ + job_.extent,
-                    scratch_.window);
+        if (job_.volumes) transpose_slabs(0, held_dst_, scratch_.window);
         for (int64_t d = 0; d < sums; ++d) {
             if (job_.volumes) sum_slab(d);
-            take_rows(h, h_end, fetch);
+            take_rows(h, h_end);
         }
         put_results(pending_);
         stage.set_out(stage.out() + count_ * piece_);
@@ -167,9 +167,8 @@ private:
                 slab_dst_ * lanes, {}, scratch_.ring);
     }
 
-    void take_rows(int64_t h, int64_t h_end, gradual_fetch &fetch) {
+    void take_rows(int64_t h, int64_t h_end) {
         for (; h < h_end; h += job_.batch) {
-            fetch.step();
             const int64_t rows = std::min(job_.batch, h_end - h);
             const bool in_place = job_.h.identity || is_plain(h, rows);
             if (!in_place)
@@ -187,6 +186,7 @@ private:
     }
 
     void sum_row(int64_t h, acc *out) {
+        fetch_.step();
         const int64_t length = row_dst_ * lanes;
         const int64_t count = job_.h.taps(h);
         const int64_t begin = job_.h.begin(h);
@@ -201,6 +201,7 @@ private:
         const int64_t channels = job_.row_channels;
         const int64_t origin = in_place ? job_.h.begin(h) * row_dst_ : 0;
         for (const column_taps::block &block : table.blocks) {
+            fetch_.step();
             const int64_t begin = origin + block.dst_begin * channels;
             if (in_place) hold(begin, origin + block.dst_end * channels);
             sum_columns(table, block,
@@ -245,11 +246,20 @@ private:
         }
         acc *const out = scratch_.window + (end_ - begin_) * lanes;
         if (job_.d.identity)
-            transpose_rows(static_cast<const T *const *>(slabs_), end_, until,
-                    diff_dst_ + job_.extent, out);
+            transpose_slabs(end_, until, out);
         else
             sum_over_d(end_, until, out);
         end_ = until;
+    }
+
+    /// Elements [begin, end) of all slabs as they are, transposed to `out`.
+    void transpose_slabs(int64_t begin, int64_t end, acc *out) {
+        for (; begin < end; begin += job_.chunk, out += job_.chunk * lanes) {
+            fetch_.step();
+            transpose_rows(static_cast<const T *const *>(slabs_), begin,
+                    std::min(end, begin + job_.chunk), diff_dst_ + job_.extent,
+                    out);
+        }
     }
 
     /// The same of slabs that are sums of others: [begin, end) of them to `out`.
@@ -259,6 +269,7 @@ private:
         for (int64_t l = 0; l < lanes; ++l)
             sums[l] = scratch_.ring + std::min(l, count_ - 1) * pitch;
         for (; begin < end; begin += job_.chunk) {
+            fetch_.step();
             const int64_t length = std::min(job_.chunk, end - begin);
             for (int64_t l = 0; l < count_; ++l) {
                 const int64_t d = (first_ + l) % job_.d.src;
@@ -287,11 +298,13 @@ private:
     const int64_t row_src_;
     const int64_t row_dst_;
     const int64_t slab_dst_;
+    const int64_t held_dst_; ///< of what is held transposed, or passes there
     const int64_t places_; ///< slabs of a plane
     separable_scratch<T> scratch_;
     acc *const line_; ///< rows summed over H, transposed
     acc *const results_; ///< transposed
 
+    gradual_fetch fetch_; ///< of what the next slabs are made of
     // The slabs: where the first that each of them sums is.
     int64_t first_ = 0;
     int64_t count_ = 0;

@@ -14,10 +14,13 @@
 // - elements in lanes: up to a ratio of about four, a vector's taps t lie within
 //   four vectors of the line, from which they are looked up by tables that are
 //   made with the plan;
-// - lines in lanes: as many lines as a vector has lanes are transposed piece by
-//   piece into a window, so that a tap is one multiply-add for all of them,
+// - lines in lanes: as many lines as a vector has lanes are transposed block by
+//   block of columns, so that a tap is one multiply-add for all of them,
 //   whatever the ratio; results are transposed back.
-// Planes of rows that fill no vector go another way: planes.hpp.
+// Where that takes fewer instructions, slabs of planes go another way: planes.hpp.
+// Columns whose taps are vectors (of channels or of lines) come sorted by the
+// number of their taps: loops over taps have a fixed length, and no branch depends
+// on a column.
 // Results that are whole cache lines of a large problem go straight to memory by
 // streaming stores, others by way of a small stage that keeps incomplete lines
 // back until what follows them is there.
