@@ -1,9 +1,7 @@
 // How the work of the separable kernel is cut. Plain arithmetic.
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <numeric>
 
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/taps.hpp"
@@ -22,63 +20,15 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Whether all planes are one distance apart.
-bool planes_follow(const separable_job &job) {
-    return job.n == 1 || job.c == 1
-            || (job.diff_dst.n_stride == job.c * job.diff_dst.c_stride
-                    && job.diff_src.n_stride == job.c * job.diff_src.c_stride);
-}
-
-/// All planes become channels where they can.
-void merge_planes(separable_job &job) {
-    plane_view &in = job.diff_dst;
-    plane_view &out = job.diff_src;
-    if (job.c == 1) {
-        std::swap(job.c, job.n);
-        in.c_stride = in.n_stride;
-        out.c_stride = out.n_stride;
-    } else if (planes_follow(job)) {
-        job.c *= std::exchange(job.n, 1);
-    }
-}
-
-/// The planes play the part of H, so that several of them make a block.
-void planes_as_rows(separable_job &job) {
-    merge_planes(job);
-    job.h = axis_taps(
-            detail::make_axis_map(detail::interpolation_mode::nearest,
-                    detail::coordinate_mode::asymmetric, {job.c, job.c}),
-            job.type == data_type::f64 ? data_type::f64 : data_type::f32);
-    job.diff_dst.h_stride = job.diff_dst.c_stride;
-    job.diff_src.h_stride = job.diff_src.c_stride;
-    job.c = 1;
-}
-
-/// Lines in a group: enough for several vectors of elements.
-int64_t lines_of_elements(int64_t row) {
-    return std::max<int64_t>(1, 16 * max_lanes / row);
-}
-
-/// Lines in a group whose elements are sorted by phase: what is done once a group
-/// is shared by them, and a line's taps come when its sums are in the first-level
-/// cache, where a group leaves room for rows.
-int64_t lines_of_phases(const separable_job &job) {
-    constexpr int64_t elements = 1024;
-    if (!job.d.identity) return 1; // the ring's rows take that room
-    return std::clamp<int64_t>(elements / job.w.dst, 1, 16);
-}
-
-/// Whether planes are without gaps and their rows fill no vector of 64 bytes.
-bool has_short_rows(const separable_job &job, int64_t accumulator_bytes) {
-    const int64_t row_src = job.w.src * job.row_channels;
-    const int64_t row_dst = job.w.dst * job.row_channels;
-    constexpr int64_t most_elements = 4096;
-    return job.d.src * job.d.dst == 1 && !job.h.identity && !job.w.identity
-            && row_dst * accumulator_bytes <= 64
-            && job.h.dst * row_dst <= most_elements
-            && job.h.src * row_src <= most_elements
-            && job.diff_dst.h_stride == row_dst
-            && job.diff_src.h_stride == row_src && planes_follow(job);
+/// Columns of diff_src whose taps are held transposed, and whose results, in
+/// half of the first-level cache.
+int64_t column_block(const separable_job &job) {
+    const int64_t vector
+            = separable_lanes(job.type) * (job.type == data_type::f64 ? 8 : 4);
+    const int64_t elements = (16 << 10) / vector / job.row_channels;
+    return std::max<int64_t>(1,
+            (elements * job.w.src - job.w.max_count * job.w.src)
+                    / (job.w.src + job.w.dst));
 }
 
 /// Whether rows may be cut: the taps of elements are those of whole rows where
@@ -92,21 +42,6 @@ int64_t whole_vectors(const separable_job &job, int64_t columns) {
     return job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases
             ? std::min(job.w.src, round_up(columns, max_lanes))
             : columns;
-}
-
-/// The scratch of tap_lanes::planes.
-void size_plane_scratch(separable_job &job, int64_t element_bytes) {
-    const int64_t row_src = job.w.src * job.row_channels;
-    const int64_t row_dst = job.w.dst * job.row_channels;
-    const int64_t plane_src = job.h.src * row_src;
-    // A square of vectors may be more than a plane.
-    job.window = job.h.dst * row_dst + 2 * max_lanes;
-    job.ring_rows = job.h.src;
-    job.ring_pitch = row_dst * job.lines;
-    job.group_size = (plane_src + max_lanes) * job.lines;
-    job.stage_size
-            = stage_bytes / element_bytes + job.lines * plane_src + max_lanes;
-    job.pointers = job.h.max_count;
 }
 
 /// The scratch of the other ways.
@@ -136,50 +71,72 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     }
     job.ring_rows = job.d.identity ? 0 : job.h.max_count;
     job.window = 0;
-    if (job.lanes == tap_lanes::lines)
-        job.window = std::min(round_up(length, max_lanes) + max_lanes,
-                std::max<int64_t>(512,
-                        2 * job.w.max_count * job.row_channels
-                                + 2 * max_lanes));
+    job.results = 0;
+    if (!job.columns.blocks.empty()) {
+        for (const column_taps::block &block : job.columns.blocks) {
+            job.window = std::max(job.window,
+                    (block.dst_end - block.dst_begin) * job.row_channels);
+            job.results = std::max(job.results,
+                    (block.src_end - block.src_begin) * job.row_channels);
+        }
+        job.window += 2 * max_lanes;
+        job.results += max_lanes;
+        if (job.lanes == tap_lanes::channels) job.window = 0;
+    }
     // What is left of before, a group, and a vector that runs over its end.
     job.stage_size = stage_bytes / element_bytes
             + job.lines * job.strip_src * job.row_channels + max_lanes;
     job.pointers = std::max(job.d.max_count, job.h.max_count);
+    if (job.direct) job.pointers = std::max(job.pointers, job.lines);
 }
 
 } // namespace
 
-/// How taps along W are taken, and of how many lines together.
-void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
-    // Fewer channels than half a vector are better off as other lanes.
-    const bool few = job.row_channels * accumulator_bytes < 32;
-    if (few && has_short_rows(job, accumulator_bytes)) {
-        job.lanes = tap_lanes::planes;
-        job.lines = separable_lanes(job.type);
-        merge_planes(job);
-        return;
+/// The scratch of tap_lanes::planes, and blocks of H.
+void size_planes(separable_job &job) {
+    const int64_t row_src = job.w.src * job.row_channels;
+    const int64_t row_dst = job.w.dst * job.row_channels;
+    const int64_t element_bytes = size_of(job.type);
+    // Results of a group on their way to memory.
+    constexpr int64_t most_staged = 64 << 10;
+    const int64_t rows
+            = most_staged / (job.lines * row_src * element_bytes) / job.batch;
+    job.h_block = job.volumes
+            ? job.h.src
+            : std::min(job.h.src, std::max<int64_t>(1, rows) * job.batch);
+    job.d_block = job.d.src;
+    job.strip_src = job.w.src;
+    // Where lines are rows as they are, a block of columns is held; else the rows
+    // that a line sums, and so many more that few of them are moved.
+    const int64_t block = job.batch > 1 ? job.w.src : column_block(job);
+    add_columns(job.columns, job.w, job.batch, 0, job.w.src, block, job.type);
+    if (job.h.src % job.batch != 0)
+        add_columns(job.last_columns, job.w, job.h.src % job.batch, 0,
+                job.w.src, job.w.src, job.type);
+    job.results = 0;
+    int64_t held = 0;
+    for (const column_taps::block &each : job.columns.blocks) {
+        held = std::max(
+                held, (each.dst_end - each.dst_begin) * job.row_channels);
+        job.results = std::max(job.results,
+                (each.src_end - each.src_begin) * job.row_channels);
     }
-    if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) planes_as_rows(job);
-    job.lanes = tap_lanes::channels;
-    job.lines = 1;
-    if (!few || job.w.identity) return;
-    const auto phases = find_phases(job.w, job.type);
-    if (phases && job.row_channels == 1 && job.h.max_count <= most_phase_taps) {
-        job.lanes = tap_lanes::phases;
-        job.phases = *phases;
-        job.lines = lines_of_phases(job);
-        return;
-    }
-    const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
-    if (auto taps
-            = find_element_taps(job.w, job.row_channels, lines, job.type)) {
-        job.lanes = tap_lanes::elements;
-        job.lines = lines;
-        job.elements = std::move(*taps);
-    } else {
-        job.lanes = tap_lanes::lines;
-        job.lines = max_lanes;
-    }
+    job.results += 9 * max_lanes;
+    if (!job.h.identity) held = job.h.max_count * row_dst;
+    job.chunk = job.d.identity ? 4 * max_lanes : 16 * max_lanes;
+    job.window = std::min(job.h.dst * row_dst, 2 * held + 2 * job.chunk)
+            + 2 * max_lanes;
+    if (job.volumes)
+        job.window = job.d.dst * job.h.dst * row_dst + 2 * max_lanes;
+    job.line_pitch = job.h.identity ? 0 : job.batch * row_dst + max_lanes;
+    job.group_size = job.line_pitch * job.lines;
+    job.ring_rows = job.d.identity ? 0 : job.lines;
+    job.ring_pitch
+            = (job.volumes ? job.h.dst * row_dst : job.chunk) + 2 * max_lanes;
+    job.stage_size = stage_bytes / element_bytes
+            + job.lines * job.h_block * row_src * (job.volumes ? job.d.src : 1)
+            + max_lanes;
+    job.pointers = std::max(job.d.max_count, job.h.max_count);
 }
 
 /// Columns of diff_src in a strip: as many as keep what a line is made of in
@@ -244,20 +201,42 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
     }
 }
 
+void spread_planes(separable_job &job, int threads) {
+    if (job.volumes || threads == 1) return;
+    while (job.units() < 4 * threads && job.h_block > job.batch)
+        job.h_block = round_up((job.h_block + 1) / 2, job.batch);
+}
+
+void cut_columns(separable_job &job) {
+    if (job.lanes == tap_lanes::lines) {
+        job.block = column_block(job);
+    } else if (job.lanes == tap_lanes::channels && !job.w.identity) {
+        // Full vectors of elements, but for a strip's end.
+        const int64_t least = max_lanes / std::gcd(max_lanes, job.row_channels);
+        job.block = least
+                * std::max<int64_t>(1, 1024 / (least * job.row_channels));
+    } else {
+        return;
+    }
+    job.block = std::min(job.strip_src, job.block);
+    for (int64_t begin = 0; begin < job.w.src; begin += job.strip_src)
+        add_columns(job.columns, job.w, 1, begin,
+                std::min(job.w.src, begin + job.strip_src), job.block,
+                job.type);
+}
+
 /// Fills in the scratch arrays; separable_scratch lays them out in this order.
 void size_scratch(
         separable_job &job, int64_t element_bytes, int64_t accumulator_bytes) {
-    if (job.lanes == tap_lanes::planes)
-        size_plane_scratch(job, element_bytes);
-    else
-        size_line_scratch(job, element_bytes);
+    if (job.lanes != tap_lanes::planes) size_line_scratch(job, element_bytes);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
     };
     job.scratch_bytes = 2 * bytes(job.pointers, sizeof(void *))
             + bytes(job.group_size, accumulator_bytes)
             + bytes(job.ring_rows * job.ring_pitch, accumulator_bytes)
-            + bytes(job.window * max_lanes, accumulator_bytes)
+            + bytes(job.window * separable_lanes(job.type), accumulator_bytes)
+            + bytes(job.results * separable_lanes(job.type), accumulator_bytes)
             + bytes(job.stage_size, element_bytes)
             + bytes(job.lines, sizeof(void *));
     // Neighbouring threads' scratch is not to share pages.

@@ -12,6 +12,13 @@ namespace gradnn::cpu {
 /// How taps along W are taken, and of how many lines together.
 void choose_lanes(separable_job &job, int64_t accumulator_bytes);
 
+/// Sizes of tap_lanes::planes, whose batch is set: blocks of H and scratch.
+void size_planes(separable_job &job);
+
+/// Cuts blocks of H of tap_lanes::planes further, so that there are units for all
+/// threads.
+void spread_planes(separable_job &job, int threads);
+
 /// Columns of diff_src in a strip: as many as keep what a line is made of in
 /// cache, but so many that what neighbouring strips both read stays small.
 int64_t choose_strip(const separable_job &job, int64_t element_bytes,
@@ -20,6 +27,9 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
 /// Cuts planes into blocks: small enough that the planes that one plane of
 /// diff_src sums stay in cache, and that there are units for all threads.
 void choose_blocks(separable_job &job, int64_t element_bytes, int threads);
+
+/// Cuts strips of tap_lanes::lines and channels into blocks of columns.
+void cut_columns(separable_job &job);
 
 /// Fills in the scratch arrays; separable_scratch lays them out in this order.
 void size_scratch(

@@ -177,9 +177,13 @@ plan_or_refusal make_interpolation_separable(
         job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
     const int threads = static_cast<int>(
             std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
-    job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);
-    if (job.lanes != tap_lanes::planes)
+    if (job.lanes == tap_lanes::planes) {
+        spread_planes(job, threads);
+    } else {
+        job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);
         choose_blocks(job, element_bytes, threads);
+    }
+    cut_columns(job);
     job.shares = std::min<int64_t>(threads, job.units());
     size_scratch(job, element_bytes, accumulator_bytes);
     if (job.scratch_bytes > most_scratch_bytes)

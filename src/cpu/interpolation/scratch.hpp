@@ -30,24 +30,26 @@ struct separable_scratch {
             const size_t bytes = static_cast<size_t>(count) * sizeof(element);
             memory += (bytes + 63) / 64 * 64;
         };
-        T *stage = nullptr;
+        T *memory_of_stage = nullptr;
         T **targets = nullptr;
         take(rows, job.pointers);
         take(sums, job.pointers);
         take(group, job.group_size);
         take(ring, job.ring_rows * job.ring_pitch);
         take(window, job.window * static_cast<int64_t>(lanes_of<acc>));
-        take(stage, job.stage_size);
+        take(results, job.results * static_cast<int64_t>(lanes_of<acc>));
+        take(memory_of_stage, job.stage_size);
         take(targets, job.lines);
-        results = result_stage<T>(job.stream, stage, targets);
+        stage = result_stage<T>(job.stream, memory_of_stage, targets);
     }
 
     const T **rows = nullptr; ///< of diff_dst
     const acc **sums = nullptr; ///< rows that are sums already
     acc *group = nullptr; ///< lines
     acc *ring = nullptr;
-    acc *window = nullptr;
-    result_stage<T> results;
+    acc *window = nullptr; ///< elements of lines or slabs, transposed
+    acc *results = nullptr; ///< of lines or slabs, transposed
+    result_stage<T> stage;
 };
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -14,10 +14,13 @@
 // - elements in lanes: up to a ratio of about four, a vector's taps t lie within
 //   four vectors of the line, from which they are looked up by tables that are
 //   made with the plan;
-// - lines in lanes: as many lines as a vector has lanes are transposed piece by
-//   piece into a window, so that a tap is one multiply-add for all of them,
+// - lines in lanes: as many lines as a vector has lanes are transposed block by
+//   block of columns, so that a tap is one multiply-add for all of them,
 //   whatever the ratio; results are transposed back.
-// Planes of rows that fill no vector go another way: planes.hpp.
+// Where that takes fewer instructions, slabs of planes go another way: planes.hpp.
+// Columns whose taps are vectors (of channels or of lines) come sorted by the
+// number of their taps: loops over taps have a fixed length, and no branch depends
+// on a column.
 // Results that are whole cache lines of a large problem go straight to memory by
 // streaming stores, others by way of a small stage that keeps incomplete lines
 // back until what follows them is there.
@@ -34,13 +37,13 @@
 
 #include <algorithm>
 
+#include "cpu/interpolation/columns.hpp"
 #include "cpu/interpolation/lookup.hpp"
 #include "cpu/interpolation/planes.hpp"
 #include "cpu/interpolation/scratch.hpp"
 #include "cpu/interpolation/separable.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
-#include "cpu/interpolation/window.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
@@ -67,7 +70,7 @@ public:
           diff_src_(diff_src),
           group_(job.lanes == tap_lanes::lines ? lanes : job.lines),
           scratch_(job, scratch),
-          results_(scratch_.results) {}
+          results_(scratch_.stage) {}
 
     void run(int64_t share) {
         const int64_t units = job_.units();
@@ -176,6 +179,10 @@ private:
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
+        } else if (job_.direct) {
+            // A group that is not full repeats its last line.
+            std::fill(scratch_.rows + results_.rows(), scratch_.rows + group_,
+                    from + d * in.d_stride + h_begin * in.h_stride);
         } else if (job_.d.identity) {
             for (int64_t t = 0; t < h_count; ++t)
                 scratch_.rows[t]
@@ -266,24 +273,17 @@ private:
                 take_taps_of_phases<decltype(taps)::value>();
             });
         else if (job_.lanes == tap_lanes::lines)
-            with_level([&](auto level) HWY_ATTR {
-                take_taps_of_lines<decltype(level)::value>();
-            });
+            take_taps_of_lines();
         else
-            with_level([&](auto level) HWY_ATTR {
-                take_taps_of_channels<decltype(level)::value>();
-            });
+            take_taps_of_channels();
         results_.close();
         empty_ = false;
     }
 
     /// Whether results come as full vectors, but for the end of a group.
     bool has_whole_vectors() const {
-        const int64_t row
-                = job_.lanes == tap_lanes::phases ? row_ : job_.row_channels;
         return job_.lanes != tap_lanes::lines
-                && (job_.w.identity || job_.lanes == tap_lanes::elements
-                        || row % lanes == 0);
+                && (job_.lanes != tap_lanes::phases || row_ % lanes == 0);
     }
 
     void put_zeros() {
@@ -299,44 +299,53 @@ private:
     template <typename Vector>
     HWY_INLINE void put_row(const Vector &vector_at) {
         T *out = results_.out();
-        for (int64_t x = 0; x < row_; x += lanes) {
+        int64_t x = 0;
+        for (; x + 2 * lanes <= row_; x += 2 * lanes) {
+            results_.put_two(vector_at(x), vector_at(x + lanes), out);
+            out = results_.step(out, 2 * lanes);
+        }
+        for (; x < row_; x += lanes) {
             results_.put(vector_at(x), out);
             out = results_.step(out, std::min(lanes, row_ - x));
         }
         results_.set_out(out);
     }
 
-    template <int level>
     void take_taps_of_channels() {
         const int64_t channels = job_.row_channels;
-        const tap_tables<acc> taps(job_.w);
-        const acc *const line = scratch_.group - dst_begin_ * channels;
+        const column_taps &table = job_.columns;
+        // Partial cache lines go to memory in order only.
+        const bool whole_lines
+                = channels * static_cast<int64_t>(sizeof(T)) % 64 == 0;
+        const bool straight
+                = std::is_same_v<T, acc> && (!results_.direct() || whole_lines);
         T *out = results_.out();
-        for (int64_t i = src_begin_; i < src_end_;
-                ++i, out = results_.step(out, channels)) {
-            const acc *weights = taps.weights + taps.offset[i];
-            const int64_t count = taps.count[i];
-            const acc *in = line + taps.first[i] * channels;
-            int64_t c = 0;
-            for (; c + 4 * lanes <= channels; c += 4 * lanes) {
-                vector sum[4];
-                sum_taps<level>(
-                        tag, weights, count, in + c, channels, lanes, sum);
-                for (size_t k = 0; k < 4; ++k)
-                    results_.put(
-                            sum[k], out + c + static_cast<int64_t>(k) * lanes);
+        for (auto b = first_block(); b < table.blocks.size(); ++b) {
+            const column_taps::block &block = table.blocks[b];
+            if (block.src_begin >= src_end_) break;
+            const acc *in = scratch_.group
+                    + (block.dst_begin - dst_begin_) * channels;
+            const int64_t elements
+                    = (block.src_end - block.src_begin) * channels;
+            if (!straight) {
+                sum_channels<false>(
+                        table, block, in, channels, scratch_.results);
+                results_.put_all(scratch_.results, elements, out);
+            } else if constexpr (std::is_same_v<T, acc>) {
+                if (results_.direct())
+                    sum_channels<true>(table, block, in, channels, out);
+                else
+                    sum_channels<false>(table, block, in, channels, out);
             }
-            // The last vector ends with the channels, or, where they are too
-            // few, runs into the next column, which is written later.
-            for (; c < channels; c += lanes) {
-                const int64_t at
-                        = std::max<int64_t>(0, std::min(c, channels - lanes));
-                vector sum[1];
-                sum_taps<level>(tag, weights, count, in + at, channels, 0, sum);
-                results_.put(sum[0], out + at);
-            }
+            out = results_.step(out, elements);
         }
         results_.set_out(out);
+    }
+
+    /// Number of the strip's first block of columns.
+    size_t first_block() const {
+        return static_cast<size_t>(
+                src_begin_ / job_.strip_src * job_.strip_blocks());
     }
 
     void take_taps_of_elements() {
@@ -377,13 +386,18 @@ private:
         T *out = results_.out();
         for (int64_t line = 0; line < results_.rows(); ++line) {
             int64_t x = 0;
-            const auto put = [&](const auto &weight_of) GRADNN_SIMD_INLINE {
-                auto sum = hn::Mul(weight_of(0), hn::LoadU(tag, from[0] + x));
+            const auto sum_at =
+                    [&](int64_t at, const auto &weight_of) GRADNN_SIMD_INLINE {
+                        auto sum = hn::Mul(
+                                weight_of(0), hn::LoadU(tag, from[0] + at));
 #pragma GCC unroll 8
-                for (int64_t t = 1; t < taps; ++t)
-                    sum = hn::MulAdd(
-                            weight_of(t), hn::LoadU(tag, from[t] + x), sum);
-                results_.put(sum, out);
+                        for (int64_t t = 1; t < taps; ++t)
+                            sum = hn::MulAdd(weight_of(t),
+                                    hn::LoadU(tag, from[t] + at), sum);
+                        return sum;
+                    };
+            const auto put = [&](const auto &weight_of) GRADNN_SIMD_INLINE {
+                results_.put(sum_at(x, weight_of), out);
                 out = results_.step(out, std::min(lanes, row_ - x));
                 x += lanes;
             };
@@ -395,9 +409,15 @@ private:
             };
             for (int64_t v = first; v < head; ++v)
                 put_end(v);
-            for (int64_t v = head; v < tail; ++v)
+            int64_t v = head;
+            for (; v + 2 <= tail; v += 2, x += 2 * lanes) {
+                results_.put_two(
+                        sum_at(x, weight), sum_at(x + lanes, weight), out);
+                out = results_.step(out, std::min(2 * lanes, row_ - x));
+            }
+            for (; v < tail; ++v)
                 put(weight);
-            for (int64_t v = tail; v < end; ++v)
+            for (v = tail; v < end; ++v)
                 put_end(phases.head + v - phases.tail);
             for (int64_t t = 0; t < taps; ++t)
                 from[t] += job_.line_pitch;
@@ -429,54 +449,35 @@ private:
             }
     }
 
-    template <int level>
+    /// The blocks of columns of the strip, a window of the lines after another.
     void take_taps_of_lines() {
         const int64_t channels = job_.row_channels;
-        const tap_tables<acc> taps(job_.w);
-        line_window<acc> window(
-                scratch_.group, job_.line_pitch, scratch_.window, job_.window);
-        const acc *origin = scratch_.window;
-        int64_t end = 0;
-        int64_t filled = 0;
+        const acc *lines[static_cast<size_t>(lanes)];
+        for (int64_t l = 0; l < lanes; ++l)
+            lines[l] = scratch_.group
+                    + std::min(l, results_.rows() - 1) * job_.line_pitch;
+        const column_taps &table = job_.columns;
         T *out = results_.out();
-        alignas(64) acc results[static_cast<size_t>(lanes * lanes)];
-        for (int64_t i = src_begin_; i < src_end_; ++i) {
-            const acc *weights = taps.weights + taps.offset[i];
-            const int64_t count = taps.count[i];
-            const int64_t first = (taps.first[i] - dst_begin_) * channels;
-            if (first + count * channels > end) {
-                window.fill(first, first + count * channels);
-                end = window.end();
-                origin = window.origin();
-            }
-            const acc *in = origin + first * lanes;
-            for (int64_t c = 0; c < channels; ++c, in += lanes) {
-                vector sum[1];
-                sum_taps<level>(
-                        tag, weights, count, in, channels * lanes, 0, sum);
-                hn::Store(sum[0], tag, results + filled * lanes);
-                if (++filled == lanes) {
-                    store_transposed<T>(
-                            results, lanes, results_.rows(), row_, out);
-                    out += lanes;
-                    filled = 0;
-                }
-            }
+        for (auto b = first_block(); b < table.blocks.size(); ++b) {
+            const column_taps::block &block = table.blocks[b];
+            if (block.src_begin >= src_end_) break;
+            const int64_t begin = (block.dst_begin - dst_begin_) * channels;
+            const int64_t end = (block.dst_end - dst_begin_) * channels;
+            if (job_.direct)
+                transpose_rows(scratch_.rows, begin, end,
+                        diff_dst_ + job_.extent, scratch_.window);
+            else
+                transpose_rows(static_cast<const acc *const *>(lines), begin,
+                        end, scratch_.group + job_.group_size, scratch_.window);
+            sum_columns(table, block, static_cast<const acc *>(scratch_.window),
+                    channels, scratch_.results);
+            const int64_t elements
+                    = (block.src_end - block.src_begin) * channels;
+            store_transposed<T>(
+                    scratch_.results, elements, results_.rows(), row_, out);
+            out += elements;
         }
-        if (filled != 0)
-            store_transposed<T>(results, filled, results_.rows(), row_, out);
         results_.set_out(results_.out() + results_.rows() * row_);
-    }
-
-    /// Calls take_taps for the number of taps that the axis has at most.
-    template <typename TakeTaps>
-    void with_level(const TakeTaps &take_taps) {
-        switch (level_of(job_.w.max_count)) {
-            case 0: take_taps(std::integral_constant<int, 0> {}); break;
-            case 1: take_taps(std::integral_constant<int, 1> {}); break;
-            case 2: take_taps(std::integral_constant<int, 2> {}); break;
-            default: take_taps(std::integral_constant<int, 3> {}); break;
-        }
     }
 
     const separable_job &job_;

@@ -73,7 +73,7 @@ enum class tap_lanes {
     elements, ///< of a row, looked up in the line
     phases, ///< of a row, the line's elements being sorted by phase
     lines, ///< of a group, transposed
-    planes, ///< of a group, transposed, their rows being short
+    planes, ///< slabs of a group, transposed, their rows being short
 };
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
@@ -111,6 +111,44 @@ struct element_taps {
     // By pattern: its lanes, max_count times as many weights.
     std::vector<int32_t> lanes;
     std::vector<float> weights_f32;
+    std::vector<double> weights_f64;
+};
+
+/// The taps of columns that lie in lanes' vectors (tap_lanes::lines, planes), in
+/// blocks. Columns of a block come sorted by their number of taps, so that no
+/// branch depends on a column.
+struct column_taps {
+    struct column {
+        int32_t in; ///< its first tap, from the block's first element on
+        int32_t out; ///< its place in the block
+    };
+    /// Columns that follow one another, with as many taps each.
+    struct run {
+        int32_t taps;
+        int32_t columns;
+    };
+    struct block {
+        int64_t src_begin; ///< columns of diff_src
+        int64_t src_end;
+        int64_t dst_begin; ///< those that their taps are in
+        int64_t dst_end;
+        int64_t run; ///< the first of its runs
+        int64_t run_end;
+        int64_t column; ///< the first of its columns in the table
+        int64_t weight; ///< the first of its weights
+    };
+    template <typename Acc>
+    const Acc *weights() const {
+        if constexpr (std::is_same_v<Acc, float>)
+            return weights_f32.data();
+        else
+            return weights_f64.data();
+    }
+
+    std::vector<block> blocks;
+    std::vector<run> runs;
+    std::vector<column> columns;
+    std::vector<float> weights_f32; ///< in the order of the columns' taps
     std::vector<double> weights_f64;
 };
 
@@ -162,6 +200,17 @@ struct separable_job {
     tap_lanes lanes = tap_lanes::lines;
     element_taps elements; ///< for tap_lanes::elements
     axis_phases phases; ///< for tap_lanes::phases
+    /// For tap_lanes::lines, a strip's blocks after another's; for
+    /// tap_lanes::planes of `batch` rows side by side.
+    column_taps columns;
+    column_taps last_columns; ///< of the rows that make no whole batch
+    int64_t batch = 1;
+    /// For tap_lanes::planes: lanes are planes' whole volumes, which are summed
+    /// over D transposed.
+    bool volumes = false;
+    int64_t block = 1; ///< columns of a block, but for a strip's last
+    /// For tap_lanes::lines: lines are rows of diff_dst as they are.
+    bool direct = false;
     /// diff_src is written past the caches.
     bool stream = false;
     /// Rows of diff_dst that a line is the first to take, at most.
@@ -169,7 +218,7 @@ struct separable_job {
 
     // A unit of work is a plane, blocks of D and H, and a strip of columns, the
     // last varying fastest. Groups of lines end with a strip. For
-    // tap_lanes::planes it is a group of planes, all of them channels.
+    // tap_lanes::planes it is a group of slabs and a block of H.
     int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
     int64_t d_block = 1;
     int64_t h_block = 1;
@@ -178,21 +227,29 @@ struct separable_job {
 
     // Scratch of a share, in accumulators, elements or pointers.
     int64_t line_pitch = 0; ///< a line: a row of a strip, summed over D and H
-    int64_t lines = 0; ///< of a group, or its planes
+    int64_t lines = 0; ///< of a group, or its slabs
     int64_t phase_pitch = 0; ///< of a line's elements of one phase
     int64_t group_size = 0; ///< of all lines of a group
+    int64_t chunk = 0; ///< elements of slabs that are transposed in turn
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
     int64_t ring_pitch = 0;
     int64_t window = 0; ///< elements that are held transposed
+    int64_t results = 0; ///< results that are held transposed
     int64_t stage_size = 0; ///< elements of diff_src on their way to memory
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
 
+    /// Planes times places along D, or planes.
+    int64_t slabs() const { return n * c * (volumes ? 1 : d.src); }
+    /// Elements of a slab that are held transposed.
+    int64_t window_elements() const { return window - 2 * max_lanes; }
+    int64_t strip_blocks() const { return (strip_src + block - 1) / block; }
     int64_t strips() const { return (w.src + strip_src - 1) / strip_src; }
     int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
     int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
     int64_t units() const {
-        if (lanes == tap_lanes::planes) return (c + lines - 1) / lines;
+        if (lanes == tap_lanes::planes)
+            return (slabs() + lines - 1) / lines * h_blocks();
         return strips() * n * c * d_blocks() * h_blocks();
     }
 };

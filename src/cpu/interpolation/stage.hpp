@@ -67,6 +67,27 @@ public:
             store(tag, v, out);
     }
 
+    /// Two vectors of results that follow one another.
+    HWY_INLINE void put_two(vector a, vector b, T *out) const {
+        if (direct_)
+            store_two<true>(tag, a, b, out);
+        else
+            store_two<false>(tag, a, b, out);
+    }
+
+    /// `count` results, full vectors where they go past the caches.
+    HWY_NOINLINE void put_all(const acc *from, int64_t count, T *out) const {
+        constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
+        int64_t x = 0;
+        for (; x + 2 * lanes <= count; x += 2 * lanes)
+            put_two(hn::LoadU(tag, from + x), hn::LoadU(tag, from + x + lanes),
+                    out + x);
+        for (; x < count; x += lanes)
+            put(hn::LoadU(tag, from + x), out + x);
+    }
+    /// Whether results go straight to memory, past the caches.
+    bool direct() const { return direct_; }
+
     /// Steps over `count` results that have been put at `out`. What is on the
     /// stage leaves it little by little, so that reading goes on meanwhile.
     HWY_INLINE T *step(T *out, int64_t count) {

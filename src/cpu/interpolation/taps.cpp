@@ -154,4 +154,43 @@ std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
     return phases;
 }
 
+void add_columns(column_taps &table, const axis_taps &axis, int64_t rows,
+        int64_t begin, int64_t end, int64_t block, data_type type) {
+    for (int64_t from = begin; from < end; from += block) {
+        const int64_t to = std::min(end, from + block);
+        const int64_t columns = to - from;
+        const int64_t first = rows > 1 ? 0 : axis.begin(from);
+        const int64_t last = rows > 1 ? rows * axis.dst : axis.end(to - 1);
+        column_taps::block added {from, from + rows * columns, first, last,
+                static_cast<int64_t>(table.runs.size()), 0,
+                static_cast<int64_t>(table.columns.size()),
+                static_cast<int64_t>(
+                        table.weights_f32.size() + table.weights_f64.size())};
+        std::map<int64_t, std::vector<int64_t>> by_taps;
+        for (int64_t i = from; i < to; ++i)
+            by_taps[axis.taps(i)].push_back(i);
+        for (const auto &[taps, those] : by_taps) {
+            table.runs.push_back({static_cast<int32_t>(taps),
+                    static_cast<int32_t>(
+                            rows * static_cast<int64_t>(those.size()))});
+            for (int64_t r = 0; r < rows; ++r)
+                for (const int64_t i : those) {
+                    table.columns.push_back({static_cast<int32_t>(r * axis.dst
+                                                     + axis.begin(i) - first),
+                            static_cast<int32_t>(r * columns + i - from)});
+                    if (type == data_type::f64)
+                        table.weights_f64.insert(table.weights_f64.end(),
+                                axis.weights<double>(i),
+                                axis.weights<double>(i) + taps);
+                    else
+                        table.weights_f32.insert(table.weights_f32.end(),
+                                axis.weights<float>(i),
+                                axis.weights<float>(i) + taps);
+                }
+        }
+        added.run_end = static_cast<int64_t>(table.runs.size());
+        table.blocks.push_back(added);
+    }
+}
+
 } // namespace gradnn::cpu

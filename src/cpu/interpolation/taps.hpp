@@ -19,4 +19,9 @@ std::optional<element_taps> find_element_taps(const axis_taps &axis,
 std::optional<axis_phases> find_phases(
         const axis_taps &axis, detail::data_type type);
 
+/// Appends columns [begin, end) of `rows` rows that lie side by side to a table,
+/// in blocks of so many. More than one row has all its columns in one block.
+void add_columns(column_taps &table, const axis_taps &axis, int64_t rows,
+        int64_t begin, int64_t end, int64_t block, detail::data_type type);
+
 } // namespace gradnn::cpu

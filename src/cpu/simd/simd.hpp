@@ -201,6 +201,38 @@ HWY_INLINE void interleave(
 #endif
 }
 
+template <class D>
+HWY_INLINE bool any_nan(D d, hn::VFromD<D> a, hn::VFromD<D> b) {
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<hn::TFromD<D>, float>)
+        return _mm256_movemask_ps(_mm256_cmp_ps(a.raw, b.raw, _CMP_UNORD_Q))
+                != 0;
+#endif
+    return !hn::AllFalse(d, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+}
+
+/// Elements of even and of odd places as pairs of bf16, to nearest even: what
+/// load_pairs reads. Vectors with a NaN, which are few, take more steps.
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> pairs_of_bf16(
+        D d, hn::VFromD<D> even, hn::VFromD<D> odd) {
+    const hn::Rebind<uint32_t, D> du;
+    const hn::Repartition<uint16_t, D> halves;
+    const auto round = [&](hn::VFromD<D> v) HWY_ATTR {
+        const auto bits = hn::BitCast(du, v);
+        const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+        return hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), last);
+    };
+    auto low = hn::ShiftRight<16>(round(even));
+    auto high = round(odd);
+    if (HWY_UNLIKELY(any_nan(d, even, odd))) {
+        low = bits_of_bf16(d, even);
+        high = hn::ShiftLeft<16>(bits_of_bf16(d, odd));
+    }
+    return hn::BitCast(du,
+            hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+}
+
 /// What a vector is in memory as T: itself, or 16 bits a lane.
 template <typename T, class D>
 HWY_INLINE auto rounded(D d, hn::VFromD<D> v) {
@@ -230,6 +262,44 @@ template <class D, typename T>
 HWY_INLINE void stream(D d, hn::VFromD<D> v, T *to) {
     hn::Stream(rounded<T>(d, v), hn::Rebind<storage_of<T>, D>(),
             reinterpret_cast<storage_of<T> *>(to));
+}
+
+/// Two vectors that follow one another, past the caches or not. Of bf16 they are
+/// rounded together where that takes fewer steps.
+template <bool past_caches, class D, typename T>
+HWY_INLINE void store_two(D d, hn::VFromD<D> a, hn::VFromD<D> b, T *to) {
+    constexpr size_t lanes = lanes_of<hn::TFromD<D>>;
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<T, bf16>) {
+        // In a pair's halves, and then in the order of memory.
+        const auto pairs = pairs_of_bf16(d, hn::ConcatLowerLower(d, b, a),
+                hn::ConcatUpperUpper(d, b, a));
+        const auto order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
+                7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11,
+                14, 15);
+        const hn::Repartition<uint16_t, D> halves;
+        const hn::VFromD<decltype(halves)> ordered {
+                _mm256_shuffle_epi8(pairs.raw, order)};
+        auto *const out = reinterpret_cast<uint16_t *>(to);
+        if (!past_caches) {
+            hn::StoreU(ordered, halves, out);
+        } else if (reinterpret_cast<uintptr_t>(to) % 32 == 0) {
+            hn::Stream(ordered, halves, out);
+        } else {
+            const hn::Half<decltype(halves)> half;
+            hn::Stream(hn::LowerHalf(half, ordered), half, out);
+            hn::Stream(hn::UpperHalf(half, ordered), half, out + lanes);
+        }
+        return;
+    }
+#endif
+    if constexpr (past_caches) {
+        stream(d, a, to);
+        stream(d, b, to + lanes);
+    } else {
+        store(d, a, to);
+        store(d, b, to + lanes);
+    }
 }
 
 // the first `count` lanes, 0 < count < lanes; no other memory is touched

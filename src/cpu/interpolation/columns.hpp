@@ -1,0 +1,345 @@
+// Columns of transposed rows: element e of as many rows as a vector has lanes
+// is one vector, so that a tap along W is one multiply-add for all of the rows.
+//
+// Included once for each of Highway's targets, like simd.hpp.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/interpolation/separable.hpp"
+#include "cpu/interpolation/sums.hpp"
+#include "cpu/simd/simd.hpp"
+
+#if defined(GRADNN_CPU_INTERPOLATION_COLUMNS_TOGGLE) \
+        == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_INTERPOLATION_COLUMNS_TOGGLE
+#undef GRADNN_CPU_INTERPOLATION_COLUMNS_TOGGLE
+#else
+#define GRADNN_CPU_INTERPOLATION_COLUMNS_TOGGLE
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradnn::cpu::HWY_NAMESPACE {
+
+/// Elements of a row of In that are transposed at once.
+template <typename In>
+constexpr int64_t square_of = static_cast<int64_t>(lanes_of<accumulator_of<In>>)
+        * (has_load_half<In> ? 2 : 1);
+
+/// Transposes one square: element e of rows[l] + at becomes lane l of vector e at
+/// `out`.
+template <typename In>
+HWY_INLINE void transpose_square(
+        const In *const *rows, int64_t at, accumulator_of<In> *out) {
+    using Acc = accumulator_of<In>;
+    const hn::ScalableTag<Acc> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
+    if constexpr (has_load_half<In>) {
+        const hn::RebindToUnsigned<decltype(tag)> pairs;
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l)
+            square[l] = hn::BitCast(tag, load_pairs(tag, rows[l] + at));
+        transpose<Acc>(square);
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l, out += 2 * lanes) {
+            const auto pair = hn::BitCast(pairs, square[l]);
+            hn::StoreU(half_of(tag, pair, true), tag, out);
+            hn::StoreU(half_of(tag, pair, false), tag, out + lanes);
+        }
+    } else {
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l)
+            square[l] = load(tag, rows[l] + at);
+        transpose<Acc>(square);
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l)
+            hn::StoreU(square[l], tag, out + l * lanes);
+    }
+}
+
+/// Transposes elements [begin, end) of the rows to `out`, and no more than a
+/// square beyond them; nothing from `limit` on is read.
+template <typename In>
+HWY_NOINLINE void transpose_rows(const In *const *rows, int64_t begin,
+        int64_t end, const In *limit, accumulator_of<In> *out) {
+    using Acc = accumulator_of<In>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    constexpr int64_t square = square_of<In>;
+    int64_t at = begin;
+    for (; at + square <= end; at += square, out += square * lanes)
+        transpose_square(rows, at, out);
+    if (at == end) return;
+    In rest[static_cast<size_t>(square * lanes)];
+    const In *last[static_cast<size_t>(lanes)];
+    for (int64_t l = 0; l < lanes; ++l) {
+        last[l] = rows[l] + at;
+        if (limit - last[l] >= square) continue;
+        std::memset(rest + l * square, 0, square * sizeof(In));
+        std::memcpy(rest + l * square, last[l],
+                static_cast<size_t>(end - at) * sizeof(In));
+        last[l] = rest + l * square;
+    }
+    transpose_square(last, 0, out);
+}
+
+/// Columns of one run: each has `taps` of them.
+template <int64_t taps, typename Acc>
+HWY_INLINE void sum_run(const column_taps::column *column, int64_t columns,
+        const Acc *weights, const Acc *in, int64_t channels, Acc *out) {
+    const hn::ScalableTag<Acc> tag;
+    using vector = hn::VFromD<hn::ScalableTag<Acc>>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    const int64_t step = channels * lanes;
+    for (int64_t i = 0; i < columns; ++i, weights += taps) {
+        const Acc *from = in + column[i].in * step;
+        Acc *to = out + column[i].out * step;
+        if (channels == 1) {
+            auto sum = hn::Mul(hn::Set(tag, weights[0]), hn::LoadU(tag, from));
+#pragma GCC unroll 8
+            for (int64_t t = 1; t < taps; ++t)
+                sum = hn::MulAdd(hn::Set(tag, weights[t]),
+                        hn::LoadU(tag, from + t * lanes), sum);
+            hn::StoreU(sum, tag, to);
+            continue;
+        }
+        vector weight[static_cast<size_t>(taps)];
+#pragma GCC unroll 8
+        for (int64_t t = 0; t < taps; ++t)
+            weight[t] = hn::Set(tag, weights[t]);
+        for (int64_t c = 0; c < step; c += lanes) {
+            auto sum = hn::Mul(weight[0], hn::LoadU(tag, from + c));
+#pragma GCC unroll 8
+            for (int64_t t = 1; t < taps; ++t)
+                sum = hn::MulAdd(
+                        weight[t], hn::LoadU(tag, from + t * step + c), sum);
+            hn::StoreU(sum, tag, to + c);
+        }
+    }
+}
+
+/// Columns of no taps.
+template <typename Acc>
+HWY_INLINE void clear_run(const column_taps::column *column, int64_t columns,
+        int64_t channels, Acc *out) {
+    const hn::ScalableTag<Acc> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    for (int64_t i = 0; i < columns; ++i)
+        for (int64_t c = 0; c < channels; ++c)
+            hn::StoreU(hn::Zero(tag), tag,
+                    out + (column[i].out * channels + c) * lanes);
+}
+
+/// Columns of one run of more taps than a chain has terms.
+template <typename Acc>
+HWY_NOINLINE void sum_long_run(const column_taps::column *column,
+        int64_t columns, int64_t taps, const Acc *weights, const Acc *in,
+        int64_t channels, Acc *out) {
+    const hn::ScalableTag<Acc> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    const int64_t step = channels * lanes;
+    for (int64_t i = 0; i < columns; ++i, weights += taps)
+        for (int64_t c = 0; c < step; c += lanes) {
+            const Acc *from = in + column[i].in * step + c;
+            hn::VFromD<hn::ScalableTag<Acc>> sum[1];
+            if (level_of(taps) <= 1)
+                sum_taps<1>(tag, weights, taps, from, step, 0, sum);
+            else if (level_of(taps) == 2)
+                sum_taps<2>(tag, weights, taps, from, step, 0, sum);
+            else
+                sum_taps<3>(tag, weights, taps, from, step, 0, sum);
+            hn::StoreU(sum[0], tag, out + column[i].out * step + c);
+        }
+}
+
+/// Taps along W of a block of columns. `in` is its first element of the
+/// transposed rows, `out` where its first result goes.
+template <typename Acc>
+HWY_NOINLINE void sum_columns(const column_taps &table,
+        const column_taps::block &block, const Acc *in, int64_t channels,
+        Acc *out) {
+    const column_taps::column *column = table.columns.data() + block.column;
+    const Acc *weights = table.weights<Acc>() + block.weight;
+    for (int64_t r = block.run; r < block.run_end; ++r) {
+        const auto taps = table.runs[static_cast<size_t>(r)].taps;
+        const auto count = table.runs[static_cast<size_t>(r)].columns;
+        const auto sum = [&](auto known) HWY_ATTR {
+            sum_run<decltype(known)::value>(
+                    column, count, weights, in, channels, out);
+        };
+        switch (taps) {
+            case 0: clear_run(column, count, channels, out); break;
+            case 1: sum(std::integral_constant<int64_t, 1>()); break;
+            case 2: sum(std::integral_constant<int64_t, 2>()); break;
+            case 3: sum(std::integral_constant<int64_t, 3>()); break;
+            case 4: sum(std::integral_constant<int64_t, 4>()); break;
+            case 5: sum(std::integral_constant<int64_t, 5>()); break;
+            case 6: sum(std::integral_constant<int64_t, 6>()); break;
+            case 7: sum(std::integral_constant<int64_t, 7>()); break;
+            case 8: sum(std::integral_constant<int64_t, 8>()); break;
+            default:
+                sum_long_run(column, count, taps, weights, in, channels, out);
+        }
+        column += count;
+        weights += static_cast<int64_t>(taps) * count;
+    }
+}
+
+/// Columns of one run whose channels are in lanes, at least a vector of them or
+/// as many as the target can store of a vector.
+template <int64_t taps, bool past_caches, typename Acc>
+HWY_INLINE void sum_channels_of_run(const column_taps::column *column,
+        int64_t columns, const Acc *weights, const Acc *in, int64_t channels,
+        Acc *out) {
+    const hn::ScalableTag<Acc> tag;
+    using vector = hn::VFromD<hn::ScalableTag<Acc>>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    for (int64_t i = 0; i < columns; ++i, weights += taps) {
+        const Acc *from = in + column[i].in * channels;
+        Acc *to = out + column[i].out * channels;
+        vector weight[static_cast<size_t>(taps)];
+#pragma GCC unroll 8
+        for (int64_t t = 0; t < taps; ++t)
+            weight[t] = hn::Set(tag, weights[t]);
+        const auto sum_at = [&](int64_t c) GRADNN_SIMD_INLINE {
+            auto sum = hn::Mul(weight[0], hn::LoadU(tag, from + c));
+#pragma GCC unroll 8
+            for (int64_t t = 1; t < taps; ++t)
+                sum = hn::MulAdd(weight[t],
+                        hn::LoadU(tag, from + t * channels + c), sum);
+            return sum;
+        };
+        int64_t c = 0;
+        for (; c + lanes <= channels; c += lanes) {
+            if constexpr (past_caches)
+                hn::Stream(sum_at(c), tag, to + c);
+            else
+                hn::StoreU(sum_at(c), tag, to + c);
+        }
+        if (c == channels) continue;
+        if (channels >= lanes)
+            hn::StoreU(sum_at(channels - lanes), tag, to + channels - lanes);
+        else
+            store_first(tag, sum_at(0), to, static_cast<size_t>(channels));
+    }
+}
+
+/// The same for any number of taps, none included.
+template <int level, typename Acc>
+HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
+        int64_t columns, int64_t taps, const Acc *weights, const Acc *in,
+        int64_t channels, Acc *out) {
+    const hn::ScalableTag<Acc> tag;
+    using vector = hn::VFromD<hn::ScalableTag<Acc>>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    for (int64_t i = 0; i < columns; ++i, weights += taps) {
+        const Acc *from = in + column[i].in * channels;
+        Acc *to = out + column[i].out * channels;
+        int64_t c = 0;
+        for (; c + 4 * lanes <= channels; c += 4 * lanes) {
+            vector sum[4];
+            sum_taps<level>(tag, weights, taps, from + c, channels, lanes, sum);
+            for (int64_t k = 0; k < 4; ++k)
+                hn::StoreU(sum[k], tag, to + c + k * lanes);
+        }
+        for (; c < channels; c += lanes) {
+            vector sum[1];
+            const int64_t at
+                    = std::max<int64_t>(0, std::min(c, channels - lanes));
+            sum_taps<level>(tag, weights, taps, from + at, channels, 0, sum);
+            if (channels >= lanes)
+                hn::StoreU(sum[0], tag, to + at);
+            else
+                store_first(tag, sum[0], to, static_cast<size_t>(channels));
+        }
+    }
+}
+
+/// Taps along W of a block of columns whose channels are in lanes. `in` is the
+/// block's first element, `out` where its first result goes: past the caches only
+/// where columns are whole cache lines of full vectors.
+template <bool past_caches, typename Acc>
+HWY_NOINLINE void sum_channels(const column_taps &table,
+        const column_taps::block &block, const Acc *in, int64_t channels,
+        Acc *out) {
+    const column_taps::column *column = table.columns.data() + block.column;
+    const Acc *weights = table.weights<Acc>() + block.weight;
+    for (int64_t r = block.run; r < block.run_end; ++r) {
+        const auto taps = table.runs[static_cast<size_t>(r)].taps;
+        const auto count = table.runs[static_cast<size_t>(r)].columns;
+        const auto sum = [&](auto known) HWY_ATTR {
+            sum_channels_of_run<decltype(known)::value, past_caches>(
+                    column, count, weights, in, channels, out);
+        };
+        switch (taps) {
+            case 1: sum(std::integral_constant<int64_t, 1>()); break;
+            case 2: sum(std::integral_constant<int64_t, 2>()); break;
+            case 3: sum(std::integral_constant<int64_t, 3>()); break;
+            case 4: sum(std::integral_constant<int64_t, 4>()); break;
+            case 5: sum(std::integral_constant<int64_t, 5>()); break;
+            case 6: sum(std::integral_constant<int64_t, 6>()); break;
+            case 7: sum(std::integral_constant<int64_t, 7>()); break;
+            case 8: sum(std::integral_constant<int64_t, 8>()); break;
+            default:
+                if (level_of(taps) <= 1)
+                    sum_channels_of_long_run<1>(
+                            column, count, taps, weights, in, channels, out);
+                else if (level_of(taps) == 2)
+                    sum_channels_of_long_run<2>(
+                            column, count, taps, weights, in, channels, out);
+                else
+                    sum_channels_of_long_run<3>(
+                            column, count, taps, weights, in, channels, out);
+        }
+        column += count;
+        weights += static_cast<int64_t>(taps) * count;
+    }
+}
+
+/// Puts elements of `rows` rows that are `pitch` apart at `out`: results[e]
+/// holds element e of all of them, for e < count.
+template <typename T>
+HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
+        int64_t count, int64_t rows, int64_t pitch, T *out) {
+    using Acc = accumulator_of<T>;
+    const hn::ScalableTag<Acc> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
+    if constexpr (has_load_half<T>) {
+        const hn::Repartition<uint16_t, decltype(tag)> halves;
+        for (; count >= 2 * lanes; count -= 2 * lanes, out += 2 * lanes) {
+#pragma GCC unroll 16
+            for (int64_t l = 0; l < lanes; ++l, results += 2 * lanes)
+                square[l] = hn::BitCast(tag,
+                        pairs_of_bf16(tag, hn::LoadU(tag, results),
+                                hn::LoadU(tag, results + lanes)));
+            transpose<Acc>(square);
+            T *to = out;
+#pragma GCC unroll 16
+            for (int64_t l = 0; l < lanes; ++l, to += pitch) {
+                if (l == rows) break;
+                hn::StoreU(hn::BitCast(halves, square[l]), halves,
+                        reinterpret_cast<uint16_t *>(to));
+            }
+        }
+    }
+    for (; count > 0; count -= lanes, results += lanes * lanes, out += lanes) {
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l)
+            square[l] = hn::LoadU(tag, results + l * lanes);
+        transpose<Acc>(square);
+        T *to = out;
+#pragma GCC unroll 16
+        for (int64_t l = 0; l < lanes; ++l, to += pitch) {
+            if (l == rows) break;
+            if (count >= lanes)
+                store(tag, square[l], to);
+            else
+                store_first(tag, square[l], to, static_cast<size_t>(count));
+        }
+    }
+}
+
+} // namespace gradnn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

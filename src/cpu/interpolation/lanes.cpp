@@ -1,0 +1,316 @@
+// Which elements SIMD lanes hold: the way of the fewest instructions, which
+// follow from the sums and the vectors that each way takes.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "cpu/interpolation/cut.hpp"
+#include "cpu/interpolation/taps.hpp"
+
+namespace gradnn::cpu {
+
+using detail::data_type;
+using detail::size_of;
+
+namespace {
+
+/// Whether all planes are one distance apart.
+bool planes_follow(const separable_job &job) {
+    return job.n == 1 || job.c == 1
+            || (job.diff_dst.n_stride == job.c * job.diff_dst.c_stride
+                    && job.diff_src.n_stride == job.c * job.diff_src.c_stride);
+}
+
+/// All planes become channels where they can.
+void merge_planes(separable_job &job) {
+    plane_view &in = job.diff_dst;
+    plane_view &out = job.diff_src;
+    if (job.c == 1) {
+        std::swap(job.c, job.n);
+        in.c_stride = in.n_stride;
+        out.c_stride = out.n_stride;
+    } else if (planes_follow(job)) {
+        job.c *= std::exchange(job.n, 1);
+    }
+}
+
+/// So many planes play the part of H.
+void planes_as_rows(separable_job &job, int64_t rows) {
+    job.h = axis_taps(
+            detail::make_axis_map(detail::interpolation_mode::nearest,
+                    detail::coordinate_mode::asymmetric, {rows, rows}),
+            job.type == data_type::f64 ? data_type::f64 : data_type::f32);
+    job.diff_dst.h_stride = job.diff_dst.c_stride;
+    job.diff_src.h_stride = job.diff_src.c_stride;
+    job.diff_dst.c_stride *= rows;
+    job.diff_src.c_stride *= rows;
+    job.c /= rows;
+}
+
+/// Lines in a group: enough for several vectors of elements.
+int64_t lines_of_elements(int64_t row) {
+    return std::max<int64_t>(1, 16 * max_lanes / row);
+}
+
+/// Lines in a group whose elements are sorted by phase: what is done once a group
+/// is shared by them, and a line's taps come when its sums are in the first-level
+/// cache, where a group leaves room for rows.
+int64_t lines_of_phases(const separable_job &job) {
+    constexpr int64_t elements = 1024;
+    if (!job.d.identity) return 1; // the ring's rows take that room
+    return std::clamp<int64_t>(elements / job.w.dst, 1, 16);
+}
+
+double sum_of_taps(const axis_taps &axis) {
+    return static_cast<double>(
+            std::accumulate(axis.count.begin(), axis.count.end(), int64_t {0}));
+}
+
+/// Counts instructions. Vectors are of `lanes` elements.
+class instructions {
+public:
+    explicit instructions(const separable_job &job)
+        : job_(job),
+          lanes_(static_cast<double>(separable_lanes(job.type))),
+          narrow_(size_of(job.type) == 2),
+          row_src_(static_cast<double>(job.w.src * job.row_channels)),
+          row_dst_(static_cast<double>(job.w.dst * job.row_channels)),
+          d_src_(static_cast<double>(job.d.src)),
+          h_src_(static_cast<double>(job.h.src)),
+          d_taps_(sum_of_taps(job.d)),
+          h_taps_(sum_of_taps(job.h)),
+          w_taps_(sum_of_taps(job.w)) {
+        for (int64_t size = 1; size < separable_lanes(job.type); size *= 2)
+            ++squares_;
+    }
+
+    /// Of a plane's slabs in lanes, `slabs` being those of all planes.
+    double of_planes(int64_t slabs) const {
+        const double slab_dst = static_cast<double>(job_.h.dst) * row_dst_;
+        const bool sums_d = !job_.d.identity;
+        const double chunks = std::max(1.0, slab_dst / 256);
+        double sum = 0;
+        const auto d_dst = static_cast<double>(job_.d.dst);
+        if (job_.volumes)
+            sum += rows(d_taps_, d_src_, slab_dst, false)
+                    + d_src_ * call / lanes_
+                    + d_dst * slab_dst / lanes_ * transposed(narrow_);
+        else if (sums_d)
+            sum += rows(d_taps_, d_src_, slab_dst, narrow_)
+                    + d_src_ * chunks * call
+                    + d_src_ * slab_dst / lanes_ * transposed(false);
+        else
+            sum += d_src_ * slab_dst / lanes_ * transposed(narrow_);
+        if (!job_.h.identity)
+            sum += d_src_
+                    * (rows(h_taps_, h_src_, row_dst_, false)
+                            + h_src_ * call / lanes_);
+        sum += d_src_ * h_src_ * columns();
+        // The second-level cache takes its time.
+        const int64_t held = (job_.window + job_.results + job_.line_pitch)
+                * job_.lines * (job_.type == data_type::f64 ? 8 : 4);
+        if (held > (32 << 10)) sum *= 1.5;
+        sum += d_src_ * call / lanes_
+                * (4 + h_src_ / static_cast<double>(job_.batch));
+        const auto groups = static_cast<int64_t>(lanes_);
+        const int64_t used = (slabs + groups - 1) / groups * groups;
+        return sum * static_cast<double>(used) / static_cast<double>(slabs);
+    }
+
+    /// Of a plane, a group of lines in lanes.
+    double of_lines() const {
+        const double lines = d_src_ * h_src_;
+        return sums_of_lines() + lines * columns()
+                + lines * row_dst_ / lanes_ * transposed(false)
+                + lines * 4 * call / lanes_;
+    }
+
+    /// Of a plane, where taps are looked up in `tables` vectors.
+    double of_elements(int64_t tables, size_t patterns) const {
+        // Without a permutation of two vectors a look-up takes one of each.
+        const bool pairs = separable_lanes(data_type::f32) == 16;
+        const double look_up
+                = tables == 1 ? 1 : (tables == 2 ? 1 : 3) * (pairs ? 1.0 : 5.0);
+        const double taps = static_cast<double>(job_.w.max_count);
+        // Patterns that half of the first-level cache has no room for come from
+        // the second-level one.
+        const double table = static_cast<double>(patterns) * (taps + 1) * 4
+                * (job_.type == data_type::f64 ? 2 : 1) * lanes_;
+        const double fetched = table > (16 << 10) ? 2 * (taps + 1) : 0;
+        const double lines = d_src_ * h_src_;
+        return sums_of_lines() + lines * call
+                + lines * row_src_ / lanes_
+                * (8 + taps * (look_up + 4) + fetched + stored(narrow_));
+    }
+
+    /// Of a plane, where taps have a vector each.
+    double of_rows(int64_t taps) const {
+        return sums_of_lines()
+                + d_src_ * h_src_
+                * (call
+                        + row_src_ / lanes_
+                                * (4 + static_cast<double>(taps)
+                                        + stored(narrow_)));
+    }
+
+private:
+    /// A call, its tables and its loops' ends.
+    static constexpr double call = 80;
+
+    /// Of the sums of `taps` rows in all to `sums` rows.
+    double rows(double taps, double sums, double length, bool narrow) const {
+        return length / lanes_ * (taps * (narrow ? 3 : 1.75) + sums * 1.5);
+    }
+    double sums_of_lines() const {
+        double sum = 0;
+        const double h_dst = static_cast<double>(job_.h.dst);
+        const bool sums_d = !job_.d.identity;
+        if (sums_d)
+            sum += h_dst
+                    * (rows(d_taps_, d_src_, row_dst_, narrow_)
+                            + d_src_ * 2 * call);
+        sum += d_src_
+                * (rows(h_taps_, h_src_, row_dst_, narrow_ && !sums_d)
+                        + h_src_ * 2 * call);
+        return sum;
+    }
+    /// Of a vector: its load, its store and its share of a square's steps.
+    double transposed(bool narrow) const { return 2 + squares_ + narrow; }
+    static double stored(bool narrow) { return narrow ? 12 : 2; }
+    /// Of a line's results in a vector: taps, transposed back and stored.
+    double columns() const {
+        const double channels = static_cast<double>(job_.row_channels);
+        const double weights = job_.row_channels > 1 ? 1 : 2;
+        return (w_taps_ * channels * weights
+                       + static_cast<double>(job_.w.src) * (4 + 3 * channels))
+                / lanes_
+                + row_src_ / lanes_ * (transposed(narrow_) + stored(narrow_));
+    }
+
+    const separable_job &job_;
+    const double lanes_;
+    const bool narrow_;
+    const double row_src_;
+    const double row_dst_;
+    const double d_src_;
+    const double h_src_;
+    const double d_taps_;
+    const double h_taps_;
+    const double w_taps_;
+    double squares_ = 0;
+};
+
+/// Whether rows of a slab follow one another.
+bool rows_follow(const separable_job &job) {
+    return job.h.src * job.h.dst == 1
+            || (job.diff_dst.h_stride == job.w.dst * job.row_channels
+                    && job.diff_src.h_stride == job.w.src * job.row_channels);
+}
+
+/// Whether slabs of a plane follow one another.
+bool slabs_follow(const separable_job &job) {
+    return job.diff_dst.d_stride == job.h.dst * job.w.dst * job.row_channels
+            && job.diff_src.d_stride
+            == job.h.src * job.w.src * job.row_channels;
+}
+
+/// The job with slabs or volumes in lanes, or nothing where slabs have gaps or what is held
+/// transposed would not stay in the second-level cache.
+std::optional<separable_job> as_planes(separable_job job, bool volumes) {
+    job.volumes = volumes;
+    if (!rows_follow(job)) { // an axis that needs no sum may be the inner one
+        std::swap(job.d, job.h);
+        for (plane_view *view : {&job.diff_dst, &job.diff_src})
+            std::swap(view->d_stride, view->h_stride);
+    }
+    if (!rows_follow(job)
+            || (volumes && (job.d.identity || !slabs_follow(job))))
+        return std::nullopt;
+    job.lanes = tap_lanes::planes;
+    job.lines = separable_lanes(job.type);
+    const int64_t row = std::max(job.w.src, job.w.dst) * job.row_channels;
+    if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) {
+        merge_planes(job);
+        // A slab of several rows is worth the calls.
+        int64_t rows = std::clamp<int64_t>(512 / row, 1, job.c);
+        while (job.c % rows != 0
+                || (rows > 1 && job.c / rows * job.n < 4 * job.lines))
+            --rows;
+        const bool follow
+                = job.diff_dst.c_stride == job.w.dst * job.row_channels
+                && job.diff_src.c_stride == job.w.src * job.row_channels;
+        if (follow) planes_as_rows(job, rows);
+    }
+    job.batch = std::clamp<int64_t>(
+            64 / (job.w.src * job.row_channels), 1, job.h.src);
+    size_planes(job);
+    constexpr int64_t most_bytes = 256 << 10;
+    const int64_t held = (job.window + job.results + job.line_pitch
+                                 + job.ring_pitch * (job.ring_rows > 0))
+                    * job.lines * (job.type == data_type::f64 ? 8 : 4)
+            + job.stage_size * size_of(job.type);
+    if (held > most_bytes) return std::nullopt;
+    return job;
+}
+
+} // namespace
+
+/// How taps along W are taken, and of how many lines together.
+void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
+    // Fewer channels than half a vector are better off as other lanes.
+    const bool few = job.row_channels * accumulator_bytes < 32;
+    std::optional<separable_job> planes;
+    double cost_of_planes = 0;
+    for (const bool volumes : {false, true}) {
+        auto as = few ? as_planes(job, volumes) : std::nullopt;
+        if (!as) continue;
+        const double cost = instructions(*as).of_planes(as->slabs())
+                * static_cast<double>(as->n * as->c);
+        if (planes && cost >= cost_of_planes) continue;
+        cost_of_planes = cost;
+        planes = std::move(as);
+    }
+    if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) {
+        merge_planes(job);
+        planes_as_rows(job, job.c);
+    }
+    job.lanes = tap_lanes::channels;
+    job.lines = 1;
+    if (!few) return;
+    const auto all_planes = static_cast<double>(job.n * job.c);
+    const instructions count(job);
+    const auto phases = find_phases(job.w, job.type);
+    if (job.w.identity) {
+        // Lines are results.
+    } else if (phases && job.row_channels == 1
+            && job.h.max_count <= most_phase_taps) {
+        job.lanes = tap_lanes::phases;
+        job.phases = *phases;
+        job.lines = lines_of_phases(job);
+    } else {
+        const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
+        auto taps = find_element_taps(job.w, job.row_channels, lines, job.type);
+        if (taps
+                && count.of_elements(taps->tables, taps->patterns.size())
+                        < count.of_lines()) {
+            job.lanes = tap_lanes::elements;
+            job.lines = lines;
+            job.elements = std::move(*taps);
+        } else {
+            job.lanes = tap_lanes::lines;
+            job.lines = separable_lanes(job.type);
+            job.direct = job.d.identity && job.h.identity;
+        }
+    }
+    const double cost = job.lanes == tap_lanes::lines ? count.of_lines()
+            : job.lanes == tap_lanes::elements
+            ? count.of_elements(
+                    job.elements.tables, job.elements.patterns.size())
+            : count.of_rows(
+                    job.lanes == tap_lanes::phases ? job.phases.count : 0);
+    if (planes && cost_of_planes < cost * all_planes) job = std::move(*planes);
+}
+
+} // namespace gradnn::cpu
