@@ -7,7 +7,7 @@ PyTorch on a logarithmic axis, from the line of equal speed.
 import math
 from xml.sax.saxutils import escape
 
-import report
+import measures
 import targets
 
 COLOURS = {"f32": "#2f6db3", "bf16": "#e0812b", "f16": "#3f9b62", "f64": "#8a63b8"}
@@ -92,7 +92,7 @@ def _without(row, kind):
 
 def _panel(results, layout, left, axis, cases, dtypes, height):
     kind = results["kind"]
-    value_of = report.share if kind == "interpolation" else report.faster
+    value_of = measures.share if kind == "interpolation" else measures.faster
     found = {
         (row["case"], row["dtype"]): row
         for row in results["rows"]
@@ -136,9 +136,9 @@ def svg(results):
     dtypes = list(dict.fromkeys(row["dtype"] for row in rows))
     layouts = list(dict.fromkeys(row["layout"] for row in rows))
     if kind == "interpolation":
-        axis = _Linear([value for value in map(report.share, rows) if value])
+        axis = _Linear([value for value in map(measures.share, rows) if value])
     else:
-        axis = _Logarithmic([value for value in map(report.faster, rows) if value])
+        axis = _Logarithmic([value for value in map(measures.faster, rows) if value])
     height = BAR * len(dtypes) + 7
     width = LABELS + len(layouts) * (WIDTH + GAP)
     total = TOP + height * len(cases) + 44
@@ -148,7 +148,7 @@ def svg(results):
         'font-family="sans-serif">',
         f'<rect width="{width}" height="{total}" fill="white"/>',
         _text(10, 20, f"{kind} backward, {results['engine']}", size=14, weight="bold"),
-        _text(10, 36, report.machine_line(results), size=10, fill="#666"),
+        _text(10, 36, measures.machine_line(results), size=10, fill="#666"),
     ]
     for index, dtype in enumerate(dtypes):
         x = 10 + 44 * index

@@ -6,7 +6,7 @@ A row is one of report.py's with a problem of problems.py in it and its "line".
 
 import math
 
-import report
+import measures
 import targets
 
 MOST_SHOWN = 10
@@ -94,17 +94,17 @@ def spread(rows):
     lines = []
     for (kind, dtype), part in groups(timed(rows), _kind_and_type).items():
         shares = [share(row["gradnn"]) for row in part]
-        ratios = [r for r in map(report.faster, part) if r]
+        ratios = [r for r in map(measures.faster, part) if r]
         lines.append(
             [
                 f"{kind} {dtype}",
                 str(len(part)),
                 " ".join(f"{100 * percentile(shares, p):.0f}" for p in range(10, 91, 10)),
-                report.percent(report.geometric_mean(shares)),
+                measures.percent(measures.geometric_mean(shares)),
                 _precise(percentile(shares, 10)),
                 _precise(min(shares)),
-                report.times(report.geometric_mean(ratios)),
-                report.times(min(ratios) if ratios else None),
+                measures.times(measures.geometric_mean(ratios)),
+                measures.times(min(ratios) if ratios else None),
                 f"{sum(r < 1 for r in ratios)} of {len(ratios)}",
             ]
         )
@@ -114,7 +114,7 @@ def spread(rows):
 
 
 def _precise(value):
-    return f"{100 * value:.1f} %" if value < 0.0995 else report.percent(value)
+    return f"{100 * value:.1f} %" if value < 0.0995 else measures.percent(value)
 
 
 def _means(title, valued):
@@ -133,10 +133,10 @@ def _means(title, valued):
         if not values:
             return ""
         shares = [each for each, _ in values]
-        mean = report.geometric_mean(shares)
-        text = f"{report.percent(mean)} ({_precise(min(shares))}, {len(values)})"
-        ratio = report.geometric_mean([each for _, each in values])
-        return f"{text}, {report.times(ratio)}" if ratio else text
+        mean = measures.geometric_mean(shares)
+        text = f"{measures.percent(mean)} ({_precise(min(shares))}, {len(values)})"
+        ratio = measures.geometric_mean([each for _, each in values])
+        return f"{text}, {measures.times(ratio)}" if ratio else text
 
     lines = [
         [name, *(cell(by_type.get(dtype)) for dtype in types)]
@@ -167,7 +167,7 @@ def by_name(rows, title, name_of):
     return _means(
         title,
         [
-            (name_of(row), row["dtype"], share(row["gradnn"]), report.faster(row))
+            (name_of(row), row["dtype"], share(row["gradnn"]), measures.faster(row))
             for row in timed(rows)
         ],
     )
@@ -179,11 +179,11 @@ def shape_of(row):
 
 def _described(row):
     figures = row["gradnn"]
-    ratio = report.faster(row)
+    ratio = measures.faster(row)
     kernels = "+".join(
         dict.fromkeys(short(step["kernel"]) for step in figures["steps"])
     )
-    against = f", {report.times(ratio)} PyTorch" if ratio else ""
+    against = f", {measures.times(ratio)} PyTorch" if ratio else ""
     return (
         f"- {row['index']}: {row['line']}: {kernels} "
         f"{_precise(share(figures))} {figures['bound']}{against}"
@@ -206,7 +206,7 @@ def faster_rows(rows):
         return []
     found = beaten(rows)
     lost = [time / min(time, min(rivals)[0]) for time, rivals in compared]
-    gain = 1 - 1 / report.geometric_mean(lost)
+    gain = 1 - 1 / measures.geometric_mean(lost)
     lines = [
         f"Another kernel was faster by more than {100 * NOTICED - 100:.0f} % in "
         f"{len(found)} of {len(compared)} gradients that several can compute. With "
@@ -224,14 +224,14 @@ def faster_rows(rows):
     ):
         lines.append(
             f"- {kernel} -> {better}: {len(factors)}, "
-            f"{report.times(report.geometric_mean(factors))}, "
-            f"{report.times(max(factors))}"
+            f"{measures.times(measures.geometric_mean(factors))}, "
+            f"{measures.times(max(factors))}"
         )
     lines += ["", "The largest factors:", ""]
     for factor, kernel, better, row, step in found[:MOST_SHOWN]:
         lines.append(
             f"- {row['index']}: {row['line']}, {step['output']}: {short(kernel)} -> "
-            f"{short(better)} {report.times(factor)}"
+            f"{short(better)} {measures.times(factor)}"
         )
     return lines
 
@@ -246,7 +246,7 @@ def verdicts(results):
         shares = [share(row["gradnn"]) for row in timed(part)]
         if kind == "interpolation" and shares:
             found = (
-                report.geometric_mean(shares),
+                measures.geometric_mean(shares),
                 percentile(shares, 10),
                 min(shares),
             )
@@ -255,16 +255,16 @@ def verdicts(results):
             lines.append(
                 f"- {kind} {dtype}, mean / tenth percentile / worst: "
                 f"{' / '.join(map(_precise, found))} of "
-                f"{' / '.join(map(report.percent, wanted))}: "
+                f"{' / '.join(map(measures.percent, wanted))}: "
                 f"{'met' if met else 'missed'}{tail}"
             )
-        ratios = [each for each in map(report.faster, part) if each]
+        ratios = [each for each in map(measures.faster, part) if each]
         least = targets.SWEEP_PEER[engine].get(kind)
         if ratios and least:
             below = sum(each < least for each in ratios)
             lines.append(
                 f"- {kind} {dtype}, times PyTorch at least {least:g}: worst "
-                f"{report.times(min(ratios))}, {below} of {len(ratios)} below: "
+                f"{measures.times(min(ratios))}, {below} of {len(ratios)} below: "
                 f"{'missed' if below or failed else 'met'}{tail}"
             )
     return lines
@@ -289,7 +289,7 @@ def summary(results, count):
     refused = sum("refused" in row.get("pytorch", {}) for row in rows)
     least, most = settings["megabytes"]
     lines = [
-        f"{report.machine_line(results)}.",
+        f"{measures.machine_line(results)}.",
         "",
         f"{len(rows)} of {count} problems of seed {settings['seed']}, {least:g} to "
         f"{most:g} MB, in {results['seconds_in_all']:.0f} s "
@@ -306,10 +306,10 @@ def summary(results, count):
     for kind, part in groups(rows, lambda row: row["kind"]).items():
         lines += ["", f"{kind}, the worst by share:", ""]
         lines += worst(part, lambda row: share(row["gradnn"]))
-        slower = [row for row in part if (report.faster(row) or 1) < 1]
+        slower = [row for row in part if (measures.faster(row) or 1) < 1]
         if slower:
             lines += ["", f"{kind}, slower than PyTorch:", ""]
-            lines += worst(slower, report.faster)
+            lines += worst(slower, measures.faster)
         lines += ["", "Mean share (worst, number), times PyTorch:", ""]
         lines += by_kernel(part)
         lines += ["", *by_name(part, "shape", shape_of)]
@@ -334,13 +334,13 @@ def _row_cells(row, every_row):
     )
     cells += [
         kernels,
-        report.milliseconds(figures["time_ms"]),
+        measures.milliseconds(figures["time_ms"]),
         f"{_precise(share(figures))} {figures['bound']}",
-        report.times(report.faster(row)),
+        measures.times(measures.faster(row)),
     ]
     if every_row:
         better = [
-            f"{short(kernel)} {report.times(factor)}"
+            f"{short(kernel)} {measures.times(factor)}"
             for factor, _, kernel, _, _ in beaten([row])
         ]
         cells.append(", ".join(better))

@@ -1,108 +1,19 @@
-// The C API: what it takes and refuses, that it computes what the C++ API does,
-// and that compiling again is a lookup.
+// The C API: that it computes what the C++ API does, and that compiling again is a
+// lookup.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gradnn/c_api.h>
 #include <gradnn/gradnn.hpp>
 
+#include "support/c_api.hpp"
+
 namespace {
 
-gradnn_tensor tensor_of(std::vector<int64_t> dims,
-        gradnn_data_type type = gradnn_f32,
-        gradnn_layout layout = gradnn_layout_strided) {
-    gradnn_tensor result {};
-    result.data_type = type;
-    result.layout = layout;
-    result.ndims = static_cast<int32_t>(dims.size());
-    int64_t stride = 1;
-    for (size_t axis = dims.size(); axis-- > 0;) {
-        result.dims[axis] = dims[axis];
-        result.strides[axis] = stride;
-        stride *= dims[axis];
-    }
-    return result;
-}
-
-gradnn_attr text_attr(const char *name, const char *value) {
-    return {name, gradnn_attr_string, 0, 1, value};
-}
-
-gradnn_attr list_attr(const char *name, const std::vector<int64_t> &values) {
-    return {name, gradnn_attr_s64_list, 0, values.size(), values.data()};
-}
-
-class c_api : public testing::Test {
-protected:
-    void SetUp() override {
-        ASSERT_EQ(gradnn_engine_create(gradnn_cpu, 0, &engine), gradnn_success);
-    }
-    void TearDown() override {
-        for (gradnn_op *made : ops)
-            gradnn_op_destroy(made);
-        gradnn_engine_destroy(engine);
-    }
-
-    gradnn_op *make(const char *kind, const std::vector<gradnn_attr> &attrs,
-            const gradnn_settings *settings = nullptr) {
-        gradnn_op *made = nullptr;
-        EXPECT_EQ(gradnn_op_create(
-                          kind, attrs.data(), attrs.size(), settings, &made),
-                gradnn_success)
-                << gradnn_last_error();
-        ops.push_back(made);
-        return made;
-    }
-
-    gradnn_op *interpolation(const gradnn_settings *settings = nullptr) {
-        static const std::vector<int64_t> sizes {6, 6};
-        return make("InterpolateBackward",
-                {text_attr("mode", "linear"), text_attr("data_format", "NCX"),
-                        list_attr("sizes", sizes)},
-                settings);
-    }
-
-    gradnn_op *convolution() {
-        static const std::vector<int64_t> ones {1, 1};
-        return make("ConvBackward",
-                {list_attr("strides", ones), list_attr("dilations", ones),
-                        list_attr("pads_begin", ones),
-                        list_attr("pads_end", ones),
-                        text_attr("data_format", "NCX"),
-                        text_attr("weights_format", "OIX")});
-    }
-
-    gradnn_compiled *compile(gradnn_op *the_op,
-            const std::vector<gradnn_tensor> &inputs,
-            const std::vector<gradnn_tensor> &outputs) {
-        gradnn_compiled *compiled = nullptr;
-        EXPECT_EQ(gradnn_compile(the_op, engine, inputs.data(), inputs.size(),
-                          outputs.data(), outputs.size(), &compiled),
-                gradnn_success)
-                << gradnn_last_error();
-        return compiled;
-    }
-
-    /// That it fails, and what the message says.
-    void expect_failure(gradnn_status found, gradnn_status wanted,
-            const std::vector<const char *> &pieces) {
-        EXPECT_EQ(found, wanted) << gradnn_last_error();
-        for (const char *piece : pieces)
-            EXPECT_NE(std::string(gradnn_last_error()).find(piece),
-                    std::string::npos)
-                    << piece << " in: " << gradnn_last_error();
-    }
-
-    gradnn_engine *engine = nullptr;
-    std::vector<gradnn_op *> ops;
-};
-
-const gradnn_tensor unknown_f32 {gradnn_f32, gradnn_layout_any, -1, 0, {}, {}};
+using namespace gradnn::test;
 
 TEST_F(c_api, versions) {
     int major = -1, minor = -1, patch = -1;
@@ -343,109 +254,6 @@ TEST_F(c_api, settings) {
     settings.fpmath = 9;
     expect_failure(create(), gradnn_invalid_arguments, {"fpmath", "9"});
     EXPECT_EQ(made, nullptr);
-}
-
-TEST_F(c_api, refusals) {
-    gradnn_op *made = nullptr;
-    expect_failure(gradnn_op_create("Nothing", nullptr, 0, nullptr, &made),
-            gradnn_unimplemented, {"Nothing"});
-    expect_failure(gradnn_op_create("MatMul", nullptr, 0, nullptr, &made),
-            gradnn_unimplemented, {"MatMul"});
-    expect_failure(gradnn_op_create(nullptr, nullptr, 0, nullptr, &made),
-            gradnn_invalid_arguments, {"kind is null"});
-    expect_failure(
-            gradnn_op_create("ReLUBackward", nullptr, 0, nullptr, nullptr),
-            gradnn_invalid_arguments, {"op is null"});
-    expect_failure(gradnn_op_create("ReLUBackward", nullptr, 1, nullptr, &made),
-            gradnn_invalid_arguments, {"attrs is null"});
-    const auto with = [&](gradnn_attr attr) {
-        return gradnn_op_create(
-                "InterpolateBackward", &attr, 1, nullptr, &made);
-    };
-    expect_failure(with(text_attr("modus", "linear")), gradnn_invalid_graph_op,
-            {"modus"});
-    expect_failure(with({"mode", 17, 0, 1, "linear"}), gradnn_invalid_arguments,
-            {"mode", "17"});
-    expect_failure(with({"mode", gradnn_attr_string, 0, 1, nullptr}),
-            gradnn_invalid_arguments, {"mode", "null"});
-    EXPECT_EQ(made, nullptr);
-
-    gradnn_op *the_op = interpolation();
-    gradnn_compiled *compiled = nullptr;
-    const auto compile_with = [&](const gradnn_tensor &diff_dst) {
-        const gradnn_tensor inputs[] {tensor_of({1, 2, 3, 3}), diff_dst};
-        return gradnn_compile(
-                the_op, engine, inputs, 2, &unknown_f32, 1, &compiled);
-    };
-    expect_failure(compile_with(tensor_of({1, 2, 6, 5})), gradnn_invalid_shape,
-            {"InterpolateBackward"});
-    expect_failure(compile_with(tensor_of({1, 2, 6, 6}, gradnn_f64)),
-            gradnn_invalid_data_type, {"InterpolateBackward"});
-    expect_failure(compile_with(gradnn_tensor {}), gradnn_invalid_graph_op,
-            {"diff_dst"});
-    gradnn_tensor odd = tensor_of({1, 2, 6, 6});
-    odd.ndims = 13;
-    expect_failure(
-            compile_with(odd), gradnn_invalid_arguments, {"input 1", "13"});
-    odd = tensor_of({1, 2, 6, 6});
-    odd.data_type = 99;
-    expect_failure(
-            compile_with(odd), gradnn_invalid_arguments, {"input 1", "99"});
-    odd = tensor_of({1, 2, 6, 6});
-    odd.layout = 3;
-    expect_failure(
-            compile_with(odd), gradnn_invalid_arguments, {"layout", "3"});
-    EXPECT_EQ(compiled, nullptr);
-    expect_failure(
-            gradnn_compile(nullptr, engine, nullptr, 0, nullptr, 0, &compiled),
-            gradnn_invalid_arguments, {"op is null"});
-    expect_failure(
-            gradnn_compile(the_op, nullptr, nullptr, 0, nullptr, 0, &compiled),
-            gradnn_invalid_arguments, {"engine is null"});
-    expect_failure(
-            gradnn_compile(the_op, engine, &odd, 1000, nullptr, 0, &compiled),
-            gradnn_invalid_arguments, {"1000"});
-    gradnn_engine *other = nullptr;
-    expect_failure(gradnn_engine_create(gradnn_cpu, 7, &other),
-            gradnn_invalid_arguments, {"7"});
-    expect_failure(gradnn_engine_create(5, 0, &other), gradnn_invalid_arguments,
-            {"engine"});
-    EXPECT_EQ(other, nullptr);
-    gradnn_op_destroy(nullptr);
-    gradnn_engine_destroy(nullptr);
-    gradnn_compiled_release(nullptr);
-}
-
-// Failures of one thread are not those of another.
-TEST_F(c_api, errors_are_the_threads) {
-    gradnn_op *made = nullptr;
-    expect_failure(gradnn_op_create("Nothing", nullptr, 0, nullptr, &made),
-            gradnn_unimplemented, {"Nothing"});
-    std::thread([] { EXPECT_STREQ(gradnn_last_error(), ""); }).join();
-}
-
-TEST_F(c_api, many_threads) {
-    gradnn_op *the_op = interpolation();
-    std::vector<std::thread> threads;
-    for (int number = 0; number < 4; ++number)
-        threads.emplace_back([&] {
-            for (int64_t round = 0; round < 200; ++round) {
-                const int64_t channels = 1 + round % 5;
-                const gradnn_tensor inputs[] {tensor_of({1, channels, 3, 3}),
-                        tensor_of({1, channels, 6, 6})};
-                gradnn_compiled *compiled = nullptr;
-                ASSERT_EQ(gradnn_compile(the_op, engine, inputs, 2,
-                                  &unknown_f32, 1, &compiled),
-                        gradnn_success);
-                gradnn_tensor output {};
-                EXPECT_EQ(gradnn_compiled_output(compiled, 0, &output),
-                        gradnn_success);
-                EXPECT_EQ(output.dims[1], channels);
-                gradnn_compiled_release(compiled);
-            }
-        });
-    for (std::thread &each : threads)
-        each.join();
 }
 
 } // namespace

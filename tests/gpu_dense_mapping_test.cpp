@@ -215,9 +215,9 @@ TEST(ConvolutionParts, LeavesOnePositionWhole) {
     p.strides = {1, 2, 3};
     p.dst.dims = {2, 16, 1, 1, 1};
     std::string refusal;
-    EXPECT_EQ(gpu::convolution_parts(p, true, 32, refusal).size(), 1U);
+    EXPECT_EQ(gpu::implicit_gemm::parts_of(p, true, 32, refusal).size(), 1U);
     p.dst.dims[3] = 4;
-    EXPECT_EQ(gpu::convolution_parts(p, true, 32, refusal).size(), 2U);
+    EXPECT_EQ(gpu::implicit_gemm::parts_of(p, true, 32, refusal).size(), 2U);
 }
 
 TEST(ConvolutionParts, ComputeTheProblem) {
@@ -230,7 +230,7 @@ TEST(ConvolutionParts, ComputeTheProblem) {
         const bool without_strides = random.integer(0, 1) == 1;
         std::string refusal;
         const auto parts
-                = gpu::convolution_parts(p, without_strides, 32, refusal);
+                = gpu::implicit_gemm::parts_of(p, without_strides, 32, refusal);
         EXPECT_NE(parts.empty(), refusal.empty());
         if (parts.size() < 2) continue;
         const bool to_src = p.direction == convolution_direction::backward_data;

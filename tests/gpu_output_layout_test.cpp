@@ -47,7 +47,7 @@ convolution_problem gradient_of_src(data_type type, bool channels_last,
 TEST(GpuOutputLayout, IsChannelsLastWhereTheOutputWouldBeCopied) {
     const detail::compile_options strict;
     std::vector<data_type> types {data_type::f16, data_type::bf16};
-    if (gpu::has_implicit_gemm()) {
+    if (gpu::implicit_gemm::is_built()) {
         types.push_back(data_type::f32);
         types.push_back(data_type::f64);
     }

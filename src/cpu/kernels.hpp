@@ -31,7 +31,7 @@ plan_or_refusal make_convolution_depthwise(
 // convolution/planes/planes.cpp; few channels to a group.
 plan_or_refusal make_convolution_planes(
         const convolution_problem &, const compile_options &);
-// convolution/gemm/convolution.cpp; takes everything.
+// convolution/gemm/; takes everything.
 plan_or_refusal make_convolution_gemm(
         const convolution_problem &, const compile_options &);
 

@@ -8,9 +8,10 @@
 #include <map>
 #include <set>
 
+#include "files/json_tensors.hpp"
 #include "files/json_text.hpp"
+#include "files/json_values.hpp"
 #include "input_error.hpp"
-#include "logical_tensor_tools.hpp"
 #include "op_names.hpp"
 #include "op_schema.hpp"
 #include "text.hpp"
@@ -19,34 +20,11 @@ namespace gradnn::detail {
 
 namespace {
 
-using data_type = logical_tensor::data_type;
-using layout_type = logical_tensor::layout_type;
-using property_type = logical_tensor::property_type;
-using dims = logical_tensor::dims;
-
-/// A name and what it stands for.
-template <typename Value>
-struct named {
-    const char *name;
-    Value value;
-};
-
 constexpr named<engine::kind> engine_kinds[] = {{"cpu", engine::kind::cpu},
         {"gpu", engine::kind::gpu}, {"any", engine::kind::any}};
 constexpr named<fpmath_mode> fpmath_modes[] = {{"strict", fpmath_mode::strict},
         {"bf16", fpmath_mode::bf16}, {"f16", fpmath_mode::f16},
         {"tf32", fpmath_mode::tf32}, {"any", fpmath_mode::any}};
-constexpr named<data_type> data_types[] = {{"f32", data_type::f32},
-        {"bf16", data_type::bf16}, {"f16", data_type::f16},
-        {"f64", data_type::f64}, {"s32", data_type::s32}, {"s8", data_type::s8},
-        {"u8", data_type::u8}, {"boolean", data_type::boolean}};
-constexpr named<layout_type> layout_types[] = {{"undef", layout_type::undef},
-        {"any", layout_type::any}, {"strided", layout_type::strided},
-        {"opaque", layout_type::opaque}};
-constexpr named<property_type> property_types[] = {
-        {"undef", property_type::undef}, {"variable", property_type::variable},
-        {"constant", property_type::constant}};
-
 // Names that files written by oneDNN Graph before 3.0 use.
 constexpr named<const char *> kind_aliases[] = {
         {"InterpolateBackprop", "InterpolateBackward"},
@@ -67,25 +45,6 @@ constexpr named<const char *> attr_aliases[] = {
 // its dumps.
 constexpr const char *ignored_attrs[] = {"partition_id", "backend", "matched"};
 
-template <typename Value, size_t count>
-const Value *find_named(
-        const named<Value> (&table)[count], const std::string &name) {
-    for (const auto &row : table)
-        if (name == row.name) return &row.value;
-    return nullptr;
-}
-
-template <typename Value, size_t count>
-Value chosen(const json_node &node, const named<Value> (&table)[count]) {
-    const Value *found = find_named(table, node.as_string());
-    if (found) return *found;
-    std::string names;
-    for (const auto &row : table)
-        names += std::string(names.empty() ? "" : ", ") + row.name;
-    node.fail("given \"" + one_line(node.as_string()) + "\", allowed are "
-            + names);
-}
-
 template <size_t count>
 std::string current_name(
         const std::string &name, const named<const char *> (&aliases)[count]) {
@@ -101,19 +60,6 @@ op::kind read_kind(const json_node &node) {
         names += std::string(names.empty() ? "" : ", ") + schema.name;
     node.fail("unknown op kind \"" + one_line(name) + "\"; gradnn has " + names
             + ", and leaves alone ops of oneDNN Graph's other kinds");
-}
-
-template <typename Value, typename Read>
-std::vector<Value> read_list(const json_node &node, const Read &read) {
-    std::vector<Value> values(node.array_size());
-    for (size_t index = 0; index < values.size(); ++index)
-        values[index] = read(node.element(index));
-    return values;
-}
-
-std::vector<int64_t> read_int64s(const json_node &node) {
-    return read_list<int64_t>(
-            node, [](const json_node &each) { return each.as_int64(); });
 }
 
 bool read_bool(const json_node &node) {
@@ -184,143 +130,6 @@ void read_attrs(op &the_op, const json_node &node) {
         read_attr(the_op, *name, attr_node);
     }
 }
-
-/// Absent, "" and [UNKNOWN] (what oneDNN writes for a tensor whose dims it
-/// does not know) mean that nothing is said.
-bool says_nothing(const std::optional<json_node> &node) {
-    if (!node || node->value().is_null()) return true;
-    if (node->value().is_string()) return node->as_string().empty();
-    return node->array_size() == 1
-            && node->element(0).value().is_number_integer()
-            && node->element(0).value() == logical_tensor::unknown_dim;
-}
-
-dims read_dims(const json_node &node) {
-    const dims shape = read_int64s(node);
-    if (shape.size() > size_t {logical_tensor::max_ndims})
-        node.fail(text("has ", shape.size(), " dims; at most ",
-                logical_tensor::max_ndims, " are allowed"));
-    for (size_t axis = 0; axis < shape.size(); ++axis)
-        if (shape[axis] < 0 && shape[axis] != logical_tensor::unknown_dim)
-            node.element(axis).fail(text("given ", shape[axis],
-                    "; no dim may be negative (an unknown one is written ",
-                    logical_tensor::unknown_dim, ")"));
-    return shape;
-}
-
-dims read_strides(const json_node &node, const dims &shape) {
-    const dims strides = read_int64s(node);
-    if (strides.size() != shape.size())
-        node.fail(text("has ", strides.size(), " strides for ", shape.size(),
-                " dims"));
-    for (size_t axis = 0; axis < strides.size(); ++axis)
-        if (strides[axis] < 0)
-            node.element(axis).fail(text(
-                    "given ", strides[axis], "; no stride may be negative"));
-    return strides;
-}
-
-logical_tensor read_tensor(const json_node &node) {
-    if (node.value().is_null()) return {};
-    node.want_object();
-    const size_t id = node.at("id").as_id();
-    const data_type type = chosen(node.at("dtype"), data_types);
-    const auto layout_node = node.find("layout_type");
-    const auto property_node = node.find("property_type");
-    const layout_type layout = layout_node ? chosen(*layout_node, layout_types)
-                                           : layout_type::strided;
-    const property_type property = property_node
-            ? chosen(*property_node, property_types)
-            : property_type::undef;
-    if (layout == layout_type::opaque)
-        layout_node->fail("gradnn has no opaque layouts; allowed are strided, "
-                          "any, undef");
-
-    const json_node shape_node = node.at("shape");
-    // What is not known yet is left to the library, layout included.
-    const layout_type open
-            = layout == layout_type::strided ? layout_type::any : layout;
-    if (says_nothing(shape_node)) return {id, type, -1, open, property};
-    const dims shape = read_dims(shape_node);
-    if (std::find(shape.begin(), shape.end(), logical_tensor::unknown_dim)
-            != shape.end())
-        return {id, type, shape, open, property};
-
-    const auto stride_node = node.find("stride");
-    const bool given
-            = layout == layout_type::strided && !says_nothing(stride_node);
-    const dims strides
-            = given ? read_strides(*stride_node, shape) : dense_strides(shape);
-    const bool dense_fits = std::find(strides.begin(), strides.end(),
-                                    logical_tensor::unknown_dim)
-            == strides.end();
-    if (!dense_fits || !extent_bytes(type, shape, strides))
-        (given ? *stride_node : shape_node)
-                .fail(text(given ? text_of(strides) : text_of(shape),
-                        " reaches beyond 2^63 bytes"));
-    if (layout != layout_type::strided)
-        return {id, type, shape, layout, property};
-    return {id, type, shape, strides, property};
-}
-
-/// All that the file says of each tensor id, to find disagreement.
-class tensor_register {
-public:
-    void add(const logical_tensor &lt, const json_node &node, bool output) {
-        if (lt.is_absent()) return;
-        if (output) {
-            const auto [known, fresh]
-                    = producers_.emplace(lt.get_id(), node.path());
-            if (!fresh)
-                node.at("id").fail(text("tensor ", lt.get_id(),
-                        " is an output already, at ", known->second));
-        }
-        const auto [known, fresh]
-                = tensors_.emplace(lt.get_id(), entry {lt, node.path()});
-        if (fresh) return;
-        entry &before = known->second;
-        if (lt.get_data_type() != before.lt.get_data_type())
-            node.at("dtype").fail(text("tensor ", lt.get_id(), " is ",
-                    to_string(lt.get_data_type()), " here and ",
-                    to_string(before.lt.get_data_type()), " at ", before.path));
-        compare_shapes(lt, before, node);
-        // Keep the description that says more.
-        if (!dims_known(before.lt)
-                || before.lt.get_layout_type() != layout_type::strided)
-            if (dims_known(lt)) before = {lt, node.path()};
-    }
-
-    bool contains(size_t id) const { return tensors_.contains(id); }
-
-private:
-    struct entry {
-        logical_tensor lt;
-        std::string path;
-    };
-
-    static void compare_shapes(const logical_tensor &lt, const entry &before,
-            const json_node &node) {
-        if (!dims_known(lt) || !dims_known(before.lt)) return;
-        const dims shape = lt.get_dims();
-        if (shape != before.lt.get_dims())
-            node.at("shape").fail(text("tensor ", lt.get_id(), " has shape ",
-                    text_of(shape), " here and ", text_of(before.lt.get_dims()),
-                    " at ", before.path));
-        if (lt.get_layout_type() != layout_type::strided
-                || before.lt.get_layout_type() != layout_type::strided)
-            return;
-        const dims strides = lt.get_strides();
-        for (size_t axis = 0; axis < shape.size(); ++axis)
-            if (shape[axis] > 1
-                    && strides[axis] != before.lt.get_strides()[axis])
-                node.fail(text("tensor ", lt.get_id(), " has strides ",
-                        text_of(strides), " here and ",
-                        text_of(before.lt.get_strides()), " at ", before.path));
-    }
-
-    std::map<size_t, entry> tensors_;
-    std::map<size_t, std::string> producers_;
-};
 
 op read_op(const json_node &node, tensor_register &tensors) {
     node.want_object();

@@ -79,21 +79,21 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 narrow_groups::make, narrow_groups_yields},
         {"convolution.gpu_tf32x3",
                 "strict f32: three TF32 products for one, by CUTLASS",
-                make_convolution_tf32x3},
+                implicit_gemm::make_tf32x3},
         {"convolution.gpu_f64", "f64 tensor cores, by CUTLASS",
-                make_convolution_f64, f64_yields},
+                implicit_gemm::make_f64, f64_yields},
         {"convolution.gpu_wide_weights",
                 "gradients of weights in f32 of 16-bit data, by CUTLASS",
-                make_convolution_wide_weights, wide_weights_yields},
+                implicit_gemm::make_wide_weights, wide_weights_yields},
         {"convolution.cudnn",
                 "what cuDNN has a deterministic and exact engine for",
                 cudnn::make},
         {"convolution.gpu_direct", "everything, from the definition",
-                make_convolution_direct},
+                direct::make},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
-        {"bias.gpu_reduce", "everything", make_bias},
+        {"bias.gpu_reduce", "everything", bias::make},
 };
 
 constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {

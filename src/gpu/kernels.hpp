@@ -79,25 +79,27 @@ plan_or_refusal make(const convolution_problem &, const compile_options &);
 namespace cudnn {
 plan_or_refusal make(const convolution_problem &, const compile_options &);
 }
-// convolution/implicit_gemm/, and direct.cu
-plan_or_refusal make_convolution_tf32x3(
+namespace implicit_gemm {
+plan_or_refusal make_tf32x3(
         const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_f64(
+plan_or_refusal make_f64(const convolution_problem &, const compile_options &);
+plan_or_refusal make_wide_weights(
         const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_wide_weights(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_convolution_direct(
-        const convolution_problem &, const compile_options &);
-
 /// Whether CUTLASS's kernels are in this build.
-bool has_implicit_gemm();
+bool is_built();
+} // namespace implicit_gemm
+namespace direct {
+plan_or_refusal make(const convolution_problem &, const compile_options &);
+}
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so
 /// (convolution/output_layout.cpp).
 bool writes_channels_last(const convolution_problem &, const compile_options &);
 
 // bias/
-plan_or_refusal make_bias(const bias_problem &, const compile_options &);
+namespace bias {
+plan_or_refusal make(const bias_problem &, const compile_options &);
+}
 
 // elementwise.cu
 plan_or_refusal make_elementwise(

@@ -16,17 +16,17 @@
 #include <algorithm>
 #include <numeric>
 
-#include "gpu/bias/kernels.cuh"
+#include "gpu/bias/columns.cuh"
+#include "gpu/bias/final.cuh"
+#include "gpu/bias/rows.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/early_start.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::bias {
 
 namespace {
-
-using namespace bias;
 
 /// Into how many parts, at most `most`, work goes that has `each` blocks (or
 /// warps) a part, so that it fills what the device holds at a time, `wave`, a
@@ -48,9 +48,9 @@ int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     return best;
 }
 
-class bias_plan final : public detail::plan {
+class reduce_plan final : public detail::plan {
 public:
-    bias_plan(const bias_problem &problem, int device) : problem_(problem) {
+    reduce_plan(const bias_problem &problem, int device) : problem_(problem) {
         // One wave, which leaves the final kernel room to start early. Three
         // waves took up to 14 % longer on an H200, clusters that add up their
         // sums without a final kernel up to 20 % (and 3 % less at best).
@@ -233,10 +233,10 @@ private:
 
 } // namespace
 
-plan_or_refusal make_bias(
+plan_or_refusal make(
         const bias_problem &problem, const compile_options &options) {
-    return std::make_unique<bias_plan>(
+    return std::make_unique<reduce_plan>(
             problem, static_cast<int>(options.device));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::bias

@@ -30,6 +30,15 @@ size_t output_of(detail::convolution_direction direction) {
     return 2;
 }
 
+detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
+    int64_t next = 1;
+    for (const size_t axis : {1U, 4U, 3U, 2U, 0U}) {
+        tensor.strides[axis] = next;
+        next *= tensor.dims[axis];
+    }
+    return tensor;
+}
+
 size_t convolution_workspace_limit(const detail::compile_options &options) {
     if (options.convolution_workspace_limit)
         return *options.convolution_workspace_limit;

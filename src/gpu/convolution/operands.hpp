@@ -68,6 +68,9 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
 /// Which of src, weights and dst is computed: 0, 1 or 2.
 size_t output_of(detail::convolution_direction direction);
 
+/// A tensor of the same dims without gaps, channels last.
+detail::tensor_view dense_channels_last(detail::tensor_view tensor);
+
 /// Bytes of workspace that a convolution may want on the device of `options`,
 /// for its copies and for a kernel that can do with less: what these say, or
 /// else a quarter of the device's memory.

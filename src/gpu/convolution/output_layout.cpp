@@ -16,16 +16,6 @@ namespace {
 
 using detail::convolution_direction;
 using detail::data_type;
-using detail::tensor_view;
-
-void make_channels_last(tensor_view &view) {
-    int64_t next = 1;
-    for (const size_t axis :
-            {size_t {1}, size_t {4}, size_t {3}, size_t {2}, size_t {0}}) {
-        view.strides[axis] = next;
-        next *= view.dims[axis];
-    }
-}
 
 /// In 16 bits, by cuDNN. Of channels that it would not fill up in a copy.
 bool saves_copy_of_cudnn(const convolution_problem &given,
@@ -60,11 +50,12 @@ bool writes_channels_last(
         return false;
     const size_t output = output_of(problem.direction);
     convolution_problem other = problem;
-    make_channels_last(output == 0 ? other.src : other.dst);
+    detail::tensor_view &made = output == 0 ? other.src : other.dst;
+    made = dense_channels_last(made);
     const data_type type = problem.src.type;
     if (type == data_type::f16 || type == data_type::bf16)
         return saves_copy_of_cudnn(problem, other, output);
-    if (!has_implicit_gemm()) return false;
+    if (!implicit_gemm::is_built()) return false;
     // Fewer are for other kernels, which leave most of a tile to nothing.
     constexpr int64_t least_channels = 16;
     if (problem.src.dims[1] < least_channels

@@ -1,8 +1,6 @@
 #include "gpu/convolution/cudnn/planner.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "gpu/runtime/pause.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -28,17 +25,6 @@ namespace {
 
 /// Bytes; what execute promises cuDNN of every pointer.
 constexpr int64_t operand_alignment = 16;
-/// How many of the heuristics' kernels a measurement tries.
-constexpr size_t most_measured = 24;
-/// One that takes so many times as long as the fastest so far is not run
-/// again, nor, if there is one to take, one whose first run takes so many
-/// milliseconds, which may be its loading: some of the last ones take seconds.
-constexpr float hopeless_factor = 4.0F;
-constexpr float hopeless_ms = 500.0F;
-/// After so long none is built or tried any more, if there is one to take: cuDNN
-/// compiles some of them.
-constexpr std::chrono::seconds most_building {2};
-constexpr std::chrono::seconds most_measuring {4};
 
 fe::DataType_t type_of(data_type type) {
     switch (type) {
@@ -186,164 +172,6 @@ built_plan plan_finder::named(const std::string &wanted) {
     for (size_t index = 0; index < count(); ++index)
         if (name(index) == wanted) return build(index, ignored);
     return {};
-}
-
-namespace {
-
-/// A stream and two events, for one measurement.
-class stopwatch {
-public:
-    stopwatch() {
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-                "cudaStreamCreateWithFlags");
-        for (cudaEvent_t &event : events_)
-            check(cudaEventCreate(&event), "cudaEventCreate");
-    }
-    stopwatch(const stopwatch &) = delete;
-    stopwatch &operator=(const stopwatch &) = delete;
-    ~stopwatch() {
-        for (cudaEvent_t event : events_)
-            if (event != nullptr) ignore(cudaEventDestroy(event));
-        ignore(cudaStreamDestroy(stream_));
-    }
-
-    cudaStream_t stream() const { return stream_; }
-
-    /// Of one run of `runs`, which do not wait for the host.
-    template <typename Work>
-    float milliseconds(int runs, const Work &work) {
-        pause(stream_, runs);
-        check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
-        for (int number = 0; number < runs; ++number)
-            work();
-        check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
-        check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
-        float time = 0.0F;
-        check(cudaEventElapsedTime(&time, events_[0], events_[1]),
-                "cudaEventElapsedTime");
-        return time / static_cast<float>(runs);
-    }
-
-private:
-    cudaStream_t stream_ = nullptr;
-    std::array<cudaEvent_t, 2> events_ {};
-};
-
-/// Where plans of an arrangement can be run: operands of zeros and a workspace.
-class trial {
-public:
-    trial(int device, const problem_arrangement &arrangement,
-            size_t workspace_bytes, library_handle handle)
-        : workspace_(device, workspace_bytes), handle_(handle) {
-        for (size_t index = 0; index < 3; ++index) {
-            const described_tensor &t = arrangement.operands[index].seen;
-            tensors_[index] = device_buffer(device,
-                    static_cast<size_t>(t.extent() * detail::size_of(t.type)));
-            data_[index] = tensors_[index].data();
-            check(cudaMemsetAsync(data_[index], 0, tensors_[index].size_bytes(),
-                          watch.stream()),
-                    "cudaMemsetAsync");
-        }
-        check_status(fe::detail::set_stream(handle_, watch.stream()),
-                "cudnnSetStream");
-    }
-    trial(const trial &) = delete;
-    trial &operator=(const trial &) = delete;
-    ~trial() { static_cast<void>(fe::detail::set_stream(handle_, nullptr)); }
-
-    void run(const built_plan &plan) const {
-        plan.execute(handle_, data_, workspace_.data());
-    }
-
-    void wait() const {
-        check(cudaStreamSynchronize(watch.stream()), "cudaStreamSynchronize");
-    }
-
-    stopwatch watch;
-
-private:
-    const device_buffer workspace_;
-    std::array<device_buffer, 3> tensors_;
-    std::array<void *, 3> data_ {};
-    const library_handle handle_;
-};
-
-} // namespace
-
-bool plan_finder::runs(
-        const built_plan &plan, int device, std::string &reason) const {
-    try {
-        const capture_mode_guard relaxed;
-        const trial scratch(
-                device, arrangement_, plan.workspace_bytes(), handle_);
-        scratch.run(plan);
-        scratch.wait();
-    } catch (const error &failure) {
-        // No error of CUDA's may meet the caller's next call.
-        static_cast<void>(cudaGetLastError());
-        // No memory for a trial says nothing of the plan.
-        if (failure.status == status::out_of_memory) return true;
-        reason = text(plan.tag(), " does not run: ", failure.what());
-        return false;
-    }
-    return true;
-}
-
-built_plan plan_finder::first(int device, std::string &reason) {
-    const bool doubtful = arrangement_.exceeds_a_grid();
-    for (size_t index = 0; index < count(); ++index)
-        if (built_plan plan = build(index, reason))
-            if (!doubtful || runs(plan, device, reason)) return plan;
-    return {};
-}
-
-built_plan plan_finder::fastest(int device, std::string &found) {
-    std::vector<std::pair<built_plan, std::string>> plans;
-    size_t workspace_bytes = 0;
-    const auto begin = std::chrono::steady_clock::now();
-    const auto spent = [&] { return std::chrono::steady_clock::now() - begin; };
-    for (size_t index = 0; index < std::min(count(), most_measured); ++index) {
-        if (!plans.empty() && spent() > most_building) break;
-        std::string ignored;
-        if (built_plan plan = build(index, ignored)) {
-            workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes());
-            plans.emplace_back(std::move(plan), name(index));
-        }
-    }
-    built_plan best;
-    try {
-        const capture_mode_guard relaxed;
-        trial scratch(device, arrangement_, workspace_bytes, handle_);
-        stopwatch &watch = scratch.watch;
-        float least = std::numeric_limits<float>::max();
-        for (auto &[plan, plan_name] : plans) {
-            if (best && spent() > most_measuring) break;
-            const auto run = [&, &candidate = plan] { scratch.run(candidate); };
-            float time = std::numeric_limits<float>::max();
-            try {
-                const float first = watch.milliseconds(1, run);
-                if (best && first > hopeless_ms) continue;
-                if (watch.milliseconds(1, run) > hopeless_factor * least)
-                    continue;
-                for (int repeat = 0; repeat < 3; ++repeat)
-                    time = std::min(time, watch.milliseconds(4, run));
-            } catch (const error &) {
-                // A kernel that fails is not the fastest.
-                static_cast<void>(cudaGetLastError());
-                continue;
-            }
-            if (time < least) {
-                least = time;
-                best = std::move(plan);
-                found = plan_name;
-            }
-        }
-        scratch.wait();
-    } catch (const error &failure) {
-        if (failure.status != status::out_of_memory) throw;
-        best = {};
-    }
-    return best;
 }
 
 } // namespace gradnn::gpu::cudnn

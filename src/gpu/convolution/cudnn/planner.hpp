@@ -1,5 +1,5 @@
-// Turns what cuDNN's heuristics say of an arrangement into plans. Needs
-// cudnn-frontend's headers.
+// Turns what cuDNN's heuristics say of an arrangement into plans. It needs
+// cudnn-frontend's headers; only plan.cpp, planner.cpp and trials.cpp include it.
 #pragma once
 
 #include <array>

@@ -4,9 +4,9 @@
 // other's, in f64 and in a fixed order. Where that is infinite or NaN, which
 // zeros in place of what lies outside may have caused, the warp takes the sum
 // again from src and dst, over nothing but the formula's terms.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/early_start.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise {
 
@@ -89,32 +89,27 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
 }
 
 template <typename Type, typename Result>
-void add_parts(const problem_shape &shape, int64_t parts,
-        const tensor_pointers &pointers, const void *dst,
-        const launch_stream &stream) {
+void add_parts(const execution &on, int64_t parts) {
+    const problem_shape &shape = on.shape;
     const int64_t count = shape.channels * shape.axes[0].kernel
             * shape.axes[1].kernel * shape.axes[2].kernel;
     launch_early("convolution.gpu_depthwise (parts)",
             depthwise_parts_kernel<Type, Result>,
             static_cast<unsigned>(ceil_div(count * 32, threads_of_block)),
-            threads_of_block, 0, stream,
-            static_cast<const sum_of<Type> *>(pointers.workspace),
-            static_cast<const Type *>(pointers.read),
-            static_cast<const Type *>(dst),
-            static_cast<Result *>(pointers.written), shape, parts, count);
+            threads_of_block, 0, on.stream, on.sums<sum_of<Type>>(),
+            on.read<Type>(), on.written<Type>(), on.weights<Result>(), shape,
+            parts, count);
 }
 
 } // namespace
 
-void launch_parts(detail::data_type type, detail::data_type weights_type,
-        const problem_shape &shape, int64_t parts,
-        const tensor_pointers &pointers, const void *dst,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if (type == weights_type)
-            add_parts<Type, Type>(shape, parts, pointers, dst, stream);
+void launch_parts(
+        const execution &on, int64_t parts, detail::data_type weights_type) {
+    with_float_type(on.type, [&]<typename Type>() {
+        if (on.type == weights_type)
+            add_parts<Type, Type>(on, parts);
         else
-            add_parts<Type, float>(shape, parts, pointers, dst, stream);
+            add_parts<Type, float>(on, parts);
     });
 }
 

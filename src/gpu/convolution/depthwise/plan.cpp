@@ -132,12 +132,12 @@ bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
 }
 
 size_t family_plan::workspace_bytes() const {
-    const window_axis(&axes)[3] = shape().axes;
+    const problem_shape &shape = facts_.shape;
     const int64_t sums = facts_.of_weights()
-            ? int64_t {axes[0].kernel} * axes[1].kernel * axes[2].kernel
-                    * std::max(parts(true), parts(false))
+            ? int64_t {shape.axes[0].kernel} * shape.axes[1].kernel
+                    * shape.axes[2].kernel * std::max(parts(true), parts(false))
             : data_sums();
-    return static_cast<size_t>(sums * shape().channels * facts_.sum_bytes());
+    return static_cast<size_t>(sums * shape.channels * facts_.sum_bytes());
 }
 
 void family_plan::execute(std::span<void *const> args, std::byte *workspace,
@@ -147,22 +147,18 @@ void family_plan::execute(std::span<void *const> args, std::byte *workspace,
         return is_aligned(args[0], static_cast<size_t>(bytes))
                 && is_aligned(args[2], static_cast<size_t>(bytes));
     };
-    const tensor_alignment alignment {
-            both_at(16), both_at(2 * facts_.element_bytes())};
-    tensor_pointers pointers;
-    pointers.read = args[shape().to_src ? 2 : 0];
-    pointers.weights = args[1];
-    pointers.written = args[shape().to_src ? 0 : 2];
-    pointers.workspace = workspace;
-    if (!facts_.of_weights())
-        return launch_data(pointers, alignment, scope.stream());
-    launch_weights(pointers, alignment, scope.stream());
-    pointers.written = args[1];
-    launch_parts(type(), facts_.problem.weights.type, shape(),
-            parts(alignment.vectors), pointers, args[2], scope.stream());
+    const bool to_src = facts_.shape.to_src;
+    const execution on {
+            {args[to_src ? 2 : 0], args[1], args[to_src ? 0 : 2], workspace},
+            facts_.problem.src.type, facts_.shape,
+            {both_at(16), both_at(2 * facts_.element_bytes())}, scope.stream()};
+    launch(on);
+    if (facts_.of_weights())
+        launch_parts(
+                on, parts(on.alignment.vectors), facts_.problem.weights.type);
 }
 
-plan_or_refusal plan_within_limit(
+plan_or_refusal within_limit(
         std::unique_ptr<family_plan> plan, const compile_options &options) {
     return within_workspace_limit(std::move(plan), options, "its sums");
 }

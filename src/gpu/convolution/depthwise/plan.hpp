@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/kernels.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -44,14 +46,8 @@ std::optional<problem_facts> facts_of(const convolution_problem &,
 bool vectors_divide(
         int64_t count, const detail::tensor_view &tensor, size_t axis);
 
-/// How src and dst lie at an execution.
-struct tensor_alignment {
-    bool vectors = false; ///< at multiples of 16 bytes
-    bool pairs = false; ///< at multiples of two elements
-};
-
 /// A family's plan. Partial sums of the weights' gradient go to the workspace;
-/// depthwise/parts.cu adds them up.
+/// parts.cu adds them up.
 class family_plan : public detail::plan {
 public:
     explicit family_plan(problem_facts facts) : facts_(std::move(facts)) {}
@@ -61,66 +57,96 @@ public:
             detail::stream_impl &stream) const final;
     std::string backend() const final { return "CUDA"; }
 
-protected:
-    const problem_facts &facts() const { return facts_; }
-    const problem_shape &shape() const { return facts_.shape; }
-    detail::data_type type() const { return facts_.problem.src.type; }
-
 private:
     /// Of the gradient of the weights: partial sums of a weight, with tensors at
     /// multiples of 16 bytes or not.
     virtual int64_t parts(bool vectors) const = 0;
     /// Sums that the other directions keep in the workspace, for each channel.
-    virtual int64_t data_sums() const { return 0; }
-    virtual void launch_data(const tensor_pointers &, const tensor_alignment &,
-            const launch_stream &) const = 0;
-    /// Leaves the parts' sums in the workspace.
-    virtual void launch_weights(const tensor_pointers &,
-            const tensor_alignment &, const launch_stream &) const = 0;
+    virtual int64_t data_sums() const = 0;
+    virtual void launch(const execution &) const = 0;
 
+protected:
     const problem_facts facts_;
 };
 
-/// How work is cut for tensors at multiples of 16 bytes, and for others.
+/// Partial sums of a weight, by a family's cut.
 template <typename Cut>
-struct both_cuts {
-    Cut aligned, unaligned;
+int64_t parts_of(const Cut &cut) {
+    if constexpr (requires { cut.parts(); })
+        return cut.parts();
+    else
+        return cut.parts;
+}
 
-    const Cut &of(bool vectors) const { return vectors ? aligned : unaligned; }
+/// What a family gives for its row of the kernel list. A Cut says how the work is
+/// cut.
+template <typename Cut>
+struct family {
+    const char *takes; ///< which problems, for refusals
+    /// Cuts the work, with tensors at multiples of 16 bytes or not. False for a
+    /// problem that the family does not take.
+    bool (*cut)(Cut &, const problem_facts &, bool vectors);
+    bool cuts_by_alignment; ///< else one cut serves both
+    void (*launch_data)(const execution &, const Cut &);
+    /// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
+    void (*launch_weights)(const execution &, const Cut &);
+    /// As family_plan::data_sums, where there are such.
+    int64_t (*data_sums)(const problem_shape &) = nullptr;
 };
 
-/// The plan of a family whose cut has `parts` and says all that its launches need.
-template <typename Cut, auto LaunchData, auto LaunchWeights>
-class two_cut_plan final : public family_plan {
+template <typename Cut>
+class plan_of final : public family_plan {
 public:
-    two_cut_plan(problem_facts facts, const both_cuts<Cut> &cuts)
-        : family_plan(std::move(facts)), cuts_(cuts) {}
+    plan_of(problem_facts facts, const family<Cut> &family, const Cut &aligned,
+            const Cut &unaligned)
+        : family_plan(std::move(facts)),
+          family_(family),
+          aligned_(aligned),
+          unaligned_(unaligned) {}
 
 private:
+    const Cut &cut(bool vectors) const {
+        return vectors ? aligned_ : unaligned_;
+    }
     int64_t parts(bool vectors) const override {
-        return cuts_.of(vectors).parts;
+        return parts_of(cut(vectors));
     }
-    void launch_data(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        LaunchData(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
+    int64_t data_sums() const override {
+        return family_.data_sums == nullptr ? 0
+                                            : family_.data_sums(facts_.shape);
     }
-    void launch_weights(const tensor_pointers &pointers,
-            const tensor_alignment &alignment,
-            const launch_stream &stream) const override {
-        LaunchWeights(
-                type(), shape(), cuts_.of(alignment.vectors), pointers, stream);
+    void launch(const execution &on) const override {
+        const auto of_direction = facts_.of_weights() ? family_.launch_weights
+                                                      : family_.launch_data;
+        of_direction(on, cut(on.alignment.vectors));
     }
 
-    const both_cuts<Cut> cuts_;
+    const family<Cut> family_;
+    const Cut aligned_, unaligned_;
 };
 
-/// A family's plan within the workspace limit.
-plan_or_refusal plan_within_limit(
+/// The plan within the workspace limit, or why there is none.
+plan_or_refusal within_limit(
         std::unique_ptr<family_plan>, const compile_options &);
-
 /// "takes X, given Y".
 plan_or_refusal refuse(const char *takes, const problem_facts &);
+
+/// A family's plan.
+template <typename Cut>
+plan_or_refusal make_plan(const family<Cut> &family,
+        const convolution_problem &problem, const compile_options &options) {
+    std::string refusal;
+    auto facts = facts_of(problem, options, refusal);
+    if (!facts) return plan_or_refusal::refuse(refusal);
+    Cut aligned, unaligned;
+    if (!family.cut(aligned, *facts, true)
+            || (family.cuts_by_alignment
+                    && !family.cut(unaligned, *facts, false)))
+        return refuse(family.takes, *facts);
+    if (!family.cuts_by_alignment) unaligned = aligned;
+    return within_limit(std::make_unique<plan_of<Cut>>(
+                                std::move(*facts), family, aligned, unaligned),
+            options);
+}
 
 } // namespace gradnn::gpu::depthwise

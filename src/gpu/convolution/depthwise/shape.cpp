@@ -90,15 +90,26 @@ int positions_after(const window_axis &axis, bool to_src) {
             - taps_before(axis, to_src);
 }
 
+bool pads_are_short(const window_axis &axis, bool to_src) {
+    const int before = taps_before(axis, to_src);
+    return before >= 0 && before < axis.kernel
+            && positions_after(axis, to_src) < axis.kernel;
+}
+
 bool window_slides(const problem_shape &shape) {
     if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
-    for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]}) {
-        const int before = taps_before(*axis, shape.to_src);
-        if (axis->stride != 1 || before < 0 || before >= axis->kernel
-                || positions_after(*axis, shape.to_src) >= axis->kernel)
+    for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]})
+        if (axis->stride != 1 || !pads_are_short(*axis, shape.to_src))
             return false;
-    }
     return true;
+}
+
+bool window_is_a_row(const problem_shape &shape) {
+    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
+        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
+                || axis->read != axis->written)
+            return false;
+    return shape.axes[2].stride == 1 && shape.axes[2].dilation == 1;
 }
 
 bool rows_of_read_divide(const problem_shape &shape, int64_t by) {

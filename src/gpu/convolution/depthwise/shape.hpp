@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/runtime/launch.hpp"
+#include <cuda_runtime.h>
+
 #include "problem.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -80,9 +81,13 @@ problem_shape shape_of(const detail::convolution_problem &);
 bool window_is_usual(const problem_shape &);
 /// Positions after the last of read that the last written one meets.
 int positions_after(const window_axis &, bool to_src);
-/// Such a window on planes (one depth), with strides of 1, and on either side fewer
-/// positions outside than it has taps.
+/// Such a window on planes (one depth), with strides of 1 and short pads.
 bool window_slides(const problem_shape &);
+/// A window of one point along D and H, none of them outside, with a stride and a
+/// dilation of 1 along W.
+bool window_is_a_row(const problem_shape &);
+/// Whether on either side fewer positions outside are met than there are taps.
+bool pads_are_short(const window_axis &, bool to_src);
 /// NCX: whether rows are whole vectors of so many elements and begin at multiples of
 /// that where the tensor does.
 bool rows_of_read_divide(const problem_shape &, int64_t by);
@@ -94,16 +99,6 @@ bool planes_without_gaps(const problem_shape &);
 /// most, as even as can be.
 int lanes_of(const problem_shape &, int widest);
 
-struct tensor_pointers {
-    const void *read = nullptr;
-    const void *weights = nullptr;
-    void *written = nullptr;
-    void *workspace = nullptr;
-};
-
-/// Adds the parts up; `written` is diff_weights, `dst` the gradient.
-void launch_parts(detail::data_type type, detail::data_type weights_type,
-        const problem_shape &, int64_t parts, const tensor_pointers &,
-        const void *dst, const launch_stream &);
+struct execution; // launch.hpp
 
 } // namespace gradnn::gpu::depthwise

@@ -190,6 +190,15 @@ __device__ __forceinline__ int first_column_met(
     return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
 }
 
+/// Calls body.template operator()<Type>() with the device type of f16 or bf16.
+template <typename Body>
+void with_half_precision_type(detail::data_type type, const Body &body) {
+    if (type == detail::data_type::f16)
+        body.template operator()<__half>();
+    else
+        body.template operator()<__nv_bfloat16>();
+}
+
 /// Calls body.template operator()<taps, step, up>() for a shape. f64, of which
 /// nobody wants every ounce, has fewer.
 template <typename Type, bool data, typename Body>

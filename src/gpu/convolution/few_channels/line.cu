@@ -21,6 +21,7 @@
 #include "gpu/convolution/few_channels/device.cuh"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu::few_channels {
 
@@ -236,10 +237,8 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
 
 void prepare_line(const problem_shape &shape, size_t most_shared_bytes) {
     with_constants(shape, [&]<int steps, int stride, int channels>() {
-        check(cudaFuncSetAttribute(few_line_kernel<steps, stride, channels>,
-                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                      static_cast<int>(most_shared_bytes)),
-                "cudaFuncSetAttribute");
+        allow_shared_bytes(
+                few_line_kernel<steps, stride, channels>, most_shared_bytes);
     });
 }
 

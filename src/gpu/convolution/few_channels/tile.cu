@@ -16,6 +16,7 @@
 #include "gpu/convolution/few_channels/device.cuh"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu::few_channels {
 
@@ -251,10 +252,8 @@ void launch_weights(const problem_shape &shape, int64_t count,
 
 void prepare_tile(const problem_shape &shape, size_t most_shared_bytes) {
     with_constants(shape, [&]<int steps, int stride, int channels>() {
-        check(cudaFuncSetAttribute(few_tile_kernel<steps, stride, channels>,
-                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                      static_cast<int>(most_shared_bytes)),
-                "cudaFuncSetAttribute");
+        allow_shared_bytes(
+                few_tile_kernel<steps, stride, channels>, most_shared_bytes);
     });
 }
 

@@ -1,8 +1,8 @@
-// convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights
-// in a build without CUTLASS's headers.
+// The kernels of the list that are implicit GEMMs in a build without CUTLASS's
+// headers.
 #include "gpu/kernels.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
@@ -13,23 +13,22 @@ plan_or_refusal no_cutlass() {
 
 } // namespace
 
-plan_or_refusal make_convolution_tf32x3(
+plan_or_refusal make_tf32x3(
         const convolution_problem &, const compile_options &) {
     return no_cutlass();
 }
 
-plan_or_refusal make_convolution_f64(
+plan_or_refusal make_f64(const convolution_problem &, const compile_options &) {
+    return no_cutlass();
+}
+
+plan_or_refusal make_wide_weights(
         const convolution_problem &, const compile_options &) {
     return no_cutlass();
 }
 
-plan_or_refusal make_convolution_wide_weights(
-        const convolution_problem &, const compile_options &) {
-    return no_cutlass();
-}
-
-bool has_implicit_gemm() {
+bool is_built() {
     return false;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::implicit_gemm

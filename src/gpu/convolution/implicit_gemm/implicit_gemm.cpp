@@ -176,12 +176,12 @@ plan_or_refusal make_plan(const tile_set &set,
         const detail::compile_options &options) {
     constexpr size_t most_parts = 32;
     std::string refusal;
-    const auto parts = convolution_parts(
-            problem, has_depth(problem), most_parts, refusal);
+    const auto parts
+            = parts_of(problem, has_depth(problem), most_parts, refusal);
     if (parts.empty()) return plan_or_refusal::refuse(refusal);
     if (parts.size() == 1) return make_part(set, problem, 1, options);
     std::vector<plan_of_parts::part> plans;
-    for (const convolution_part &part : parts) {
+    for (const problem_part &part : parts) {
         plan_or_refusal made
                 = make_part(set, part.problem, parts.size(), options);
         if (!made.plan) return made;
@@ -191,11 +191,3 @@ plan_or_refusal make_plan(const tile_set &set,
 }
 
 } // namespace gradnn::gpu::implicit_gemm
-
-namespace gradnn::gpu {
-
-bool has_implicit_gemm() {
-    return true;
-}
-
-} // namespace gradnn::gpu

@@ -27,6 +27,7 @@
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 
@@ -212,10 +213,7 @@ public:
         : params_(params_of(p, slices)),
           grid_(typename kernel::ThreadblockSwizzle {}.get_grid_shape(
                   params_.grid_tiled_shape)) {
-        check(cudaFuncSetAttribute(run_tile<kernel>,
-                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                      static_cast<int>(shared_bytes)),
-                "cudaFuncSetAttribute");
+        allow_shared_bytes(run_tile<kernel>, shared_bytes);
     }
 
     static std::unique_ptr<tile_kernel> make(
@@ -248,7 +246,7 @@ private:
     const dim3 grid_;
 };
 
-/// What an arithmetic's <name>_kernel.cuh has: make, the kernel of a tile.
+/// What an arithmetic's <name>.cuh has: make, the kernel of a tile.
 template <arithmetic Arithmetic>
 struct tile_kernels;
 

@@ -3,7 +3,7 @@
 #include "gpu/device/rounding.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
@@ -12,14 +12,14 @@ using detail::convolution_problem;
 using detail::size_of;
 using detail::text;
 
-std::vector<convolution_part> groups_of(const convolution_part &whole) {
+std::vector<problem_part> groups_of(const problem_part &whole) {
     const convolution_problem &p = whole.problem;
     const int64_t groups = p.weights.dims[0];
     const int64_t outputs = p.weights.dims[1];
     const int64_t inputs = p.weights.dims[2];
-    std::vector<convolution_part> parts;
+    std::vector<problem_part> parts;
     for (int64_t group = 0; group < groups; ++group) {
-        convolution_part part = whole;
+        problem_part part = whole;
         part.problem.weights.dims[0] = 1;
         part.problem.weights.strides[0] = 0;
         part.problem.src.dims[1] = inputs;
@@ -37,19 +37,18 @@ std::vector<convolution_part> groups_of(const convolution_part &whole) {
 
 /// The phases along one axis. A part without taps has a window of 0; one
 /// without positions is left out.
-std::vector<convolution_part> phases_of(
-        const convolution_part &whole, size_t axis) {
+std::vector<problem_part> phases_of(const problem_part &whole, size_t axis) {
     const convolution_problem &p = whole.problem;
     const int64_t stride = p.strides[axis];
     const int64_t pad = p.pads_begin[axis];
     const int64_t size = p.src.dims[2 + axis];
     const int64_t window = p.weights.dims[3 + axis];
-    std::vector<convolution_part> parts;
+    std::vector<problem_part> parts;
     for (int64_t phase = 0; phase < stride; ++phase) {
         // The first position of the phase, and its v.
         const int64_t first = ((phase - pad) % stride + stride) % stride;
         if (first >= size) continue;
-        convolution_part part = whole;
+        problem_part part = whole;
         convolution_problem &made = part.problem;
         made.strides[axis] = 1;
         made.pads_begin[axis] = (first + pad - phase) / stride;
@@ -69,10 +68,9 @@ std::vector<convolution_part> phases_of(
 
 } // namespace
 
-std::vector<convolution_part> convolution_parts(
-        const convolution_problem &problem, bool without_strides, size_t most,
-        std::string &refusal) {
-    std::vector<convolution_part> parts {{problem, {}}};
+std::vector<problem_part> parts_of(const convolution_problem &problem,
+        bool without_strides, size_t most, std::string &refusal) {
+    std::vector<problem_part> parts {{problem, {}}};
     const auto too_many = [&](int64_t count) {
         if (count <= static_cast<int64_t>(most)) return false;
         refusal = text("does it in parts, up to ", most, ", not in ", count);
@@ -93,9 +91,9 @@ std::vector<convolution_part> convolution_parts(
             return {};
         }
         if (too_many(static_cast<int64_t>(parts.size()) * stride)) return {};
-        std::vector<convolution_part> finer;
-        for (const convolution_part &part : parts)
-            for (const convolution_part &phase : phases_of(part, axis)) {
+        std::vector<problem_part> finer;
+        for (const problem_part &part : parts)
+            for (const problem_part &phase : phases_of(part, axis)) {
                 if (phase.problem.weights.dims[3 + axis] == 0) {
                     refusal = "a gradient of src with strides beyond the "
                               "window";
@@ -108,4 +106,4 @@ std::vector<convolution_part> convolution_parts(
     return parts;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::implicit_gemm

@@ -9,11 +9,11 @@
 
 #include "problem.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::implicit_gemm {
 
 /// A convolution of slices of the whole one's tensors; the parts' outputs are
 /// all of the whole one's, each element in one part.
-struct convolution_part {
+struct problem_part {
     detail::convolution_problem problem;
     /// Where the slices of src, weights and dst begin, in bytes.
     std::array<int64_t, 3> offsets {};
@@ -26,8 +26,7 @@ struct convolution_part {
 /// dst, where a stride says nothing. Just the whole where there is nothing to
 /// take apart. Empty, and the reason, where there would be more than `most`
 /// parts, or a part without taps.
-std::vector<convolution_part> convolution_parts(
-        const detail::convolution_problem &problem, bool without_strides,
-        size_t most, std::string &refusal);
+std::vector<problem_part> parts_of(const detail::convolution_problem &problem,
+        bool without_strides, size_t most, std::string &refusal);
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::implicit_gemm

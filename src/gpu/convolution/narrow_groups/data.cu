@@ -266,20 +266,20 @@ template <typename Type, bool planes>
 void start(const problem_shape &shape, const tensor_pointers &pointers,
         const launch_stream &stream) {
     constexpr int threads = data_threads(sizeof(Type));
-    const auto *const weights = static_cast<const Type *>(pointers.weights);
-    auto *const gathered = static_cast<sum_of<Type> *>(pointers.workspace);
+    auto *const gathered = pointers.sums<sum_of<Type>>();
     const int64_t count = gathered_weights(shape);
     launch_early("convolution.gpu_narrow_groups (weights)",
             narrow_gather_kernel<Type, planes>,
             static_cast<unsigned>(ceil_div(count, gather_threads)),
-            gather_threads, 0, stream, weights, gathered, shape, count);
+            gather_threads, 0, stream, pointers.weights<Type>(), gathered,
+            shape, count);
     const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
     launch_early("convolution.gpu_narrow_groups",
             narrow_data_kernel<Type, planes>,
             ceil_div(shape.items, slots)
                     * static_cast<unsigned>(shape.unit_tiles),
-            threads, 0, stream, static_cast<const Type *>(pointers.read),
-            gathered, weights, static_cast<Type *>(pointers.written), shape);
+            threads, 0, stream, pointers.read<Type>(), gathered,
+            pointers.weights<Type>(), pointers.written<Type>(), shape);
 }
 
 } // namespace

@@ -57,15 +57,6 @@ bool channels_last(const tensor_view &tensor) {
     return true;
 }
 
-tensor_view dense_channels_last(tensor_view tensor) {
-    int64_t next = 1;
-    for (const size_t axis : {1U, 4U, 3U, 2U, 0U}) {
-        tensor.strides[axis] = next;
-        next *= tensor.dims[axis];
-    }
-    return tensor;
-}
-
 /// Of the caller's tensor, which the kernel sees as `seen`.
 template <typename View>
 convolution_operand operand_of(
@@ -175,11 +166,8 @@ public:
         const std::array<void *, 3> data
                 = operands().bring(args, start, stream);
         const bool to_src = shape_.to_src;
-        tensor_pointers pointers;
-        pointers.read = data[to_src ? 2 : 0];
-        pointers.weights = data[1];
-        pointers.written = data[to_src ? 0 : 2];
-        pointers.workspace = start + operands().staged_bytes();
+        const tensor_pointers pointers {data[to_src ? 2 : 0], data[1],
+                data[to_src ? 0 : 2], start + operands().staged_bytes()};
         if (of_weights())
             launch_weights(type_, weights_type_, shape_, parts_, pointers,
                     scope.stream());

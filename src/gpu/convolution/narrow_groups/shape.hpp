@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/convolution/pointers.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
 
@@ -117,17 +118,8 @@ inline int64_t gathered_weights(const problem_shape &shape) {
     return count;
 }
 
-struct tensor_pointers {
-    const void *read = nullptr;
-    /// Read, or of backward_weights written.
-    void *weights = nullptr;
-    /// Of backward_weights dst, which is read.
-    void *written = nullptr;
-    /// Of the type of sums, at a multiple of 16 bytes.
-    void *workspace = nullptr;
-};
-
-// One file each. `type` is that of src and dst.
+// One file each. `type` is that of src and dst; the workspace is of the type of sums,
+// at a multiple of 16 bytes.
 void launch_data(detail::data_type type, const problem_shape &,
         const tensor_pointers &, const launch_stream &);
 void launch_weights(detail::data_type type, detail::data_type weights_type,

@@ -283,28 +283,20 @@ __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
             = narrow<Result>(sum);
 }
 
-template <typename Type, bool planes, int taps, int step>
+template <typename Type, bool planes>
 void start(const problem_shape &shape, const weights_parts &parts,
         const tensor_pointers &pointers, const launch_stream &stream) {
-    launch_early("convolution.gpu_narrow_groups",
-            narrow_weights_kernel<Type, planes, taps, step>,
+    auto *kernel = narrow_weights_kernel<Type, planes, 1, 1>;
+    if (parts.taps == 3)
+        kernel = shape.axes[2].stride == 1
+                ? narrow_weights_kernel<Type, planes, 3, 1>
+                : narrow_weights_kernel<Type, planes, 3, 2>;
+    launch_early("convolution.gpu_narrow_groups", kernel,
             parts.parts * static_cast<unsigned>(parts.job_blocks)
                     * static_cast<unsigned>(shape.unit_tiles),
             static_cast<unsigned>(32 * parts.block_jobs), 0, stream,
-            static_cast<const Type *>(pointers.read),
-            static_cast<const Type *>(pointers.written),
-            static_cast<sum_of<Type> *>(pointers.workspace), shape, parts);
-}
-
-template <typename Type, bool planes>
-void start_step(const problem_shape &shape, const weights_parts &parts,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    if (parts.taps == 1)
-        start<Type, planes, 1, 1>(shape, parts, pointers, stream);
-    else if (shape.axes[2].stride == 1)
-        start<Type, planes, 3, 1>(shape, parts, pointers, stream);
-    else
-        start<Type, planes, 3, 2>(shape, parts, pointers, stream);
+            pointers.read<Type>(), pointers.written<Type>(),
+            pointers.sums<sum_of<Type>>(), shape, parts);
 }
 
 template <typename Type, typename Result>
@@ -313,11 +305,9 @@ void start_sum(const problem_shape &shape, const weights_parts &parts,
     launch_early("convolution.gpu_narrow_groups (parts)",
             narrow_sum_kernel<Type, Result>,
             static_cast<unsigned>(ceil_div(parts.sums(), sum_lanes)),
-            dim3(sum_lanes, sum_rows), 0, stream,
-            static_cast<const sum_of<Type> *>(pointers.workspace),
-            static_cast<const Type *>(pointers.read),
-            static_cast<const Type *>(pointers.written),
-            static_cast<Result *>(pointers.weights), shape, parts);
+            dim3(sum_lanes, sum_rows), 0, stream, pointers.sums<sum_of<Type>>(),
+            pointers.read<Type>(), pointers.written<Type>(),
+            pointers.weights<Result>(), shape, parts);
 }
 
 } // namespace
@@ -327,9 +317,9 @@ void launch_weights(detail::data_type type, detail::data_type weights_type,
         const tensor_pointers &pointers, const launch_stream &stream) {
     with_float_type(type, [&]<typename Type>() {
         if (shape.planes)
-            start_step<Type, true>(shape, parts, pointers, stream);
+            start<Type, true>(shape, parts, pointers, stream);
         else
-            start_step<Type, false>(shape, parts, pointers, stream);
+            start<Type, false>(shape, parts, pointers, stream);
         if constexpr (sizeof(Type) == 2) {
             if (weights_type == detail::data_type::f32)
                 return start_sum<Type, float>(shape, parts, pointers, stream);

@@ -1,5 +1,5 @@
-// Depthwise, any window: how the work of the kernels is cut that walk D and H tap by
-// tap. See convolution_depthwise_{data,weights}_{ncx,nxc}.cu.
+// Depthwise, any window: how the work of the kernels is cut that walk D and H tap
+// by tap. See data_ncx.cu, weights_ncx.cu, data_nxc.cu and weights_nxc.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
@@ -75,6 +75,22 @@ struct weights_parts {
     int64_t parts = 1;
 };
 
+/// NCX: all of it.
+struct tiles_cut {
+    tile_shape tile;
+    weights_parts weights;
+
+    int64_t parts() const { return weights.parts; }
+};
+
+/// NXC: all of it.
+struct blocks_cut {
+    block_shape block;
+    weights_parts weights;
+
+    int64_t parts() const { return weights.parts; }
+};
+
 // In cut.cpp.
 /// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.
 /// False where the window is too large for shared memory, or the tensors are.
@@ -109,17 +125,10 @@ constexpr int window_rows_of(int taps) {
     return taps == 8 ? 4 : taps == 4 ? 3 : taps;
 }
 
-// `type` is that of src and dst.
-void launch_data_ncx(detail::data_type type, const problem_shape &,
-        const tile_shape &, const tensor_pointers &, cudaStream_t);
-void launch_data_nxc(detail::data_type type, const problem_shape &,
-        const block_shape &, const tensor_pointers &, cudaStream_t);
-/// These leave sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_weights_ncx(detail::data_type type, const problem_shape &,
-        const tile_shape &, const weights_parts &, const tensor_pointers &,
-        cudaStream_t);
-void launch_weights_nxc(detail::data_type type, const problem_shape &,
-        const block_shape &, const weights_parts &, const tensor_pointers &,
-        cudaStream_t);
+// In data_ncx.cu, weights_ncx.cu, data_nxc.cu and weights_nxc.cu.
+void launch_data(const execution &, const tiles_cut &);
+void launch_weights(const execution &, const tiles_cut &);
+void launch_data(const execution &, const blocks_cut &);
+void launch_weights(const execution &, const blocks_cut &);
 
 } // namespace gradnn::gpu::depthwise::any

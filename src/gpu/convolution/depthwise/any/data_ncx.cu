@@ -16,7 +16,7 @@
 // wavefronts an element of 3x3, of 0.36. Each element is one thread's sum in
 // ascending taps: the same bits always.
 #include "gpu/convolution/depthwise/any/ncx.cuh"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -207,21 +207,19 @@ __global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
 
 } // namespace
 
-void launch_data_ncx(detail::data_type type, const problem_shape &shape,
-        const tile_shape &tile, const tensor_pointers &pointers,
-        cudaStream_t stream) {
-    with_float_type(type, [&]<typename Type>() {
-        const int64_t blocks
-                = ceil_div(shape.images * shape.channels, tile.planes)
-                * tile.depth_tiles * tile.row_tiles * tile.column_tiles;
+void launch_data(const execution &on, const tiles_cut &cut) {
+    const problem_shape &shape = on.shape;
+    const tile_shape &tile = cut.tile;
+    const int64_t blocks = ceil_div(shape.images * shape.channels, tile.planes)
+            * tile.depth_tiles * tile.row_tiles * tile.column_tiles;
+    with_float_type(on.type, [&]<typename Type>() {
         with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
             launch("convolution.gpu_depthwise_tiles",
                     depthwise_data_ncx_kernel<Type, taps, step, up>,
                     static_cast<unsigned>(blocks), tile.threads,
-                    shared_bytes_of(tile, sizeof(sum_of<Type>)), stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.weights),
-                    static_cast<Type *>(pointers.written), shape, tile);
+                    shared_bytes_of(tile, sizeof(sum_of<Type>)), on.stream,
+                    on.read<Type>(), on.weights<Type>(), on.written<Type>(),
+                    shape, tile);
         });
     });
 }

@@ -17,8 +17,8 @@
 // multiplications. Each element is one thread's sum in ascending taps: the same
 // bits always.
 #include "gpu/convolution/depthwise/any/cut.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -159,19 +159,17 @@ __global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
 }
 
 template <typename Type, int vector>
-void start(const problem_shape &shape, const block_shape &block,
-        const tensor_pointers &pointers, cudaStream_t stream) {
-    using sum = sum_of<Type>;
-    const auto *weights = static_cast<const Type *>(pointers.weights);
-    auto *gathered = static_cast<sum *>(pointers.workspace);
+void start(const execution &on, const block_shape &block) {
+    const problem_shape &shape = on.shape;
+    auto *const gathered = on.sums<sum_of<Type>>();
     const int pitch = shape.chunks * shape.taps;
     const int64_t count = shape.channels * pitch * shape.axes[0].kernel
             * shape.axes[1].kernel;
     launch("convolution.gpu_depthwise_blocks (rows of taps)",
             depthwise_kernel_rows<Type>,
             static_cast<unsigned>(ceil_div(count, threads_of_block)),
-            threads_of_block, 0, stream, weights, gathered, shape, pitch,
-            count);
+            threads_of_block, 0, on.stream, on.weights<Type>(), gathered, shape,
+            pitch, count);
     const int64_t blocks = shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
     with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
@@ -179,22 +177,19 @@ void start(const problem_shape &shape, const block_shape &block,
                 depthwise_data_nxc_kernel<Type, vector, taps, step, up>,
                 static_cast<unsigned>(blocks),
                 block.lanes * block.groups * block.rows * block.depths, 0,
-                stream, static_cast<const Type *>(pointers.read), gathered,
-                weights, static_cast<Type *>(pointers.written), shape, block);
+                on.stream, on.read<Type>(), gathered, on.weights<Type>(),
+                on.written<Type>(), shape, block);
     });
 }
 
 } // namespace
 
-void launch_data_nxc(detail::data_type type, const problem_shape &shape,
-        const block_shape &block, const tensor_pointers &pointers,
-        cudaStream_t stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if (block.vector == 1)
-            start<Type, 1>(shape, block, pointers, stream);
+void launch_data(const execution &on, const blocks_cut &cut) {
+    with_float_type(on.type, [&]<typename Type>() {
+        if (cut.block.vector == 1)
+            start<Type, 1>(on, cut.block);
         else
-            start<Type, sizeof(Type) == 8 ? 2 : 4>(
-                    shape, block, pointers, stream);
+            start<Type, sizeof(Type) == 8 ? 2 : 4>(on, cut.block);
     });
 }
 

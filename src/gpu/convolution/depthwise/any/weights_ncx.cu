@@ -17,7 +17,7 @@
 // them for sums, of 7x7 about 95; at 60 % of an H200's copy rate bf16 has 45 and
 // f32 has 90.
 #include "gpu/convolution/depthwise/any/ncx.cuh"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -197,21 +197,19 @@ __global__ void __launch_bounds__(threads_of_block)
 
 } // namespace
 
-void launch_weights_ncx(detail::data_type type, const problem_shape &shape,
-        const tile_shape &tile, const weights_parts &parts,
-        const tensor_pointers &pointers, cudaStream_t stream) {
-    const int64_t blocks = parts.parts * parts.jobs * shape.channels;
-    with_float_type(type, [&]<typename Type>() {
-        with_window<Type, false>(shape, [&]<int taps, int step, int>() {
+void launch_weights(const execution &on, const tiles_cut &cut) {
+    const tile_shape &tile = cut.tile;
+    const weights_parts &parts = cut.weights;
+    const int64_t blocks = parts.parts * parts.jobs * on.shape.channels;
+    with_float_type(on.type, [&]<typename Type>() {
+        with_window<Type, false>(on.shape, [&]<int taps, int step, int>() {
             constexpr int window_rows = window_rows_of(taps);
             launch("convolution.gpu_depthwise_tiles (weights)",
                     depthwise_weights_ncx_kernel<Type, window_rows, taps, step>,
                     static_cast<unsigned>(blocks), tile.threads,
-                    shared_bytes_of(tile, sizeof(sum_of<Type>)), stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.written),
-                    static_cast<sum_of<Type> *>(pointers.workspace), shape,
-                    tile, parts);
+                    shared_bytes_of(tile, sizeof(sum_of<Type>)), on.stream,
+                    on.read<Type>(), on.written<Type>(),
+                    on.sums<sum_of<Type>>(), on.shape, tile, parts);
         });
     });
 }

@@ -16,8 +16,8 @@
 // channel, of 7x7 about 105; at 60 % of an H200's copy rate bf16 has 45 and f32
 // has 90.
 #include "gpu/convolution/depthwise/any/cut.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -139,34 +139,29 @@ __global__ void __launch_bounds__(threads_of_block,
 }
 
 template <typename Type, int vector>
-void start(const problem_shape &shape, const block_shape &block,
-        const weights_parts &parts, const tensor_pointers &pointers,
-        cudaStream_t stream) {
+void start(const execution &on, const blocks_cut &cut) {
+    const block_shape &block = cut.block;
+    const weights_parts &parts = cut.weights;
     const int64_t blocks = parts.parts * block.channel_tiles
             * ceil_div(parts.jobs, parts.block_jobs);
-    with_window<Type, false>(shape, [&]<int taps, int step, int>() {
+    with_window<Type, false>(on.shape, [&]<int taps, int step, int>() {
         launch("convolution.gpu_depthwise_blocks (weights)",
                 depthwise_weights_nxc_kernel<Type, vector, taps, step>,
                 static_cast<unsigned>(blocks),
-                block.lanes * parts.block_jobs * parts.lanes, 0, stream,
-                static_cast<const Type *>(pointers.read),
-                static_cast<const Type *>(pointers.written),
-                static_cast<sum_of<Type> *>(pointers.workspace), shape, block,
-                parts);
+                block.lanes * parts.block_jobs * parts.lanes, 0, on.stream,
+                on.read<Type>(), on.written<Type>(), on.sums<sum_of<Type>>(),
+                on.shape, block, parts);
     });
 }
 
 } // namespace
 
-void launch_weights_nxc(detail::data_type type, const problem_shape &shape,
-        const block_shape &block, const weights_parts &parts,
-        const tensor_pointers &pointers, cudaStream_t stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if (block.vector == 1)
-            start<Type, 1>(shape, block, parts, pointers, stream);
+void launch_weights(const execution &on, const blocks_cut &cut) {
+    with_float_type(on.type, [&]<typename Type>() {
+        if (cut.block.vector == 1)
+            start<Type, 1>(on, cut);
         else
-            start<Type, sizeof(Type) == 8 ? 2 : 4>(
-                    shape, block, parts, pointers, stream);
+            start<Type, sizeof(Type) == 8 ? 2 : 4>(on, cut);
     });
 }
 

@@ -114,6 +114,14 @@ struct weights_cut {
     }
 };
 
+/// One of the two has been cut.
+struct work_cut {
+    data_cut data;
+    weights_cut weights;
+
+    int parts() const { return weights.parts; }
+};
+
 // In cut.cpp.
 /// NXC of bf16 and f16, channels in vectors of 16 bytes: whether tensor cores
 /// take the tensors and the window. Those of 5x5 and 7x7, which others are
@@ -126,18 +134,13 @@ bool cut_work(data_cut &, const problem_shape &, int64_t multiprocessors,
 bool cut_work(weights_cut &, const problem_shape &, int64_t multiprocessors,
         int64_t most_shared_bytes);
 
-/// Once a device, ahead of launches.
+// In data.cu and weights.cu, for bf16 and f16.
+/// Of the device that is current, ahead of launches.
 void prepare_data(
         detail::data_type type, const problem_shape &, size_t shared_bytes);
 void prepare_weights(
         detail::data_type type, const problem_shape &, size_t shared_bytes);
-/// For bf16 and f16; `whole`: all addresses are multiples of 16 bytes.
-void launch_data(detail::data_type type, const problem_shape &,
-        const data_cut &, bool whole, const tensor_pointers &,
-        const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const weights_cut &, bool whole, const tensor_pointers &,
-        const launch_stream &);
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -17,11 +17,11 @@
 // Products with the matrices' zeros are NaN where read or the window is
 // infinite or NaN: what came out NaN is in the end taken again from the
 // definition.
-#include <cstddef>
-
 #include "gpu/convolution/depthwise/diagonals/device.cuh"
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/runtime/cuda_check.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/shared_memory.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::diagonals {
 
@@ -354,34 +354,26 @@ __global__ void __launch_bounds__(data_warps(size) * 32, 1)
 
 void prepare_data(detail::data_type type, const problem_shape &shape,
         size_t shared_bytes) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, [&]<int size>() {
-                check(cudaFuncSetAttribute(
-                              depthwise_diagonals_data_kernel<Type, size>,
-                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(shared_bytes)),
-                        "cudaFuncSetAttribute");
-            });
+    with_half_precision_type(type, [&]<typename Type>() {
+        with_constants(shape, [&]<int size>() {
+            allow_shared_bytes(
+                    depthwise_diagonals_data_kernel<Type, size>, shared_bytes);
+        });
     });
 }
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const data_cut &cut, bool whole, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, [&]<int size>() {
-                launch_early("convolution.gpu_depthwise_diagonals",
-                        depthwise_diagonals_data_kernel<Type, size>,
-                        static_cast<unsigned>(cut.blocks()),
-                        static_cast<unsigned>(cut.all_warps() * 32),
-                        cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.weights),
-                        static_cast<Type *>(pointers.written), shape, cut,
-                        whole);
-            });
+void launch_data(const execution &on, const work_cut &both) {
+    const data_cut &cut = both.data;
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, [&]<int size>() {
+            launch_early("convolution.gpu_depthwise_diagonals",
+                    depthwise_diagonals_data_kernel<Type, size>,
+                    static_cast<unsigned>(cut.blocks()),
+                    static_cast<unsigned>(cut.all_warps() * 32),
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, cut,
+                    on.alignment.vectors);
+        });
     });
 }
 

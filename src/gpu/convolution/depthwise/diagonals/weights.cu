@@ -16,11 +16,11 @@
 // warps' sums, in a fixed order, and writes one partial sum a weight, which a
 // second launch adds up (convolution/depthwise/parts.cu). Columns and rows
 // outside are zeros; what comes out infinite or NaN is taken again there.
-#include <cstddef>
-
 #include "gpu/convolution/depthwise/diagonals/device.cuh"
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/runtime/cuda_check.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/shared_memory.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::diagonals {
 
@@ -341,34 +341,26 @@ __global__ void __launch_bounds__(weights_warps * 32, 1)
 
 void prepare_weights(detail::data_type type, const problem_shape &shape,
         size_t shared_bytes) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, [&]<int size>() {
-                check(cudaFuncSetAttribute(
-                              depthwise_diagonals_weights_kernel<Type, size>,
-                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(shared_bytes)),
-                        "cudaFuncSetAttribute");
-            });
+    with_half_precision_type(type, [&]<typename Type>() {
+        with_constants(shape, [&]<int size>() {
+            allow_shared_bytes(depthwise_diagonals_weights_kernel<Type, size>,
+                    shared_bytes);
+        });
     });
 }
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const weights_cut &cut, bool whole, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, [&]<int size>() {
-                launch_early("convolution.gpu_depthwise_diagonals (weights)",
-                        depthwise_diagonals_weights_kernel<Type, size>,
-                        static_cast<unsigned>(cut.blocks()),
-                        static_cast<unsigned>(cut.all_warps() * 32),
-                        cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.written),
-                        static_cast<float *>(pointers.workspace), shape, cut,
-                        whole);
-            });
+void launch_weights(const execution &on, const work_cut &both) {
+    const weights_cut &cut = both.weights;
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, [&]<int size>() {
+            launch_early("convolution.gpu_depthwise_diagonals (weights)",
+                    depthwise_diagonals_weights_kernel<Type, size>,
+                    static_cast<unsigned>(cut.blocks()),
+                    static_cast<unsigned>(cut.all_warps() * 32),
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.written<Type>(), on.sums<float>(), on.shape, cut,
+                    on.alignment.vectors);
+        });
     });
 }
 

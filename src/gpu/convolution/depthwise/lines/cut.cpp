@@ -21,16 +21,10 @@ constexpr int least_columns = 64;
 } // namespace
 
 bool takes(const problem_shape &shape) {
-    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
-        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
-                || axis->read != axis->written)
-            return false;
     const window_axis &along = shape.axes[2];
-    const int before = taps_before(along, shape.to_src);
-    return shape.axes[0].read == 1 && along.stride == 1 && along.dilation == 1
+    return window_is_a_row(shape) && shape.axes[0].read == 1
             && along.kernel >= least_taps && along.kernel < most_taps
-            && before >= 0 && before < along.kernel
-            && positions_after(along, shape.to_src) < along.kernel
+            && pads_are_short(along, shape.to_src)
             && std::min(along.read, along.written) >= least_columns
             && planes_without_gaps(shape);
 }

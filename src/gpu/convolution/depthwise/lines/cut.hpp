@@ -1,5 +1,5 @@
 // Depthwise windows along W alone, in NCX on tensor cores: how the work of the
-// two kernels is cut. See data.cu and _weights.cu.
+// two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
@@ -38,13 +38,8 @@ bool rows_are_wide(const problem_shape &);
 bool cut_work(work_cut &, const problem_shape &, bool of_weights,
         int64_t multiprocessors);
 
-/// For bf16 and f16; `wide`: tensors begin at multiples of two elements, and
-/// all rows do.
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, bool wide, const tensor_pointers &,
-        const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
+// In data.cu and weights.cu, for bf16 and f16.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::lines

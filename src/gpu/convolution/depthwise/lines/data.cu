@@ -15,10 +15,9 @@
 // registers, which is how they lie in memory. Products with the matrices' zeros
 // are NaN where read or the window is infinite or NaN: what came out NaN is in
 // the end taken again from the definition.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -162,26 +161,17 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, bool wide, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, cut, [&]<int steps>() {
-                const auto launch_of = [&]<int width>() {
-                    launch_early("convolution.gpu_depthwise_lines",
-                            depthwise_lines_data_kernel<Type, steps, width>,
-                            static_cast<unsigned>(shape.channels * cut.parts),
-                            block_warps * 32, 0, stream,
-                            static_cast<const Type *>(pointers.read),
-                            static_cast<const Type *>(pointers.weights),
-                            static_cast<Type *>(pointers.written), shape, cut);
-                };
-                if (wide)
-                    launch_of.template operator()<2>();
-                else
-                    launch_of.template operator()<1>();
-            });
+void launch_data(const execution &on, const work_cut &cut) {
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, cut, [&]<int steps>() {
+            launch_early("convolution.gpu_depthwise_lines",
+                    wide ? depthwise_lines_data_kernel<Type, steps, 2>
+                         : depthwise_lines_data_kernel<Type, steps, 1>,
+                    static_cast<unsigned>(on.shape.channels * cut.parts),
+                    block_warps * 32, 0, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
+        });
     });
 }
 

@@ -16,10 +16,9 @@
 // writes one partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -182,20 +181,15 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, cut, [&]<int steps>() {
-                launch_early("convolution.gpu_depthwise_lines (weights)",
-                        depthwise_lines_weights_kernel<Type, steps>,
-                        static_cast<unsigned>(shape.channels * cut.parts),
-                        block_warps * 32, 0, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.written),
-                        static_cast<float *>(pointers.workspace), shape, cut);
-            });
+void launch_weights(const execution &on, const work_cut &cut) {
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, cut, [&]<int steps>() {
+            launch_early("convolution.gpu_depthwise_lines (weights)",
+                    depthwise_lines_weights_kernel<Type, steps>,
+                    static_cast<unsigned>(on.shape.channels * cut.parts),
+                    block_warps * 32, 0, on.stream, on.read<Type>(),
+                    on.written<Type>(), on.sums<float>(), on.shape, cut);
+        });
     });
 }
 

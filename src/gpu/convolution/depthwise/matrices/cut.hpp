@@ -70,13 +70,8 @@ bool rows_are_wide(const problem_shape &, bool of_weights);
 bool cut_work(work_cut &, const problem_shape &, bool of_weights,
         int64_t multiprocessors);
 
-/// For bf16 and f16.
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, bool wide, const tensor_pointers &,
-        const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, bool wide, const tensor_pointers &,
-        const launch_stream &);
+// In data.cu and weights.cu, for bf16 and f16.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::matrices

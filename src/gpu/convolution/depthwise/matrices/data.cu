@@ -17,11 +17,10 @@
 // are collected in shared memory and leave as they came. Products with the
 // matrices' zeros are NaN where read or the window is infinite or NaN: what
 // comes out NaN is taken again from the definition.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/convolution/depthwise/planes/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -304,20 +303,16 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, bool wide, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, wide, [&]<int size, int width>() {
-                launch_early("convolution.gpu_depthwise_matrices",
-                        depthwise_matrices_data_kernel<Type, size, width>,
-                        static_cast<unsigned>(cut.blocks()), block_warps * 32,
-                        cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.weights),
-                        static_cast<Type *>(pointers.written), shape, cut);
-            });
+void launch_data(const execution &on, const work_cut &cut) {
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, wide, [&]<int size, int width>() {
+            launch_early("convolution.gpu_depthwise_matrices",
+                    depthwise_matrices_data_kernel<Type, size, width>,
+                    static_cast<unsigned>(cut.blocks()), block_warps * 32,
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
+        });
     });
 }
 

@@ -15,10 +15,9 @@
 // fixed order, and writes one partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Columns and rows outside are zeros; what comes
 // out infinite or NaN is taken again there.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -227,20 +226,16 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, bool wide, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) == 2)
-            with_constants(shape, wide, [&]<int size, int width>() {
-                launch_early("convolution.gpu_depthwise_matrices (weights)",
-                        depthwise_matrices_weights_kernel<Type, size, width>,
-                        static_cast<unsigned>(cut.blocks()), block_warps * 32,
-                        cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.written),
-                        static_cast<float *>(pointers.workspace), shape, cut);
-            });
+void launch_weights(const execution &on, const work_cut &cut) {
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
+    with_half_precision_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, wide, [&]<int size, int width>() {
+            launch_early("convolution.gpu_depthwise_matrices (weights)",
+                    depthwise_matrices_weights_kernel<Type, size, width>,
+                    static_cast<unsigned>(cut.blocks()), block_warps * 32,
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.written<Type>(), on.sums<float>(), on.shape, cut);
+        });
     });
 }
 

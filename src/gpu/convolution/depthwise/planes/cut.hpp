@@ -72,12 +72,8 @@ bool cut_data(work_cut &, const problem_shape &, int64_t element_bytes,
 bool cut_weights(work_cut &, const problem_shape &, int64_t element_bytes,
         int64_t multiprocessors, int64_t longest_chain);
 
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, bool wide, const tensor_pointers &,
-        const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, bool wide, const tensor_pointers &,
-        const launch_stream &);
+// In data.cu and weights.cu.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::planes

@@ -12,10 +12,9 @@
 // stride of 2 it completes two at a time). Results are collected in shared
 // memory and leave as they came. Columns and rows outside are zeros, and sums
 // that come out NaN are taken again from the definition.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/planes/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::planes {
 
@@ -179,18 +178,15 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, bool wide, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        with_constants(shape, wide, [&]<int size, int stride, int width>() {
+void launch_data(const execution &on, const work_cut &cut) {
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
+    with_float_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
             launch_early("convolution.gpu_depthwise_planes",
                     depthwise_planes_data_kernel<Type, size, stride, width>,
                     static_cast<unsigned>(cut.tiles * cut.bands), cut.threads,
-                    cut.shared_bytes, stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.weights),
-                    static_cast<Type *>(pointers.written), shape, cut);
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
         });
     });
 }

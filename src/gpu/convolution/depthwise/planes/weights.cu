@@ -13,10 +13,9 @@
 // channel, in a fixed order, and writes one partial sum a weight, which a second
 // launch adds up (convolution/depthwise/parts.cu). Columns and rows outside are
 // zeros; what comes out infinite or NaN is taken again there.
-#include <cstddef>
-
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/planes/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::planes {
 
@@ -154,20 +153,16 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, bool wide, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        with_constants(shape, wide, [&]<int size, int stride, int width>() {
+void launch_weights(const execution &on, const work_cut &cut) {
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
+    with_float_type(on.type, [&]<typename Type>() {
+        with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
             launch_early("convolution.gpu_depthwise_planes (weights)",
                     depthwise_planes_weights_kernel<Type, size, stride, width,
                             weights_run(size, sizeof(Type))>,
                     static_cast<unsigned>(cut.tiles * cut.parts()), cut.threads,
-                    cut.shared_bytes, stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.written),
-                    static_cast<sum_of<Type> *>(pointers.workspace), shape,
-                    cut);
+                    cut.shared_bytes, on.stream, on.read<Type>(),
+                    on.written<Type>(), on.sums<sum_of<Type>>(), on.shape, cut);
         });
     });
 }

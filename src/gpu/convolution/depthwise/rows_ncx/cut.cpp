@@ -96,20 +96,14 @@ bool cut_parts(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
 } // namespace
 
 bool takes(const problem_shape &shape, int64_t element_bytes) {
-    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
-        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
-                || axis->read != axis->written)
-            return false;
     const window_axis &along = shape.axes[2];
-    if (element_bytes < 4 || along.stride != 1 || along.dilation != 1
+    if (element_bytes < 4 || !window_is_a_row(shape)
             || along.kernel < least_taps
             || along.kernel > most_chunks * chunk_taps)
         return false;
-    const int before = taps_before(along, shape.to_src);
     const int64_t rows = channel_rows_of(shape);
     const int64_t groups = ceil_div(along.written, run_of(element_bytes));
-    return before >= 0 && before < along.kernel
-            && positions_after(along, shape.to_src) < along.kernel
+    return pads_are_short(along, shape.to_src)
             && along.kernel + lead_of(shape, element_bytes)
             <= most_chunks * chunk_taps
             && rows < INT32_MAX / 2 && rows * groups >= least_groups;

@@ -1,6 +1,5 @@
 // Depthwise windows along W alone, in NCX of f32 and f64: how the work of the
-// two kernels is cut. See data.cu and
-// _weights.cu.
+// two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
@@ -89,11 +88,8 @@ bool cut_work(work_cut &, const problem_shape &, int64_t element_bytes,
 /// elements.
 row_copies row_copies_of(int columns, int64_t element_bytes, bool whole);
 
-/// For f32 and f64, whatever the alignment.
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
+// In data.cu and weights.cu, for f32 and f64.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

@@ -14,10 +14,8 @@
 // chunks. Results take the place of the columns and leave as those came.
 // Products with zeros are NaN where the other factor is infinite or NaN: sums
 // that come out NaN are taken again from the definition.
-#include <cstddef>
-
 #include "gpu/convolution/depthwise/rows_ncx/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::rows_ncx {
 
@@ -140,27 +138,18 @@ __global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) >= 4)
-            with_chunks<most_chunks>(cut.chunks, [&]<int chunks>() {
-                constexpr int run = run_of(sizeof(Type));
+void launch_data(const execution &on, const work_cut &cut) {
+    with_constants<most_chunks>(
+            on.type, cut.chunks, [&]<typename Type, int chunks>() {
                 launch_early("convolution.gpu_depthwise_rows_ncx",
                         depthwise_rows_ncx_data_kernel<Type, chunks>,
-                        static_cast<unsigned>(cut.data_blocks(shape.channels)),
-                        cut.threads, cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.weights),
-                        static_cast<Type *>(pointers.written), shape, cut,
-                        row_copies_of(cut.columns_met(run), sizeof(Type),
-                                cut.wide_read && is_aligned(pointers.read, 16)),
-                        row_copies_of(cut.columns(run), sizeof(Type),
-                                cut.wide_written
-                                        && is_aligned(pointers.written, 16)));
+                        static_cast<unsigned>(
+                                cut.data_blocks(on.shape.channels)),
+                        cut.threads, cut.shared_bytes, on.stream,
+                        on.read<Type>(), on.weights<Type>(), on.written<Type>(),
+                        on.shape, cut, copies_of_read<Type>(on, cut),
+                        copies_of_written<Type>(on, cut));
             });
-    });
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

@@ -2,6 +2,7 @@
 // share.
 #pragma once
 
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
@@ -109,12 +110,28 @@ __device__ __forceinline__ void load_vectors(Type *values, const Type *from) {
     }
 }
 
-/// Calls body.template operator()<chunks>().
+/// How rows of read and of written are copied, by where the tensors begin.
+template <typename Type>
+row_copies copies_of_read(const execution &on, const work_cut &cut) {
+    return row_copies_of(cut.columns_met(run_of(sizeof(Type))), sizeof(Type),
+            cut.wide_read && is_aligned(on.read_data, 16));
+}
+template <typename Type>
+row_copies copies_of_written(const execution &on, const work_cut &cut) {
+    return row_copies_of(cut.columns(run_of(sizeof(Type))), sizeof(Type),
+            cut.wide_written && is_aligned(on.written_data, 16));
+}
+
+/// Calls body.template operator()<Type, chunks>() of f32 or f64.
 template <int most, int chunks = 1, typename Body>
-void with_chunks(int wanted, const Body &body) {
+void with_constants(detail::data_type type, int wanted, const Body &body) {
     if constexpr (chunks < most)
-        if (wanted > chunks) return with_chunks<most, chunks + 1>(wanted, body);
-    body.template operator()<chunks>();
+        if (wanted > chunks)
+            return with_constants<most, chunks + 1>(type, wanted, body);
+    if (type == detail::data_type::f64)
+        body.template operator()<double, chunks>();
+    else
+        body.template operator()<float, chunks>();
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

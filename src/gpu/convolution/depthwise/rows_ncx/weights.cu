@@ -17,10 +17,8 @@
 // partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Products with zeros are NaN where the other
 // factor is infinite or NaN; what comes out so is taken again there.
-#include <cstddef>
-
 #include "gpu/convolution/depthwise/rows_ncx/device.cuh"
-#include "gpu/runtime/launch.hpp"
+#include <cstddef>
 
 namespace gradnn::gpu::depthwise::rows_ncx {
 
@@ -151,27 +149,17 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (sizeof(Type) >= 4)
-            with_chunks<weights_chunks>(cut.chunks, [&]<int chunks>() {
-                constexpr int run = run_of(sizeof(Type));
+void launch_weights(const execution &on, const work_cut &cut) {
+    with_constants<weights_chunks>(
+            on.type, cut.chunks, [&]<typename Type, int chunks>() {
                 launch_early("convolution.gpu_depthwise_rows_ncx (weights)",
                         depthwise_rows_ncx_weights_kernel<Type, chunks>,
-                        static_cast<unsigned>(shape.channels * cut.parts),
-                        cut.jobs * cut.threads, cut.shared_bytes, stream,
-                        static_cast<const Type *>(pointers.read),
-                        static_cast<const Type *>(pointers.written),
-                        static_cast<Type *>(pointers.workspace), shape, cut,
-                        row_copies_of(cut.columns_met(run), sizeof(Type),
-                                cut.wide_read && is_aligned(pointers.read, 16)),
-                        row_copies_of(cut.columns(run), sizeof(Type),
-                                cut.wide_written
-                                        && is_aligned(pointers.written, 16)));
+                        static_cast<unsigned>(on.shape.channels * cut.parts),
+                        cut.jobs * cut.threads, cut.shared_bytes, on.stream,
+                        on.read<Type>(), on.written<Type>(), on.sums<Type>(),
+                        on.shape, cut, copies_of_read<Type>(on, cut),
+                        copies_of_written<Type>(on, cut));
             });
-    });
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

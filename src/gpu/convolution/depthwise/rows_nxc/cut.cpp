@@ -50,14 +50,10 @@ void for_each_piece(const problem_shape &shape, const Body &body) {
 } // namespace
 
 bool takes(const problem_shape &shape) {
-    for (const window_axis *axis : {&shape.axes[0], &shape.axes[1]})
-        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
-                || axis->read != axis->written)
-            return false;
     const window_axis &along = shape.axes[2];
     // Columns are 32-bit offsets apart.
-    return along.stride == 1 && along.dilation == 1
-            && along.kernel >= least_taps && along.written >= least_columns
+    return window_is_a_row(shape) && along.kernel >= least_taps
+            && along.written >= least_columns
             && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }

@@ -1,5 +1,5 @@
 // Depthwise windows along W alone, in NXC: how the work of the two kernels is
-// cut. See data.cu and _weights.cu.
+// cut. See data.cu and weights.cu.
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
@@ -45,10 +45,8 @@ bool cut_data(
 bool cut_weights(work_cut &, const problem_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
 
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
+// In data.cu and weights.cu.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::rows_nxc

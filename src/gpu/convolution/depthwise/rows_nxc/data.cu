@@ -15,8 +15,8 @@
 // An element of 31 taps takes 52 instructions in bf16 (ncu), 31 of them products;
 // the kernel that takes eight columns and eight taps at a time
 // (convolution/depthwise/any/data_nxc.cu) loads twice as much for each.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 
@@ -139,10 +139,8 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
+void launch_data(const execution &on, const work_cut &cut) {
+    with_float_type(on.type, [&]<typename Type>() {
         with_constants<Type>(cut, [&]<int taps, int vector>() {
             const auto shared_bytes = static_cast<size_t>(cut.chunks * taps
                                               * tap_pitch(cut.lanes, vector))
@@ -151,10 +149,8 @@ void launch_data(detail::data_type type, const problem_shape &shape,
                     depthwise_rows_nxc_data_kernel<Type, taps, vector>,
                     static_cast<unsigned>(cut.parts)
                             * static_cast<unsigned>(cut.channel_tiles),
-                    block_threads, shared_bytes, stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.weights),
-                    static_cast<Type *>(pointers.written), shape, cut);
+                    block_threads, shared_bytes, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
         });
     });
 }

@@ -12,8 +12,8 @@
 // (convolution/depthwise/parts.cu). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there. The order of the sums is the same
 // whatever the vectors.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 
@@ -112,20 +112,15 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &cut, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
+void launch_weights(const execution &on, const work_cut &cut) {
+    with_float_type(on.type, [&]<typename Type>() {
         with_constants<Type>(cut, [&]<int taps, int vector>() {
             launch_early("convolution.gpu_depthwise_rows_nxc (weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
                     static_cast<unsigned>(
                             cut.parts * cut.channel_tiles * cut.chunks),
-                    block_threads, 0, stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.written),
-                    static_cast<sum_of<Type> *>(pointers.workspace), shape,
-                    cut);
+                    block_threads, 0, on.stream, on.read<Type>(),
+                    on.written<Type>(), on.sums<sum_of<Type>>(), on.shape, cut);
         });
     });
 }

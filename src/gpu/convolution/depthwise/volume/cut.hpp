@@ -29,10 +29,8 @@ bool cut_data(walk::work_cut &, const problem_shape &, int64_t multiprocessors);
 bool cut_weights(walk::work_cut &, const problem_shape &, int widest,
         int64_t multiprocessors, int64_t longest_chain);
 
-void launch_data(detail::data_type type, const problem_shape &,
-        const walk::work_cut &, const tensor_pointers &, const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, as its siblings.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const walk::work_cut &, const tensor_pointers &, const launch_stream &);
+// In data.cu and weights.cu.
+void launch_data(const execution &, const walk::work_cut &);
+void launch_weights(const execution &, const walk::work_cut &);
 
 } // namespace gradnn::gpu::depthwise::volume

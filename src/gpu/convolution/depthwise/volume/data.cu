@@ -18,8 +18,8 @@
 // two rows of which some products are wasted. Each element is one thread's sum,
 // tap rows of H in ascending order, within them those of D, within them columns of
 // read.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/volume/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::volume {
 
@@ -239,18 +239,14 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const walk::work_cut &walk, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
+void launch_data(const execution &on, const walk::work_cut &walk) {
+    with_float_type(on.type, [&]<typename Type>() {
         with_constants<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise_volume",
                     depthwise_volume_data_kernel<Type, vector, together>,
                     ceil_div(walk.items, walk::block_threads),
-                    walk::block_threads, 0, stream,
-                    static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.weights),
-                    static_cast<Type *>(pointers.written), shape, walk);
+                    walk::block_threads, 0, on.stream, on.read<Type>(),
+                    on.weights<Type>(), on.written<Type>(), on.shape, walk);
         });
     });
 }

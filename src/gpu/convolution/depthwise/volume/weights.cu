@@ -17,8 +17,8 @@
 //
 // Counted in the machine code, an element of dst takes 44 instructions in bf16,
 // in f32 42 (NCX) or 55, of which 27 are products.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/volume/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::volume {
 
@@ -239,18 +239,14 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const walk::work_cut &walk, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
+void launch_weights(const execution &on, const walk::work_cut &walk) {
+    with_float_type(on.type, [&]<typename Type>() {
         with_constants<Type>(walk, [&]<int vector, int together>() {
             launch_early("convolution.gpu_depthwise_volume (weights)",
                     depthwise_volume_weights_kernel<Type, vector, together>,
                     walk.parts * walk.channel_tiles, walk::block_threads, 0,
-                    stream, static_cast<const Type *>(pointers.read),
-                    static_cast<const Type *>(pointers.written),
-                    static_cast<sum_of<Type> *>(pointers.workspace), shape,
-                    walk);
+                    on.stream, on.read<Type>(), on.written<Type>(),
+                    on.sums<sum_of<Type>>(), on.shape, walk);
         });
     });
 }

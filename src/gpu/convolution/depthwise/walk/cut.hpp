@@ -112,11 +112,8 @@ bool takes(const problem_facts &);
 /// NCX: rows of vectors of 16 bytes, that the walk loads and stores together.
 bool rows_are_vectors(const problem_facts &);
 
-/// Of f64 in NXC alone, as launch_weights.
-void launch_data(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
-/// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-void launch_weights(detail::data_type type, const problem_shape &,
-        const work_cut &, const tensor_pointers &, const launch_stream &);
+// In data.cu and weights.cu, of f64 for NXC alone.
+void launch_data(const execution &, const work_cut &);
+void launch_weights(const execution &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::walk

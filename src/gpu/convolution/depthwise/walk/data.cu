@@ -15,11 +15,11 @@
 //
 // Counted in the machine code, an element of 3x3 takes 20 instructions in bf16
 // NXC, 9 of them products, and 29 where channels are odd. The kernels that read
-// a row for every tap row (convolution/depthwise/any/data_nxc.cu and _ncx.cu) take
-// 39, 99, and in NCX 65 (measured). Each element is one thread's sum, tap rows in
-// ascending order and within them columns of read: the bits of those kernels.
+// a row for every tap row (convolution/depthwise/any) take 39, 99, and in NCX 65
+// (measured). Each element is one thread's sum, tap rows in ascending order and
+// within them columns of read: the bits of those kernels.
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/walk/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::walk {
 
@@ -179,19 +179,16 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const work_cut &walk, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        with_constants<Type, false>(shape, walk,
+void launch_data(const execution &on, const work_cut &walk) {
+    with_float_type(on.type, [&]<typename Type>() {
+        with_constants<Type, false>(on.shape, walk,
                 [&]<int size, int stride, int vector, int run, int dense>() {
                     launch_early("convolution.gpu_depthwise_walk",
                             depthwise_walk_data_kernel<Type, size, stride,
                                     vector, run, dense>,
                             ceil_div(walk.items, block_threads), block_threads,
-                            0, stream, static_cast<const Type *>(pointers.read),
-                            static_cast<const Type *>(pointers.weights),
-                            static_cast<Type *>(pointers.written), shape, walk);
+                            0, on.stream, on.read<Type>(), on.weights<Type>(),
+                            on.written<Type>(), on.shape, walk);
                 });
     });
 }

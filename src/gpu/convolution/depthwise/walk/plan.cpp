@@ -1,7 +1,3 @@
-#include <memory>
-#include <string>
-#include <utility>
-
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 
@@ -9,14 +5,8 @@ namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
-constexpr const char *what_it_takes
-        = "windows of 3x3, 5x5 and 7x7 with dilations of 1: f64 in NXC alone, "
-          "NXC with strides of 1 or (gradient of src) 2, NCX with strides of 1 "
-          "and, of data, rows that are whole vectors of 16 bytes";
-
-using plan = two_cut_plan<work_cut, walk::launch_data, walk::launch_weights>;
-
 bool cut(work_cut &walk, const problem_facts &facts, bool vectors) {
+    if (!takes(facts)) return false;
     int widest = 1;
     walk.channels_last = facts.channels_last;
     walk.sum_bytes = static_cast<int>(facts.sum_bytes());
@@ -33,6 +23,16 @@ bool cut(work_cut &walk, const problem_facts &facts, bool vectors) {
                     longest_f32_chain)
             : cut_data(walk, facts.shape, facts.multiprocessors);
 }
+
+constexpr family<work_cut> kernels {.takes
+        = "windows of 3x3, 5x5 and 7x7 with dilations of 1: f64 in NXC "
+          "alone, NXC with strides of 1 or (gradient of src) 2, NCX "
+          "with strides of 1 and, of data, rows that are whole vectors "
+          "of 16 bytes",
+        .cut = cut,
+        .cuts_by_alignment = true,
+        .launch_data = launch_data,
+        .launch_weights = launch_weights};
 
 } // namespace
 
@@ -56,15 +56,7 @@ bool takes(const problem_facts &facts) {
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    std::string refusal;
-    auto facts = facts_of(problem, options, refusal);
-    if (!facts) return plan_or_refusal::refuse(refusal);
-    both_cuts<work_cut> cuts;
-    if (!takes(*facts) || !cut(cuts.aligned, *facts, true)
-            || !cut(cuts.unaligned, *facts, false))
-        return refuse(what_it_takes, *facts);
-    return plan_within_limit(
-            std::make_unique<plan>(std::move(*facts), cuts), options);
+    return make_plan(kernels, problem, options);
 }
 
 } // namespace gradnn::gpu::depthwise::walk

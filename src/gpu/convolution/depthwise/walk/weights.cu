@@ -16,8 +16,8 @@
 // Counted in the machine code, a pixel of 3x3 takes 19 instructions a channel in
 // bf16 NXC, of which 9 are products; convolution/depthwise/any/weights_nxc.cu, which
 // reads its rows for every tap row, takes 34 (measured).
+#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/walk/device.cuh"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::depthwise::walk {
 
@@ -165,20 +165,16 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(detail::data_type type, const problem_shape &shape,
-        const work_cut &walk, const tensor_pointers &pointers,
-        const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        with_constants<Type, true>(shape, walk,
+void launch_weights(const execution &on, const work_cut &walk) {
+    with_float_type(on.type, [&]<typename Type>() {
+        with_constants<Type, true>(on.shape, walk,
                 [&]<int size, int, int vector, int run, int dense>() {
                     launch_early("convolution.gpu_depthwise_walk (weights)",
                             depthwise_walk_weights_kernel<Type, size, vector,
                                     run, dense>,
                             walk.parts * walk.channel_tiles, block_threads, 0,
-                            stream, static_cast<const Type *>(pointers.read),
-                            static_cast<const Type *>(pointers.written),
-                            static_cast<sum_of<Type> *>(pointers.workspace),
-                            shape, walk);
+                            on.stream, on.read<Type>(), on.written<Type>(),
+                            on.sums<sum_of<Type>>(), on.shape, walk);
                 });
     });
 }

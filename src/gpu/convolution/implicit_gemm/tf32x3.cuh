@@ -1,7 +1,7 @@
-// A CUTLASS warp-level operator for strict f32: CUTLASS's own for three TF32
-// products (MmaTensorOpFastF32), with gradnn's split of the operands in place
-// of its own, which is right for infinite and NaN inputs
-// (tf32x3_split.hpp).
+// The arithmetic of convolution.gpu_tf32x3's tiles: a CUTLASS warp-level operator
+// for strict f32, CUTLASS's own for three TF32 products (MmaTensorOpFastF32), with
+// gradnn's split of the operands in place of its own, which is right for infinite and
+// NaN inputs (tf32x3_split.hpp).
 //
 // Where the sums are kept: tensor cores truncate when they add, so a long sum
 // in one of their accumulators drifts. CUTLASS's main loop therefore gives
@@ -13,6 +13,7 @@
 
 #include <cutlass/gemm/warp/default_mma_tensor_op_sm80.h>
 
+#include "gpu/convolution/implicit_gemm/kernel.cuh"
 #include "gpu/convolution/implicit_gemm/tf32x3_split.hpp"
 
 namespace gradnn::gpu::tf32x3 {
@@ -59,3 +60,34 @@ struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
     using Policy = typename Stock::Policy;
     using Type = gradnn::gpu::tf32x3::exact_mma<typename Stock::Type>;
 };
+
+namespace gradnn::gpu::tf32x3 {
+
+using implicit_gemm::shape;
+
+struct arithmetic {
+    using element = float;
+    using sums = float;
+    using instruction = shape<16, 8, 8>;
+    using products = exact_products;
+    static constexpr int stages = 4;
+    static constexpr int read_at_once = 4;
+    static constexpr const char *name = "convolution.gpu_tf32x3";
+};
+
+} // namespace gradnn::gpu::tf32x3
+
+namespace gradnn::gpu::implicit_gemm {
+
+template <>
+struct tile_kernels<arithmetic::tf32x3> {
+    template <operation Operation, int Space, int Rows, int Columns>
+    static std::unique_ptr<tile_kernel> make(
+            const dense_problem &problem, int slices) {
+        using warp = shape<Rows * Columns >= 64 * 128 ? 64 : 32, 32, 16>;
+        return cutlass_kernel<tf32x3::arithmetic, Operation, Space,
+                shape<Rows, Columns, 16>, warp>::make(problem, slices);
+    }
+};
+
+} // namespace gradnn::gpu::implicit_gemm

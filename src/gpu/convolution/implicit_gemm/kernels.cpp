@@ -1,0 +1,145 @@
+// The kernels of the list that are implicit GEMMs: the tiles of each arithmetic
+// and what bounds them.
+#include "gpu/kernels.hpp"
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+
+namespace gradnn::gpu::implicit_gemm {
+
+namespace {
+
+using detail::data_type;
+
+constexpr auto forward = operation::forward;
+constexpr auto strided_data = operation::strided_data;
+constexpr auto weights = operation::weights;
+
+// Of all tiles: the blocks that a multiprocessor holds follow from their registers
+// and their shared memory.
+
+/// Strict f32, each product as three TF32 products, each sum in f32, as exact as
+/// f32 products and sums: tf32x3_split.hpp says how a number is split and what
+/// becomes of infinities, tf32x3.cuh where the sums are kept.
+///
+/// The shares of the rate are measured on an H200 (convolutions of
+/// bench/cases.json). Tiles that gained next to nothing there are left out:
+/// strided_data_128x128, and weights_64x128, which spills registers.
+constexpr auto tf32x3 = arithmetic::tf32x3;
+constexpr tile tf32x3_tiles[] = {
+        tile_of<tf32x3, forward, 2, 128, 128>(1, 1.0),
+        tile_of<tf32x3, forward, 2, 128, 64>(2, 0.93),
+        tile_of<tf32x3, forward, 2, 64, 64>(3, 0.91),
+        tile_of<tf32x3, forward, 2, 128, 32>(3, 0.82),
+        tile_of<tf32x3, strided_data, 2, 128, 64>(2, 0.86),
+        tile_of<tf32x3, weights, 2, 128, 128>(1, 0.86),
+        tile_of<tf32x3, weights, 2, 64, 64>(2, 0.72),
+        tile_of<tf32x3, weights, 2, 32, 128>(2, 0.6),
+        tile_of<tf32x3, forward, 3, 128, 64>(2, 0.88),
+        tile_of<tf32x3, forward, 3, 128, 32>(3, 0.7),
+        tile_of<tf32x3, weights, 3, 64, 128>(2, 0.59),
+        tile_of<tf32x3, weights, 3, 32, 128>(2, 0.43),
+};
+
+/// 256 k tiles in one chain are off by 4e-7, 4096 by 1.6e-6: the error grows
+/// with the root of their number.
+constexpr tile_set tf32x3_set {.kernel = "convolution.gpu_tf32x3",
+        .types = all_of(data_type::f32),
+        .tiles = tf32x3_tiles,
+        .terms = 16,
+        .rate = 466.0 / 3.0, // of TF32 products
+        .least_useful = 0.2, // terms of 3 channels on an H200 have 0.19
+        .longest_chain = 256,
+        .longest_possible_chain = 4096};
+
+/// f64, products and sums as IEEE's fused multiply-add rounds them: f64.cuh
+/// has the instruction. The shares of the rate are guesses by the instructions of
+/// a k tile beside those of the tensor cores: gathering src for a gradient of
+/// weights takes the most.
+constexpr auto f64 = arithmetic::f64;
+constexpr tile f64_tiles[] = {
+        tile_of<f64, forward, 2, 128, 128>(1, 1.0),
+        tile_of<f64, forward, 2, 128, 64>(1, 0.9),
+        tile_of<f64, forward, 2, 64, 64>(3, 0.85),
+        tile_of<f64, forward, 2, 128, 32>(2, 0.7),
+        tile_of<f64, strided_data, 2, 128, 64>(1, 0.85),
+        tile_of<f64, weights, 2, 128, 128>(1, 0.85),
+        tile_of<f64, weights, 2, 64, 128>(1, 0.65),
+        tile_of<f64, weights, 2, 64, 64>(2, 0.6),
+        tile_of<f64, forward, 3, 128, 128>(1, 0.95),
+        tile_of<f64, forward, 3, 128, 64>(1, 0.8),
+        tile_of<f64, weights, 3, 128, 128>(1, 0.75),
+        tile_of<f64, weights, 3, 64, 128>(1, 0.45),
+};
+
+/// Chains of 4096 terms where a slice costs little, of 12288 in all cases.
+constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
+        .types = all_of(data_type::f64),
+        .tiles = f64_tiles,
+        .terms = 16,
+        // Three quarters of what the tensor cores of an H200 can do.
+        .rate = 100.0,
+        .least_useful = 0.15, // columns of 3 channels on an H200 have 0.13
+        .longest_chain = 256,
+        .longest_possible_chain = 768};
+
+/// Gradients of weights in f32 of bf16 or f16 data. Each product is exact in f32
+/// (but beyond its range), each sum is f32's own: wide_weights.cuh says where
+/// the sums are kept.
+///
+/// The shares of the rate are measured on an H200 (convolutions of
+/// bench/cases.json). Tiles of 64x128 and 128x64, with 255 registers a thread,
+/// were slower than one of these two everywhere.
+constexpr auto wide_weights = arithmetic::wide_weights;
+constexpr tile wide_weights_tiles[] = {
+        tile_of<wide_weights, weights, 2, 128, 128>(1, 1.0),
+        tile_of<wide_weights, weights, 2, 64, 64>(3, 0.56),
+        tile_of<wide_weights, weights, 3, 128, 128>(1, 0.71),
+        tile_of<wide_weights, weights, 3, 64, 64>(3, 0.45),
+};
+
+/// A chain adds up its k tiles as that of tf32x3 does, with the same errors.
+constexpr tile_set wide_weights_set(data_type input) {
+    return {.kernel = "convolution.gpu_wide_weights",
+            .types = {input, data_type::f32},
+            .tiles = wide_weights_tiles,
+            .terms = 64,
+            // Of the 2048 that the tensor cores of an H200 can do.
+            .rate = 720.0,
+            // What cuDNN would run is a tenth as fast: its strict f32 kernels,
+            // on widened copies.
+            .least_useful = 0.05,
+            .longest_chain = 256,
+            .longest_possible_chain = 4096};
+}
+
+} // namespace
+
+plan_or_refusal make_tf32x3(
+        const convolution_problem &problem, const compile_options &options) {
+    if (options.fpmath != fpmath_mode::strict)
+        return plan_or_refusal::refuse(
+                "serves fpmath_mode strict; others allow faster kernels");
+    return make_plan(tf32x3_set, problem, options);
+}
+
+plan_or_refusal make_f64(
+        const convolution_problem &problem, const compile_options &options) {
+    return make_plan(f64_set, problem, options);
+}
+
+plan_or_refusal make_wide_weights(
+        const convolution_problem &problem, const compile_options &options) {
+    const data_type input = problem.src.type;
+    if (problem.direction != detail::convolution_direction::backward_weights
+            || problem.weights.type != data_type::f32
+            || problem.dst.type != input
+            || (input != data_type::bf16 && input != data_type::f16))
+        return plan_or_refusal::refuse(
+                "takes gradients of weights in f32 of bf16 or f16 data");
+    return make_plan(wide_weights_set(input), problem, options);
+}
+
+bool is_built() {
+    return true;
+}
+
+} // namespace gradnn::gpu::implicit_gemm

@@ -1,0 +1,86 @@
+// The arithmetic of convolution.gpu_wide_weights's tiles: a CUTLASS warp-level
+// operator for exact f32 sums of 16-bit products, CUTLASS's own (mma.sync, bf16 or
+// f16 to f32), but for where its sums are kept.
+//
+// A product of two 16-bit numbers is exact in f32, within its range. But tensor
+// cores truncate when they add, 16 products at a time, so that a long sum in
+// one of their accumulators is off by 1e-9 times its terms. CUTLASS's main loop
+// therefore gives this operator a second set of accumulators, which it adds to
+// the first, by f32 additions that round, and clears once every k tile. That is
+// its staged accumulation, which it takes for MathOperator
+// OpMultiplyAddFastF32.
+#pragma once
+
+#include <cutlass/gemm/warp/default_mma_tensor_op.h>
+
+#include "gpu/convolution/implicit_gemm/kernel.cuh"
+
+namespace gradnn::gpu::wide_weights {
+
+/// The tag by which CUTLASS's templates are asked for it.
+struct staged_products {};
+
+template <typename Base>
+struct staged_mma : Base {
+    using MathOperator = cutlass::arch::OpMultiplyAddFastF32;
+};
+
+} // namespace gradnn::gpu::wide_weights
+
+template <typename WarpShape, typename InstructionShape, typename Element,
+        typename LayoutA, typename LayoutB, typename LayoutC, int PartitionsK,
+        bool RowMajor>
+struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
+        Element, LayoutA, Element, LayoutB, float, LayoutC,
+        gradnn::gpu::wide_weights::staged_products, PartitionsK, RowMajor> {
+    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, Element,
+            LayoutA, Element, LayoutB, float, LayoutC, arch::OpMultiplyAdd,
+            PartitionsK, RowMajor>;
+    using Policy = typename Stock::Policy;
+    using Type = gradnn::gpu::wide_weights::staged_mma<typename Stock::Type>;
+};
+
+namespace gradnn::gpu::wide_weights {
+
+using implicit_gemm::shape;
+
+template <typename Element>
+struct arithmetic {
+    using element = Element;
+    using sums = float;
+    using instruction = shape<16, 8, 16>;
+    using products = staged_products;
+    static constexpr int stages = 3; ///< of up to 32 KiB
+    static constexpr int read_at_once = 8;
+    static constexpr const char *name = "convolution.gpu_wide_weights";
+};
+
+} // namespace gradnn::gpu::wide_weights
+
+namespace gradnn::gpu::implicit_gemm {
+
+template <>
+struct tile_kernels<arithmetic::wide_weights> {
+    /// Of the problem's type of inputs, bf16 or f16.
+    template <operation Operation, int Space, int Rows, int Columns>
+    static std::unique_ptr<tile_kernel> make(
+            const dense_problem &problem, int slices) {
+        if (problem.types.input == detail::data_type::bf16)
+            return make_of<cutlass::bfloat16_t, Operation, Space, Rows,
+                    Columns>(problem, slices);
+        return make_of<cutlass::half_t, Operation, Space, Rows, Columns>(
+                problem, slices);
+    }
+
+private:
+    template <typename Element, operation Operation, int Space, int Rows,
+            int Columns>
+    static std::unique_ptr<tile_kernel> make_of(
+            const dense_problem &problem, int slices) {
+        using warp = shape<Rows == 128 ? 64 : 32, 32, 64>;
+        return cutlass_kernel<wide_weights::arithmetic<Element>, Operation,
+                Space, shape<Rows, Columns, 64>, warp>::make(problem, slices);
+    }
+};
+
+} // namespace gradnn::gpu::implicit_gemm
