@@ -314,7 +314,8 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
 }
 
 /// Puts elements of `rows` rows that are `pitch` apart at `out`: results[e]
-/// holds element e of all of them, for e < count.
+/// holds element e of all of them, for e < count. More may be read, up to two
+/// vectors' lanes of elements.
 template <typename T>
 HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
         int64_t count, int64_t rows, int64_t pitch, T *out) {
@@ -324,7 +325,8 @@ HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
     hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
     if constexpr (has_load_half<T>) {
         const hn::Repartition<uint16_t, decltype(tag)> halves;
-        for (; count >= 2 * lanes; count -= 2 * lanes, out += 2 * lanes) {
+        constexpr int64_t least = has_store_first<T> ? 1 : 2 * lanes;
+        for (; count >= least; count -= 2 * lanes, out += 2 * lanes) {
 #pragma GCC unroll 16
             for (int64_t l = 0; l < lanes; ++l, results += 2 * lanes)
                 square[l] = hn::BitCast(tag,
@@ -335,8 +337,14 @@ HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
 #pragma GCC unroll 16
             for (int64_t l = 0; l < lanes; ++l, to += pitch) {
                 if (l == rows) break;
-                hn::StoreU(hn::BitCast(halves, square[l]), halves,
-                        reinterpret_cast<uint16_t *>(to));
+                const auto row = hn::BitCast(halves, square[l]);
+                auto *const at = reinterpret_cast<uint16_t *>(to);
+                if (count >= 2 * lanes)
+                    hn::StoreU(row, halves, at);
+                else
+                    hn::BlendedStore(row,
+                            hn::FirstN(halves, static_cast<size_t>(count)),
+                            halves, at);
             }
         }
     }
