@@ -22,7 +22,7 @@
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 /// One row of diff_dst: the source row `low` and, where high_weight is not 0,
 /// the next one. `finished` source rows come before it and after the `low` of
@@ -346,4 +346,4 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

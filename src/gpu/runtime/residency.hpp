@@ -8,8 +8,19 @@
 #include <cuda_runtime.h>
 
 #include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu {
+
+/// Blocks of a kernel that a multiprocessor holds.
+template <typename Kernel>
+int blocks_held(Kernel *kernel, int threads, size_t shared_bytes) {
+    int blocks = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                  &blocks, kernel, threads, shared_bytes),
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return blocks;
+}
 
 struct residency {
     int blocks = 1;
@@ -26,11 +37,7 @@ template <typename Kernel>
 residency hold_at_most(
         int most, bool pads, Kernel *kernel, int threads, size_t shared_bytes) {
     const auto held_with = [&](size_t bytes) {
-        int blocks = 0;
-        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                      &blocks, kernel, threads, bytes),
-                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-        return std::max(blocks, 1);
+        return std::max(blocks_held(kernel, threads, bytes), 1);
     };
     const int held = held_with(shared_bytes);
     if (held <= most) return {held, shared_bytes, true};
@@ -43,8 +50,7 @@ residency hold_at_most(
                 "cudaDeviceGetAttribute");
         return static_cast<int64_t>(value);
     };
-    cudaFuncAttributes of_kernel {};
-    check(cudaFuncGetAttributes(&of_kernel, kernel), "cudaFuncGetAttributes");
+    const cudaFuncAttributes of_kernel = attributes_of(kernel);
     // One granule more than most + 1 blocks could have each.
     const int64_t padded
             = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)
