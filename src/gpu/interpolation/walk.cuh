@@ -99,6 +99,48 @@ __device__ inline double add_product(double sum, double weight, double value) {
     return __fma_rn(weight, value, sum);
 }
 
+/// sums[e] = from[e] + weight * values[e].
+template <typename Sum, int count>
+__device__ __forceinline__ void add_products(Sum (&sums)[count],
+        const Sum (&from)[count], Sum weight, const Sum (&values)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = add_product(from[e], weight, values[e]);
+}
+/// sums[e] = from[e].
+template <typename Sum, int count>
+__device__ __forceinline__ void copy_sums(
+        Sum (&sums)[count], const Sum (&from)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = from[e];
+}
+template <typename Sum, int count>
+__device__ __forceinline__ void clear_sums(Sum (&sums)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = 0;
+}
+/// The second of two rows becomes the first.
+template <typename Sum, int count>
+__device__ __forceinline__ void shift_sums(
+        Sum (&low)[count], Sum (&high)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e) {
+        low[e] = high[e];
+        high[e] = 0;
+    }
+}
+/// The second row begins: weight * values[e], or 0. From +0: -0 would tell a run
+/// that goes on from one that begins.
+template <typename Sum, int count>
+__device__ __forceinline__ void begin_sums(
+        Sum (&high)[count], Sum weight, const Sum (&values)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        high[e] = weight != 0 ? add_product(Sum(0), weight, values[e]) : Sum(0);
+}
+
 template <typename Sum, int depths>
 __device__ __forceinline__ bool any_weight(const Sum (&weights)[depths]) {
     bool any = false;

@@ -63,12 +63,13 @@ void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
     call(std::forward<Arguments>(arguments)...);
 }
 
-/// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh):
-/// it may start before what was submitted ahead of it is done. `arguments` points
-/// to one of each parameter's type.
-inline void submit_early(const char *name, const void *kernel, dim3 grid,
+/// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh): it
+/// may start before what was submitted ahead of it is done.
+template <typename... Parameters, typename... Arguments>
+void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
         dim3 block, size_t shared_bytes, const launch_stream &stream,
-        void **arguments) {
+        Arguments &&...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     cudaLaunchAttribute early {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -79,42 +80,13 @@ inline void submit_early(const char *name, const void *kernel, dim3 grid,
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = stream.early_starts ? 1 : 0;
-    check(cudaLaunchKernelExC(&config, kernel, arguments), name);
-}
-
-template <typename... Parameters, typename... Arguments>
-void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
-        dim3 block, size_t shared_bytes, const launch_stream &stream,
-        Arguments &&...arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     const auto call = [&](Parameters... parameters) {
         void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
-        submit_early(name, reinterpret_cast<const void *>(kernel), grid, block,
-                shared_bytes, stream, pointers);
+        check(cudaLaunchKernelExC(&config,
+                      reinterpret_cast<const void *>(kernel), pointers),
+                name);
     };
     call(std::forward<Arguments>(arguments)...);
 }
-
-/// A kernel from one tensor to another, of a type that its plan has chosen, with
-/// its launch. Its further parameters are the same for every type.
-template <typename... Parameters>
-struct tensor_kernel {
-    const void *kernel = nullptr;
-    unsigned blocks = 0;
-    unsigned threads = 0;
-    size_t shared_bytes = 0;
-
-    template <typename Type>
-    void set(void (*chosen)(const Type *, Type *, Parameters...)) {
-        kernel = reinterpret_cast<const void *>(chosen);
-    }
-
-    void launch_early(const char *name, const launch_stream &stream,
-            const void *from, void *to, Parameters... parameters) const {
-        void *pointers[] = {&from, &to, static_cast<void *>(&parameters)...};
-        submit_early(
-                name, kernel, blocks, threads, shared_bytes, stream, pointers);
-    }
-};
 
 } // namespace gradnn::gpu

@@ -161,50 +161,38 @@ __global__ void __launch_bounds__(threads) bands_kernel(const Type *diff_dst,
     // Of a volume: a row, summed over the planes that feed a depth.
     sum row[depths][volume ? own : 1] = {};
     sum outer_row[depths][volume ? held : 1] = {};
-    const auto gather = [&](int i, const sum(&plane_weights)[planes][depths],
-                                bool anew) {
-        if constexpr (volume) {
-            if (anew) {
+    const auto gather
+            = [&](int i, const sum(&plane_weights)[planes][depths], bool anew) {
+                  if constexpr (volume) {
+                      if (anew) {
 #pragma unroll
-                for (int d = 0; d < depths; ++d) {
+                          for (int d = 0; d < depths; ++d) {
+                              clear_sums(row[d]);
+                              clear_sums(outer_row[d]);
+                          }
+                      }
 #pragma unroll
-                    for (int e = 0; e < own; ++e)
-                        row[d][e] = 0;
+                      for (int k = 0; k < planes; ++k) {
+                          if (!any_weight(plane_weights[k])) continue;
+                          sum values[own];
+                          sum outer_values[held] = {};
+                          unpack(i + k, values, outer_values);
 #pragma unroll
-                    for (int e = 0; e < held; ++e)
-                        outer_row[d][e] = 0;
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < planes; ++k) {
-                if (!any_weight(plane_weights[k])) continue;
-                sum values[own];
-                sum outer_values[held] = {};
-                unpack(i + k, values, outer_values);
-#pragma unroll
-                for (int d = 0; d < depths; ++d) {
-                    const sum weight = plane_weights[k][d];
-                    if (weight == 0) continue;
-#pragma unroll
-                    for (int e = 0; e < own; ++e)
-                        row[d][e] = add_product(row[d][e], weight, values[e]);
-#pragma unroll
-                    for (int e = 0; e < held; ++e)
-                        outer_row[d][e] = add_product(
-                                outer_row[d][e], weight, outer_values[e]);
-                }
-            }
-        }
-    };
+                          for (int d = 0; d < depths; ++d) {
+                              const sum weight = plane_weights[k][d];
+                              if (weight == 0) continue;
+                              add_products(row[d], row[d], weight, values);
+                              add_products(outer_row[d], outer_row[d], weight,
+                                      outer_values);
+                          }
+                      }
+                  }
+              };
     const auto take_row
             = [&](int i, int d, sum(&values)[own], sum(&outer_values)[held]) {
                   if constexpr (volume) {
-#pragma unroll
-                      for (int e = 0; e < own; ++e)
-                          values[e] = row[d][e];
-#pragma unroll
-                      for (int e = 0; e < held; ++e)
-                          outer_values[e] = outer_row[d][e];
+                      copy_sums(values, row[d]);
+                      copy_sums(outer_values, outer_row[d]);
                   } else {
                       unpack(i, values, outer_values);
                   }
@@ -219,40 +207,23 @@ __global__ void __launch_bounds__(threads) bands_kernel(const Type *diff_dst,
             sum values[own];
             sum outer_values[held];
             take_row(i, d, values, outer_values);
-#pragma unroll
-            for (int e = 0; e < own; ++e)
-                low[d][e] = add_product(low[d][e], low_weight, values[e]);
+            add_products(low[d], low[d], low_weight, values);
             if constexpr (linear)
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_low[d][e] = add_product(
-                            outer_low[d][e], low_weight, outer_values[e]);
+                add_products(
+                        outer_low[d], outer_low[d], low_weight, outer_values);
             // Nearest has no second row.
             if (linear && high_weight != 0) {
-#pragma unroll
-                for (int e = 0; e < own; ++e)
-                    high[d][e]
-                            = add_product(high[d][e], high_weight, values[e]);
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_high[d][e] = add_product(
-                            outer_high[d][e], high_weight, outer_values[e]);
+                add_products(high[d], high[d], high_weight, values);
+                add_products(outer_high[d], outer_high[d], high_weight,
+                        outer_values);
             }
         }
     };
     const auto shift = [&] {
 #pragma unroll
         for (int d = 0; d < depths; ++d) {
-#pragma unroll
-            for (int e = 0; e < own; ++e) {
-                low[d][e] = high[d][e];
-                high[d][e] = 0;
-            }
-#pragma unroll
-            for (int e = 0; e < held; ++e) {
-                outer_low[d][e] = outer_high[d][e];
-                outer_high[d][e] = 0;
-            }
+            shift_sums(low[d], high[d]);
+            shift_sums(outer_low[d], outer_high[d]);
         }
     };
     const auto shift_add = [&](int i, sum low_weight, sum high_weight) {
@@ -261,25 +232,12 @@ __global__ void __launch_bounds__(threads) bands_kernel(const Type *diff_dst,
             sum values[own];
             sum outer_values[held];
             take_row(i, d, values, outer_values);
-#pragma unroll
-            for (int e = 0; e < own; ++e)
-                low[d][e] = add_product(high[d][e], low_weight, values[e]);
+            add_products(low[d], high[d], low_weight, values);
             if constexpr (linear) {
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_low[d][e] = add_product(
-                            outer_high[d][e], low_weight, outer_values[e]);
-                const bool both = high_weight != 0;
-#pragma unroll
-                for (int e = 0; e < own; ++e)
-                    high[d][e] = both
-                            ? add_product(sum(0), high_weight, values[e])
-                            : sum(0);
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_high[d][e] = both
-                            ? add_product(sum(0), high_weight, outer_values[e])
-                            : sum(0);
+                add_products(
+                        outer_low[d], outer_high[d], low_weight, outer_values);
+                begin_sums(high[d], high_weight, values);
+                begin_sums(outer_high[d], high_weight, outer_values);
             }
         }
     };

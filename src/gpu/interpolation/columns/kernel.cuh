@@ -224,17 +224,13 @@ __global__ void __launch_bounds__(32, (resident_warps<Type, Kind, volume>))
                 for (int d = 0; d < depths; ++d)
 #pragma unroll
                     for (int i = 0; i < words; ++i)
-#pragma unroll
-                        for (int e = 0; e < vector; ++e)
-                            row_sums[d][i][e] = 0;
+                        clear_sums(row_sums[d][i]);
             add_planes<Kind::batch>(row_sums, plane_weights, slot, loaded);
         }
     };
     const auto take_word = [&](int slot, int d, int i, sum(&values)[vector]) {
         if constexpr (volume) {
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                values[e] = row_sums[d][i][e];
+            copy_sums(values, row_sums[d][i]);
         } else {
             loaded(slot, i).unpack(values);
         }
@@ -255,18 +251,12 @@ __global__ void __launch_bounds__(32, (resident_warps<Type, Kind, volume>))
 #pragma unroll
             for (int i = 0; i < words; ++i) {
                 take_word(slot, d, i, values[i]);
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    low[d][i][e] = add_product(
-                            low[d][i][e], low_weight, values[i][e]);
+                add_products(low[d][i], low[d][i], low_weight, values[i]);
             }
             if (!both) continue;
 #pragma unroll
             for (int i = 0; i < words; ++i)
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    high[d][i][e] = add_product(
-                            high[d][i][e], high_weight, values[i][e]);
+                add_products(high[d][i], high[d][i], high_weight, values[i]);
         }
     };
     const auto shift = [&] {
@@ -276,11 +266,7 @@ __global__ void __launch_bounds__(32, (resident_warps<Type, Kind, volume>))
         for (int d = 0; d < depths; ++d)
 #pragma unroll
             for (int i = 0; i < words; ++i)
-#pragma unroll
-                for (int e = 0; e < vector; ++e) {
-                    low[d][i][e] = high[d][i][e];
-                    high[d][i][e] = 0;
-                }
+                shift_sums(low[d][i], high[d][i]);
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
         low_any = true;
@@ -304,9 +290,7 @@ __global__ void __launch_bounds__(32, (resident_warps<Type, Kind, volume>))
             for (int d = 0; d < depths; ++d)
 #pragma unroll
                 for (int i = 0; i < words; ++i)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        high[d][i][e] = 0;
+                    clear_sums(high[d][i]);
         }
     };
     // Units of a lane are outputs, or pairs of them that are stored at once.

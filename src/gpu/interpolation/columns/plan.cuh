@@ -11,8 +11,8 @@
 
 #include "gpu/interpolation/columns/tables.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
 
 namespace gradnn::gpu::interpolation::columns {
 

@@ -38,10 +38,8 @@ __device__ __forceinline__ void add_planes(
                 if (weight == 0) continue;
 #pragma unroll
                 for (int i = 0; i < words; ++i)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        row_sums[d][i][e] = add_product(
-                                row_sums[d][i][e], weight, values[k][i][e]);
+                    add_products(row_sums[d][i], row_sums[d][i], weight,
+                            values[k][i]);
             }
     }
 }

@@ -64,9 +64,7 @@ __device__ __forceinline__ void add_taps(Sum (&sums)[width],
         if (k < count) {
             Sum values[width];
             pack<Sum, width>::load(line).unpack(values);
-#pragma unroll
-            for (int i = 0; i < width; ++i)
-                sums[i] = add_product(sums[i], by[k], values[i]);
+            add_products(sums, sums, by[k], values);
         }
         line += pitch;
     }

@@ -180,9 +180,7 @@ __global__ void __launch_bounds__(
             if (anew)
 #pragma unroll
                 for (int d = 0; d < depths; ++d)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        rows_of_depths[d][e] = 0;
+                    clear_sums(rows_of_depths[d]);
 #pragma unroll
             for (int p = 0; p < planes; ++p) {
                 if (!any_weight(plane_weights[p])) continue;
@@ -192,19 +190,15 @@ __global__ void __launch_bounds__(
                 for (int d = 0; d < depths; ++d) {
                     const sum weight = plane_weights[p][d];
                     if (weight == 0) continue;
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        rows_of_depths[d][e] = add_product(
-                                rows_of_depths[d][e], weight, row[e]);
+                    add_products(
+                            rows_of_depths[d], rows_of_depths[d], weight, row);
                 }
             }
         }
     };
     const auto take_row = [&](int slot, int d, sum(&row)[vector]) {
         if constexpr (volume) {
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                row[e] = rows_of_depths[d][e];
+            copy_sums(row, rows_of_depths[d]);
         } else {
             sum_taps(slot, row);
         }
@@ -214,39 +208,24 @@ __global__ void __launch_bounds__(
         for (int d = 0; d < depths; ++d) {
             sum row[vector];
             take_row(slot, d, row);
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                low[d][e] = add_product(low[d][e], low_weight, row[e]);
+            add_products(low[d], low[d], low_weight, row);
             if (high_weight != 0) {
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    high[d][e] = add_product(high[d][e], high_weight, row[e]);
+                add_products(high[d], high[d], high_weight, row);
             }
         }
     };
     const auto shift = [&] {
 #pragma unroll
         for (int d = 0; d < depths; ++d)
-#pragma unroll
-            for (int e = 0; e < vector; ++e) {
-                low[d][e] = high[d][e];
-                high[d][e] = 0;
-            }
+            shift_sums(low[d], high[d]);
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
 #pragma unroll
         for (int d = 0; d < depths; ++d) {
             sum row[vector];
             take_row(slot, d, row);
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                low[d][e] = add_product(high[d][e], low_weight, row[e]);
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                // From +0: -0 would tell a run that goes on from one that begins.
-                high[d][e] = high_weight != 0
-                        ? add_product(sum(0), high_weight, row[e])
-                        : sum(0);
+            add_products(low[d], high[d], low_weight, row);
+            begin_sums(high[d], high_weight, row);
         }
     };
     const auto emit = [&](Type *to, int d) {

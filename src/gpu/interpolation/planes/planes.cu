@@ -14,8 +14,8 @@
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::planes {
