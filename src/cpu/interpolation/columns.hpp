@@ -186,60 +186,66 @@ HWY_NOINLINE void sum_columns(const column_taps &table,
 
 /// Columns of one run whose channels are in lanes, at least a vector of them or
 /// as many as the target can store of a vector.
-template <int64_t taps, bool past_caches, typename Acc>
+template <int64_t taps, bool past_caches, typename In, typename Acc,
+        typename Out>
 HWY_INLINE void sum_channels_of_run(const column_taps::column *column,
-        int64_t columns, const Acc *weights, const Acc *in, int64_t channels,
-        Acc *out) {
+        int64_t columns, const Acc *weights, const In *in, int64_t channels,
+        Out *out, gradual_fetch &ahead) {
     const hn::ScalableTag<Acc> tag;
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     for (int64_t i = 0; i < columns; ++i, weights += taps) {
-        const Acc *from = in + column[i].in * channels;
-        Acc *to = out + column[i].out * channels;
+        ahead.step();
+        const In *from = in + column[i].in * channels;
+        Out *to = out + column[i].out * channels;
         vector weight[static_cast<size_t>(taps)];
 #pragma GCC unroll 8
         for (int64_t t = 0; t < taps; ++t)
             weight[t] = hn::Set(tag, weights[t]);
         const auto sum_at = [&](int64_t c) GRADNN_SIMD_INLINE {
-            auto sum = hn::Mul(weight[0], hn::LoadU(tag, from + c));
+            auto sum = hn::Mul(weight[0], load(tag, from + c));
 #pragma GCC unroll 8
             for (int64_t t = 1; t < taps; ++t)
-                sum = hn::MulAdd(weight[t],
-                        hn::LoadU(tag, from + t * channels + c), sum);
+                sum = hn::MulAdd(
+                        weight[t], load(tag, from + t * channels + c), sum);
             return sum;
         };
         int64_t c = 0;
-        for (; c + lanes <= channels; c += lanes) {
+        for (; c + 2 * lanes <= channels; c += 2 * lanes)
+            store_two<past_caches>(tag, sum_at(c), sum_at(c + lanes), to + c);
+        if (c + lanes <= channels) {
             if constexpr (past_caches)
-                hn::Stream(sum_at(c), tag, to + c);
+                stream(tag, sum_at(c), to + c);
             else
-                hn::StoreU(sum_at(c), tag, to + c);
+                store(tag, sum_at(c), to + c);
+            c += lanes;
         }
         if (c == channels) continue;
         if (channels >= lanes)
-            hn::StoreU(sum_at(channels - lanes), tag, to + channels - lanes);
+            store(tag, sum_at(channels - lanes), to + channels - lanes);
         else
             store_first(tag, sum_at(0), to, static_cast<size_t>(channels));
     }
 }
 
-/// The same for any number of taps, none included.
-template <int level, typename Acc>
+/// The same for any number of taps.
+template <int level, typename In, typename Acc, typename Out>
 HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
-        int64_t columns, int64_t taps, const Acc *weights, const Acc *in,
-        int64_t channels, Acc *out) {
+        int64_t columns, int64_t taps, const Acc *weights, const In *in,
+        int64_t channels, Out *out, gradual_fetch &ahead) {
     const hn::ScalableTag<Acc> tag;
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     for (int64_t i = 0; i < columns; ++i, weights += taps) {
-        const Acc *from = in + column[i].in * channels;
-        Acc *to = out + column[i].out * channels;
+        ahead.step();
+        const In *from = in + column[i].in * channels;
+        Out *to = out + column[i].out * channels;
         int64_t c = 0;
         for (; c + 4 * lanes <= channels; c += 4 * lanes) {
             vector sum[4];
             sum_taps<level>(tag, weights, taps, from + c, channels, lanes, sum);
-            for (int64_t k = 0; k < 4; ++k)
-                hn::StoreU(sum[k], tag, to + c + k * lanes);
+            store_two<false>(tag, sum[0], sum[1], to + c);
+            store_two<false>(tag, sum[2], sum[3], to + c + 2 * lanes);
         }
         for (; c < channels; c += lanes) {
             vector sum[1];
@@ -247,20 +253,31 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
                     = std::max<int64_t>(0, std::min(c, channels - lanes));
             sum_taps<level>(tag, weights, taps, from + at, channels, 0, sum);
             if (channels >= lanes)
-                hn::StoreU(sum[0], tag, to + at);
+                store(tag, sum[0], to + at);
             else
                 store_first(tag, sum[0], to, static_cast<size_t>(channels));
         }
     }
 }
 
+/// The same for none.
+template <typename Out>
+HWY_INLINE void clear_channels(const column_taps::column *column,
+        int64_t columns, int64_t channels, Out *out) {
+    for (int64_t i = 0; i < columns; ++i)
+        std::memset(out + column[i].out * channels, 0,
+                static_cast<size_t>(channels) * sizeof(Out));
+}
+
 /// Taps along W of a block of columns whose channels are in lanes. `in` is the
 /// block's first element, `out` where its first result goes: past the caches only
-/// where columns are whole cache lines of full vectors.
-template <bool past_caches, typename Acc>
+/// where columns are whole cache lines of full vectors. `ahead` goes a step with
+/// each column.
+template <bool past_caches, typename In, typename Out>
 HWY_NOINLINE void sum_channels(const column_taps &table,
-        const column_taps::block &block, const Acc *in, int64_t channels,
-        Acc *out) {
+        const column_taps::block &block, const In *in, int64_t channels,
+        Out *out, gradual_fetch ahead) {
+    using Acc = accumulator_of<Out>;
     const column_taps::column *column = table.columns.data() + block.column;
     const Acc *weights = table.weights<Acc>() + block.weight;
     for (int64_t r = block.run; r < block.run_end; ++r) {
@@ -268,9 +285,10 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
         const auto count = table.runs[static_cast<size_t>(r)].columns;
         const auto sum = [&](auto known) HWY_ATTR {
             sum_channels_of_run<decltype(known)::value, past_caches>(
-                    column, count, weights, in, channels, out);
+                    column, count, weights, in, channels, out, ahead);
         };
         switch (taps) {
+            case 0: clear_channels(column, count, channels, out); break;
             case 1: sum(std::integral_constant<int64_t, 1>()); break;
             case 2: sum(std::integral_constant<int64_t, 2>()); break;
             case 3: sum(std::integral_constant<int64_t, 3>()); break;
@@ -281,14 +299,14 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
             case 8: sum(std::integral_constant<int64_t, 8>()); break;
             default:
                 if (level_of(taps) <= 1)
-                    sum_channels_of_long_run<1>(
-                            column, count, taps, weights, in, channels, out);
+                    sum_channels_of_long_run<1>(column, count, taps, weights,
+                            in, channels, out, ahead);
                 else if (level_of(taps) == 2)
-                    sum_channels_of_long_run<2>(
-                            column, count, taps, weights, in, channels, out);
+                    sum_channels_of_long_run<2>(column, count, taps, weights,
+                            in, channels, out, ahead);
                 else
-                    sum_channels_of_long_run<3>(
-                            column, count, taps, weights, in, channels, out);
+                    sum_channels_of_long_run<3>(column, count, taps, weights,
+                            in, channels, out, ahead);
         }
         column += count;
         weights += static_cast<int64_t>(taps) * count;

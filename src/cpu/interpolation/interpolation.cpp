@@ -40,7 +40,7 @@ namespace {
 // Per-thread scratch beyond this is refused: it would leave every cache.
 constexpr size_t most_scratch_bytes = size_t {8} << 20;
 // Problems of more bytes write past the caches.
-constexpr int64_t stream_bytes = 16 << 20;
+constexpr int64_t stream_bytes = 4 << 20;
 // Bytes that are worth waking a thread for.
 constexpr int64_t share_bytes = 64 << 10;
 

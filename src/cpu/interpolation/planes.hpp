@@ -25,24 +25,84 @@
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
-/// Fetches what is between two addresses, a few cache lines at a time.
-class gradual_fetch {
-public:
-    gradual_fetch(const void *begin, const void *end, int64_t steps)
-        : at_(static_cast<const std::byte *>(begin)),
-          end_(std::max(at_, static_cast<const std::byte *>(end))),
-          step_((end_ - at_ + steps - 1) / steps) {}
+/// Slabs that are a vector's lanes.
+template <typename T>
+struct slab_group {
+    static constexpr auto lanes
+            = static_cast<int64_t>(lanes_of<accumulator_of<T>>);
+    int64_t count = 0;
+    /// What each of them sums begins here. Those beyond the last repeat it.
+    const T *from[static_cast<size_t>(lanes)] = {};
+    T *to[static_cast<size_t>(lanes)] = {};
+    int64_t place[static_cast<size_t>(lanes)] = {}; ///< along D
+    const T *end = nullptr; ///< of what the last one sums
+};
 
-    HWY_INLINE void step() {
-        const std::byte *const until = at_ + std::min(step_, end_ - at_);
-        for (; at_ < until; at_ += 64)
-            hwy::Prefetch(at_);
+/// Goes through slabs in their order, without a division for each.
+template <typename T>
+class slab_walk {
+public:
+    slab_walk(const separable_job &job, const T *diff_dst, T *diff_src)
+        : job_(job),
+          places_(job.volumes ? 1 : job.d.src),
+          slab_dst_(job.h.dst * job.w.dst * job.row_channels),
+          diff_dst_(diff_dst),
+          diff_src_(diff_src) {}
+
+    void go_to(int64_t slab) {
+        left_ = job_.slabs() - slab;
+        place_ = slab % places_;
+        const int64_t plane = slab / places_;
+        n_ = plane / job_.c;
+        c_ = plane % job_.c;
+        enter_plane();
+    }
+
+    /// The next ones, as many as there are.
+    void take(slab_group<T> &group) {
+        constexpr int64_t lanes = slab_group<T>::lanes;
+        group.count = std::min(lanes, left_);
+        left_ -= group.count;
+        for (int64_t l = 0; l < group.count; ++l) {
+            const int64_t first = job_.volumes ? 0 : job_.d.begin(place_);
+            const int64_t end = job_.volumes ? job_.d.dst : job_.d.end(place_);
+            group.from[l] = from_ + first * job_.diff_dst.d_stride;
+            group.end = from_ + (end - 1) * job_.diff_dst.d_stride + slab_dst_;
+            group.to[l] = to_ + place_ * job_.diff_src.d_stride;
+            group.place[l] = place_;
+            if (++place_ < places_) continue;
+            place_ = 0;
+            from_ += job_.diff_dst.c_stride;
+            to_ += job_.diff_src.c_stride;
+            if (++c_ < job_.c) continue;
+            c_ = 0;
+            ++n_;
+            enter_plane();
+        }
+        for (int64_t l = group.count; l < lanes && l > 0; ++l)
+            group.from[l] = group.from[l - 1];
     }
 
 private:
-    const std::byte *at_;
-    const std::byte *end_;
-    std::ptrdiff_t step_;
+    void enter_plane() {
+        from_ = diff_dst_ + n_ * job_.diff_dst.n_stride
+                + c_ * job_.diff_dst.c_stride;
+        to_ = diff_src_ + n_ * job_.diff_src.n_stride
+                + c_ * job_.diff_src.c_stride;
+    }
+
+    const separable_job &job_;
+    const int64_t places_; ///< slabs of a plane
+    const int64_t slab_dst_; ///< elements
+    const T *const diff_dst_;
+    T *const diff_src_;
+    // The next slab, and where its plane begins.
+    int64_t left_ = 0; ///< slabs from here on
+    int64_t place_ = 0;
+    int64_t n_ = 0;
+    int64_t c_ = 0;
+    const T *from_ = nullptr;
+    T *to_ = nullptr;
 };
 
 /// The share's scratch, and what is in it.
@@ -58,12 +118,11 @@ public:
             std::byte *scratch)
         : job_(job),
           diff_dst_(diff_dst),
-          diff_src_(diff_src),
           row_src_(job.w.src * job.row_channels),
           row_dst_(job.w.dst * job.row_channels),
           slab_dst_(job.h.dst * row_dst_),
           held_dst_(slab_dst_ * (job.volumes ? job.d.dst : 1)),
-          places_(job.volumes ? 1 : job.d.src),
+          walk_(job, diff_dst, diff_src),
           scratch_(job, scratch),
           line_(scratch_.group),
           results_(scratch_.results),
@@ -74,56 +133,41 @@ public:
         const int64_t units = job_.units();
         const int64_t blocks = job_.h_blocks();
         const int64_t end = units * (share + 1) / job_.shares;
-        for (int64_t u = units * share / job_.shares; u < end; ++u) {
-            const int64_t h = u % blocks * job_.h_block;
-            enter_slabs(u / blocks * lanes);
+        int64_t u = units * share / job_.shares;
+        if (u == end) return;
+        walk_.go_to(u / blocks * lanes);
+        walk_.take(next_);
+        int64_t h = u % blocks;
+        enter_next_slabs();
+        for (; u < end; ++u) {
+            const int64_t h_begin = h * job_.h_block;
             const bool fetches = blocks == 1 && u + 1 < end;
-            take_slabs(h, std::min(job_.h.src, h + job_.h_block), fetches);
+            take_slabs(h_begin, std::min(job_.h.src, h_begin + job_.h_block),
+                    fetches);
+            if (++h < blocks) {
+                begin_ = end_ = 0;
+            } else if (u + 1 < end) {
+                h = 0;
+                enter_next_slabs();
+            }
         }
         scratch_.stage.finish();
     }
 
 private:
-    /// Where slab s's plane begins in diff_dst.
-    const T *plane_of(int64_t s) const {
-        const int64_t plane = s / places_;
-        return diff_dst_ + plane / job_.c * job_.diff_dst.n_stride
-                + plane % job_.c * job_.diff_dst.c_stride;
-    }
-    T *result_of(int64_t s) const {
-        const int64_t plane = s / places_;
-        return diff_src_ + plane / job_.c * job_.diff_src.n_stride
-                + plane % job_.c * job_.diff_src.c_stride
-                + s % places_ * job_.diff_src.d_stride;
-    }
-    /// What slab s sums: from the first of them to the end of the last.
-    const T *begin_of(int64_t s) const {
-        if (job_.volumes) return plane_of(s);
-        return plane_of(s) + job_.d.begin(s % places_) * job_.diff_dst.d_stride;
-    }
-    const T *end_of(int64_t s) const {
-        if (job_.volumes) return plane_of(s) + job_.d.dst * slab_dst_;
-        return plane_of(s)
-                + (job_.d.end(s % places_) - 1) * job_.diff_dst.d_stride
-                + slab_dst_;
-    }
-
-    /// What is beyond the last slab repeats it.
-    void enter_slabs(int64_t first) {
-        first_ = first;
-        count_ = std::min(lanes, job_.slabs() - first);
-        for (int64_t l = 0; l < lanes; ++l)
-            slabs_[l] = begin_of(first + std::min(l, count_ - 1));
+    /// A group is entered when the one after it is known, from which elements are
+    /// fetched.
+    void enter_next_slabs() {
+        slabs_ = next_;
+        walk_.take(next_);
         begin_ = end_ = 0;
     }
 
     gradual_fetch fetch_of_next(bool fetches, int64_t steps) const {
-        const T *const done = end_of(first_ + count_ - 1);
-        if (!fetches) return gradual_fetch(done, done, 1);
-        const int64_t last
-                = std::min(first_ + count_ + lanes, job_.slabs()) - 1;
-        const T *const begin = std::max(done, begin_of(first_ + count_));
-        return gradual_fetch(begin, end_of(last), steps);
+        if (!fetches || next_.count == 0)
+            return gradual_fetch(slabs_.end, slabs_.end, 1);
+        return gradual_fetch(
+                std::max(slabs_.end, next_.from[0]), next_.end, steps);
     }
 
     /// Rows [h, h_end) of diff_src of all slabs.
@@ -135,8 +179,8 @@ private:
         result_stage<T> &stage = scratch_.stage;
         piece_ = sums * (h_end - h) * row_src_;
         stage.set_row(piece_);
-        for (int64_t l = 0; l < count_; ++l)
-            stage.add_row(result_of(first_ + l) + h * row_src_);
+        for (int64_t l = 0; l < slabs_.count; ++l)
+            stage.add_row(slabs_.to[l] + h * row_src_);
         stage.open(false);
         out_ = stage.out();
         pending_ = 0;
@@ -146,7 +190,7 @@ private:
             take_rows(h, h_end);
         }
         put_results(pending_);
-        stage.set_out(stage.out() + count_ * piece_);
+        stage.set_out(stage.out() + slabs_.count * piece_);
         stage.close();
     }
 
@@ -215,7 +259,7 @@ private:
 
     /// Transposes `count` vectors of results back, to the stage.
     void put_results(int64_t count) {
-        store_transposed<T>(results_, count, count_, piece_, out_);
+        store_transposed<T>(results_, count, slabs_.count, piece_, out_);
         out_ += count;
         pending_ -= count;
         std::memmove(results_, results_ + count * lanes,
@@ -256,7 +300,7 @@ private:
     void transpose_slabs(int64_t begin, int64_t end, acc *out) {
         for (; begin < end; begin += job_.chunk, out += job_.chunk * lanes) {
             fetch_.step();
-            transpose_rows(static_cast<const T *const *>(slabs_), begin,
+            transpose_rows(static_cast<const T *const *>(slabs_.from), begin,
                     std::min(end, begin + job_.chunk), diff_dst_ + job_.extent,
                     out);
         }
@@ -267,16 +311,16 @@ private:
         const int64_t pitch = job_.ring_pitch;
         const acc *sums[static_cast<size_t>(lanes)];
         for (int64_t l = 0; l < lanes; ++l)
-            sums[l] = scratch_.ring + std::min(l, count_ - 1) * pitch;
+            sums[l] = scratch_.ring + std::min(l, slabs_.count - 1) * pitch;
         for (; begin < end; begin += job_.chunk) {
             fetch_.step();
             const int64_t length = std::min(job_.chunk, end - begin);
-            for (int64_t l = 0; l < count_; ++l) {
-                const int64_t d = (first_ + l) % job_.d.src;
+            for (int64_t l = 0; l < slabs_.count; ++l) {
+                const int64_t d = slabs_.place[l];
                 const int64_t count = job_.d.taps(d);
                 for (int64_t t = 0; t < count; ++t)
-                    scratch_.rows[t]
-                            = slabs_[l] + t * job_.diff_dst.d_stride + begin;
+                    scratch_.rows[t] = slabs_.from[l]
+                            + t * job_.diff_dst.d_stride + begin;
                 row_surroundings around;
                 if (count > 0)
                     around.slack = diff_dst_ + job_.extent
@@ -293,22 +337,19 @@ private:
 
     const separable_job &job_;
     const T *const diff_dst_;
-    T *const diff_src_;
     // Elements.
     const int64_t row_src_;
     const int64_t row_dst_;
     const int64_t slab_dst_;
     const int64_t held_dst_; ///< of what is held transposed, or passes there
-    const int64_t places_; ///< slabs of a plane
+    slab_walk<T> walk_;
     separable_scratch<T> scratch_;
     acc *const line_; ///< rows summed over H, transposed
     acc *const results_; ///< transposed
 
     gradual_fetch fetch_; ///< of what the next slabs are made of
-    // The slabs: where the first that each of them sums is.
-    int64_t first_ = 0;
-    int64_t count_ = 0;
-    const T *slabs_[static_cast<size_t>(lanes)] = {};
+    slab_group<T> slabs_;
+    slab_group<T> next_;
     // Their elements [begin_, end_) are held transposed, there.
     const acc *held_;
     int64_t begin_ = 0;

@@ -177,27 +177,96 @@ private:
         const T *from = plane_dst_ + dst_begin_ * job_.row_channels;
         const int64_t h_begin = job_.h.begin(h);
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
+        T *const to = plane_src_ + d * out.d_stride + h * out.h_stride
+                + src_begin_ * job_.row_channels;
+        if (job_.w.identity && h_count > 0) {
+            results_.add_row(to);
+            results_.open(true);
+            with_rows(d, h, h_count, from,
+                    [&](const auto *rows, const row_surroundings &around)
+                            HWY_ATTR { put_sums(rows, h, h_count, around); });
+            results_.close();
+            return;
+        }
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
         } else if (job_.direct) {
             // A group that is not full repeats its last line.
             std::fill(scratch_.rows + results_.rows(), scratch_.rows + group_,
                     from + d * in.d_stride + h_begin * in.h_stride);
-        } else if (job_.d.identity) {
-            for (int64_t t = 0; t < h_count; ++t)
+        } else {
+            with_rows(d, h, h_count, from,
+                    [&](const auto *rows, const row_surroundings &around)
+                            HWY_ATTR { sum_line(rows, h, h_count, around); });
+        }
+        results_.add_row(to);
+        if (results_.rows() == group_) finish_lines();
+    }
+
+    /// Calls use(rows, around) for the rows that line h sums: of diff_dst, or of
+    /// the ring.
+    template <typename Use>
+    HWY_INLINE void with_rows(int64_t d, int64_t h, int64_t count,
+            const T *from, const Use &use) {
+        const plane_view &in = job_.diff_dst;
+        const int64_t begin = job_.h.begin(h);
+        if (job_.d.identity) {
+            for (int64_t t = 0; t < count; ++t)
                 scratch_.rows[t]
-                        = from + d * in.d_stride + (h_begin + t) * in.h_stride;
-            sum_line(scratch_.rows, h, h_count,
-                    surroundings_of_line(h, h_count));
+                        = from + d * in.d_stride + (begin + t) * in.h_stride;
+            use(scratch_.rows, surroundings_of_line(h, count));
         } else {
             fill_ring(d, h, from);
-            for (int64_t t = 0; t < h_count; ++t)
-                scratch_.sums[t] = ring_row(h_begin + t);
-            sum_line(scratch_.sums, h, h_count, {.slack = lanes});
+            for (int64_t t = 0; t < count; ++t)
+                scratch_.sums[t] = ring_row(begin + t);
+            use(scratch_.sums, row_surroundings {.slack = lanes});
         }
-        results_.add_row(plane_src_ + d * out.d_stride + h * out.h_stride
-                + src_begin_ * job_.row_channels);
-        if (results_.rows() == group_) finish_lines();
+    }
+
+    /// Sums rows over H into results.
+    template <typename In>
+    void put_sums(const In *const *rows, int64_t h, int64_t count,
+            const row_surroundings &around) {
+        switch (level_of(count)) {
+            case 0: return put_sums<0>(rows, h, count, around);
+            case 1: return put_sums<1>(rows, h, count, around);
+            case 2: return put_sums<2>(rows, h, count, around);
+            default: return put_sums<3>(rows, h, count, around);
+        }
+    }
+
+    template <int level, typename In>
+    HWY_NOINLINE void put_sums(const In *const *rows, int64_t h, int64_t count,
+            const row_surroundings &around) {
+        const acc *weights = job_.h.weights<acc>(h);
+        T *out = results_.out();
+        if (around.read)
+            read_through(rows[count - around.fresh], around.fresh * row_);
+        int64_t x = 0;
+        for (; x + 4 * lanes <= row_; x += 4 * lanes) {
+            fetch(rows + count, around, x, 4 * lanes);
+            vector sum[4];
+            sum_halves<level>(rows, weights, count, x, sum);
+            in_order<In>(tag, sum);
+            results_.put_two(sum[0], sum[1], out);
+            results_.put_two(sum[2], sum[3], out + 2 * lanes);
+            out = results_.step(out, 4 * lanes);
+        }
+        fetch(rows + count, around, x, row_ - x);
+        for (; x < row_; x += lanes) {
+            const int64_t rest = row_ - x;
+            const auto term = [&](int64_t t, size_t) HWY_ATTR {
+                return rest + around.slack >= lanes
+                        ? load(tag, rows[t] + x)
+                        : load_first(
+                                tag, rows[t] + x, static_cast<size_t>(rest));
+            };
+            vector sum[1];
+            weighted_sum<level>(tag, weights, 0, count, term, sum);
+            results_.put(sum[0], out);
+            out = results_.step(out, std::min(lanes, rest));
+        }
+        results_.set_out(out);
     }
 
     /// Sums rows over H into the next line of the group.
@@ -264,8 +333,6 @@ private:
         results_.open(has_whole_vectors());
         if (empty_)
             put_zeros();
-        else if (job_.w.identity)
-            put_line();
         else if (job_.lanes == tap_lanes::elements)
             take_taps_of_elements();
         else if (job_.lanes == tap_lanes::phases)
@@ -274,72 +341,81 @@ private:
             });
         else if (job_.lanes == tap_lanes::lines)
             take_taps_of_lines();
+        else if (job_.direct)
+            take_taps_of_channels(scratch_.rows[0]);
         else
-            take_taps_of_channels();
+            take_taps_of_channels(static_cast<const acc *>(scratch_.group));
         results_.close();
         empty_ = false;
     }
 
     /// Whether results come as full vectors, but for the end of a group.
     bool has_whole_vectors() const {
+        if (empty_) return true;
+        if (job_.lanes == tap_lanes::channels)
+            return !stores_columns()
+                    || job_.row_channels * static_cast<int64_t>(sizeof(T)) % 64
+                    == 0;
         return job_.lanes != tap_lanes::lines
                 && (job_.lanes != tap_lanes::phases || row_ % lanes == 0);
     }
 
     void put_zeros() {
-        put_row([&](int64_t) HWY_ATTR { return hn::Zero(tag); });
-    }
-
-    void put_line() {
-        put_row([&](int64_t x) HWY_ATTR {
-            return hn::LoadU(tag, scratch_.group + x);
-        });
-    }
-
-    template <typename Vector>
-    HWY_INLINE void put_row(const Vector &vector_at) {
         T *out = results_.out();
-        int64_t x = 0;
-        for (; x + 2 * lanes <= row_; x += 2 * lanes) {
-            results_.put_two(vector_at(x), vector_at(x + lanes), out);
-            out = results_.step(out, 2 * lanes);
-        }
-        for (; x < row_; x += lanes) {
-            results_.put(vector_at(x), out);
+        for (int64_t x = 0; x < row_; x += lanes) {
+            results_.put(hn::Zero(tag), out);
             out = results_.step(out, std::min(lanes, row_ - x));
         }
         results_.set_out(out);
     }
 
-    void take_taps_of_channels() {
+    /// `line` is the strip's first element: of the line, or of a row of diff_dst.
+    template <typename In>
+    void take_taps_of_channels(const In *line) {
         const int64_t channels = job_.row_channels;
         const column_taps &table = job_.columns;
-        // Partial cache lines go to memory in order only.
-        const bool whole_lines
-                = channels * static_cast<int64_t>(sizeof(T)) % 64 == 0;
-        const bool straight
-                = std::is_same_v<T, acc> && (!results_.direct() || whole_lines);
         T *out = results_.out();
         for (auto b = first_block(); b < table.blocks.size(); ++b) {
             const column_taps::block &block = table.blocks[b];
             if (block.src_begin >= src_end_) break;
-            const acc *in = scratch_.group
-                    + (block.dst_begin - dst_begin_) * channels;
+            const In *in = line + (block.dst_begin - dst_begin_) * channels;
             const int64_t elements
                     = (block.src_end - block.src_begin) * channels;
-            if (!straight) {
+            const gradual_fetch ahead = fetch_after(
+                    in + (block.dst_end - block.dst_begin) * channels, block);
+            if (!stores_columns()) {
                 sum_channels<false>(
-                        table, block, in, channels, scratch_.results);
+                        table, block, in, channels, scratch_.results, ahead);
                 results_.put_all(scratch_.results, elements, out);
-            } else if constexpr (std::is_same_v<T, acc>) {
-                if (results_.direct())
-                    sum_channels<true>(table, block, in, channels, out);
-                else
-                    sum_channels<false>(table, block, in, channels, out);
+            } else if (results_.direct()) {
+                sum_channels<true>(table, block, in, channels, out, ahead);
+            } else {
+                sum_channels<false>(table, block, in, channels, out, ahead);
             }
             out = results_.step(out, elements);
         }
         results_.set_out(out);
+    }
+
+    /// Columns of a block are not read in the order of memory, so that hardware
+    /// does not see them coming: where they are diff_dst's, as many elements as a
+    /// block takes are fetched from its end on.
+    gradual_fetch fetch_after(
+            const T *end, const column_taps::block &block) const {
+        const int64_t taken
+                = (block.dst_end - block.dst_begin) * job_.row_channels;
+        const int64_t left = diff_dst_ + job_.extent - end;
+        return {end, end + std::min(taken, left),
+                block.src_end - block.src_begin};
+    }
+    template <typename In>
+    gradual_fetch fetch_after(const In *, const column_taps::block &) const {
+        return {nullptr, nullptr, 1};
+    }
+
+    /// Of channels in lanes: whether a column can be stored alone.
+    bool stores_columns() const {
+        return has_store_first<T> || job_.row_channels >= lanes;
     }
 
     /// Number of the strip's first block of columns.

@@ -92,6 +92,26 @@ HWY_INLINE void fetch_elements(const In *from, int64_t count) {
         hwy::Prefetch(from + i);
 }
 
+/// Fetches what is between two addresses, a few cache lines at a time.
+class gradual_fetch {
+public:
+    gradual_fetch(const void *begin, const void *end, int64_t steps)
+        : at_(static_cast<const std::byte *>(begin)),
+          end_(std::max(at_, static_cast<const std::byte *>(end))),
+          step_((end_ - at_ + steps - 1) / steps) {}
+
+    HWY_INLINE void step() {
+        const std::byte *const until = at_ + std::min(step_, end_ - at_);
+        for (; at_ < until; at_ += 64)
+            hwy::Prefetch(at_);
+    }
+
+private:
+    const std::byte *at_;
+    const std::byte *end_;
+    std::ptrdiff_t step_;
+};
+
 /// Has the caches take `count` elements in, in the order of memory.
 template <typename In>
 HWY_INLINE void read_through(const In *from, int64_t count) {
@@ -187,6 +207,33 @@ HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
     hn::StoreU(sum[0], d, out + x);
 }
 
+/// sum[k] = sum over t of weights[t] * vector k of rows[t] from x on; where In has
+/// load_half, of a pair of vectors k the elements of even and of odd places.
+template <int level, size_t width, typename In, typename Acc>
+HWY_INLINE void sum_halves(const In *const *rows, const Acc *weights,
+        int64_t count, int64_t x,
+        hn::VFromD<hn::ScalableTag<Acc>> (&sum)[width]) {
+    const hn::ScalableTag<Acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
+        const auto at = static_cast<int64_t>(k);
+        if constexpr (has_load_half<In>)
+            return load_half(d, rows[t] + x + at / 2 * 2 * lanes, k % 2 == 0);
+        else
+            return load(d, rows[t] + x + at * lanes);
+    };
+    weighted_sum<level>(d, weights, 0, count, term, sum);
+}
+
+/// What sum_halves of In gives, in the order of memory.
+template <typename In, class D, size_t width>
+HWY_INLINE void in_order(
+        [[maybe_unused]] D d, [[maybe_unused]] hn::VFromD<D> (&sum)[width]) {
+    if constexpr (has_load_half<In>)
+        for (size_t k = 0; k < width; k += 2)
+            interleave(d, sum[k], sum[k + 1]);
+}
+
 /// The same for all of [0, length). With more than one phase, element x goes to
 /// out[x % phases * pitch + x / phases].
 template <int level, int64_t phases = 1, typename In, typename Acc>
@@ -197,30 +244,16 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     constexpr size_t width = 4;
     int64_t x = 0;
-    const auto term = [&](int64_t t, size_t k) HWY_ATTR {
-        return load(d, rows[t] + x + static_cast<int64_t>(k) * lanes);
-    };
     constexpr int64_t block = static_cast<int64_t>(width) * lanes;
     const auto sum_block = [&]() HWY_ATTR {
         vector sum[width];
-        if constexpr (has_load_half<In>) {
-            // Of a pair of vectors k, the elements of even and of odd places.
-            const auto half_term = [&](int64_t t, size_t k) HWY_ATTR {
-                const auto pair = static_cast<int64_t>(k / 2 * 2);
-                return load_half(d, rows[t] + x + pair * lanes, k % 2 == 0);
-            };
-            weighted_sum<level>(d, weights, 0, count, half_term, sum);
-        } else {
-            weighted_sum<level>(d, weights, 0, count, term, sum);
-        }
+        sum_halves<level>(rows, weights, count, x, sum);
         if constexpr (phases > 1) {
             store_phases<phases, has_load_half<In>>(
                     d, sum, pitch, out + x / phases);
             return;
         }
-        if constexpr (has_load_half<In>)
-            for (size_t k = 0; k < width; k += 2)
-                interleave(d, sum[k], sum[k + 1]);
+        in_order<In>(d, sum);
         for (size_t k = 0; k < width; ++k)
             hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
     };
@@ -266,13 +299,12 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
 }
 
 /// One tap sum of `width` vectors that lie `step` apart; count may be 0.
-template <int level, size_t width, class D>
+template <int level, size_t width, class D, typename In>
 HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
-        const hn::TFromD<D> *in, int64_t tap_stride, int64_t step,
+        const In *in, int64_t tap_stride, int64_t step,
         hn::VFromD<D> (&sum)[width]) {
     const auto term = [&](int64_t t, size_t k) HWY_ATTR {
-        return hn::LoadU(
-                d, in + t * tap_stride + static_cast<int64_t>(k) * step);
+        return load(d, in + t * tap_stride + static_cast<int64_t>(k) * step);
     };
     if (count == 0)
         for (size_t k = 0; k < width; ++k)

@@ -127,8 +127,21 @@ HWY_INLINE bool any_nan(D d, hn::VFromD<D> a, hn::VFromD<D> b) {
     if constexpr (std::is_same_v<hn::TFromD<D>, float>)
         return _mm256_movemask_ps(_mm256_cmp_ps(a.raw, b.raw, _CMP_UNORD_Q))
                 != 0;
+#elif HWY_TARGET == HWY_AVX3
+    if constexpr (std::is_same_v<hn::TFromD<D>, float>)
+        return _mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q) != 0;
 #endif
     return !hn::AllFalse(d, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+}
+
+/// The bits of numbers, rounded to nearest even at bit 16.
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> rounded_bits(
+        D d, hn::VFromD<D> v) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+    return hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), last);
 }
 
 /// Elements of even and of odd places as pairs of bf16, to nearest even: what
@@ -138,13 +151,8 @@ HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> pairs_of_bf16(
         D d, hn::VFromD<D> even, hn::VFromD<D> odd) {
     const hn::Rebind<uint32_t, D> du;
     const hn::Repartition<uint16_t, D> halves;
-    const auto round = [&](hn::VFromD<D> v) HWY_ATTR {
-        const auto bits = hn::BitCast(du, v);
-        const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-        return hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), last);
-    };
-    auto low = hn::ShiftRight<16>(round(even));
-    auto high = round(odd);
+    auto low = hn::ShiftRight<16>(rounded_bits(d, even));
+    auto high = rounded_bits(d, odd);
     if (HWY_UNLIKELY(any_nan(d, even, odd))) {
         low = bits_of_bf16(d, even);
         high = hn::ShiftLeft<16>(bits_of_bf16(d, odd));
@@ -212,6 +220,33 @@ HWY_INLINE void store_two(D d, hn::VFromD<D> a, hn::VFromD<D> b, T *to) {
         }
         return;
     }
+#elif HWY_TARGET == HWY_AVX3
+    if constexpr (std::is_same_v<T, bf16>) {
+        const hn::Repartition<uint16_t, D> halves;
+        // The upper halves of a and then of b.
+        alignas(64) static constexpr uint16_t order[32] = {1, 3, 5, 7, 9, 11,
+                13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+        auto low = rounded_bits(d, a);
+        auto high = rounded_bits(d, b);
+        if (HWY_UNLIKELY(any_nan(d, a, b))) {
+            low = hn::ShiftLeft<16>(bits_of_bf16(d, a));
+            high = hn::ShiftLeft<16>(bits_of_bf16(d, b));
+        }
+        const hn::VFromD<decltype(halves)> ordered {_mm512_permutex2var_epi16(
+                low.raw, hn::Load(halves, order).raw, high.raw)};
+        auto *const out = reinterpret_cast<uint16_t *>(to);
+        if (!past_caches) {
+            hn::StoreU(ordered, halves, out);
+        } else if (reinterpret_cast<uintptr_t>(to) % 64 == 0) {
+            hn::Stream(ordered, halves, out);
+        } else {
+            const hn::Half<decltype(halves)> half;
+            hn::Stream(hn::LowerHalf(half, ordered), half, out);
+            hn::Stream(hn::UpperHalf(half, ordered), half, out + lanes);
+        }
+        return;
+    }
 #endif
     if constexpr (past_caches) {
         stream(d, a, to);
@@ -235,14 +270,19 @@ HWY_INLINE hn::VFromD<D> load_first(D d, const T *from, size_t count) {
     return load(d, buffer);
 }
 
+/// Whether store_first takes few steps.
+template <typename T>
+constexpr bool has_store_first
+        = HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_AVX2 && sizeof(T) > 2);
+
 template <class D, typename T>
 HWY_INLINE void store_first(D d, hn::VFromD<D> v, T *to, size_t count) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-    if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-        hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+    if constexpr (has_store_first<T>) {
+        const hn::Rebind<storage_of<T>, D> stored;
+        hn::BlendedStore(rounded<T>(d, v), hn::FirstN(stored, count), stored,
+                reinterpret_cast<storage_of<T> *>(to));
         return;
     }
-#endif
     alignas(64) T buffer[lanes_of<hn::TFromD<D>>];
     store(d, v, buffer);
     std::memcpy(to, buffer, count * sizeof(T));
