@@ -61,7 +61,7 @@ public:
     virtual bool deterministic() const { return true; }
 };
 
-/// A plan, or the reason for having none ("wants f32, given f64").
+/// A plan, or the reason for having none ("takes f32, given f64").
 struct plan_or_refusal {
     std::unique_ptr<gradnn::detail::plan> plan;
     std::string refusal;

@@ -185,8 +185,12 @@ std::vector<kernel_opinion> opinions_of(const lowered_step &step,
                     kernel_opinion opinion;
                     opinion.kernel = row.name;
                     opinion.yields = yields(row, problem, options);
-                    plan_or_refusal made
-                            = make_named(row, problem, options, the_op);
+                    plan_or_refusal made = plan_or_refusal::refuse({});
+                    try {
+                        made = make_named(row, problem, options, the_op);
+                    } catch (const error &failure) { // a library is missing
+                        made = plan_or_refusal::refuse(failure.what());
+                    }
                     opinion.refusal = std::move(made.refusal);
                     if (made.plan) {
                         opinion.backend = made.plan->backend();

@@ -1,186 +1,21 @@
-"""bench/sweep and bench/fit: what they draw, what they compute of it, and that a
-run can be cut off, resumed, and outlives a problem that fails. On the CPU, with
-small problems."""
+"""bench/sweep and bench/fit: what they compute of times, and that a run can be cut
+off, resumed, and outlives a problem that fails. On the CPU, with small problems."""
 
-import importlib.machinery
-import importlib.util
 import json
-import os
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BENCH = ROOT / "bench"
-sys.path.insert(0, str(BENCH))
+from bench_sweep import BENCH, ROOT, load, program, settings, sweep  # puts bench/ on the path
 
-import graphs  # noqa: E402
-import options  # noqa: E402
-import problems  # noqa: E402
-import report  # noqa: E402
-import sweep_report  # noqa: E402
-import targets  # noqa: E402
-
-
-def load(name):
-    """A program of bench/ as a module."""
-    loader = importlib.machinery.SourceFileLoader(name, str(BENCH / name))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader(name, loader)
-    )
-    loader.exec_module(module)
-    return module
-
+import graphs
+import problems
+import report
+import sweep_report
+import targets
 
 fit = load("fit")
-
-
-def settings(kind, engine="gpu", seed=5, **others):
-    usual = {
-        "seed": seed,
-        "kind": kind,
-        "engine": engine,
-        "dtype": ["f32", "bf16", "f16", "f64"],
-        "layout": ["NCX", "NXC"],
-        "megabytes": problems.MEGABYTES[engine],
-    }
-    return usual | others
-
-
-def program():
-    """The gradnn program beside the library under test."""
-    library = os.environ.get("GRADNN_LIBRARY")
-    if library:
-        beside = pathlib.Path(library).resolve().parents[1] / "bin" / "gradnn"
-        if os.access(beside, os.X_OK):
-            return str(beside)
-    try:
-        return options.find_program(None)
-    except options.UsageError as failure:
-        pytest.skip(str(failure))
-
-
-def sweep(*words, code=0):
-    """Runs bench/sweep on the CPU; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, str(BENCH / "sweep"), "--engine", "cpu", *words],
-        capture_output=True,
-        text=True,
-        # Threads that wait for each other take long on a machine that is busy.
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout if code == 0 else done.stderr
-
-
-# What is drawn
-
-
-@pytest.mark.parametrize("kind", graphs.KINDS)
-@pytest.mark.parametrize("engine", ("cpu", "gpu"))
-def test_problems_are_of_the_seed_and_the_index_alone(kind, engine):
-    drawn = [problems.problem(settings(kind, engine), i) for i in range(40)]
-    again = [problems.problem(settings(kind, engine), i) for i in reversed(range(40))]
-    assert drawn == again[::-1]
-    others = [problems.problem(settings(kind, engine, seed=6), i) for i in range(40)]
-    assert all(a["case"] != b["case"] for a, b in zip(drawn, others))
-    lines = [problems.line(each) for each in drawn]
-    assert len(set(lines)) == 40
-
-
-def test_problems_stay_what_they_are():
-    """Figures of a seed can be compared only with the same problems. Where the
-    generator changes on purpose, so do these lines."""
-    assert problems.line(problems.problem(settings("both", seed=1), 0)) == (
-        "254267x4 7 -> 14 nearest asymmetric NCX f64"
-    )
-    assert problems.line(problems.problem(settings("both", seed=1), 3)) == (
-        "770x25 3x3x4 -> 384, 3x3x3, pad 1, NCX f64"
-    )
-
-
-@pytest.mark.parametrize("engine", ("cpu", "gpu"))
-def test_problems_cover_what_they_should(engine):
-    drawn = [problems.problem(settings("both", engine), i) for i in range(1000)]
-    least, most = (1e6 * each for each in problems.MEGABYTES[engine])
-    for each in drawn:
-        case = each["case"]
-        assert least <= graphs.moved_bytes(case, each["dtype"]) <= most
-        assert problems.flops(case) <= problems.MOST_FLOPS[engine]
-        src, dst, _ = graphs.shapes(case)
-        assert min(src + dst) >= 1 and max(src[1], dst[1]) <= 768
-    for key in ("layout", "dtype"):
-        assert {each[key] for each in drawn} == set(settings("both")[key])
-    cases = [each["case"] for each in drawn if each["kind"] == "interpolation"]
-    assert {len(case["src"]) for case in cases} == {1, 2, 3}
-    modes = {(c["mode"], c["coordinate_transformation_mode"]) for c in cases}
-    assert len(modes) == 6
-    assert any(case["scales"] for case in cases)
-    assert any(case["src"] < case["dst"] for case in cases)
-    assert any(case["src"] > case["dst"] for case in cases)
-    assert min(case["c"] for case in cases) == 1
-    assert max(case["c"] for case in cases) == 768
-    cases = [each["case"] for each in drawn if each["kind"] == "convolution"]
-    families = {each["family"] for each in drawn if each["kind"] == "convolution"}
-    assert families == {
-        "dense", "1x1", "groups", "depthwise", "first layer", "transposed"
-    }  # fmt: skip
-    assert {len(case["src"]) for case in cases} == {1, 2, 3}
-    for key, values in (("stride", {1, 2, 3}), ("dilation", {1, 2, 3})):
-        assert values <= {case[key] for case in cases}
-    assert any(isinstance(case["kernel"], list) for case in cases)
-
-
-@pytest.mark.parametrize("kind", graphs.KINDS)
-def test_problems_are_valid_and_right(kind, tmp_path):
-    small = settings(kind, "cpu", megabytes=[0.02, 0.1])
-    for index in range(12):
-        drawn = problems.problem(small, index)
-        file = tmp_path / f"{drawn['name']}.json"
-        graphs.write_graph(file, drawn["case"], drawn["layout"], drawn["dtype"], "cpu")
-        done = subprocess.run(
-            [program(), "check", "--threads", "1", str(file)],
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, (problems.line(drawn), done.stdout, done.stderr)
-
-
-def test_taps_are_those_of_the_forward():
-    torch = pytest.importorskip("torch")
-
-    def most_taps(case):
-        """Of the columns of the forward's matrix, by PyTorch in f64."""
-        src, dst = case["src"][0], case["dst"][0]
-        align = case["coordinate_transformation_mode"] == "align_corners"
-        if case["mode"] == "linear":
-            how = {"mode": "linear", "align_corners": align}
-        else:
-            exact = case["coordinate_transformation_mode"] == "half_pixel"
-            how = {"mode": "nearest-exact" if exact else "nearest"}
-        unit = torch.eye(src, dtype=torch.float64)[:, None]
-        made = torch.nn.functional.interpolate(unit, size=dst, **how)
-        return int((made.abs() > 1e-9).sum(dim=2).max())
-
-    for mode, coordinates in (
-        ("linear", "half_pixel"),
-        ("linear", "align_corners"),
-        ("nearest", "half_pixel"),
-        ("nearest", "asymmetric"),
-    ):
-        for src, dst in ((7, 14), (7, 28), (10, 23), (23, 10), (9, 3), (5, 37)):
-            case = graphs.complete(
-                "interpolation",
-                {"src": [src], "dst": [dst], "n": 1, "c": 3, "mode": mode,
-                 "coordinate_transformation_mode": coordinates},
-            )  # fmt: skip
-            drawn = {"case": case, "dtype": "f32", "layout": "NCX"}
-            assert problems.facts(drawn)["taps"] == most_taps(case), case
-
-
-# What is computed of it
 
 
 def test_percentiles():

@@ -12,97 +12,100 @@ using detail::elementwise_problem;
 using detail::interpolation_problem;
 using detail::plan_or_refusal;
 
-// interpolation/, a folder or file a kernel
-plan_or_refusal make_interpolation_copy(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_planes(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_bands(
-        const interpolation_problem &, const compile_options &);
-namespace layers {
-plan_or_refusal make(const interpolation_problem &, const compile_options &);
-}
-plan_or_refusal make_interpolation_ncx(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_pixels(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_strips(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_intervals(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_nxc(
-        const interpolation_problem &, const compile_options &);
-plan_or_refusal make_interpolation_strided(
-        const interpolation_problem &, const compile_options &);
+template <typename Problem>
+using maker = plan_or_refusal(const Problem &, const compile_options &);
+using interpolation_maker = maker<interpolation_problem>;
+using convolution_maker = maker<convolution_problem>;
 
-// convolution/depthwise/, a folder a kernel; tiles and blocks in any/
-namespace depthwise {
-namespace diagonals {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+// interpolation/, a folder a kernel; columns/ has two
+namespace interpolation {
+interpolation_maker make_copy;
+interpolation_maker make_strided;
+namespace bands {
+interpolation_maker make;
 }
-namespace lines {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+namespace columns {
+interpolation_maker make_ncx;
+interpolation_maker make_nxc;
+} // namespace columns
+namespace intervals {
+interpolation_maker make;
 }
-namespace matrices {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+namespace layers {
+interpolation_maker make;
+}
+namespace pixels {
+interpolation_maker make;
 }
 namespace planes {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+interpolation_maker make;
+}
+namespace strips {
+interpolation_maker make;
+}
+} // namespace interpolation
+
+// convolution/depthwise/, a folder a kernel; any/ has two
+namespace depthwise {
+namespace any {
+convolution_maker make_blocks;
+convolution_maker make_tiles;
+} // namespace any
+namespace diagonals {
+convolution_maker make;
+}
+namespace lines {
+convolution_maker make;
+}
+namespace matrices {
+convolution_maker make;
+}
+namespace planes {
+convolution_maker make;
 }
 namespace rows_ncx {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+convolution_maker make;
 }
 namespace rows_nxc {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
-}
-namespace walk {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+convolution_maker make;
 }
 namespace volume {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+convolution_maker make;
 }
-namespace any {
-plan_or_refusal make_tiles(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_blocks(
-        const convolution_problem &, const compile_options &);
-} // namespace any
+namespace walk {
+convolution_maker make;
+}
 } // namespace depthwise
 
-// convolution/, a folder a kernel
-namespace few_channels {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
-}
-namespace narrow_groups {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
-}
+// convolution/, a folder a kernel; implicit_gemm/ has three
 namespace cudnn {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+convolution_maker make;
+}
+namespace direct {
+convolution_maker make;
+}
+namespace few_channels {
+convolution_maker make;
 }
 namespace implicit_gemm {
-plan_or_refusal make_tf32x3(
-        const convolution_problem &, const compile_options &);
-plan_or_refusal make_f64(const convolution_problem &, const compile_options &);
-plan_or_refusal make_wide_weights(
-        const convolution_problem &, const compile_options &);
+convolution_maker make_f64;
+convolution_maker make_tf32x3;
+convolution_maker make_wide_weights;
 /// Whether CUTLASS's kernels are in this build.
 bool is_built();
 } // namespace implicit_gemm
-namespace direct {
-plan_or_refusal make(const convolution_problem &, const compile_options &);
+namespace narrow_groups {
+convolution_maker make;
 }
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so
 /// (convolution/output_layout.cpp).
 bool writes_channels_last(const convolution_problem &, const compile_options &);
 
-// bias/
 namespace bias {
-plan_or_refusal make(const bias_problem &, const compile_options &);
+maker<bias_problem> make;
 }
 
-// elementwise.cu
-plan_or_refusal make_elementwise(
-        const elementwise_problem &, const compile_options &);
+maker<elementwise_problem> make_elementwise; // elementwise.cu
 
 } // namespace gradnn::gpu

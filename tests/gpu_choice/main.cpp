@@ -6,12 +6,20 @@
 //                                     launches that their plans make
 //     gradnn_gpu_choice suite         the conformance suite's cases
 //     gradnn_gpu_choice random [COUNT [SEED]]  (6000, 1)
+//
+// And what every row of the lists says of a graph's problems, as `gradnn kernels`
+// does where there is a GPU:
+//
+//     gradnn_gpu_choice kernels GRAPH.json
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
+#include "driver/commands.hpp"
 #include "problems.hpp"
 
 namespace {
@@ -20,12 +28,22 @@ using namespace gradnn::test;
 
 int usage() {
     std::cerr << "usage: gradnn_gpu_choice summary | bench | suite | random "
-                 "[COUNT [SEED]]\n";
+                 "[COUNT [SEED]] | kernels GRAPH.json\n";
     return 2;
+}
+
+int kernels(const std::string &graph) {
+    CLI::App program;
+    const gradnn::driver::action print = gradnn::driver::add_kernels(program);
+    std::vector<std::string> words {"gpu", "--engine", graph, "kernels"};
+    program.parse(words); // from the last on
+    use_fake_cudnn();
+    return print();
 }
 
 int print(const std::vector<std::string> &words) {
     if (words.empty()) return usage();
+    if (words[0] == "kernels" && words.size() == 2) return kernels(words[1]);
     const auto number = [&](size_t index, unsigned long fallback) {
         return words.size() > index ? std::stoul(words[index]) : fallback;
     };

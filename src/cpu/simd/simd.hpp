@@ -1,5 +1,5 @@
 // What the SIMD kernels share: loads that widen to the accumulator's type,
-// stores that round to nearest even, partial vectors, transposition.
+// stores that round to nearest even, partial vectors; and transposition.
 //
 // Included once for each of Highway's targets. Tensors' elements are float,
 // double, bf16 or f16; vectors hold float or double. Highway's own narrowing
@@ -18,6 +18,9 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "cpu/simd/half_bits.hpp"
+#include "cpu/simd/transpose.hpp"
+
 // After the parameters of a lambda in an inner loop: compilers stop inlining
 // them where a function has many.
 #ifndef GRADNN_SIMD_INLINE
@@ -28,89 +31,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Lanes of a full vector of T, a constant on the targets that we compile.
-template <typename T>
-constexpr size_t lanes_of = hn::MaxLanes(hn::ScalableTag<T>());
-
-// bits of bf16 and f16 in 32-bit lanes
-
-template <class D>
-HWY_INLINE hn::VFromD<D> from_bf16(D d, hn::VFromD<hn::Rebind<uint32_t, D>> v) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(v));
-}
-
-template <class D>
-HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> bits_of_bf16(
-        D, hn::VFromD<D> v) {
-    const hn::Rebind<uint32_t, D> du;
-    const auto bits = hn::BitCast(du, v);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(high, hn::Set(du, 1));
-    const auto rounded = hn::ShiftRight<16>(
-            hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
-    const auto quiet = hn::Or(high, hn::Set(du, 0x40));
-    // By integers: whether Ne is true of a NaN differs between targets.
-    const hn::Rebind<int32_t, D> di;
-    const auto magnitude
-            = hn::BitCast(di, hn::And(bits, hn::Set(du, 0x7FFFFFFF)));
-    const auto nan = hn::Gt(magnitude, hn::Set(di, 0x7F800000));
-    return hn::IfThenElse(hn::RebindMask(du, nan), quiet, rounded);
-}
-
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-constexpr bool has_f16_conversion = true;
-#else
-constexpr bool has_f16_conversion = false;
-#endif
-
-// The same steps as to_f32(f16) and to_f16.
-template <class D>
-HWY_INLINE hn::VFromD<D> from_f16(D d, hn::VFromD<hn::Rebind<uint32_t, D>> v) {
-    const hn::Rebind<uint32_t, D> du;
-    const auto sign = hn::ShiftLeft<16>(hn::And(v, hn::Set(du, 0x8000)));
-    const auto magnitude = hn::And(v, hn::Set(du, 0x7FFF));
-    const auto shifted = hn::ShiftLeft<13>(magnitude);
-    const hn::Rebind<int32_t, D> di;
-    const auto ordered = hn::BitCast(di, magnitude);
-    const auto above = [&](int32_t limit) HWY_ATTR {
-        return hn::RebindMask(du, hn::Gt(ordered, hn::Set(di, limit)));
-    };
-    auto result = hn::BitCast(
-            du, hn::Mul(hn::ConvertTo(d, ordered), hn::Set(d, 0x1p-24F)));
-    result = hn::IfThenElse(
-            above(0x3FF), hn::Add(shifted, hn::Set(du, 112U << 23)), result);
-    const auto special = hn::Or(hn::Or(shifted, hn::Set(du, 0x7F800000)),
-            hn::IfThenElseZero(above(0x7C00), hn::Set(du, 0x400000)));
-    result = hn::IfThenElse(above(0x7BFF), special, result);
-    return hn::BitCast(d, hn::Or(sign, result));
-}
-
-template <class D>
-HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> bits_of_f16(
-        D d, hn::VFromD<D> v) {
-    const hn::Rebind<uint32_t, D> du;
-    const hn::Rebind<int32_t, D> di;
-    const auto bits = hn::BitCast(du, v);
-    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000));
-    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFF));
-    const auto ordered = hn::BitCast(di, magnitude);
-    const auto above = [&](int32_t limit) HWY_ATTR {
-        return hn::RebindMask(du, hn::Gt(ordered, hn::Set(di, limit)));
-    };
-    const auto half = hn::Set(d, 0.5F);
-    auto result = hn::Sub(
-            hn::BitCast(du, hn::Add(hn::Abs(v), half)), hn::BitCast(du, half));
-    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1));
-    const auto normal = hn::ShiftRight<13>(hn::Add(
-            odd, hn::Add(magnitude, hn::Set(du, 0xFFFU - 0x38000000U))));
-    result = hn::IfThenElse(above(0x387FFFFF), normal, result);
-    result = hn::IfThenElse(above(0x477FFFFF), hn::Set(du, 0x7C00), result);
-    const auto nan = hn::Or(hn::Set(du, 0x7E00),
-            hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x1FF)));
-    result = hn::IfThenElse(above(0x7F800000), nan, result);
-    return hn::Or(sign, result);
-}
 
 // whole vectors
 
@@ -413,66 +333,6 @@ inline void stream_copy(const void *from, void *to, size_t bytes) {
                                reinterpret_cast<const float *>(in + at + part)),
                     d, reinterpret_cast<float *>(out + at + part));
     std::memcpy(out + at, in + at, bytes - at);
-}
-
-/// Transposes a square of vectors, as many as a vector has lanes, in place.
-template <typename T>
-HWY_INLINE void transpose(
-        [[maybe_unused]] hn::VFromD<hn::ScalableTag<T>> *rows) {
-#if HWY_TARGET != HWY_SCALAR
-    const hn::ScalableTag<T> d;
-    constexpr size_t lanes = lanes_of<T>;
-    constexpr size_t block = 16 / sizeof(T);
-    // Loops are unrolled by name, or the rows would go through memory at -O2.
-    // Within 128-bit blocks.
-    if constexpr (block == 4) {
-        const hn::Repartition<double, decltype(d)> dw;
-#pragma GCC unroll 16
-        for (size_t r = 0; r < lanes; r += 4) {
-            const auto a = hn::BitCast(
-                    dw, hn::InterleaveLower(d, rows[r], rows[r + 1]));
-            const auto b = hn::BitCast(
-                    dw, hn::InterleaveUpper(d, rows[r], rows[r + 1]));
-            const auto e = hn::BitCast(
-                    dw, hn::InterleaveLower(d, rows[r + 2], rows[r + 3]));
-            const auto f = hn::BitCast(
-                    dw, hn::InterleaveUpper(d, rows[r + 2], rows[r + 3]));
-            rows[r] = hn::BitCast(d, hn::InterleaveLower(dw, a, e));
-            rows[r + 1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, e));
-            rows[r + 2] = hn::BitCast(d, hn::InterleaveLower(dw, b, f));
-            rows[r + 3] = hn::BitCast(d, hn::InterleaveUpper(dw, b, f));
-        }
-    } else if constexpr (block == 2) {
-#pragma GCC unroll 16
-        for (size_t r = 0; r < lanes; r += 2) {
-            const auto a = rows[r];
-            rows[r] = hn::InterleaveLower(d, a, rows[r + 1]);
-            rows[r + 1] = hn::InterleaveUpper(d, a, rows[r + 1]);
-        }
-    }
-    // Blocks against blocks: halves first, then, in vectors of four blocks,
-    // neighbours.
-    if constexpr (lanes >= 2 * block) {
-        constexpr size_t step = lanes / 2;
-#pragma GCC unroll 16
-        for (size_t r = 0; r < step; ++r) {
-            const auto a = rows[r];
-            const auto b = rows[r + step];
-            rows[r] = hn::ConcatLowerLower(d, b, a);
-            rows[r + step] = hn::ConcatUpperUpper(d, b, a);
-        }
-    }
-    if constexpr (lanes >= 4 * block) {
-#pragma GCC unroll 16
-        for (size_t r = 0; r < lanes; ++r) {
-            if ((r & block) != 0) continue;
-            const auto a = rows[r];
-            const auto b = rows[r + block];
-            rows[r] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
-            rows[r + block] = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
-        }
-    }
-#endif
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -47,12 +47,12 @@ size_t convolution_workspace_limit(const detail::compile_options &options) {
 
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
-        const detail::compile_options &options, const char *wants) {
+        const detail::compile_options &options, const char *what) {
     const size_t limit = convolution_workspace_limit(options);
     const size_t bytes = plan->workspace_bytes();
     if (bytes <= limit) return plan;
-    return detail::plan_or_refusal::refuse(detail::text(wants, " want ", bytes,
-            " bytes of workspace; ", limit, " are allowed"));
+    return detail::plan_or_refusal::refuse(detail::text("takes at most ", limit,
+            " bytes of workspace, given ", bytes, " for ", what));
 }
 
 std::optional<size_t> convolution_workspace_left(
@@ -65,8 +65,9 @@ std::optional<size_t> convolution_workspace_left(
     if (wanted <= limit)
         return (limit - wanted) / staged_alignment * staged_alignment;
     if (staged_bytes == 0) return 0;
-    refusal = detail::text("copies in another layout want ", wanted,
-            " bytes of workspace; ", limit, " are allowed");
+    refusal = detail::text("takes at most ", limit,
+            " bytes of workspace, given ", wanted,
+            " for copies in another layout");
     return std::nullopt;
 }
 

@@ -9,7 +9,7 @@
 #include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 namespace {
 
@@ -39,7 +39,7 @@ private:
 
 } // namespace
 
-plan_or_refusal make_interpolation_copy(
+plan_or_refusal make_copy(
         const interpolation_problem &problem, const compile_options &) {
     const auto &axes = problem.axes;
     const auto equal = [](const detail::interpolation_axis &axis) {
@@ -52,4 +52,4 @@ plan_or_refusal make_interpolation_copy(
     return std::make_unique<copy_plan>(problem);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

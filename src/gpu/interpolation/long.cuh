@@ -13,7 +13,7 @@
 #include "gpu/device/long_sum.cuh"
 #include "gpu/interpolation/tables.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 constexpr int strided_threads = 256;
 
@@ -137,4 +137,4 @@ __global__ void __launch_bounds__(strided_threads) long_kernel(
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

@@ -20,7 +20,7 @@
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 namespace {
 
@@ -133,11 +133,11 @@ private:
 
 } // namespace
 
-plan_or_refusal make_interpolation_strided(
+plan_or_refusal make_strided(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
     return std::make_unique<strided_plan>(
             problem, std::move(maps), static_cast<int>(options.device));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

@@ -12,7 +12,7 @@
 #include "kernel.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 using axis_maps = std::array<detail::axis_map, 3>;
 
@@ -42,7 +42,7 @@ constexpr int64_t most_taps_in_a_chain = 512;
 inline std::string why_too_long(const axis_maps &maps) {
     for (const detail::axis_map &map : maps)
         if (map.max_count > most_taps_in_a_chain)
-            return detail::text("wants sums of at most ", most_taps_in_a_chain,
+            return detail::text("takes sums of at most ", most_taps_in_a_chain,
                     " terms along an axis, given ", map.max_count);
     return {};
 }
@@ -91,4 +91,4 @@ private:
     std::array<device_buffer, 3> weights_;
 };
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

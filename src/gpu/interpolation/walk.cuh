@@ -22,7 +22,7 @@
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 /// One row of diff_dst: the source row `low` and, where high_weight is not 0,
 /// the next one. `finished` source rows come before it and after the `low` of
@@ -97,6 +97,48 @@ __device__ inline float add_product(float sum, float weight, float value) {
 }
 __device__ inline double add_product(double sum, double weight, double value) {
     return __fma_rn(weight, value, sum);
+}
+
+/// sums[e] = from[e] + weight * values[e].
+template <typename Sum, int count>
+__device__ __forceinline__ void add_products(Sum (&sums)[count],
+        const Sum (&from)[count], Sum weight, const Sum (&values)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = add_product(from[e], weight, values[e]);
+}
+/// sums[e] = from[e].
+template <typename Sum, int count>
+__device__ __forceinline__ void copy_sums(
+        Sum (&sums)[count], const Sum (&from)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = from[e];
+}
+template <typename Sum, int count>
+__device__ __forceinline__ void clear_sums(Sum (&sums)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        sums[e] = 0;
+}
+/// The second of two rows becomes the first.
+template <typename Sum, int count>
+__device__ __forceinline__ void shift_sums(
+        Sum (&low)[count], Sum (&high)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e) {
+        low[e] = high[e];
+        high[e] = 0;
+    }
+}
+/// The second row begins: weight * values[e], or 0. From +0: -0 would tell a run
+/// that goes on from one that begins.
+template <typename Sum, int count>
+__device__ __forceinline__ void begin_sums(
+        Sum (&high)[count], Sum weight, const Sum (&values)[count]) {
+#pragma unroll
+    for (int e = 0; e < count; ++e)
+        high[e] = weight != 0 ? add_product(Sum(0), weight, values[e]) : Sum(0);
 }
 
 template <typename Sum, int depths>
@@ -346,4 +388,4 @@ __device__ __forceinline__ void walk_rows(const walk_shape &shape,
     }
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/interpolation/spans.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk.cuh"
 #include "problem.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation {
 
 struct walk_description {
     walk_shape shape;
@@ -56,8 +57,10 @@ inline std::optional<walk_description> describe_walk(
         return view.dims[inner] == 1 || view.strides[inner] == 1;
     };
     if (!contiguous(dst) || !contiguous(src)) {
-        why = nxc ? "wants the channels of a pixel side by side"
-                  : "wants the elements of a row side by side";
+        why = detail::text("takes the ",
+                nxc ? "channels of a pixel" : "elements of a row",
+                " next to each other, given strides of ", dst.strides[inner],
+                " in diff_dst and ", src.strides[inner], " in diff_src");
         return {};
     }
     walk_description made;
@@ -76,7 +79,9 @@ inline std::optional<walk_description> describe_walk(
     const auto dst_groups = planes_of(dst);
     const auto src_groups = planes_of(src);
     if (!dst_groups || !src_groups) {
-        why = "wants planes at even distances";
+        why = detail::text("takes planes at even distances, given strides ",
+                detail::text_of(dst.strides), " of diff_dst and ",
+                detail::text_of(src.strides), " of diff_src");
         return {};
     }
     made.groups = dst_groups->first;
@@ -95,17 +100,18 @@ inline std::optional<walk_description> describe_walk(
                  dst.dims[4] * dst.dims[1], src.dims[4] * dst.dims[1],
                  src.dims[2], dst.dims[2]})
         if (size > std::numeric_limits<int32_t>::max() / 2) {
-            why = "wants rows of less than 2^30 elements";
+            why = detail::text(
+                    "takes rows of less than 2^30 elements, given ", size);
             return {};
         }
     shape.dst_rows = static_cast<int32_t>(dst.dims[made.row_axis]);
     shape.src_rows = static_cast<int32_t>(src.dims[made.row_axis]);
-    if (!made.volume
-            && std::max({shape.dst_group_pitch, shape.src_group_pitch,
-                       shape.dst_rows * shape.dst_row_pitch,
-                       shape.src_rows * shape.src_row_pitch})
-                    >= int64_t {1} << 30) {
-        why = "wants planes of less than 2^30 elements";
+    const int64_t plane = std::max({shape.dst_group_pitch,
+            shape.src_group_pitch, shape.dst_rows * shape.dst_row_pitch,
+            shape.src_rows * shape.src_row_pitch});
+    if (!made.volume && plane >= int64_t {1} << 30) {
+        why = detail::text(
+                "takes planes of less than 2^30 elements, given ", plane);
         return {};
     }
     shape.row_total = made.groups * shape.src_depths * shape.src_rows;
@@ -218,18 +224,12 @@ public:
         std::vector<Sum> weights;
         for (int64_t at = 0; at < map.src; at += depths) {
             const int64_t to = std::min(at + depths, map.src);
-            int64_t first = map.dst;
-            int64_t end = 0;
-            for (int64_t i = at; i < to; ++i) {
-                const auto depth = static_cast<size_t>(i);
-                if (map.count[depth] == 0) continue;
-                first = std::min(first, map.first[depth]);
-                end = std::max(end, map.first[depth] + map.count[depth]);
-            }
-            if (end == 0) first = 0, end = 1; // none feeds them
+            dst_range span = span_of(map, at, to);
+            if (span.end == 0) span.end = 1; // none feeds them
             const size_t offset = weights.size();
             const int64_t planes
-                    = ceil_div(end - first, plane_multiple) * plane_multiple;
+                    = ceil_div(span.end - span.first, plane_multiple)
+                    * plane_multiple;
             weights.resize(
                     offset + static_cast<size_t>(planes * depths), Sum(0));
             for (int64_t i = at; i < to; ++i) {
@@ -237,13 +237,12 @@ public:
                 for (int64_t k = 0; k < map.count[depth]; ++k)
                     weights[offset
                             + static_cast<size_t>(
-                                    (map.first[depth] + k - first) * depths + i
-                                    - at)]
+                                    (map.first[depth] + k - span.first) * depths
+                                    + i - at)]
                             = static_cast<Sum>(map.weights[static_cast<size_t>(
                                     map.offset[depth] + k)]);
             }
-            groups.push_back({static_cast<int32_t>(first),
-                    static_cast<int32_t>(end - first),
+            groups.push_back({span.first, span.end - span.first,
                     static_cast<int64_t>(offset)});
         }
         depths_ = upload(device, groups);
@@ -262,4 +261,4 @@ private:
     device_buffer depth_weights_;
 };
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation

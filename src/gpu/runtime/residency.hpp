@@ -1,4 +1,5 @@
-// How many blocks of a kernel a multiprocessor holds at a time.
+// How many blocks of a kernel a multiprocessor holds at a time, and the shared memory
+// that decides it.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +9,45 @@
 #include <cuda_runtime.h>
 
 #include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu {
+
+template <typename... Parameters>
+cudaFuncAttributes attributes_of(void (*kernel)(Parameters...)) {
+    cudaFuncAttributes attributes {};
+    check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+    return attributes;
+}
+
+/// Lets the blocks of a kernel have what `device` allows, at most `most` bytes, and
+/// prefers shared memory to the L1 cache. Returns what they may have. The same for
+/// all plans, which share the kernel.
+template <typename... Parameters>
+int64_t allow_most_shared_bytes(
+        void (*kernel)(Parameters...), int device, int64_t most) {
+    const int64_t bytes = std::min(most,
+            static_cast<int64_t>(properties_of(device).block_shared_bytes)
+                    - static_cast<int64_t>(
+                            attributes_of(kernel).sharedSizeBytes));
+    allow_shared_bytes(kernel, static_cast<size_t>(bytes));
+    check(cudaFuncSetAttribute(kernel,
+                  cudaFuncAttributePreferredSharedMemoryCarveout,
+                  cudaSharedmemCarveoutMaxShared),
+            "cudaFuncSetAttribute");
+    return bytes;
+}
+
+/// Blocks of a kernel that a multiprocessor holds.
+template <typename Kernel>
+int blocks_held(Kernel *kernel, int threads, size_t shared_bytes) {
+    int blocks = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                  &blocks, kernel, threads, shared_bytes),
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return blocks;
+}
 
 struct residency {
     int blocks = 1;
@@ -26,11 +64,7 @@ template <typename Kernel>
 residency hold_at_most(
         int most, bool pads, Kernel *kernel, int threads, size_t shared_bytes) {
     const auto held_with = [&](size_t bytes) {
-        int blocks = 0;
-        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                      &blocks, kernel, threads, bytes),
-                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-        return std::max(blocks, 1);
+        return std::max(blocks_held(kernel, threads, bytes), 1);
     };
     const int held = held_with(shared_bytes);
     if (held <= most) return {held, shared_bytes, true};
@@ -43,8 +77,7 @@ residency hold_at_most(
                 "cudaDeviceGetAttribute");
         return static_cast<int64_t>(value);
     };
-    cudaFuncAttributes of_kernel {};
-    check(cudaFuncGetAttributes(&of_kernel, kernel), "cudaFuncGetAttributes");
+    const cudaFuncAttributes of_kernel = attributes_of(kernel);
     // One granule more than most + 1 blocks could have each.
     const int64_t padded
             = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)

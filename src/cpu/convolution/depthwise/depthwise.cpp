@@ -342,26 +342,26 @@ plan_or_refusal make_convolution_depthwise(
         const convolution_problem &problem, const compile_options &options) {
     const auto &dims = problem.weights.dims;
     if (dims[1] != 1 || dims[2] != 1)
-        return plan_or_refusal::refuse("wants one input and one output channel"
+        return plan_or_refusal::refuse("takes one input and one output channel"
                                        " a group, given "
                 + std::to_string(dims[2]) + " and " + std::to_string(dims[1]));
     if (problem.src.strides[1] != 1 || problem.dst.strides[1] != 1)
-        return plan_or_refusal::refuse("wants contiguous channels in src and"
+        return plan_or_refusal::refuse("takes contiguous channels in src and"
                                        " dst, given strides "
                 + std::to_string(problem.src.strides[1]) + " and "
                 + std::to_string(problem.dst.strides[1]));
     if (dims[3] * dims[4] * dims[5] > most_taps)
-        return plan_or_refusal::refuse("wants at most "
+        return plan_or_refusal::refuse("takes at most "
                 + std::to_string(most_taps) + " taps, given "
                 + std::to_string(dims[3] * dims[4] * dims[5]));
     const int64_t lanes
             = depthwise_kernels_for(problem.dst.type, problem.weights.type)
                       .lanes;
     if (dims[0] < lanes)
-        return plan_or_refusal::refuse("wants at least " + std::to_string(lanes)
+        return plan_or_refusal::refuse("takes at least " + std::to_string(lanes)
                 + " channels, given " + std::to_string(dims[0]));
     if (gather_phase_list::count(problem) > most_phases)
-        return plan_or_refusal::refuse("wants at most "
+        return plan_or_refusal::refuse("takes at most "
                 + std::to_string(most_phases) + " phases of strides, given "
                 + std::to_string(gather_phase_list::count(problem)));
     return std::make_unique<depthwise_plan>(

@@ -233,7 +233,9 @@ implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal) {
     implementation best;
     if (has_narrow_groups(problem)) {
-        refusal = "oneDNN is slow with groups of so few channels in NCX";
+        refusal = "takes groups of few channels in NXC alone: oneDNN is slow "
+                  "with "
+                  "them in NCX";
         return best;
     }
     bool reference = false;
@@ -266,13 +268,15 @@ implementation choose_implementation(const geometry &problem,
         if (!best || found.cost < best.cost) best = std::move(found);
     }
     if (best && gemm_is_cheaper(problem, best, options.images)) {
-        refusal = "convolution.gemm, which copies nothing, should be faster";
+        refusal = "takes what is worth the copies that oneDNN's " + best.name
+                + " needs here";
         return {};
     }
     // What is left of long sums is oneDNN's product of matrices in f32.
     const bool in_f32 = !relaxed || (long_sums && contains(best.name, "gemm"));
     if (best && in_f32 && gemm_is_faster(problem, best, long_sums)) {
-        refusal = "convolution.gemm is faster for windows like these";
+        refusal = "takes windows for which oneDNN's " + best.name
+                + " is fast; for these it was measured to be slow";
         return {};
     }
     if (!best)

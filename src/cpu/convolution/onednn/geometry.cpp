@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "convolution_window.hpp"
+#include "problem_text.hpp"
 
 namespace gradnn::cpu::onednn {
 
@@ -17,13 +18,13 @@ int64_t operand::elements() const {
 std::optional<geometry> make_geometry(
         const detail::convolution_problem &problem, std::string &refusal) {
     if (problem.src.type == data_type::f64) {
-        refusal = "oneDNN has no f64 convolution";
+        refusal = "takes f32, bf16 and f16, given f64: oneDNN has no other";
         return {};
     }
     // Its kernels compute positions in 32 bits, without a check.
     if (!detail::windows_fit(problem, int64_t {1} << 30)) {
-        refusal = "oneDNN is given no sizes nor positions of windows of 2^30 "
-                  "and more";
+        refusal = "takes sizes and positions of windows below 2^30; "
+                + detail::given(problem);
         return {};
     }
     geometry g;
@@ -57,13 +58,15 @@ std::optional<geometry> make_geometry(
         const int64_t end = (dst - 1) * stride + (kernel - 1) * dilation + 1
                 - src - begin;
         if (begin < 0) {
-            refusal = "oneDNN takes no negative pads_begin, given "
+            refusal = "takes no negative pads_begin, given "
                     + std::to_string(begin);
             return {};
         }
         if (end <= -stride) {
-            refusal = "oneDNN wants dst to cover src to within a stride, "
-                    + std::to_string(-end) + " elements are left over";
+            refusal = "takes a dst that covers src to within a stride, given "
+                      "one that "
+                      "leaves "
+                    + std::to_string(-end) + " elements over";
             return {};
         }
         append(g.src, problem.src, axis + 2);

@@ -47,7 +47,7 @@ std::string planes_plan::refusal(const convolution_problem &problem) {
     const auto &dims = problem.weights.dims;
     if (problem.direction == convolution_direction::backward_weights) {
         if (dims[1] * dims[2] > most_pairs)
-            return "wants at most " + std::to_string(most_pairs)
+            return "takes at most " + std::to_string(most_pairs)
                     + " pairs of channels a group, given "
                     + std::to_string(dims[1] * dims[2]);
     } else {
@@ -57,15 +57,15 @@ std::string planes_plan::refusal(const convolution_problem &problem) {
         const int64_t terms
                 = dims[forward ? 2 : 1] * dims[3] * dims[4] * dims[5];
         if (dims[o_axis] > most_channels)
-            return "wants at most " + std::to_string(most_channels)
+            return "takes at most " + std::to_string(most_channels)
                     + " output channels a group, given "
                     + std::to_string(dims[o_axis]);
         if (terms > most_terms)
-            return "wants sums of at most " + std::to_string(most_terms)
+            return "takes sums of at most " + std::to_string(most_terms)
                     + " terms, given " + std::to_string(terms);
     }
     if (gather_phase_list::count(problem) > most_phases)
-        return "wants at most " + std::to_string(most_phases)
+        return "takes at most " + std::to_string(most_phases)
                 + " phases of strides, given "
                 + std::to_string(gather_phase_list::count(problem));
     return {};

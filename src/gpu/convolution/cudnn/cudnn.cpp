@@ -20,6 +20,7 @@
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -173,18 +174,20 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     const std::string too_long = why_sums_too_long(problem, options);
     if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
     if (arrangements.empty())
-        return plan_or_refusal::refuse(
-                "cuDNN is not given tensors nor positions of windows of 2^31 "
-                "elements and more, nor windows that lie beside src or reach "
-                "far out of it");
+        return detail::refuse(
+                "tensors and positions of windows of less than 2^31 elements, "
+                "and windows that reach src and not far out of it",
+                problem);
     if (crashes_cudnn(problem, arrangements.front()))
-        return plan_or_refusal::refuse(
-                "cuDNN crashes on some gradients of src with strides and "
-                "dilations along an axis");
+        return detail::refuse(
+                "no gradients of src with these strides and dilations along an "
+                "axis, on which cuDNN crashes",
+                problem);
     if (may_give_nan(problem))
-        return plan_or_refusal::refuse(
-                "cuDNN gives NaN in some 16-bit gradients of src with groups "
-                "from a dst of one position");
+        return detail::refuse(
+                "no 16-bit gradients of src with groups from a dst of one "
+                "position, of which cuDNN makes NaN",
+                problem);
     // No refusal: what runs without cuDNN may be a hundred times slower, which
     // the caller must want.
     if (library_version() == 0)

@@ -6,6 +6,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -39,7 +40,8 @@ std::string common_refusal(const convolution_problem &problem) {
                 || problem.dilations[i] > most / weights[i + 3]
                 || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
                 || problem.dst.dims[i + 2] > most / problem.strides[i])
-            return "takes less than 2^28 points along an axis";
+            return "takes less than 2^28 points along an axis; "
+                    + given(problem);
     if (problem.strides[2] > 2)
         return text("takes strides of 1 and 2 along the last axis, given ",
                 problem.strides[2]);
@@ -84,25 +86,6 @@ bool problem_facts::tensor_cores_suit() const {
     return element_bytes() == 2 && problem.weights.type == problem.src.type;
 }
 
-std::string problem_facts::given() const {
-    const auto three = [](const auto &values, size_t first) {
-        return text(
-                values[first], "x", values[first + 1], "x", values[first + 2]);
-    };
-    return text("given ", to_string(problem.src.type),
-            problem.weights.type == problem.src.type
-                    ? ""
-                    : text(" with weights in ",
-                            to_string(problem.weights.type)),
-            channels_last ? " NXC" : " NCX", ", ", problem.src.dims[0],
-            " images of ", problem.src.dims[1], " channels, src ",
-            three(problem.src.dims, 2), ", dst ", three(problem.dst.dims, 2),
-            ", window ", three(problem.weights.dims, 3), ", strides ",
-            three(problem.strides, 0), ", dilations ",
-            three(problem.dilations, 0), ", pads_begin ",
-            three(problem.pads_begin, 0));
-}
-
 std::optional<problem_facts> facts_of(const convolution_problem &problem,
         const compile_options &options, std::string &refusal) {
     refusal = common_refusal(problem);
@@ -112,7 +95,8 @@ std::optional<problem_facts> facts_of(const convolution_problem &problem,
     if (!channels_last
             && !(contiguous(problem.src, 4) && contiguous(problem.dst, 4))) {
         refusal = "takes src and dst both with contiguous channels or both "
-                  "with contiguous columns";
+                  "with contiguous columns; "
+                + given(problem);
         return std::nullopt;
     }
     const auto device = static_cast<int>(options.device);
@@ -164,7 +148,7 @@ plan_or_refusal within_limit(
 }
 
 plan_or_refusal refuse(const char *takes, const problem_facts &facts) {
-    return plan_or_refusal::refuse(text("takes ", takes, "; ", facts.given()));
+    return detail::refuse(takes, facts.problem);
 }
 
 } // namespace gradnn::gpu::depthwise

@@ -33,8 +33,6 @@ struct problem_facts {
     /// f16 and bf16, all tensors alike. Tensor cores truncate when they add: not
     /// for weights in f32.
     bool tensor_cores_suit() const;
-    /// "given f32 NCX, window 1x3x3, ...".
-    std::string given() const;
 };
 
 /// Facts of a problem that some family may take; else the reason, in `refusal`.

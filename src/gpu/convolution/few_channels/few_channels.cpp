@@ -29,6 +29,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::few_channels {
@@ -224,38 +225,40 @@ plan_or_refusal make(
     if (problem.direction != detail::convolution_direction::backward_data
             || problem.src.type != detail::data_type::f32
             || options.fpmath != fpmath_mode::strict)
-        return plan_or_refusal::refuse(
-                "computes gradients of src in f32 under fpmath_mode strict");
+        return detail::refuse(
+                "gradients of src in f32 under fpmath_mode strict", problem);
     const auto &kernel = problem.weights.dims;
     if (kernel[0] != 1 || problem.src.dims[1] > 4)
-        return plan_or_refusal::refuse(
-                "wants one group and at most 4 channels of src");
+        return detail::refuse(
+                "one group and at most 4 channels of src", problem);
     for (const int64_t dilation : problem.dilations)
-        if (dilation != 1) return plan_or_refusal::refuse("wants no dilation");
+        if (dilation != 1) return detail::refuse("dilations of 1", problem);
     const int64_t stride = problem.strides[2];
     if (kernel[5] > longest_window(stride, problem.src.dims[1]))
-        return plan_or_refusal::refuse(
-                "wants along the last axis a stride of 1 and a window of at "
-                "most 7, or 2 and 8, 4 and 12, of 3 channels 5 and 10, or of "
-                "one 8 and 16");
+        return detail::refuse(
+                "along the last axis a stride of 1 and a window of at most 7, "
+                "or "
+                "2 and 8, 4 and 12, of 3 channels 5 and 10, or of one 8 and 16",
+                problem);
     const int64_t chain = problem.dst.dims[1]
             * ceil_div(kernel[3], problem.strides[0])
             * ceil_div(kernel[4], problem.strides[1])
             * ceil_div(kernel[5], stride);
     if (chain > longest_chain)
-        return plan_or_refusal::refuse(text("wants sums of at most ",
+        return plan_or_refusal::refuse(text("takes sums of at most ",
                 longest_chain, " terms, given ", chain));
     for (size_t axis = 0; axis < 3; ++axis)
         for (const int64_t size : {problem.src.dims[axis + 2],
                      problem.dst.dims[axis + 2], kernel[axis + 3],
                      problem.strides[axis], std::abs(problem.pads_begin[axis])})
             if (size > 1 << 24)
-                return plan_or_refusal::refuse("wants axes of at most 2^24");
+                return plan_or_refusal::refuse(
+                        text("takes axes of at most 2^24, given ", size));
     const auto device = static_cast<int>(options.device);
     auto plan = std::make_unique<data_plan>(problem, device);
     if (!plan->fits())
-        return plan_or_refusal::refuse(
-                "wants a window and rows that fit in shared memory");
+        return detail::refuse(
+                "a window and rows that fit in shared memory", problem);
     return within_workspace_limit(std::move(plan), options, "its weights");
 }
 

@@ -145,7 +145,7 @@ plan_or_refusal make_part(const tile_set &set,
     const device_properties &properties = properties_of(device);
     if (properties.major < 8)
         return plan_or_refusal::refuse(
-                text("wants compute capability 8.0 or later, given ",
+                text("takes compute capability 8.0 or later, given ",
                         properties.major, ".", properties.minor));
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
@@ -154,7 +154,8 @@ plan_or_refusal make_part(const tile_set &set,
             set, mapping->problem, properties.multiprocessors, *left);
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
-                "sums so long must be cut, for which there is no workspace");
+                text("takes sums so long in parts, for which ", *left,
+                        " bytes of workspace are too few"));
     if (wasteful(set, choice, parts))
         return plan_or_refusal::refuse(text("of ", choice.tile->name(),
                 ", the best tile for these channels, ",

@@ -2,6 +2,7 @@
 // and what bounds them.
 #include "gpu/kernels.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 
@@ -117,7 +118,7 @@ plan_or_refusal make_tf32x3(
         const convolution_problem &problem, const compile_options &options) {
     if (options.fpmath != fpmath_mode::strict)
         return plan_or_refusal::refuse(
-                "serves fpmath_mode strict; others allow faster kernels");
+                "takes fpmath_mode strict, given a relaxed one");
     return make_plan(tf32x3_set, problem, options);
 }
 
@@ -133,8 +134,8 @@ plan_or_refusal make_wide_weights(
             || problem.weights.type != data_type::f32
             || problem.dst.type != input
             || (input != data_type::bf16 && input != data_type::f16))
-        return plan_or_refusal::refuse(
-                "takes gradients of weights in f32 of bf16 or f16 data");
+        return detail::refuse(
+                "gradients of weights in f32 of bf16 or f16 data", problem);
     return make_plan(wide_weights_set(input), problem, options);
 }
 

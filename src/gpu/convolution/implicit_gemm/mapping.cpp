@@ -6,6 +6,7 @@
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
@@ -256,9 +257,11 @@ std::optional<dense_mapping> dense_mapping_of(
     for (size_t i = 0; i < given.size(); ++i)
         if (given[i] != (i == output ? types.output : input)) {
             refusal = input == types.output
-                    ? text("takes ", to_string(input), " alone")
+                    ? text("takes ", to_string(input), " alone; ",
+                            detail::given(problem))
                     : text("takes inputs of ", to_string(input),
-                            " and an output of ", to_string(types.output));
+                            " and an output of ", to_string(types.output), "; ",
+                            detail::given(problem));
             return std::nullopt;
         }
     if (problem.weights.dims[0] != 1) {

@@ -1,6 +1,7 @@
 #include "gpu/convolution/implicit_gemm/parts.hpp"
 
 #include "gpu/device/rounding.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
@@ -73,7 +74,7 @@ std::vector<problem_part> parts_of(const convolution_problem &problem,
     std::vector<problem_part> parts {{problem, {}}};
     const auto too_many = [&](int64_t count) {
         if (count <= static_cast<int64_t>(most)) return false;
-        refusal = text("does it in parts, up to ", most, ", not in ", count);
+        refusal = text("takes what up to ", most, " parts make, given ", count);
         return true;
     };
     const int64_t groups = problem.weights.dims[0];
@@ -87,7 +88,9 @@ std::vector<problem_part> parts_of(const convolution_problem &problem,
         // What no second position follows may have any stride.
         if (stride == 1 || problem.dst.dims[2 + axis] == 1) continue;
         if (problem.dilations[axis] != 1) {
-            refusal = "a gradient of src with strides and dilations";
+            refusal = "takes gradients of src with strides or dilations, not "
+                      "both; "
+                    + detail::given(problem);
             return {};
         }
         if (too_many(static_cast<int64_t>(parts.size()) * stride)) return {};
@@ -95,8 +98,9 @@ std::vector<problem_part> parts_of(const convolution_problem &problem,
         for (const problem_part &part : parts)
             for (const problem_part &phase : phases_of(part, axis)) {
                 if (phase.problem.weights.dims[3 + axis] == 0) {
-                    refusal = "a gradient of src with strides beyond the "
-                              "window";
+                    refusal = "takes gradients of src with strides within the "
+                              "window; "
+                            + detail::given(problem);
                     return {};
                 }
                 finer.push_back(phase);

@@ -26,6 +26,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::narrow_groups {
@@ -146,12 +147,14 @@ public:
                 = of_weights() ? parts_.sums() : gathered_weights(shape_);
         if (items_ > most - slots || blocks > most / shape_.unit_tiles
                 || weights > most)
-            return "wants fewer than 2^31 tiles and weights";
+            return text("takes fewer than 2^31 tiles and weights, given ",
+                    items_, " tiles and ", weights, " weights");
         for (const int64_t stride :
                 {shape_.read_strides[4], shape_.written_strides[4]})
             if (stride * size_of(type_) > most / shape_.run_move)
-                return "wants neighbouring positions less than 2^31 bytes "
-                       "apart";
+                return text("takes neighbouring positions less than 2^31 bytes "
+                            "apart, given a stride of ",
+                        stride);
         return {};
     }
 
@@ -295,7 +298,7 @@ std::string reason_against(const convolution_problem &problem) {
     const auto narrow
             = [](int64_t channels) { return channels == 4 || channels == 8; };
     if (weights[0] < 2 || !narrow(weights[1]) || !narrow(weights[2]))
-        return text("wants several groups of 4 or 8 input and 4 or 8 output "
+        return text("takes several groups of 4 or 8 input and 4 or 8 output "
                     "channels, given ",
                 weights[0], " of ", weights[2], " and ", weights[1]);
     int64_t window = weights[0];
@@ -308,9 +311,10 @@ std::string reason_against(const convolution_problem &problem) {
                 || problem.pads_begin[i] > most_points
                 || problem.pads_begin[i] < -most_points
                 || problem.dst.dims[i + 2] > most_points / problem.strides[i])
-            return "wants less than 2^26 points along an axis";
+            return "takes less than 2^26 points along an axis; "
+                    + given(problem);
         if (weights[i + 3] > most_points / window)
-            return "wants less than 2^26 groups times taps";
+            return "takes less than 2^26 groups times taps; " + given(problem);
         window *= weights[i + 3];
     }
     const bool to_src
@@ -318,9 +322,10 @@ std::string reason_against(const convolution_problem &problem) {
     const int64_t chain = window / weights[0] * weights[to_src ? 1 : 2];
     if (problem.direction != convolution_direction::backward_weights
             && chain > longest_data_chain)
-        return text("wants sums of at most ", longest_data_chain,
+        return text("takes sums of at most ", longest_data_chain,
                 " terms, given ", chain);
-    if (problem.src.dims[0] > most_points) return "wants at most 2^26 images";
+    if (problem.src.dims[0] > most_points)
+        return text("takes at most 2^26 images, given ", problem.src.dims[0]);
     return {};
 }
 

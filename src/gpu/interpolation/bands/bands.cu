@@ -1,336 +1,32 @@
-// InterpolateBackward, NCX, columns enlarged 2, 4 or 8 times.
-//
-// diff_src[i,j] = sum over t of ww[j,t] * line_i[ratio*j - left + t],
-// line_i[q] = sum over p of wh[p] * diff_dst[p,q],
-//
-// 0 <= t < ratio + left + right: where columns are enlarged by a whole number,
-// the taps of every source column lie at the same place relative to it. The
-// margins are left = right = ratio/2 (linear: half_pixel, and align_corners
-// where it fits), left = ratio - 1 and right = 0 (linear, asymmetric) or 0
-// (nearest).
-//
-// A lane owns 16 bytes (f64: 32) of the columns of diff_dst and so the source
-// columns over them; a warp walks down the rows (interpolation/walk.cuh) with
-// the column sums of two source rows in registers. When a source row is
-// complete, a lane gets the sums of its margins from its neighbours by
-// shuffles and writes its source columns in one store. Rows longer than a warp
-// are cut into tiles, whose outermost lanes load their outer margin themselves;
-// of short rows a warp has several, of different planes.
-//
-// Every sum runs over ascending rows, then over ascending columns, in one lane:
-// the same bits on every run. A tap of weight 0 lies beyond the row, where the
-// line is 0, so it adds nothing.
+// interpolation.gpu_bands: which problems, and the plan. The kernel: kernel.cuh.
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "gpu/interpolation/bands/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::bands {
 
 namespace {
 
-constexpr int threads = 128;
-constexpr int warps = threads / 32;
 /// Blocks of a multiprocessor that walk at the same time: more of them are more
 /// places of memory that are read and written in turns. Measured on an H200.
 constexpr int most_resident = 4;
 
-/// Planes of diff_src that a run has at once, where the depth is resampled.
-constexpr int band_depths = 2;
-
-template <typename Type>
-constexpr int band_elements = sizeof(Type) == 2 ? 8 : 4;
-
 /// Whether there are kernels with a left margin alone: wider ones would take
 /// more shared memory than a volume's block has, or (f64) spill registers.
-constexpr bool has_left_bands(int64_t ratio, int64_t bytes) {
+constexpr bool has_left_margin(int64_t ratio, int64_t bytes) {
     return ratio * bytes <= 8;
 }
 
-struct bands_shape {
-    int64_t slot_dst_pitch = 0; ///< between planes side by side
-    int64_t slot_src_pitch = 0;
-    int64_t runs = 0;
-    int32_t columns = 0; ///< of diff_dst
-    int32_t slots = 1; ///< planes of a warp
-    int32_t slot_lanes = 32;
-    int32_t tiles = 1;
-};
-
-/// As many elements as a lane owns, in 16-byte words.
-template <typename Type>
-struct band_words {
-    static constexpr int count = band_elements<Type>;
-    static constexpr int each
-            = 16 / sizeof(Type) < count ? 16 / sizeof(Type) : count;
-    using part = pack<Type, each>;
-    part parts[count / each];
-
-    __device__ void unpack(sum_of<Type> (&values)[count]) const {
-#pragma unroll
-        for (int i = 0; i < count / each; ++i) {
-            sum_of<Type> some[each];
-            parts[i].unpack(some);
-#pragma unroll
-            for (int e = 0; e < each; ++e)
-                values[i * each + e] = some[e];
-        }
-    }
-};
-
-template <typename Type, int ratio, int left, int right, bool volume>
-__global__ void __launch_bounds__(threads) bands_kernel(const Type *diff_dst,
-        Type *diff_src, const __grid_constant__ walk_shape shape,
-        const __grid_constant__ walk_tables<sum_of<Type>> tables,
-        const __grid_constant__ bands_shape bands,
-        const sum_of<Type> *weights) {
-    using sum = sum_of<Type>;
-    constexpr int own = band_elements<Type>;
-    constexpr int outputs = own / ratio;
-    constexpr int taps = ratio + left + right;
-    constexpr bool linear = left > 0;
-    constexpr int ahead = volume ? 3 : sizeof(Type) == 8 ? 4 : 6;
-    constexpr int planes = !volume ? 1
-            : sizeof(Type) == 8    ? 2
-            : ratio == 2           ? 6 // all that feed two depths
-                                   : 4;
-    constexpr int depths = volume ? band_depths : 1;
-    constexpr int row_slots = ahead * planes;
-    // The outer sums that a lane holds; of a left margin the last ones count.
-    constexpr int held = left <= 1 ? 1 : left <= 2 ? 2 : left <= 4 ? 4 : 8;
-    static_assert(right <= left && left <= held && held <= own);
-    using margin_words = pack<Type, held>;
-    constexpr int least = 4 / static_cast<int>(sizeof(Type));
-    constexpr int edge_elements = held > least ? held : least;
-    using edge_words = pack<Type, edge_elements>;
-
-    const int64_t number = blockIdx.x * int64_t(warps) + threadIdx.x / 32;
-    const int64_t run = number / bands.tiles;
-    const auto tile = static_cast<int>(number - run * bands.tiles);
-    if (run >= bands.runs) return; // a whole warp
-    const auto lane = static_cast<int>(threadIdx.x) % 32;
-    const int slot = min(lane / bands.slot_lanes, bands.slots - 1);
-    const int member = lane - slot * bands.slot_lanes;
-    const int wanted = (tile * bands.slot_lanes + member) * own;
-    const bool writes = member < bands.slot_lanes && wanted < bands.columns;
-    // Lanes without work read what another reads.
-    const int column = min(wanted, bands.columns - own);
-    const bool first = member == 0;
-    const bool last
-            = member == bands.slot_lanes - 1 || column + own == bands.columns;
-    // A tile's outer margins, where the row goes on.
-    const bool before = first && column > 0;
-    const bool after = last && column + own < bands.columns;
-    const bool outer = (left > 0 && before) || (right > 0 && after);
-    sum by[outputs][taps];
-    const int source_column = column / ratio;
-#pragma unroll
-    for (int k = 0; k < outputs; ++k)
-#pragma unroll
-        for (int t = 0; t < taps; ++t)
-            by[k][t] = weights[(source_column + k) * taps + t];
-
-    // Rows on their way: a lane reads what it copied itself. Outer margins come
-    // as words of at least 4 bytes, of which `edge` points to the margin; where
-    // a lane has none, they stay 0.
-    using words = band_words<Type>;
-    using part = typename words::part;
-    constexpr int parts = sizeof(words) / sizeof(part);
-    __shared__ part rows_of[row_slots][parts][threads];
-    __shared__ edge_words edges_of[row_slots][threads];
-    const int edge_at = before ? -edge_elements : own;
-    const auto *const edge
-            = reinterpret_cast<const Type *>(&edges_of[0][threadIdx.x])
-            + (before ? edge_elements - held : 0);
-    if (!outer)
-#pragma unroll
-        for (int i = 0; i < row_slots; ++i)
-            edges_of[i][threadIdx.x] = edge_words {};
-    const auto load = [&](int i, const Type *from, bool wanted) {
-#pragma unroll
-        for (int p = 0; p < parts; ++p)
-            copy_async_if<sizeof(part)>(wanted, &rows_of[i][p][threadIdx.x],
-                    from + p * words::each);
-        if constexpr (linear)
-            copy_async_if<sizeof(edge_words)>(
-                    wanted && outer, &edges_of[i][threadIdx.x], from + edge_at);
-    };
-    const auto unpack
-            = [&](int i, sum(&values)[own], sum(&outer_values)[held]) {
-                  words row;
-#pragma unroll
-                  for (int p = 0; p < parts; ++p)
-                      row.parts[p] = rows_of[i][p][threadIdx.x];
-                  row.unpack(values);
-                  if constexpr (linear)
-                      reinterpret_cast<const margin_words *>(
-                              edge + i * (threads * edge_elements))
-                              ->unpack(outer_values);
-              };
-    // Of a volume: a row, summed over the planes that feed a depth.
-    sum row[depths][volume ? own : 1] = {};
-    sum outer_row[depths][volume ? held : 1] = {};
-    const auto gather = [&](int i, const sum(&plane_weights)[planes][depths],
-                                bool anew) {
-        if constexpr (volume) {
-            if (anew) {
-#pragma unroll
-                for (int d = 0; d < depths; ++d) {
-#pragma unroll
-                    for (int e = 0; e < own; ++e)
-                        row[d][e] = 0;
-#pragma unroll
-                    for (int e = 0; e < held; ++e)
-                        outer_row[d][e] = 0;
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < planes; ++k) {
-                if (!any_weight(plane_weights[k])) continue;
-                sum values[own];
-                sum outer_values[held] = {};
-                unpack(i + k, values, outer_values);
-#pragma unroll
-                for (int d = 0; d < depths; ++d) {
-                    const sum weight = plane_weights[k][d];
-                    if (weight == 0) continue;
-#pragma unroll
-                    for (int e = 0; e < own; ++e)
-                        row[d][e] = add_product(row[d][e], weight, values[e]);
-#pragma unroll
-                    for (int e = 0; e < held; ++e)
-                        outer_row[d][e] = add_product(
-                                outer_row[d][e], weight, outer_values[e]);
-                }
-            }
-        }
-    };
-    const auto take_row
-            = [&](int i, int d, sum(&values)[own], sum(&outer_values)[held]) {
-                  if constexpr (volume) {
-#pragma unroll
-                      for (int e = 0; e < own; ++e)
-                          values[e] = row[d][e];
-#pragma unroll
-                      for (int e = 0; e < held; ++e)
-                          outer_values[e] = outer_row[d][e];
-                  } else {
-                      unpack(i, values, outer_values);
-                  }
-              };
-    sum low[depths][own] = {};
-    sum high[depths][own] = {};
-    sum outer_low[depths][held] = {};
-    sum outer_high[depths][held] = {};
-    const auto add = [&](int i, sum low_weight, sum high_weight) {
-#pragma unroll
-        for (int d = 0; d < depths; ++d) {
-            sum values[own];
-            sum outer_values[held];
-            take_row(i, d, values, outer_values);
-#pragma unroll
-            for (int e = 0; e < own; ++e)
-                low[d][e] = add_product(low[d][e], low_weight, values[e]);
-            if constexpr (linear)
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_low[d][e] = add_product(
-                            outer_low[d][e], low_weight, outer_values[e]);
-            // Nearest has no second row.
-            if (linear && high_weight != 0) {
-#pragma unroll
-                for (int e = 0; e < own; ++e)
-                    high[d][e]
-                            = add_product(high[d][e], high_weight, values[e]);
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_high[d][e] = add_product(
-                            outer_high[d][e], high_weight, outer_values[e]);
-            }
-        }
-    };
-    const auto shift = [&] {
-#pragma unroll
-        for (int d = 0; d < depths; ++d) {
-#pragma unroll
-            for (int e = 0; e < own; ++e) {
-                low[d][e] = high[d][e];
-                high[d][e] = 0;
-            }
-#pragma unroll
-            for (int e = 0; e < held; ++e) {
-                outer_low[d][e] = outer_high[d][e];
-                outer_high[d][e] = 0;
-            }
-        }
-    };
-    const auto shift_add = [&](int i, sum low_weight, sum high_weight) {
-#pragma unroll
-        for (int d = 0; d < depths; ++d) {
-            sum values[own];
-            sum outer_values[held];
-            take_row(i, d, values, outer_values);
-#pragma unroll
-            for (int e = 0; e < own; ++e)
-                low[d][e] = add_product(high[d][e], low_weight, values[e]);
-            if constexpr (linear) {
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_low[d][e] = add_product(
-                            outer_high[d][e], low_weight, outer_values[e]);
-                const bool both = high_weight != 0;
-#pragma unroll
-                for (int e = 0; e < own; ++e)
-                    high[d][e] = both
-                            ? add_product(sum(0), high_weight, values[e])
-                            : sum(0);
-#pragma unroll
-                for (int e = 0; e < held; ++e)
-                    outer_high[d][e] = both
-                            ? add_product(sum(0), high_weight, outer_values[e])
-                            : sum(0);
-            }
-        }
-    };
-    const auto emit = [&](Type *to, int d) {
-        sum window[taps + own - ratio];
-#pragma unroll
-        for (int e = 0; e < left; ++e) {
-            const sum from
-                    = __shfl_up_sync(0xffffffffU, low[d][own - left + e], 1);
-            // outer_low is 0 where the row ends, and no lane is at both ends of
-            // a tile that it goes on beyond.
-            window[e] = first ? outer_low[d][held - left + e] : from;
-        }
-#pragma unroll
-        for (int e = 0; e < right; ++e) {
-            const sum from = __shfl_down_sync(0xffffffffU, low[d][e], 1);
-            window[left + own + e] = last ? outer_low[d][e] : from;
-        }
-#pragma unroll
-        for (int e = 0; e < own; ++e)
-            window[left + e] = low[d][e];
-        sum totals[outputs];
-#pragma unroll
-        for (int k = 0; k < outputs; ++k) {
-            totals[k] = 0;
-#pragma unroll
-            for (int t = 0; t < taps; ++t)
-                totals[k] = add_product(
-                        totals[k], by[k][t], window[k * ratio + t]);
-        }
-        if (writes) pack<Type, outputs>::of(totals).stream(to);
-    };
-    walk_rows<volume, ahead, planes, depths>(shape, tables, run,
-            diff_dst + slot * bands.slot_dst_pitch + column,
-            diff_src + slot * bands.slot_src_pitch + source_column, load,
-            gather, add, emit, shift, shift_add);
-}
-
 /// How far the taps of a source column reach beyond the columns over it.
-struct band_margins {
+struct margin_widths {
     int left = 0;
     int right = 0;
 };
@@ -338,8 +34,8 @@ struct band_margins {
 /// Weights of every source column at its `taps` places; nothing where a tap
 /// lies elsewhere or a place within the row is none.
 template <typename Sum>
-std::optional<std::vector<Sum>> band_weights(
-        const detail::axis_map &map, int64_t ratio, band_margins margins) {
+std::optional<std::vector<Sum>> column_weights(
+        const detail::axis_map &map, int64_t ratio, margin_widths margins) {
     const int64_t taps = ratio + margins.left + margins.right;
     std::vector<Sum> weights(static_cast<size_t>(map.src * taps), Sum(0));
     for (int64_t j = 0; j < map.src; ++j) {
@@ -361,7 +57,7 @@ template <typename Sum>
 class bands_plan final : public detail::plan {
 public:
     bands_plan(const interpolation_problem &problem, const axis_maps &maps,
-            const walk_description &walk, int ratio, band_margins margins,
+            const walk_description &walk, int ratio, margin_widths margins,
             const std::vector<Sum> &weights,
             std::unique_ptr<detail::plan> misaligned, int device)
         : type_(problem.diff_src.type),
@@ -372,8 +68,8 @@ public:
           misaligned_(std::move(misaligned)) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        tables_ = walk_storage<Sum>(device, maps, walk, band_depths);
-        if (volume_) group_depths(shape_, band_depths);
+        tables_ = walk_storage<Sum>(device, maps, walk, depths_at_once);
+        if (volume_) group_depths(shape_, depths_at_once);
         weights_ = upload(device, weights);
         bands_.columns = static_cast<int32_t>(maps[2].dst);
         const int64_t own = detail::size_of(type_) == 2 ? 8 : 4;
@@ -405,11 +101,15 @@ public:
                 const bool pads = walk.shape.src_rows > 1;
                 const residency held
                         = hold_at_most(most_resident, pads, kernel, threads, 0);
-                shared_bytes_ = held.shared_bytes;
                 shape_.lets_start = held.full ? 1 : 0;
                 bands_.runs = cut_runs(shape_, bands_.tiles,
                         int64_t {held.blocks} * warps
                                 * properties_of(device).multiprocessors);
+                kernel_ = {nullptr,
+                        static_cast<unsigned>(
+                                ceil_div(bands_.runs * bands_.tiles, warps)),
+                        threads, held.shared_bytes};
+                kernel_.set(kernel);
             });
         });
     }
@@ -421,17 +121,9 @@ public:
             return;
         }
         const launch_scope scope(stream);
-        with_float_type(type_, [&]<typename Type>() {
-            with_kernel<Type>([&](auto *kernel) {
-                launch_early("interpolation (bands)", kernel,
-                        static_cast<unsigned>(
-                                ceil_div(bands_.runs * bands_.tiles, warps)),
-                        threads, shared_bytes_, scope.stream(),
-                        static_cast<const Type *>(args[0]),
-                        static_cast<Type *>(args[1]), shape_, tables_.tables(),
-                        bands_, weights_.template as<Sum>());
-            });
-        });
+        kernel_.launch_early("interpolation (bands)", scope.stream(), args[0],
+                args[1], shape_, tables_.tables(), bands_,
+                weights_.template as<Sum>());
     }
 
     std::string backend() const override { return "CUDA"; }
@@ -455,7 +147,7 @@ private:
             with_volume<Type, ratio, 0, 0>(body);
         else if (margins_.right > 0)
             with_volume<Type, ratio, ratio / 2, ratio / 2>(body);
-        else if constexpr (has_left_bands(ratio, sizeof(Type)))
+        else if constexpr (has_left_margin(ratio, sizeof(Type)))
             with_volume<Type, ratio, ratio - 1, 0>(body);
     }
 
@@ -471,50 +163,52 @@ private:
     walk_shape shape_;
     bool volume_;
     int ratio_;
-    band_margins margins_;
-    bands_shape bands_;
-    size_t shared_bytes_ = 0;
+    margin_widths margins_;
+    work_cut bands_;
+    tensor_kernel<walk_shape, walk_tables<Sum>, work_cut, const Sum *> kernel_;
     walk_storage<Sum> tables_;
     device_buffer weights_;
     std::unique_ptr<detail::plan> misaligned_;
 };
 
 template <typename Sum>
-plan_or_refusal make(const interpolation_problem &problem,
+plan_or_refusal make_plan(const interpolation_problem &problem,
         const compile_options &options, const axis_maps &maps,
         const walk_description &walk) {
     const detail::axis_map &map = maps[2];
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
     for (const int ratio : {2, 4, 8}) {
         if (map.dst != ratio * map.src || ratio > own) continue;
-        for (const band_margins margins : {band_margins {ratio / 2, ratio / 2},
-                     band_margins {ratio - 1, 0}, band_margins {}}) {
+        for (const margin_widths margins :
+                {margin_widths {ratio / 2, ratio / 2},
+                        margin_widths {ratio - 1, 0}, margin_widths {}}) {
             // No margins say that rows have one tap too.
             if (margins.left == 0
                     && problem.mode != detail::interpolation_mode::nearest)
                 continue;
             if (margins.left > margins.right
-                    && !has_left_bands(
+                    && !has_left_margin(
                             ratio, detail::size_of(problem.diff_src.type)))
                 continue;
-            const auto weights = band_weights<Sum>(map, ratio, margins);
+            const auto weights = column_weights<Sum>(map, ratio, margins);
             if (!weights) continue;
             // For pointers that are not at multiples of 16 bytes.
-            auto misaligned = make_interpolation_ncx(problem, options);
+            auto misaligned = columns::make_ncx(problem, options);
             if (!misaligned.plan) return misaligned;
             return std::make_unique<bands_plan<Sum>>(problem, maps, walk, ratio,
                     margins, *weights, std::move(misaligned.plan),
                     static_cast<int>(options.device));
         }
     }
-    return plan_or_refusal::refuse("wants columns enlarged 2, 4 or (16-bit "
-                                   "types) 8 times, taps at the "
-                                   "same places of each");
+    return detail::refuse(
+            "columns enlarged 2, 4 or (16-bit types) 8 times, with the taps of "
+            "each at the same places",
+            problem);
 }
 
 } // namespace
 
-plan_or_refusal make_interpolation_bands(
+plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
     const auto &dst = problem.diff_dst;
@@ -536,10 +230,14 @@ plan_or_refusal make_interpolation_bands(
                             / (dst.dims[4] / src.dims[4] > 0
                                             ? dst.dims[4] / src.dims[4]
                                             : 1))
-        return plan_or_refusal::refuse("wants rows at multiples of 16 bytes");
+        return plan_or_refusal::refuse(
+                detail::text("takes rows at multiples of 16 "
+                             "bytes, given ",
+                        dst.dims[4], " columns of ", to_string(src.type),
+                        " and strides ", detail::text_of(dst.strides)));
     if (src.type == detail::data_type::f64)
-        return make<double>(problem, options, maps, *walk);
-    return make<float>(problem, options, maps, *walk);
+        return make_plan<double>(problem, options, maps, *walk);
+    return make_plan<float>(problem, options, maps, *walk);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::bands

@@ -1,90 +1,101 @@
-// InterpolateBackward, NCX: any ratio, any row length, any alignment.
-// The formula, the mapping of lanes and why it is deterministic: see
-// ncx.cuh; the tiles: ncx_tables.hpp; the choice:
-// ncx_plan.cuh.
-#include "gpu/interpolation/columns/ncx_plan.cuh"
+// InterpolateBackward, NCX: any ratio, any row length, any alignment. The formula,
+// the mapping of lanes and why it is deterministic: kernel.cuh; the tiles:
+// tiles.hpp; the choice: plan.cuh.
+#include "gpu/interpolation/columns/plan.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::columns {
 
 namespace {
 
-/// The kernels of a type: see ncx_kind.
+/// The kernels of a type: see kernel_kind.
 struct ncx_family {
     template <typename Type, bool volume>
     static auto kinds_of() {
         using t = Type;
         if constexpr (sizeof(t) == 8 && volume)
-            return kind_list<ncx_kind<t, 1, 0, 4, 4>>();
+            return kind_list<kernel_kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 8)
-            return kind_list<ncx_kind<t, 1, 1, 2, 8>,
-                    ncx_kind<t, 1, 2, 4, 3, 1, true, 1>,
-                    ncx_kind<t, 1, 4, 4, 3>, ncx_kind<t, 1, 4, 4, 3, 1, true>,
-                    ncx_kind<t, 1, 8, 4, 2, 1, true>, ncx_kind<t, 1, 0, 4, 4>,
-                    ncx_kind<t, 1, 0, 4, 4, 1, true>>();
+            return kind_list<kernel_kind<t, 1, 1, 2, 8>,
+                    kernel_kind<t, 1, 2, 4, 3, 1, true, 1>,
+                    kernel_kind<t, 1, 4, 4, 3>,
+                    kernel_kind<t, 1, 4, 4, 3, 1, true>,
+                    kernel_kind<t, 1, 8, 4, 2, 1, true>,
+                    kernel_kind<t, 1, 0, 4, 4>,
+                    kernel_kind<t, 1, 0, 4, 4, 1, true>>();
         else if constexpr (sizeof(t) == 4 && volume)
-            return kind_list<ncx_kind<t, 1, 4, 8, 6>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
-                    ncx_kind<t, 1, 0, 8, 4>>();
+            return kind_list<kernel_kind<t, 1, 4, 8, 6>,
+                    kernel_kind<t, 1, 8, 5, 2, 1, true>,
+                    kernel_kind<t, 1, 0, 8, 4>>();
         else if constexpr (sizeof(t) == 4)
-            return kind_list<ncx_kind<t, 1, 1, 4, 8>,
-                    ncx_kind<t, 1, 1, 4, 8, 1, true>, ncx_kind<t, 1, 2, 4, 8>,
-                    ncx_kind<t, 1, 2, 4, 8, 1, true>,
-                    ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
-                    ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
-                    ncx_kind<t, 1, 3, 8, 5, 1, true>,
-                    ncx_kind<t, 1, 3, 12, 10, 1, true>, ncx_kind<t, 1, 4, 8, 6>,
-                    ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                    ncx_kind<t, 1, 4, 6, 4, 1, true>,
-                    ncx_kind<t, 1, 4, 10, 6, 1, true>, ncx_kind<t, 1, 8, 8, 4>,
-                    ncx_kind<t, 1, 8, 8, 4, 1, true>,
-                    ncx_kind<t, 1, 8, 6, 4, 1, true>,
-                    ncx_kind<t, 1, 8, 12, 5, 1, true>, ncx_kind<t, 1, 0, 8, 4>,
-                    ncx_kind<t, 1, 0, 8, 4, 1, true>,
-                    ncx_kind<t, 1, 0, 6, 4, 1, true>>();
+            return kind_list<kernel_kind<t, 1, 1, 4, 8>,
+                    kernel_kind<t, 1, 1, 4, 8, 1, true>,
+                    kernel_kind<t, 1, 2, 4, 8>,
+                    kernel_kind<t, 1, 2, 4, 8, 1, true>,
+                    kernel_kind<t, 1, 2, 8, 6, 1, false, 1>,
+                    kernel_kind<t, 1, 2, 8, 6, 1, true, 1>,
+                    kernel_kind<t, 1, 3, 8, 5, 1, true>,
+                    kernel_kind<t, 1, 3, 12, 10, 1, true>,
+                    kernel_kind<t, 1, 4, 8, 6>,
+                    kernel_kind<t, 1, 4, 8, 6, 1, true>,
+                    kernel_kind<t, 1, 4, 6, 4, 1, true>,
+                    kernel_kind<t, 1, 4, 10, 6, 1, true>,
+                    kernel_kind<t, 1, 8, 8, 4>,
+                    kernel_kind<t, 1, 8, 8, 4, 1, true>,
+                    kernel_kind<t, 1, 8, 6, 4, 1, true>,
+                    kernel_kind<t, 1, 8, 12, 5, 1, true>,
+                    kernel_kind<t, 1, 0, 8, 4>,
+                    kernel_kind<t, 1, 0, 8, 4, 1, true>,
+                    kernel_kind<t, 1, 0, 6, 4, 1, true>>();
         else if constexpr (volume)
-            return kind_list<ncx_kind<t, 2, 4, 4, 6>, ncx_kind<t, 2, 0, 4, 4>,
-                    ncx_kind<t, 1, 8, 5, 2, 1, true>,
-                    ncx_kind<t, 1, 0, 8, 4>>();
+            return kind_list<kernel_kind<t, 2, 4, 4, 6>,
+                    kernel_kind<t, 2, 0, 4, 4>,
+                    kernel_kind<t, 1, 8, 5, 2, 1, true>,
+                    kernel_kind<t, 1, 0, 8, 4>>();
         else
-            return kind_list<ncx_kind<t, 2, 1, 2, 8, 2>,
-                    ncx_kind<t, 2, 1, 2, 8, 2, true>,
-                    ncx_kind<t, 2, 2, 2, 8, 2>,
-                    ncx_kind<t, 2, 2, 2, 8, 2, true>,
-                    ncx_kind<t, 2, 2, 4, 6, 1, false, 1>,
-                    ncx_kind<t, 2, 2, 8, 10, 1, true, 1>,
-                    ncx_kind<t, 2, 3, 6, 5, 1, true>,
-                    ncx_kind<t, 2, 3, 6, 10, 1, true>,
-                    ncx_kind<t, 2, 3, 8, 10, 1, true>,
-                    ncx_kind<t, 2, 4, 5, 5, 1, true>, ncx_kind<t, 2, 4, 4, 6>,
-                    ncx_kind<t, 2, 4, 4, 6, 1, true>,
-                    ncx_kind<t, 2, 4, 6, 8, 1, true>,
-                    ncx_kind<t, 2, 4, 8, 10, 1, true>, ncx_kind<t, 2, 8, 4, 4>,
-                    ncx_kind<t, 2, 8, 8, 4, 1, true>,
-                    ncx_kind<t, 2, 8, 6, 5, 1, true>, ncx_kind<t, 2, 0, 4, 4>,
-                    ncx_kind<t, 2, 0, 8, 4, 1, true>,
+            return kind_list<kernel_kind<t, 2, 1, 2, 8, 2>,
+                    kernel_kind<t, 2, 1, 2, 8, 2, true>,
+                    kernel_kind<t, 2, 2, 2, 8, 2>,
+                    kernel_kind<t, 2, 2, 2, 8, 2, true>,
+                    kernel_kind<t, 2, 2, 4, 6, 1, false, 1>,
+                    kernel_kind<t, 2, 2, 8, 10, 1, true, 1>,
+                    kernel_kind<t, 2, 3, 6, 5, 1, true>,
+                    kernel_kind<t, 2, 3, 6, 10, 1, true>,
+                    kernel_kind<t, 2, 3, 8, 10, 1, true>,
+                    kernel_kind<t, 2, 4, 5, 5, 1, true>,
+                    kernel_kind<t, 2, 4, 4, 6>,
+                    kernel_kind<t, 2, 4, 4, 6, 1, true>,
+                    kernel_kind<t, 2, 4, 6, 8, 1, true>,
+                    kernel_kind<t, 2, 4, 8, 10, 1, true>,
+                    kernel_kind<t, 2, 8, 4, 4>,
+                    kernel_kind<t, 2, 8, 8, 4, 1, true>,
+                    kernel_kind<t, 2, 8, 6, 5, 1, true>,
+                    kernel_kind<t, 2, 0, 4, 4>,
+                    kernel_kind<t, 2, 0, 8, 4, 1, true>,
                     // Words of one element.
-                    ncx_kind<t, 1, 1, 4, 8, 2>, ncx_kind<t, 1, 2, 4, 8, 2>,
-                    ncx_kind<t, 1, 2, 4, 8>,
-                    ncx_kind<t, 1, 2, 8, 6, 1, false, 1>,
-                    ncx_kind<t, 1, 2, 8, 6, 1, true, 1>,
-                    ncx_kind<t, 1, 4, 8, 6>, ncx_kind<t, 1, 4, 8, 6, 1, true>,
-                    ncx_kind<t, 1, 8, 8, 4>, ncx_kind<t, 1, 8, 6, 4, 1, true>,
-                    ncx_kind<t, 1, 0, 8, 4>,
-                    ncx_kind<t, 1, 0, 6, 4, 1, true>>();
+                    kernel_kind<t, 1, 1, 4, 8, 2>,
+                    kernel_kind<t, 1, 2, 4, 8, 2>, kernel_kind<t, 1, 2, 4, 8>,
+                    kernel_kind<t, 1, 2, 8, 6, 1, false, 1>,
+                    kernel_kind<t, 1, 2, 8, 6, 1, true, 1>,
+                    kernel_kind<t, 1, 4, 8, 6>,
+                    kernel_kind<t, 1, 4, 8, 6, 1, true>,
+                    kernel_kind<t, 1, 8, 8, 4>,
+                    kernel_kind<t, 1, 8, 6, 4, 1, true>,
+                    kernel_kind<t, 1, 0, 8, 4>,
+                    kernel_kind<t, 1, 0, 6, 4, 1, true>>();
     }
 };
 
 } // namespace
 
-plan_or_refusal make_interpolation_ncx(
+plan_or_refusal make_ncx(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
     std::string why;
     const auto walk = describe_walk(problem, maps, false, why);
     if (!walk) return plan_or_refusal::refuse(why);
-    return make_ncx_plan<ncx_family>(problem, std::move(maps), *walk, 1,
+    return make_plan<ncx_family>(problem, std::move(maps), *walk, 1,
             static_cast<int>(options.device));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::columns

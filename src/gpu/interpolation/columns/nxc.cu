@@ -1,17 +1,18 @@
 // InterpolateBackward, NXC: a row is (column, channel), its elements side by
-// side, and the columns kernel of NCX takes it (ncx.cuh): in the
+// side, and the columns kernel of NCX takes it (kernel.cuh): in the
 // line, the channels lie one after the other, as rows of planes do there.
-#include "gpu/interpolation/columns/ncx_plan.cuh"
+#include "gpu/interpolation/columns/plan.cuh"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::columns {
 
 namespace {
 
 struct nxc_family {
     template <typename Type, int vector, int taps, int words, int outputs,
             int side = 1, bool dense = false, int sure = taps == 4 ? 2 : 0>
-    using kind = ncx_kind<Type, vector, taps, words, outputs, side, dense, sure,
-            true>;
+    using kind = kernel_kind<Type, vector, taps, words, outputs, side, dense,
+            sure, true>;
 
     template <typename t, bool volume>
     static auto kinds_of() {
@@ -36,7 +37,7 @@ struct nxc_family {
 
 } // namespace
 
-plan_or_refusal make_interpolation_nxc(
+plan_or_refusal make_nxc(
         const interpolation_problem &problem, const compile_options &options) {
     axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
@@ -47,13 +48,12 @@ plan_or_refusal make_interpolation_nxc(
         return view.dims[4] == 1 || view.strides[4] == channels;
     };
     if (!dense(dst) || !dense(src))
-        return plan_or_refusal::refuse(
-                "wants the pixels of a row side by side");
+        return detail::refuse("rows of pixels without gaps", problem);
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);
-    return make_ncx_plan<nxc_family>(problem, std::move(maps), *walk, channels,
+    return make_plan<nxc_family>(problem, std::move(maps), *walk, channels,
             static_cast<int>(options.device));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::columns

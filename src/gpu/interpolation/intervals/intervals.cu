@@ -7,10 +7,11 @@
 #include "gpu/interpolation/intervals/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::intervals {
 
 namespace {
 
@@ -35,40 +36,35 @@ public:
         cut_.src_columns = static_cast<int32_t>(src.dims[4]);
         cut_.channels = static_cast<int32_t>(src.dims[1]);
         const interval_table<Sum> table
-                = make_intervals<Sum>(maps[2], intervals_elements<Sum>);
+                = make_intervals<Sum>(maps[2], elements_of_thread<Sum>);
         taps_ = taps_that_hold(table.used);
         with_float_type(type_, [&]<typename Type>() {
             with_kernel<Type>([&](auto *kernel) {
                 choose_tile(kernel, table, maps, walk, device);
             });
         });
-        if (blocks_ == 0) return;
+        if (!fits()) return;
         first_ = upload(device, table.first);
         weights_ = upload(device, table.weights);
         tables_ = walk_storage<Sum>(device, maps, walk, 1);
     }
 
     /// Whether the taps of a column have room in shared memory.
-    bool fits() const { return blocks_ > 0; }
+    bool fits() const { return kernel_.blocks > 0; }
 
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        with_float_type(type_, [&]<typename Type>() {
-            const auto *const diff_dst = static_cast<const Type *>(args[0]);
-            const auto *const past = reinterpret_cast<const unsigned char *>(
-                    diff_dst + dst_elements_);
-            const auto beyond = reinterpret_cast<uintptr_t>(past) % piece_bytes;
-            const tensor_end end {
-                    past - beyond, static_cast<int>(beyond / sizeof(Type))};
-            with_kernel<Type>([&](auto *kernel) {
-                launch_early("interpolation (intervals)", kernel, blocks_,
-                        intervals_threads(taps_), shared_bytes_, scope.stream(),
-                        diff_dst, static_cast<Type *>(args[1]), walk_,
-                        tables_.tables(), cut_, first_.template as<int32_t>(),
-                        weights_.template as<weight_pair<Sum>>(), end);
-            });
-        });
+        const int64_t element = detail::size_of(type_);
+        const auto *const past = static_cast<const unsigned char *>(args[0])
+                + dst_elements_ * element;
+        const auto beyond = reinterpret_cast<uintptr_t>(past) % piece_bytes;
+        const tensor_end end {
+                past - beyond, static_cast<int>(beyond / element)};
+        kernel_.launch_early("interpolation (intervals)", scope.stream(),
+                args[0], args[1], walk_, tables_.tables(), cut_,
+                first_.template as<int32_t>(),
+                weights_.template as<weight_pair<Sum>>(), end);
     }
 
     std::string backend() const override { return "CUDA"; }
@@ -79,41 +75,25 @@ private:
     template <typename Kernel>
     void choose_tile(Kernel *kernel, const interval_table<Sum> &table,
             const axis_maps &maps, const walk_description &walk, int device) {
-        cudaFuncAttributes attributes {};
-        check(cudaFuncGetAttributes(&attributes, kernel),
-                "cudaFuncGetAttributes");
-        const int64_t most_bytes = std::min<int64_t>(intervals_shared_bytes,
-                static_cast<int64_t>(properties_of(device).block_shared_bytes)
-                        - static_cast<int64_t>(attributes.sharedSizeBytes));
-        // The same for all plans: they share the kernel.
-        check(cudaFuncSetAttribute(kernel,
-                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                      static_cast<int>(most_bytes)),
-                "cudaFuncSetAttribute");
-        check(cudaFuncSetAttribute(kernel,
-                      cudaFuncAttributePreferredSharedMemoryCarveout,
-                      cudaSharedmemCarveoutMaxShared),
-                "cudaFuncSetAttribute");
+        const int64_t most_bytes
+                = allow_most_shared_bytes(kernel, device, most_shared_bytes);
         const int64_t multiprocessors = properties_of(device).multiprocessors;
         const int64_t element = detail::size_of(type_);
-        const int64_t items = intervals_elements<Sum> / taps_;
+        const int64_t items = elements_of_thread<Sum> / taps_;
         double best = 0;
-        const intervals_shape whole = cut_;
+        const work_cut whole = cut_;
         const walk_shape walk_of_all = walk_;
         const auto consider = [&](int64_t columns, int64_t channels) {
-            intervals_shape cut = whole;
+            work_cut cut = whole;
             cut.tile_columns = static_cast<int32_t>(columns);
             cut.tile_channels = static_cast<int32_t>(channels);
-            measure_tile(cut, table, element, intervals_threads(taps_));
+            measure_tile(cut, table, element, threads_of(taps_));
             // Every piece of a run is some thread's.
             if (cut.apart && cut.runs_at_once == 0) return;
             const int64_t bytes = shared_bytes_of(cut, table);
             if (bytes > most_bytes) return;
-            int resident = 0;
-            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident,
-                          kernel, intervals_threads(taps_),
-                          static_cast<size_t>(bytes)),
-                    "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+            const int resident = blocks_held(
+                    kernel, threads_of(taps_), static_cast<size_t>(bytes));
             const int64_t tiles
                     = int64_t {cut.column_tiles} * cut.channel_tiles;
             for (int64_t held = 1; held <= std::min(resident, 8); ++held) {
@@ -128,12 +108,14 @@ private:
                 best = cost;
                 cut_ = cut;
                 walk_ = cut_walk;
-                const residency of_tile = hold_at_most(static_cast<int>(held),
-                        true, kernel, intervals_threads(taps_),
-                        static_cast<size_t>(bytes));
-                shared_bytes_ = of_tile.shared_bytes;
+                const residency of_tile
+                        = hold_at_most(static_cast<int>(held), true, kernel,
+                                threads_of(taps_), static_cast<size_t>(bytes));
                 walk_.lets_start = of_tile.full ? 1 : 0;
-                blocks_ = static_cast<unsigned>(runs * tiles);
+                kernel_ = {nullptr, static_cast<unsigned>(runs * tiles),
+                        static_cast<unsigned>(threads_of(taps_)),
+                        of_tile.shared_bytes};
+                kernel_.set(kernel);
             }
         };
         for (int64_t ranges = 1; ranges <= 32; ++ranges) {
@@ -141,7 +123,7 @@ private:
             // Short runs cost memory speed.
             if (ranges > 1 && channels * element < 64 && best != 0) break;
             int64_t columns = std::min<int64_t>(
-                    intervals_threads(taps_) * items / (channels * table.parts)
+                    threads_of(taps_) * items / (channels * table.parts)
                             - table.lead,
                     whole.src_columns);
             for (; columns > 0; columns = columns * 3 / 4)
@@ -149,22 +131,21 @@ private:
         }
     }
 
-    int64_t shared_bytes_of(const intervals_shape &cut,
-            const interval_table<Sum> &table) const {
+    int64_t shared_bytes_of(
+            const work_cut &cut, const interval_table<Sum> &table) const {
         const int64_t lines = cut.lead + cut.parts > 1
-                ? 2 * intervals_threads(taps_)
-                        * (intervals_elements<Sum> / taps_)
+                ? 2 * threads_of(taps_) * (elements_of_thread<Sum> / taps_)
                 : 0;
         const int64_t pairs
                 = (cut.tile_columns + cut.lead) * cut.parts * table.pitch;
-        return intervals_slots(taps_, detail::size_of(type_))
+        return slots_of(taps_, detail::size_of(type_))
                 * int64_t {cut.slot_bytes}
         + lines * int64_t {sizeof(Sum)}
         + pairs * int64_t {sizeof(weight_pair<Sum>)};
     }
 
     /// An estimate for all the blocks, in cycles of a multiprocessor.
-    double cycles_of(const intervals_shape &cut, const axis_maps &maps,
+    double cycles_of(const work_cut &cut, const axis_maps &maps,
             const walk_description &walk, const walk_shape &cut_walk,
             int64_t blocks, int64_t held, int64_t multiprocessors) const {
         // A row of a tile: memory gives a multiprocessor 18 bytes a cycle, in
@@ -177,17 +158,16 @@ private:
                 * element;
         const double bytes = runs * (run + 32.0);
         const double on_their_way
-                = static_cast<double>(held
-                          * (intervals_slots(taps_, detail::size_of(type_))
-                                  - 1))
+                = static_cast<double>(
+                          held * (slots_of(taps_, detail::size_of(type_)) - 1))
                 * bytes;
         const double memory
                 = bytes / 18.0 * std::max(1.0, 40.0 * 1024.0 / on_their_way);
         // Some 80 instructions a row, and 7 an element, at 2.8 a cycle, which
         // few warps do not reach (measured: 8 of them 1.4, in f64 1.24).
         constexpr double warp_rate = 0.17;
-        const double warps = intervals_threads(taps_) / 32.0;
-        const double work = warps * (80.0 + 7.0 * intervals_elements<Sum>)
+        const double warps = threads_of(taps_) / 32.0;
+        const double work = warps * (80.0 + 7.0 * elements_of_thread<Sum>)
                 / std::min(2.8, warp_rate * warps * static_cast<double>(held));
         const double row
                 = std::max(memory, work) + 0.3 * std::min(memory, work);
@@ -212,7 +192,7 @@ private:
 
     template <typename Type, bool volume, typename Body>
     void with_taps(const Body &body) const {
-        if constexpr (intervals_elements<Sum> == 16)
+        if constexpr (elements_of_thread<Sum> == 16)
             if (taps_ == 16) return body(intervals_kernel<Type, 16, volume>);
         if (taps_ == 8)
             body(intervals_kernel<Type, 8, volume>);
@@ -226,10 +206,11 @@ private:
     bool volume_;
     int64_t taps_ = 2; ///< that the kernel holds
     int64_t dst_elements_ = 1; ///< from the first to the end of the last
-    intervals_shape cut_;
+    work_cut cut_;
     walk_shape walk_;
-    unsigned blocks_ = 0;
-    size_t shared_bytes_ = 0;
+    tensor_kernel<walk_shape, walk_tables<Sum>, work_cut, const int32_t *,
+            const weight_pair<Sum> *, tensor_end>
+            kernel_; ///< without blocks where no tile fits
     walk_storage<Sum> tables_;
     device_buffer first_;
     device_buffer weights_;
@@ -241,14 +222,15 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
     auto plan = std::make_unique<intervals_plan<Sum>>(
             problem, maps, walk, device);
     if (!plan->fits())
-        return plan_or_refusal::refuse(
-                "wants fewer taps for a column, or fewer channels");
+        return detail::refuse("taps and channels of a column whose rows fit "
+                              "in shared memory",
+                problem);
     return plan_or_refusal(std::move(plan));
 }
 
 } // namespace
 
-plan_or_refusal make_interpolation_intervals(
+plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
@@ -260,12 +242,13 @@ plan_or_refusal make_interpolation_intervals(
     for (const int64_t extent :
             {dst.dims[4] * pitch_of(dst, 4), src.dims[4] * pitch_of(src, 4)})
         if (extent > std::numeric_limits<int32_t>::max() / 16)
-            return plan_or_refusal::refuse(
-                    "wants rows that span less than 2^27 elements");
+            return plan_or_refusal::refuse(detail::text(
+                    "takes rows that span less than 2^27 elements, given ",
+                    extent));
     const auto device = static_cast<int>(options.device);
     if (src.type == detail::data_type::f64)
         return make_plan<double>(problem, maps, *walk, device);
     return make_plan<float>(problem, maps, *walk, device);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::intervals

@@ -44,24 +44,23 @@
 #include "gpu/interpolation/intervals/tables.hpp"
 #include "gpu/interpolation/walk.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::intervals {
 
 /// Threads of a block: many where intervals are wide, so that it has several.
-__host__ __device__ constexpr int intervals_threads(int64_t taps) {
+__host__ __device__ constexpr int threads_of(int64_t taps) {
     return taps >= 8 ? 256 : 128;
 }
 /// Rows that have room in shared memory, all but one of them on their way: a
 /// power of two, and 4 bits for each are 32 at most.
-__host__ __device__ constexpr int intervals_slots(
-        int64_t taps, int64_t element) {
+__host__ __device__ constexpr int slots_of(int64_t taps, int64_t element) {
     return taps >= 8 && element == 2 ? 8 : 4;
 }
 /// Two blocks of them have room on a multiprocessor.
-constexpr int64_t intervals_shared_bytes = 108 * 1024;
+constexpr int64_t most_shared_bytes = 108 * 1024;
 
 /// Elements of a row of diff_dst that a thread has.
 template <typename Sum>
-constexpr int intervals_elements = sizeof(Sum) == 8 ? 8 : 16;
+constexpr int elements_of_thread = sizeof(Sum) == 8 ? 8 : 16;
 
 /// Where a tensor ends: in the piece of 16 bytes at `piece`, after `elements`.
 struct tensor_end {
@@ -70,25 +69,24 @@ struct tensor_end {
 };
 
 /// Blocks of a multiprocessor, at least: as many as leave no register in memory.
-constexpr int intervals_resident(int64_t taps, bool volume) {
-    return volume && taps < 8 ? 3 : 512 / intervals_threads(taps);
+constexpr int resident_blocks(int64_t taps, bool volume) {
+    return volume && taps < 8 ? 3 : 512 / threads_of(taps);
 }
 
 template <typename Type, int taps, bool volume>
-__global__ void __launch_bounds__(
-        intervals_threads(taps), (intervals_resident(taps, volume)))
-        intervals_kernel(const Type *diff_dst, Type *diff_src,
-                const __grid_constant__ walk_shape shape,
-                const __grid_constant__ walk_tables<sum_of<Type>> tables,
-                const __grid_constant__ intervals_shape cut,
-                const int32_t *__restrict__ first_of_part,
-                const weight_pair<sum_of<Type>> *__restrict__ weights,
-                const tensor_end end) {
+__global__ void __launch_bounds__(threads_of(taps),
+        (resident_blocks(taps, volume))) intervals_kernel(const Type *diff_dst,
+        Type *diff_src, const __grid_constant__ walk_shape shape,
+        const __grid_constant__ walk_tables<sum_of<Type>> tables,
+        const __grid_constant__ work_cut cut,
+        const int32_t *__restrict__ first_of_part,
+        const weight_pair<sum_of<Type>> *__restrict__ weights,
+        const tensor_end end) {
     using sum = sum_of<Type>;
     using pair = weight_pair<sum>;
-    constexpr int threads = intervals_threads(taps);
-    constexpr int slots_ahead = intervals_slots(taps, sizeof(Type));
-    constexpr int items = intervals_elements<sum> / taps;
+    constexpr int threads = threads_of(taps);
+    constexpr int slots_ahead = slots_of(taps, sizeof(Type));
+    constexpr int items = elements_of_thread<sum> / taps;
     constexpr int pitch = taps + 1; // of the weights
     // Where all parts are short, the last quarter of the taps is left out.
     constexpr int short_taps = taps > 2 ? taps * 3 / 4 : taps;
@@ -392,4 +390,4 @@ __global__ void __launch_bounds__(
             gather, add, emit, shift_rows, shift_add);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::intervals

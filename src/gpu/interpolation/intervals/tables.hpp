@@ -10,7 +10,7 @@
 #include "axis_map.hpp"
 #include "gpu/device/rounding.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::intervals {
 
 /// What a column of diff_dst gives to the two source columns of its interval.
 template <typename Sum>
@@ -106,7 +106,7 @@ interval_table<Sum> make_intervals(
 /// alike: the last ones overlap those before them, and both write the same bits.
 /// Its intervals are those of its columns and, where there is a lead, the one
 /// before. An item is a channel of a part, the parts one after the other.
-struct intervals_shape {
+struct work_cut {
     int64_t dst_column_pitch = 0; ///< elements
     int64_t src_column_pitch = 0;
     int32_t dst_columns = 0;
@@ -145,7 +145,7 @@ struct tile_span {
 };
 
 __host__ __device__ inline tile_span span_of_tile(
-        const intervals_shape &cut, const int32_t *first, int64_t column) {
+        const work_cut &cut, const int32_t *first, int64_t column) {
     const int64_t part = column * cut.parts;
     const int32_t begin = first[part];
     const int32_t end = first[part + (cut.tile_columns + cut.lead) * cut.parts];
@@ -155,7 +155,7 @@ __host__ __device__ inline tile_span span_of_tile(
 
 /// The source column that a tile begins at.
 __host__ __device__ inline int32_t first_of_tile(
-        const intervals_shape &cut, int32_t tile) {
+        const work_cut &cut, int32_t tile) {
     const int32_t last = cut.src_columns - cut.tile_columns;
     const int32_t at = tile * cut.tile_columns;
     return at < last ? at : last;
@@ -164,7 +164,7 @@ __host__ __device__ inline int32_t first_of_tile(
 /// Fills in what follows from tile_columns and tile_channels, which are made
 /// even. `element` is in bytes; for blocks of so many threads.
 template <typename Sum>
-void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
+void measure_tile(work_cut &cut, const interval_table<Sum> &table,
         int64_t element, int64_t threads) {
     const auto short_of
             = [](int64_t value) { return static_cast<int32_t>(value); };
@@ -213,4 +213,4 @@ void measure_tile(intervals_shape &cut, const interval_table<Sum> &table,
             round_up(piece_bytes - 1 + (reach - 1) * pitch + run, piece_bytes));
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::intervals

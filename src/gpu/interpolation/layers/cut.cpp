@@ -1,6 +1,6 @@
 #include "gpu/interpolation/layers/cut.hpp"
 
-namespace gradnn::gpu::layers {
+namespace gradnn::gpu::interpolation::layers {
 
 namespace {
 
@@ -40,7 +40,7 @@ int64_t room_for(int64_t taps) {
 
 } // namespace
 
-cut_search::cut_search(const layers_shape &problem, const layers_facts &facts,
+cut_search::cut_search(const work_shape &problem, const search_facts &facts,
         const detail::axis_map &layers, const detail::axis_map &rows,
         const detail::axis_map &columns)
     : problem_(problem),
@@ -108,8 +108,8 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
 
 /// False where the tile is too large.
 bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
-    layers_cut made;
-    layers_shape &shape = made.shape;
+    work_cut made;
+    work_shape &shape = made.shape;
     shape = columns_cut_;
     int64_t band = 1;
     if (facts_.volume) {
@@ -158,8 +158,8 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
 }
 
 /// Cuts the layers into runs and keeps what has the lowest estimate.
-void cut_search::try_runs(layers_cut &made, int64_t tiles) {
-    const layers_shape &shape = made.shape;
+void cut_search::try_runs(work_cut &made, int64_t tiles) {
+    const work_shape &shape = made.shape;
     const int64_t threads = made.threads;
     const auto warps = static_cast<double>(threads / 32);
     const auto elements = static_cast<double>(facts_.elements);
@@ -247,4 +247,4 @@ void cut_search::try_runs(layers_cut &made, int64_t tiles) {
     });
 }
 
-} // namespace gradnn::gpu::layers
+} // namespace gradnn::gpu::interpolation::layers

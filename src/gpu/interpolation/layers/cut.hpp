@@ -9,6 +9,7 @@
 
 #include "axis_map.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/interpolation/spans.hpp"
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__
@@ -16,7 +17,7 @@
 #define GRADNN_HOST_DEVICE
 #endif
 
-namespace gradnn::gpu::layers {
+namespace gradnn::gpu::interpolation::layers {
 
 constexpr int most_threads = 384;
 
@@ -48,16 +49,10 @@ GRADNN_HOST_DEVICE constexpr int first_element(
     return column * channels / vector * vector;
 }
 
-/// first <= index < end, along an axis of diff_dst.
-struct dst_range {
-    int32_t first = 0;
-    int32_t end = 0;
-};
-
 /// A layer of a group is rows of columns of channels (an image has one row to a
 /// layer). Pitches in elements. A tile is so many groups, source rows, source
 /// columns and channels, and the part of a layer of diff_dst that feeds them.
-struct layers_shape {
+struct work_shape {
     int64_t dst_group_pitch = 0;
     int64_t src_group_pitch = 0;
     int64_t dst_layer_pitch = 0;
@@ -96,7 +91,7 @@ struct layers_shape {
 };
 
 /// What the search knows beside the shape.
-struct layers_facts {
+struct search_facts {
     bool volume = false;
     int vector = 1; ///< elements in a word
     int elements = 8; ///< of a thread
@@ -108,8 +103,8 @@ struct layers_facts {
     bool wide_outputs = false; ///< where tiles have channels for it
 };
 
-struct layers_cut {
-    layers_shape shape;
+struct work_cut {
+    work_shape shape;
     int threads = 0; ///< 0: there is no cut
     int64_t shared_bytes = 0;
     int64_t blocks = 0;
@@ -117,51 +112,31 @@ struct layers_cut {
     std::vector<dst_range> column_spans, row_spans;
 };
 
-/// The ranges of diff_dst that feed `each` neighbours of an axis at a time.
-inline std::vector<dst_range> spans_of(
-        const detail::axis_map &map, int64_t each) {
-    std::vector<dst_range> spans;
-    for (int64_t from = 0; from < map.src; from += each) {
-        int64_t first = map.dst;
-        int64_t end = 0;
-        for (int64_t i = from; i < std::min(from + each, map.src); ++i) {
-            const auto at = static_cast<size_t>(i);
-            if (map.count[at] == 0) continue;
-            first = std::min(first, map.first[at]);
-            end = std::max(end, map.first[at] + map.count[at]);
-        }
-        if (end == 0) first = 0;
-        spans.push_back(
-                {static_cast<int32_t>(first), static_cast<int32_t>(end)});
-    }
-    return spans;
-}
-
 /// The cut of the lowest estimate.
 class cut_search {
 public:
     /// Maps of the axis of layers, of rows and of columns.
-    cut_search(const layers_shape &problem, const layers_facts &facts,
+    cut_search(const work_shape &problem, const search_facts &facts,
             const detail::axis_map &layers, const detail::axis_map &rows,
             const detail::axis_map &columns);
 
-    const layers_cut &best() const { return best_; }
+    const work_cut &best() const { return best_; }
 
 private:
     void try_columns(int64_t tile_columns, int64_t tile_channels);
     bool try_tile(int64_t tile_rows, int64_t tile_groups);
-    void try_runs(layers_cut &made, int64_t tiles);
+    void try_runs(work_cut &made, int64_t tiles);
 
-    const layers_shape &problem_;
-    const layers_facts &facts_;
+    const work_shape &problem_;
+    const search_facts &facts_;
     const detail::axis_map &layers_;
     const detail::axis_map &rows_;
     const detail::axis_map &columns_;
-    layers_shape columns_cut_; ///< cut along columns and channels
+    work_shape columns_cut_; ///< cut along columns and channels
     std::vector<dst_range> column_spans_;
-    layers_cut best_;
+    work_cut best_;
 };
 
-} // namespace gradnn::gpu::layers
+} // namespace gradnn::gpu::interpolation::layers
 
 #undef GRADNN_HOST_DEVICE

@@ -25,13 +25,12 @@
 // A tap of weight 0 is never taken.
 #pragma once
 
-#include "gpu/interpolation/layers/cut.hpp"
-#include "gpu/interpolation/walk.cuh"
+#include "gpu/interpolation/layers/taps.cuh"
 
-namespace gradnn::gpu::layers {
+namespace gradnn::gpu::interpolation::layers {
 
 template <typename Sum>
-struct layers_tables {
+struct kernel_tables {
     const line_row<Sum> *layers = nullptr;
     const line_reach *reach = nullptr;
     const line_column *columns = nullptr;
@@ -46,105 +45,12 @@ struct layers_tables {
 template <typename Type>
 constexpr int layers_ahead = sizeof(Type) == 8 ? 1 : 2;
 
-/// Cells of a rectangle shared out among the threads of a block: neighbouring
-/// threads have neighbouring cells of a row, and a thread stays in a few columns.
-struct shared_out {
-    int x, x_step, y, y_step;
-
-    __device__ shared_out(int width) {
-        const auto threads = static_cast<int>(blockDim.x);
-        const auto thread = static_cast<int>(threadIdx.x);
-        x_step = min(width, threads);
-        y_step = threads / x_step;
-        y = thread / x_step;
-        x = y < y_step ? thread - y * x_step : width;
-    }
-};
-
-/// To shared memory, in one word: the compiler splits a copy of uint4.
-__device__ __forceinline__ void store_sums(float *to, const float (&sums)[4]) {
-    *reinterpret_cast<float4 *>(to)
-            = make_float4(sums[0], sums[1], sums[2], sums[3]);
-}
-__device__ __forceinline__ void store_sums(float *to, const float (&sums)[2]) {
-    *reinterpret_cast<float2 *>(to) = make_float2(sums[0], sums[1]);
-}
-__device__ __forceinline__ void store_sums(
-        double *to, const double (&sums)[2]) {
-    *reinterpret_cast<double2 *>(to) = make_double2(sums[0], sums[1]);
-}
-template <typename Sum>
-__device__ __forceinline__ void store_sums(Sum *to, const Sum (&sums)[1]) {
-    *to = sums[0];
-}
-
-/// Weights of taps, which begin at 16 bytes, in registers.
-template <int taps, typename Sum>
-__device__ __forceinline__ void load_weights(
-        Sum (&by)[taps], const Sum *weights) {
-    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
-#pragma unroll
-    for (int k = 0; k < taps; k += wide) {
-        Sum some[wide];
-        pack<Sum, wide>::load(weights + k).unpack(some);
-#pragma unroll
-        for (int e = 0; e < wide && k + e < taps; ++e)
-            by[k + e] = some[e];
-    }
-}
-
-/// sums[i] += sum over k < count of by[k] * line[k * pitch + i]; there is room
-/// for `taps` at most.
-template <int taps, int width, typename Sum>
-__device__ __forceinline__ void add_taps(Sum (&sums)[width],
-        const Sum (&by)[taps], const Sum *line, int count, int pitch) {
-#pragma unroll
-    for (int k = 0; k < taps; ++k) {
-        if (k < count) {
-            Sum values[width];
-            pack<Sum, width>::load(line).unpack(values);
-#pragma unroll
-            for (int i = 0; i < width; ++i)
-                sums[i] = add_product(sums[i], by[k], values[i]);
-        }
-        line += pitch;
-    }
-}
-
-/// The same of any number of taps, with weights from shared memory.
-template <int width, typename Sum>
-__device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
-        const Sum *weights, const Sum *line, int count, int pitch) {
-    constexpr int at_once = static_cast<int>(weights_at_once);
-#pragma unroll 1
-    for (int k = 0; k < count; k += at_once) {
-        Sum by[at_once];
-        load_weights(by, weights + k);
-        add_taps(sums, by, line, count - k, pitch);
-        line += at_once * pitch;
-    }
-}
-
-/// Calls body with 2, 4, 6 or 8, which is room for so many taps, or with 0 where
-/// there are more.
-template <typename Body>
-__device__ __forceinline__ void with_taps(int taps, const Body &body) {
-    if (taps <= 2)
-        body.template operator()<2>();
-    else if (taps <= 4)
-        body.template operator()<4>();
-    else if (taps <= 6)
-        body.template operator()<6>();
-    else
-        body.template operator()<0>();
-}
-
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
 template <typename Type, int vector, bool volume>
 __global__ void __launch_bounds__(most_threads, 2)
         layers_kernel(const Type *diff_dst, Type *diff_src,
-                const __grid_constant__ layers_shape shape,
-                const __grid_constant__ layers_tables<sum_of<Type>> tables) {
+                const __grid_constant__ work_shape shape,
+                const __grid_constant__ kernel_tables<sum_of<Type>> tables) {
     using sum = sum_of<Type>;
     using words = pack<Type, vector>;
     constexpr int elements = elements_of_thread<sum>;
@@ -394,13 +300,9 @@ __global__ void __launch_bounds__(most_threads, 2)
                   const bool both = by.high_weight != 0;
                   low_any = true;
                   high_any = high_any || both;
-#pragma unroll
-                  for (int i = 0; i < elements; ++i)
-                      low[i] = add_product(low[i], by.low_weight, values[i]);
+                  add_products(low, low, by.low_weight, values);
                   if (!both) return;
-#pragma unroll
-                  for (int i = 0; i < elements; ++i)
-                      high[i] = add_product(high[i], by.high_weight, values[i]);
+                  add_products(high, high, by.high_weight, values);
               };
 
     wait_for_earlier_work();
@@ -431,11 +333,7 @@ __global__ void __launch_bounds__(most_threads, 2)
                 to += shape.src_layer_pitch;
             }
             ++layer;
-#pragma unroll
-            for (int i = 0; i < elements; ++i) {
-                low[i] = high[i];
-                high[i] = 0;
-            }
+            shift_sums(low, high);
             low_any = high_any;
             high_any = false;
         }
@@ -453,4 +351,4 @@ __global__ void __launch_bounds__(most_threads, 2)
     }
 }
 
-} // namespace gradnn::gpu::layers
+} // namespace gradnn::gpu::interpolation::layers

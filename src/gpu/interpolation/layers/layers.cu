@@ -11,30 +11,32 @@
 #include "gpu/interpolation/layers/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu::layers {
+namespace gradnn::gpu::interpolation::layers {
 
 namespace {
 
 /// The problem as layers.
-struct layers_problem {
-    layers_shape shape; ///< without tiles
+struct layered_problem {
+    work_shape shape; ///< without tiles
     size_t layer_axis = 0; ///< of the maps
     bool volume = false;
 };
 
 /// Nothing, with a refusal in `why`, where the layout is another.
-std::optional<layers_problem> describe(const interpolation_problem &problem,
+std::optional<layered_problem> describe(const interpolation_problem &problem,
         const walk_description &walk, bool nxc, std::string &why) {
     const detail::tensor_view &dst = problem.diff_dst;
     const detail::tensor_view &src = problem.diff_src;
-    layers_problem made;
-    layers_shape &shape = made.shape;
+    layered_problem made;
+    work_shape &shape = made.shape;
     shape.channels = static_cast<int32_t>(nxc ? src.dims[1] : 1);
     for (const detail::tensor_view *view : {&src, &dst})
         if (view->dims[4] > 1 && view->strides[4] != shape.channels) {
-            why = "takes rows without gaps";
+            why = "takes rows without gaps; " + detail::given(problem);
             return {};
         }
     made.volume = walk.volume;
@@ -76,7 +78,7 @@ public:
     /// `widest`: elements that divide all distances of words of diff_dst;
     /// `wide_outputs`: words of 16 bytes of sums divide those of diff_src. Check
     /// possible() before use.
-    layers_plan(detail::data_type type, const layers_problem &layers,
+    layers_plan(detail::data_type type, const layered_problem &layers,
             const axis_maps &maps, int widest, bool wide_outputs, int device)
         : type_(type),
           volume_(layers.volume),
@@ -108,23 +110,16 @@ public:
                 = is_aligned(args[0], read) && is_aligned(args[1], written)
                 ? usual_
                 : narrow_;
-        with_kernel(use.vector, [&]<typename Type>(auto *kernel) {
-            const layers_tables<Sum> tables {
-                    layers_.template as<line_row<Sum>>(),
-                    reach_.template as<line_reach>(),
-                    columns_.template as<line_column>(),
-                    column_weights_.template as<Sum>(),
-                    use.column_spans.template as<dst_range>(),
-                    rows_.template as<line_column>(),
-                    row_weights_.template as<Sum>(),
-                    use.row_spans.template as<dst_range>()};
-            launch_early("interpolation (layers)", kernel,
-                    static_cast<unsigned>(use.cut.blocks),
-                    static_cast<unsigned>(use.cut.threads),
-                    static_cast<size_t>(use.cut.shared_bytes), scope.stream(),
-                    static_cast<const Type *>(args[0]),
-                    static_cast<Type *>(args[1]), use.cut.shape, tables);
-        });
+        use.kernel.launch_early("interpolation (layers)", scope.stream(),
+                args[0], args[1], use.cut.shape,
+                kernel_tables<Sum> {layers_.template as<line_row<Sum>>(),
+                        reach_.template as<line_reach>(),
+                        columns_.template as<line_column>(),
+                        column_weights_.template as<Sum>(),
+                        use.column_spans.template as<dst_range>(),
+                        rows_.template as<line_column>(),
+                        row_weights_.template as<Sum>(),
+                        use.row_spans.template as<dst_range>()});
     }
 
     std::string backend() const override { return "CUDA"; }
@@ -132,26 +127,24 @@ public:
 private:
     struct arrangement {
         int vector = 1;
-        layers_cut cut;
+        work_cut cut;
+        tensor_kernel<work_shape, kernel_tables<Sum>> kernel;
         device_buffer column_spans, row_spans;
     };
 
-    arrangement arranged(const layers_problem &layers, const axis_maps &maps,
+    arrangement arranged(const layered_problem &layers, const axis_maps &maps,
             int vector, bool wide_outputs, int device) const {
         arrangement made;
         made.vector = vector;
         with_kernel(vector, [&]<typename Type>(auto *kernel) {
-            cudaFuncAttributes attributes {};
-            check(cudaFuncGetAttributes(&attributes, kernel),
-                    "cudaFuncGetAttributes");
             const device_properties &properties = properties_of(device);
-            layers_facts facts;
+            search_facts facts;
             facts.volume = volume_;
             facts.vector = vector;
             facts.elements = elements_of_thread<Sum>;
             facts.sum_bytes = sizeof(Sum);
             facts.element_bytes = sizeof(Type);
-            facts.registers = attributes.numRegs;
+            facts.registers = attributes_of(kernel).numRegs;
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
@@ -161,10 +154,11 @@ private:
                                .best();
             if (made.cut.threads == 0) return;
             // The same for all plans: they share the kernel.
-            check(cudaFuncSetAttribute(kernel,
-                          cudaFuncAttributeMaxDynamicSharedMemorySize,
-                          static_cast<int>(facts.shared_bytes)),
-                    "cudaFuncSetAttribute");
+            allow_shared_bytes(kernel, properties.block_shared_bytes);
+            made.kernel = {nullptr, static_cast<unsigned>(made.cut.blocks),
+                    static_cast<unsigned>(made.cut.threads),
+                    static_cast<size_t>(made.cut.shared_bytes)};
+            made.kernel.set(kernel);
             made.column_spans = upload(device, made.cut.column_spans);
             made.row_spans = upload(device, made.cut.row_spans);
         });
@@ -219,7 +213,7 @@ plan_or_refusal make(
         if (walk) layers = describe(problem, *walk, nxc, why);
     }
     if (!layers) return plan_or_refusal::refuse(why);
-    const layers_shape &shape = layers->shape;
+    const work_shape &shape = layers->shape;
     const int widest = std::min(4,
             widest_vector(detail::size_of(src.type),
                     dst.dims[4] * shape.channels, shape.dst_group_pitch,
@@ -234,12 +228,13 @@ plan_or_refusal make(
         auto plan = std::make_unique<layers_plan<Sum>>(
                 src.type, *layers, maps, widest, wide_outputs, device);
         if (!plan->possible())
-            return plan_or_refusal::refuse(
-                    "takes what feeds one column in some thousand elements");
+            return detail::refuse("columns that are fed by at most 3,072 "
+                                  "elements (f64: 1,536)",
+                    problem);
         return plan_or_refusal(std::move(plan));
     };
     return src.type == detail::data_type::f64 ? made.operator()<double>()
                                               : made.operator()<float>();
 }
 
-} // namespace gradnn::gpu::layers
+} // namespace gradnn::gpu::interpolation::layers

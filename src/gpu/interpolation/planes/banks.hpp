@@ -9,30 +9,30 @@
 #include "gpu/device/rounding.hpp"
 #include "gpu/interpolation/planes/tables.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::planes {
 
-struct planes_sizes {
+struct problem_sizes {
     int64_t planes = 0;
     int64_t element_bytes = 0;
     int64_t multiprocessors = 1;
     int64_t shared_bytes = 0; ///< that a block may ask for
 };
 
-struct planes_arrangement {
-    planes_shape shape;
+struct arranged_work {
+    work_cut shape;
     int vector = 1;
     int abreast = 1;
     int threads = 0;
     int64_t shared_bytes = 0;
-    planes_windows windows;
-    std::vector<planes_row<double>> weights; ///< of rows
+    column_windows windows;
+    std::vector<weighted_row<double>> weights; ///< of rows
     std::vector<int32_t> counts;
     std::vector<int32_t> order; ///< [slot]: its first plane
 };
 
 /// Sets the places in shared memory; returns its bytes.
-inline int64_t place_shared(planes_arrangement &made, int64_t element_bytes) {
-    planes_shape &shape = made.shape;
+inline int64_t place_shared(arranged_work &made, int64_t element_bytes) {
+    work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
     const int64_t plane_bytes = shape.plane_elements * element_bytes;
     // Planes that the last pass of a chunk has, if it wants them or not.
@@ -67,7 +67,7 @@ inline int64_t place_shared(planes_arrangement &made, int64_t element_bytes) {
 
 /// Blocks of a multiprocessor (compute capability 9.0), at 48 registers a
 /// thread.
-inline int64_t planes_resident(int64_t shared_bytes, int threads) {
+inline int64_t blocks_resident(int64_t shared_bytes, int threads) {
     return std::min<int64_t>(
             {int64_t {228} * 1024 / (shared_bytes + 1024), 1280 / threads, 16});
 }
@@ -101,16 +101,16 @@ inline int shared_turns(const std::vector<int64_t> &addresses, int64_t bytes) {
 }
 
 /// Where a plane of a chunk lies in its stage, in elements.
-constexpr int64_t place_of(const planes_shape &shape, int64_t plane) {
+constexpr int64_t place_of(const work_cut &shape, int64_t plane) {
     return plane * shape.plane_elements
             + plane / shape.group_planes * shape.group_gap;
 }
 
 /// Puts a gap behind groups of `planes`. False where planes that a thread sums
 /// would not be at even distances.
-inline bool set_gap(planes_arrangement &made, int32_t planes, int32_t gap,
+inline bool set_gap(arranged_work &made, int32_t planes, int32_t gap,
         int64_t element_bytes) {
-    planes_shape &shape = made.shape;
+    work_cut &shape = made.shape;
     const int32_t pass = made.abreast * shape.slots;
     if (gap == 0) planes = 1;
     const bool apart = shape.abreast_planes % planes == 0;
@@ -134,9 +134,8 @@ inline bool set_gap(planes_arrangement &made, int32_t planes, int32_t gap,
 }
 
 /// Turns of all warps for the windows of one pass.
-inline int64_t window_turns(
-        const planes_arrangement &made, int64_t element_bytes) {
-    const planes_shape &shape = made.shape;
+inline int64_t window_turns(const arranged_work &made, int64_t element_bytes) {
+    const work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
     int64_t turns = 0;
     for (int warp = 0; warp < made.threads; warp += 32) {
@@ -160,8 +159,8 @@ inline int64_t window_turns(
 
 /// Orders the planes so that those side by side in a warp conflict least, slot
 /// by slot; returns the turns of one segment's warps for a walk down the rows.
-inline int64_t order_planes(planes_arrangement &made, int64_t element_bytes) {
-    const planes_shape &shape = made.shape;
+inline int64_t order_planes(arranged_work &made, int64_t element_bytes) {
+    const work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
     const auto turns_of = [&](int warp) {
         std::vector<int64_t> reads;
@@ -220,7 +219,7 @@ inline int64_t order_planes(planes_arrangement &made, int64_t element_bytes) {
 /// Sets the pitch of the line, the gaps in the stages and the order of planes
 /// that give the fewest bank conflicts at the same number of resident blocks.
 /// `unit` planes are whole pieces of 16 bytes.
-inline void avoid_conflicts(planes_arrangement &made, const planes_sizes &sizes,
+inline void avoid_conflicts(arranged_work &made, const problem_sizes &sizes,
         int32_t unit, int64_t resident) {
     const int64_t bytes = sizes.element_bytes;
     const int64_t pass = int64_t {made.abreast} * made.shape.slots;
@@ -229,16 +228,16 @@ inline void avoid_conflicts(planes_arrangement &made, const planes_sizes &sizes,
             * made.shape.src_rows / made.shape.gather_rows;
     const int64_t reads = std::max(made.windows.taps, 4 * made.windows.fours)
             / made.windows.align;
-    planes_arrangement best = made;
+    arranged_work best = made;
     int64_t least = -1;
     const auto judge = [&](int32_t gap, int32_t apart, int32_t pitch) {
-        planes_arrangement tried = made;
+        arranged_work tried = made;
         tried.shape.line_pitch = pitch;
         tried.shape.abreast_planes = apart;
         if (!set_gap(tried, unit, gap, bytes)) return;
         tried.shared_bytes = place_shared(tried, bytes);
         if (tried.shared_bytes > sizes.shared_bytes
-                || planes_resident(tried.shared_bytes, tried.threads)
+                || blocks_resident(tried.shared_bytes, tried.threads)
                         < resident)
             return;
         const int64_t turns = walks * order_planes(tried, bytes)
@@ -256,4 +255,4 @@ inline void avoid_conflicts(planes_arrangement &made, const planes_sizes &sizes,
     made = best;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::planes

@@ -46,11 +46,11 @@
 #include "gpu/interpolation/planes/tables.hpp"
 #include "gpu/interpolation/walk.cuh"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::planes {
 
 template <typename Sum>
-struct planes_tables {
-    const planes_row<Sum> *row_weights = nullptr;
+struct kernel_tables {
+    const weighted_row<Sum> *row_weights = nullptr;
     const int32_t *row_counts = nullptr; ///< [source row]
     const int32_t *order = nullptr; ///< [slot]: its first plane
     const int32_t *windows = nullptr; ///< [column]: place in a row of the line
@@ -69,7 +69,7 @@ struct alignas(
 /// multiple of `align` sums. Windows of fixed length that begin at multiples
 /// have taps of weight 0 beyond the ends of a row alone.
 template <int taps_, int align_>
-struct planes_window {
+struct window_kind {
     static constexpr int taps = taps_;
     static constexpr int align = align_;
     static constexpr bool sure = taps > 0 && align > 1;
@@ -77,10 +77,10 @@ struct planes_window {
 
 /// `pieces`: diff_dst lies at a multiple of 16 bytes.
 template <typename Type, int vector, typename Window>
-__global__ void __launch_bounds__(planes_most_threads, 5)
+__global__ void __launch_bounds__(most_threads, 5)
         planes_kernel(const Type *diff_dst, Type *diff_src,
-                const __grid_constant__ planes_shape shape,
-                const __grid_constant__ planes_tables<sum_of<Type>> tables,
+                const __grid_constant__ work_cut shape,
+                const __grid_constant__ kernel_tables<sum_of<Type>> tables,
                 bool pieces) {
     using sum = sum_of<Type>;
     using word = pack<Type, vector>;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5)
     extern __shared__ __align__(16) unsigned char shared[];
     auto *const line = reinterpret_cast<sum *>(shared + shape.line_at);
     auto *const row_weights
-            = reinterpret_cast<planes_row<sum> *>(shared + shape.weights_at);
+            = reinterpret_cast<weighted_row<sum> *>(shared + shape.weights_at);
     auto *const row_counts
             = reinterpret_cast<int32_t *>(shared + shape.counts_at);
     const auto thread = static_cast<int>(threadIdx.x);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5)
     const int column = (member - slot * shape.slot_lanes) * vector;
     const bool walks = slot < shape.slots && column < shape.dst_columns;
     const int own_plane = walks ? tables.order[slot] : 0;
-    const planes_segment segment = shape.segments[part];
+    const row_segment segment = shape.segments[part];
     const int own_element = own_plane * shape.plane_elements
             + own_plane / shape.group_planes * shape.group_gap
             + segment.dst_row * shape.dst_columns + column;
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5)
 
     const auto sum_rows = [&](const Type *element, sum *place,
                                   int other_elements, int other_line) {
-        const planes_row<sum> *weights = row_weights + segment.first_weights;
+        const weighted_row<sum> *weights = row_weights + segment.first_weights;
         const int32_t *count = row_counts + segment.src_row;
         // One source row, whose sums are in `low` but for the rows of diff_dst
         // that are taken for it.
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(planes_most_threads, 5)
                           for (int e = 0; e < vector; ++e)
                               high[k][e] = 0;
                       const auto add = [&]<int rows>() {
-                          planes_row<sum> by[rows];
+                          weighted_row<sum> by[rows];
                           word words[rows][abreast];
 #pragma unroll
                           for (int r = 0; r < rows; ++r) {
@@ -371,4 +371,4 @@ __global__ void __launch_bounds__(planes_most_threads, 5)
     wait_for_copies<0>();
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::planes

@@ -8,7 +8,7 @@
 
 #include "gpu/interpolation/planes/banks.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::planes {
 
 /// Lanes for so many: where it leaves few idle, a power of two, which makes all
 /// warps alike and leaves room to shun bank conflicts.
@@ -20,16 +20,65 @@ inline int32_t even_lanes(int64_t count) {
             lanes <= 32 && count * 100 >= lanes * 85 ? lanes : count);
 }
 
-/// Nothing where no chunk fits.
-inline std::optional<planes_arrangement> arrange_planes(
-        const planes_sizes &sizes, const detail::axis_map &rows,
-        const detail::axis_map &columns) {
+/// An estimate for all the blocks, in cycles.
+inline double cycles_of(const arranged_work &made, const row_segments &cut,
+        const problem_sizes &sizes, int64_t resident) {
+    const work_cut &shape = made.shape;
+    const int64_t planes = shape.chunk_planes;
     const int64_t bytes = sizes.element_bytes;
-    planes_arrangement made;
+    const int64_t plane_bytes = shape.plane_elements * bytes;
+    const auto number
+            = [](int64_t value) { return static_cast<double>(value); };
+    // Instructions of a warp: counted in the machine code.
+    const double held = made.abreast * made.vector;
+    const double row_cost = 4.0 + (bytes == 2 ? 4.0 : 3.0) * held;
+    const double finish_cost = 12.0 + held;
+    const int window_taps
+            = made.windows.taps > 0 ? made.windows.taps : 8 * shape.fours;
+    const double gather_cost
+            = 6.0 + window_taps * (1.0 + 1.0 / made.windows.align);
+    // Bytes of memory that a multiprocessor of an H200 moves in a cycle.
+    constexpr double memory_rate = 18.0;
+    const double memory_cycles
+            = number(plane_bytes + shape.outputs * bytes) / memory_rate;
+
+    const int64_t blocks
+            = std::min<int64_t>(shape.chunks, resident * sizes.multiprocessors);
+    const int64_t rounds = ceil_div(shape.chunks, blocks);
+    const double warps = number(made.threads / 32);
+    const double walks
+            = number(ceil_div(planes, int64_t {made.abreast} * shape.slots));
+    const double gathers
+            = number(ceil_div(planes * shape.src_rows, shape.gather_rows));
+    const double copies
+            = number(ceil_div(planes * plane_bytes / 16, made.threads));
+    const double issued = warps
+            * (walks
+                            * (number(cut.most_rows) * row_cost
+                                    + number(cut.most_src_rows) * finish_cost
+                                    + 25.0)
+                    + gathers * gather_cost + copies * 11.0 + 90.0);
+    // Few warps leave cycles unused, few bytes on their way the memory.
+    const double at_once = number(resident);
+    const double issue_cycles = issued / number(planes) / 4.0
+            / std::min(1.0, at_once * warps / 20.0);
+    const double wait_cycles = memory_cycles
+            / std::min(1.0,
+                    at_once * number(planes * plane_bytes) / (40.0 * 1024));
+    return (std::max(issue_cycles, wait_cycles)
+                   + 0.5 * std::min(issue_cycles, wait_cycles))
+            * number(rounds * blocks * planes);
+}
+
+/// Nothing where no chunk fits.
+inline std::optional<arranged_work> arrange(const problem_sizes &sizes,
+        const detail::axis_map &rows, const detail::axis_map &columns) {
+    const int64_t bytes = sizes.element_bytes;
+    arranged_work made;
     made.windows = choose_windows(columns, bytes == 8);
     made.vector = bytes == 2 && columns.dst % 2 == 0 ? 2 : 1;
     made.abreast = static_cast<int>(8 / bytes) / made.vector;
-    planes_shape &shape = made.shape;
+    work_cut &shape = made.shape;
     shape.plane_elements = static_cast<int32_t>(rows.dst * columns.dst);
     shape.outputs = static_cast<int32_t>(rows.src * columns.src);
     shape.dst_columns = static_cast<int32_t>(columns.dst);
@@ -50,29 +99,15 @@ inline std::optional<planes_arrangement> arrange_planes(
         unit *= 2;
     const int64_t most_planes = round_up(sizes.planes, unit);
 
-    // Instructions of a warp: counted in the machine code.
-    const double held = made.abreast * made.vector;
-    const double row_cost = 4.0 + (bytes == 2 ? 4.0 : 3.0) * held;
-    const double finish_cost = 12.0 + held;
-    const int window_taps
-            = made.windows.taps > 0 ? made.windows.taps : 8 * shape.fours;
-    const double gather_cost
-            = 6.0 + window_taps * (1.0 + 1.0 / made.windows.align);
-    // Bytes of memory that a multiprocessor of an H200 moves in a cycle.
-    constexpr double memory_rate = 18.0;
-    const double memory_cycles
-            = static_cast<double>(plane_bytes + shape.outputs * bytes)
-            / memory_rate;
-
-    std::optional<planes_arrangement> best;
+    std::optional<arranged_work> best;
     double best_cost = 0;
     int64_t best_resident = 0;
     for (const int count : {1, 2, 4, 8}) {
         if (count > rows.src) break;
-        const planes_segments cut = cut_segments(rows, count);
+        const row_segments cut = cut_segments(rows, count);
         std::copy(cut.segments.begin(), cut.segments.end(), shape.segments);
         shape.weights = static_cast<int32_t>(cut.weights.size());
-        for (made.threads = 64; made.threads <= planes_most_threads;
+        for (made.threads = 64; made.threads <= most_threads;
                 made.threads += 32) {
             if (made.threads % (32 * count) != 0) continue;
             shape.segment_threads = made.threads / count;
@@ -91,50 +126,15 @@ inline std::optional<planes_arrangement> arrange_planes(
                 shape.chunk_planes = static_cast<int32_t>(planes);
                 made.shared_bytes = place_shared(made, bytes);
                 const int64_t resident
-                        = planes_resident(made.shared_bytes, made.threads);
+                        = blocks_resident(made.shared_bytes, made.threads);
                 if (resident == 0 || made.shared_bytes > sizes.shared_bytes)
                     break;
-                const int64_t chunks = (sizes.planes + planes - 1) / planes;
+                const int64_t chunks = ceil_div(sizes.planes, planes);
                 if (chunks > int64_t {1} << 29) continue;
                 shape.chunks = static_cast<int32_t>(chunks);
                 shape.last_planes = static_cast<int32_t>(
                         sizes.planes - (chunks - 1) * planes);
-                const int64_t blocks
-                        = std::min(chunks, resident * sizes.multiprocessors);
-                const int64_t rounds = (chunks + blocks - 1) / blocks;
-                const auto warps = static_cast<double>(made.threads / 32);
-                const auto walks
-                        = static_cast<double>((planes + pass - 1) / pass);
-                const auto gathers = static_cast<double>(
-                        (planes * shape.src_rows + shape.gather_rows - 1)
-                        / shape.gather_rows);
-                const auto copies = static_cast<double>(
-                        (planes * plane_bytes / 16 + made.threads - 1)
-                        / made.threads);
-                const double issued = warps
-                        * (walks
-                                        * (static_cast<double>(cut.most_rows)
-                                                        * row_cost
-                                                + static_cast<double>(
-                                                          cut.most_src_rows)
-                                                        * finish_cost
-                                                + 25.0)
-                                + gathers * gather_cost + copies * 11.0 + 90.0);
-                // Few warps leave turns unused, few bytes on their way the
-                // memory.
-                const auto resident_blocks = static_cast<double>(resident);
-                const double issue_cycles = issued / static_cast<double>(planes)
-                        / 4.0 / std::min(1.0, resident_blocks * warps / 20.0);
-                const double wait_cycles = memory_cycles
-                        / std::min(1.0,
-                                resident_blocks
-                                        * static_cast<double>(
-                                                planes * plane_bytes)
-                                        / (40.0 * 1024));
-                const double cost
-                        = (std::max(issue_cycles, wait_cycles)
-                                  + 0.5 * std::min(issue_cycles, wait_cycles))
-                        * static_cast<double>(rounds * blocks * planes);
+                const double cost = cycles_of(made, cut, sizes, resident);
                 if (!best || cost < best_cost) {
                     best_cost = cost;
                     best_resident = resident;
@@ -150,4 +150,4 @@ inline std::optional<planes_arrangement> arrange_planes(
     return best;
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::planes

@@ -14,9 +14,11 @@
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::planes {
 
 namespace {
 
@@ -25,20 +27,20 @@ constexpr int64_t most_plane_elements = 2048;
 
 /// Calls body with the kernel of an arrangement.
 template <typename Type, typename Body>
-void with_planes_kernel(const planes_arrangement &use, const Body &body) {
+void with_kernel(const arranged_work &use, const Body &body) {
     const auto with_window = [&]<int vector>() {
         const int taps = use.windows.taps;
         if (taps == 2)
-            body(planes_kernel<Type, vector, planes_window<2, 1>>);
+            body(planes_kernel<Type, vector, window_kind<2, 1>>);
         else if (taps == 0)
-            body(planes_kernel<Type, vector, planes_window<0, 4>>);
+            body(planes_kernel<Type, vector, window_kind<0, 4>>);
         else if (use.windows.align == 1)
-            body(planes_kernel<Type, vector, planes_window<4, 1>>);
+            body(planes_kernel<Type, vector, window_kind<4, 1>>);
         else if constexpr (sizeof(Type) < 8) {
             if (taps == 4)
-                body(planes_kernel<Type, vector, planes_window<4, 2>>);
+                body(planes_kernel<Type, vector, window_kind<4, 2>>);
             else
-                body(planes_kernel<Type, vector, planes_window<8, 4>>);
+                body(planes_kernel<Type, vector, window_kind<8, 4>>);
         }
     };
     if constexpr (sizeof(Type) == 2)
@@ -49,46 +51,38 @@ void with_planes_kernel(const planes_arrangement &use, const Body &body) {
 template <typename Sum>
 class planes_plan final : public detail::plan {
 public:
-    planes_plan(
-            detail::data_type type, planes_arrangement arrangement, int device)
-        : type_(type), use_(std::move(arrangement)) {
+    planes_plan(detail::data_type type, const arranged_work &use, int device)
+        : shape_(use.shape) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        std::vector<planes_row<Sum>> rows;
-        for (const planes_row<double> &row : use_.weights)
+        std::vector<weighted_row<Sum>> rows;
+        for (const weighted_row<double> &row : use.weights)
             rows.push_back({static_cast<Sum>(row.low_weight),
                     static_cast<Sum>(row.high_weight)});
         row_weights_ = upload(device, rows);
-        row_counts_ = upload(device, use_.counts);
-        order_ = upload(device, use_.order);
-        windows_ = upload(device, use_.windows.places);
+        row_counts_ = upload(device, use.counts);
+        order_ = upload(device, use.order);
+        windows_ = upload(device, use.windows.places);
         weights_ = upload(device,
-                std::vector<Sum>(use_.windows.weights.begin(),
-                        use_.windows.weights.end()));
-        use_.weights.clear();
-        use_.counts.clear();
-        use_.order.clear();
-        use_.windows.places.clear();
-        use_.windows.weights.clear();
-        with_float_type(type_, [&]<typename Type>() {
+                std::vector<Sum>(use.windows.weights.begin(),
+                        use.windows.weights.end()));
+        with_float_type(type, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-                with_planes_kernel<Type>(use_, [&](auto *kernel) {
+                with_kernel<Type>(use, [&](auto *kernel) {
                     // The same for all plans, which share the kernel.
-                    check(cudaFuncSetAttribute(kernel,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(
-                                          properties_of(device)
-                                                  .block_shared_bytes)),
-                            "cudaFuncSetAttribute");
-                    int resident = 0;
-                    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                                  &resident, kernel, use_.threads,
-                                  static_cast<size_t>(use_.shared_bytes)),
-                            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-                    blocks_ = static_cast<unsigned>(std::min(
-                            int64_t {use_.shape.chunks},
-                            int64_t {std::max(resident, 1)}
-                                    * properties_of(device).multiprocessors));
+                    allow_shared_bytes(
+                            kernel, properties_of(device).block_shared_bytes);
+                    const int64_t resident = blocks_held(kernel, use.threads,
+                            static_cast<size_t>(use.shared_bytes));
+                    kernel_ = {nullptr,
+                            static_cast<unsigned>(std::min(
+                                    int64_t {shape_.chunks},
+                                    std::max<int64_t>(resident, 1)
+                                            * properties_of(device)
+                                                      .multiprocessors)),
+                            static_cast<unsigned>(use.threads),
+                            static_cast<size_t>(use.shared_bytes)};
+                    kernel_.set(kernel);
                 });
         });
     }
@@ -96,31 +90,22 @@ public:
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        with_float_type(type_, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-                with_planes_kernel<Type>(use_, [&](auto *kernel) {
-                    launch_early("interpolation (planes)", kernel, blocks_,
-                            static_cast<unsigned>(use_.threads),
-                            static_cast<size_t>(use_.shared_bytes),
-                            scope.stream(), static_cast<const Type *>(args[0]),
-                            static_cast<Type *>(args[1]), use_.shape,
-                            planes_tables<Sum> {
-                                    row_weights_.template as<planes_row<Sum>>(),
-                                    row_counts_.template as<int32_t>(),
-                                    order_.template as<int32_t>(),
-                                    windows_.template as<int32_t>(),
-                                    weights_.template as<Sum>()},
-                            is_aligned(args[0], 16));
-                });
-        });
+        kernel_.launch_early("interpolation (planes)", scope.stream(), args[0],
+                args[1], shape_,
+                kernel_tables<Sum> {
+                        row_weights_.template as<weighted_row<Sum>>(),
+                        row_counts_.template as<int32_t>(),
+                        order_.template as<int32_t>(),
+                        windows_.template as<int32_t>(),
+                        weights_.template as<Sum>()},
+                is_aligned(args[0], 16));
     }
 
     std::string backend() const override { return "CUDA"; }
 
 private:
-    detail::data_type type_;
-    planes_arrangement use_;
-    unsigned blocks_ = 0;
+    work_cut shape_;
+    tensor_kernel<work_cut, kernel_tables<Sum>, bool> kernel_;
     device_buffer row_weights_;
     device_buffer row_counts_;
     device_buffer order_;
@@ -130,7 +115,7 @@ private:
 
 } // namespace
 
-plan_or_refusal make_interpolation_planes(
+plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
@@ -140,9 +125,9 @@ plan_or_refusal make_interpolation_planes(
     const auto walk = describe_walk(problem, maps, false, why);
     if (!walk) return plan_or_refusal::refuse(why);
     if (walk->volume)
-        return plan_or_refusal::refuse("wants a depth that is not resampled");
+        return detail::refuse("a depth that is not resampled", problem);
     const auto device = static_cast<int>(options.device);
-    planes_sizes sizes;
+    problem_sizes sizes;
     sizes.planes = walk->groups;
     sizes.element_bytes = detail::size_of(src.type);
     sizes.multiprocessors = properties_of(device).multiprocessors;
@@ -150,8 +135,8 @@ plan_or_refusal make_interpolation_planes(
             = static_cast<int64_t>(properties_of(device).block_shared_bytes);
     const int64_t bytes = sizes.element_bytes;
     if (dst.dims[4] * bytes >= most_row_bytes)
-        return plan_or_refusal::refuse(
-                "wants rows of diff_dst of less than 128 bytes");
+        return detail::refuse(
+                "rows of diff_dst of less than 128 bytes", problem);
     const walk_shape &shape = walk->shape;
     const auto dense = [&](const detail::tensor_view &view, int64_t row_count,
                                int64_t row_pitch, int64_t plane_pitch) {
@@ -163,25 +148,24 @@ plan_or_refusal make_interpolation_planes(
     if (!dense(dst, shape.dst_rows, shape.dst_row_pitch, shape.dst_group_pitch)
             || !dense(src, shape.src_rows, shape.src_row_pitch,
                     shape.src_group_pitch))
-        return plan_or_refusal::refuse("wants planes without gaps");
+        return detail::refuse("planes without gaps", problem);
     if (int64_t {shape.dst_rows} * dst.dims[4] > most_plane_elements
             || int64_t {shape.src_rows} * src.dims[4] > most_plane_elements)
-        return plan_or_refusal::refuse("wants planes of at most 2048 elements");
+        return detail::refuse("planes of at most 2048 elements", problem);
     // Rows that are not resampled: planes of one row.
     detail::axis_map rows = maps[walk->row_axis - 2];
     if (rows.identity) {
         sizes.planes *= rows.src;
         rows = detail::make_axis_map(problem.mode, problem.coordinates, {});
     }
-    auto arrangement = arrange_planes(sizes, rows, maps[2]);
+    auto arrangement = arrange(sizes, rows, maps[2]);
     if (!arrangement)
-        return plan_or_refusal::refuse(
-                "wants planes that fit in shared memory");
+        return detail::refuse(
+                "planes of which several fit in shared memory", problem);
     if (src.type == detail::data_type::f64)
         return std::make_unique<planes_plan<double>>(
-                src.type, std::move(*arrangement), device);
-    return std::make_unique<planes_plan<float>>(
-            src.type, std::move(*arrangement), device);
+                src.type, *arrangement, device);
+    return std::make_unique<planes_plan<float>>(src.type, *arrangement, device);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::planes

@@ -10,10 +10,10 @@
 
 #include "axis_map.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::planes {
 
-constexpr int planes_most_threads = 256;
-constexpr int planes_most_segments = 8;
+constexpr int most_threads = 256;
+constexpr int most_segments = 8;
 
 /// Planes whose columns a thread sums at once: 8 bytes of each row.
 template <int64_t element_bytes, int vector>
@@ -22,21 +22,21 @@ constexpr int planes_abreast = static_cast<int>(8 / element_bytes) / vector;
 /// One row of diff_dst: what it gives the source row that it is taken for and,
 /// where that is not 0, the next one.
 template <typename Sum>
-struct alignas(2 * sizeof(Sum)) planes_row {
+struct alignas(2 * sizeof(Sum)) weighted_row {
     Sum low_weight = 0;
     Sum high_weight = 0;
 };
 
 /// Source rows that a part of the block sums: `rows` from src_row on. Each takes
 /// as many rows of diff_dst as its count says, from dst_row on.
-struct planes_segment {
+struct row_segment {
     int32_t src_row = 0;
     int32_t rows = 0;
     int32_t dst_row = 0;
     int32_t first_weights = 0; ///< those of dst_row
 };
 
-struct planes_shape {
+struct work_cut {
     int32_t chunks = 0;
     int32_t chunk_planes = 0;
     int32_t last_planes = 0; ///< of the last chunk
@@ -73,25 +73,25 @@ struct planes_shape {
     int32_t line_pitch = 0; ///< of source rows, in sums
     int32_t line_shift = 0; ///< place of column 0 in a row of the line
     int32_t weights = 0; ///< of rows, over all segments
-    planes_segment segments[planes_most_segments] = {};
+    row_segment segments[most_segments] = {};
 };
 
 /// Source rows in segments.
-struct planes_segments {
-    std::array<planes_segment, planes_most_segments> segments {};
-    std::vector<planes_row<double>> weights;
+struct row_segments {
+    std::array<row_segment, most_segments> segments {};
+    std::vector<weighted_row<double>> weights;
     std::vector<int32_t> counts; ///< [source row]
     int64_t most_rows = 0; ///< of diff_dst, in a segment
     int64_t most_src_rows = 0;
 };
 
-inline planes_segments cut_segments(const detail::axis_map &rows, int count) {
-    planes_segments made;
+inline row_segments cut_segments(const detail::axis_map &rows, int count) {
+    row_segments made;
     made.counts.assign(static_cast<size_t>(rows.src), 0);
     for (int s = 0; s < count; ++s) {
         const int64_t begin = rows.src * s / count;
         const int64_t end = rows.src * (s + 1) / count;
-        planes_segment &segment = made.segments[static_cast<size_t>(s)];
+        row_segment &segment = made.segments[static_cast<size_t>(s)];
         segment.src_row = static_cast<int32_t>(begin);
         segment.rows = static_cast<int32_t>(end - begin);
         segment.first_weights = static_cast<int32_t>(made.weights.size());
@@ -101,7 +101,7 @@ inline planes_segments cut_segments(const detail::axis_map &rows, int count) {
             int64_t low = rows.low[row];
             const bool two = rows.high_weight[row] != 0;
             if ((two ? low + 1 : low) < begin || low >= end) continue;
-            planes_row<double> weights;
+            weighted_row<double> weights;
             if (low < begin) { // its high row alone
                 low = begin;
                 weights.low_weight = rows.high_weight[row];
@@ -120,8 +120,8 @@ inline planes_segments cut_segments(const detail::axis_map &rows, int count) {
     return made;
 }
 
-/// The columns' windows of the line: see planes_window.
-struct planes_windows {
+/// The columns' windows of the line: see window_kind.
+struct column_windows {
     int taps = 0;
     int align = 4;
     int32_t shift = 0;
@@ -134,10 +134,10 @@ struct planes_windows {
 /// Windows of `taps` at multiples of `align` in a line that begins with `shift`
 /// zeros; nothing where a column's taps do not fit. Where `sure`, a place
 /// without a tap lies beyond the row.
-inline std::optional<planes_windows> place_windows(
+inline std::optional<column_windows> place_windows(
         const detail::axis_map &columns, int taps, int align, int32_t shift) {
     const bool sure = taps > 0 && align > 1;
-    planes_windows made {taps, align, shift, 0,
+    column_windows made {taps, align, shift, 0,
             static_cast<int32_t>(columns.dst) + shift, {}, {}};
     const auto count = static_cast<size_t>(columns.src);
     int64_t width = taps;
@@ -176,10 +176,10 @@ inline std::optional<planes_windows> place_windows(
 }
 
 /// f64 has no windows of pairs and fours but those of any number.
-inline planes_windows choose_windows(
+inline column_windows choose_windows(
         const detail::axis_map &columns, bool f64) {
     const auto sure = [&](int taps, int align) {
-        std::optional<planes_windows> made;
+        std::optional<column_windows> made;
         for (int32_t shift = 0; shift < align && !made && !f64; ++shift)
             made = place_windows(columns, taps, align, shift);
         return made;
@@ -191,4 +191,4 @@ inline planes_windows choose_windows(
     return *place_windows(columns, 0, 4, 0);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::planes

@@ -27,69 +27,10 @@
 
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/dtype.cuh"
+#include "gpu/interpolation/strips/kind.hpp"
 #include "gpu/interpolation/walk.cuh"
 
-namespace gradnn::gpu {
-
-constexpr int most_strip_threads = 256;
-constexpr int most_strip_items = 8;
-
-struct strips_shape {
-    int32_t channels = 1;
-    int32_t src_columns = 1;
-    int32_t tiles = 1;
-    int32_t tile_strips = 1;
-    int32_t units = 1; ///< threads of a strip
-    int32_t warp_bytes = 0; ///< of a row, that a warp copies
-    int32_t slot_bytes = 0;
-    /// From the first item of a thread to the others.
-    uint32_t item_bytes[most_strip_items] = {};
-};
-
-/// Weights of the taps of the first and the last column, and of all others.
-template <typename Sum, int ratio>
-struct strip_weights {
-    Sum first[2 * ratio];
-    Sum inner[2 * ratio];
-    Sum last[2 * ratio];
-};
-
-/// The bytes that may be read, where pieces of 16 at their ends hold others too;
-/// else nothing.
-struct byte_range {
-    const unsigned char *begin = nullptr;
-    const unsigned char *end = nullptr;
-};
-
-/// `columns` by `items` sums of two source rows are in registers. With `chunk`
-/// channels, `items` is that.
-template <typename Type, int ratio_, int columns_, int items_, int chunk_ = 0>
-struct strips_kind {
-    static constexpr int ratio = ratio_;
-    static constexpr int columns = columns_;
-    static constexpr int items = items_;
-    static_assert(items <= most_strip_items);
-    static constexpr int chunk = chunk_;
-    static constexpr int margin = ratio / 2;
-    static constexpr int taps = 2 * ratio;
-    /// Pixels that a thread reads.
-    static constexpr int window = ratio * columns + 2 * margin;
-    /// Rows that have room in shared memory, all but one of them on their way.
-    static constexpr int slots = sizeof(Type) == 2 || chunk > 0 ? 4 : 3;
-    /// Pieces of 16 bytes that a thread copies of a row, at most.
-    static constexpr int pieces
-            = (ratio * columns * items * static_cast<int>(sizeof(Type)) * 5 / 4
-                      + 15)
-                    / 16
-            + 1;
-    /// Elements of a chunk's margin, in words of 4, and bytes, in pieces.
-    static constexpr int aside = (margin * items + 3) / 4 * 4;
-    static constexpr int lead
-            = (aside * static_cast<int>(sizeof(Type)) + 15) / 16 * 16;
-    /// Blocks of a multiprocessor at least, as many as leave no register in
-    /// memory.
-    static constexpr int resident = columns * items > 20 ? 2 : 3;
-};
+namespace gradnn::gpu::interpolation::strips {
 
 /// An element of shared memory. Addresses of 32 bits that are the sum of a
 /// thread's and a uniform number cost no instruction.
@@ -113,7 +54,7 @@ __device__ __forceinline__ sum_of<Type> load_shared(uint32_t address) {
 
 /// The first source column of a tile.
 template <typename Kind>
-__device__ inline int strips_tile_column(const strips_shape &cut, int tile) {
+__device__ inline int first_column_of(const work_cut &cut, int tile) {
     const int width = cut.tile_strips * Kind::columns;
     const int last = cut.src_columns - width;
     const int at = tile * width;
@@ -121,14 +62,13 @@ __device__ inline int strips_tile_column(const strips_shape &cut, int tile) {
 }
 
 template <typename Type, typename Kind>
-__global__ void __launch_bounds__(most_strip_threads, Kind::resident)
-        strips_kernel(const Type *diff_dst, Type *diff_src,
-                const __grid_constant__ walk_shape shape,
-                const __grid_constant__ walk_tables<sum_of<Type>> tables,
-                const __grid_constant__ strips_shape cut,
-                const __grid_constant__ strip_weights<sum_of<Type>, Kind::ratio>
-                        weights,
-                const byte_range readable) {
+__global__ void __launch_bounds__(most_threads, Kind::resident) strips_kernel(
+        const Type *diff_dst, Type *diff_src,
+        const __grid_constant__ walk_shape shape,
+        const __grid_constant__ walk_tables<sum_of<Type>> tables,
+        const __grid_constant__ work_cut cut,
+        const __grid_constant__ tap_weights<sum_of<Type>, Kind::ratio> weights,
+        const byte_range readable) {
     using sum = sum_of<Type>;
     constexpr int columns = Kind::columns;
     constexpr int items = Kind::items;
@@ -146,7 +86,7 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
     const auto tile = static_cast<int>(blockIdx.x - run * tiles);
     const int channels = chunk ? items : cut.channels;
     const int units = chunk ? 1 : cut.units;
-    const int tile_column = strips_tile_column<Kind>(cut, tile);
+    const int tile_column = first_column_of<Kind>(cut, tile);
     const int tile_end
             = min(tile_column + cut.tile_strips * columns, cut.src_columns);
 
@@ -411,4 +351,4 @@ __global__ void __launch_bounds__(most_strip_threads, Kind::resident)
             shift, shift_add);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::strips

@@ -16,16 +16,16 @@
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/residency.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::strips {
 
 /// Weights of 8 taps at most: of the first column, the inner ones, the last.
-using strip_weights_of_map = std::array<std::array<float, 8>, 3>;
+using weights_of_map = std::array<std::array<float, 8>, 3>;
 
 /// Nothing where taps lie elsewhere, one has weight 0 within the row, inner
 /// columns differ, or there are less than four.
-inline std::optional<strip_weights_of_map> weigh_strips(
+inline std::optional<weights_of_map> weigh_taps(
         const detail::axis_map &map, int64_t ratio) {
-    strip_weights_of_map made {};
+    weights_of_map made {};
     if (map.dst != ratio * map.src || map.src < 4) return {};
     for (int64_t j = 0; j < map.src; ++j) {
         const auto column = static_cast<size_t>(j);
@@ -47,28 +47,28 @@ inline std::optional<strip_weights_of_map> weigh_strips(
 }
 
 /// What the plan needs to know of a kind.
-struct strips_limits {
+struct kind_limits {
     int64_t items, columns, ratio, window, taps, slots, pieces, lead;
     bool chunk;
 };
 
 template <typename Kind>
-constexpr strips_limits strips_limits_of() {
+constexpr kind_limits limits_of() {
     return {Kind::items, Kind::columns, Kind::ratio, Kind::window, Kind::taps,
             Kind::slots, Kind::pieces, Kind::lead, Kind::chunk > 0};
 }
 
 /// A tile of `strips` strips; threads is 0 where it does not go.
-struct strips_tile {
-    strips_shape cut;
+struct measured_tile {
+    work_cut cut;
     int64_t threads = 0;
     int64_t row_bytes = 0;
     int64_t shared_bytes = 0;
 };
 
-inline strips_tile measure_strips(const strips_limits &kind, int64_t columns,
+inline measured_tile measure_tile(const kind_limits &kind, int64_t columns,
         int64_t channels, int64_t strips, int64_t element) {
-    strips_tile made;
+    measured_tile made;
     const auto short_of
             = [](int64_t value) { return static_cast<int32_t>(value); };
     const int64_t units = kind.chunk ? 1 : ceil_div(channels, kind.items);
@@ -78,7 +78,7 @@ inline strips_tile measure_strips(const strips_limits &kind, int64_t columns,
     const int64_t tiles = ceil_div(all, strips);
     strips = ceil_div(all, tiles);
     const int64_t threads = ceil_div(strips * units, 32) * 32;
-    if (threads > most_strip_threads) return made;
+    if (threads > most_threads) return made;
     const int64_t width = std::min(strips * kind.columns, columns);
     const int64_t bytes = kind.chunk
             ? kind.ratio * width * channels * element + 2 * kind.lead
@@ -87,7 +87,7 @@ inline strips_tile measure_strips(const strips_limits &kind, int64_t columns,
     const int64_t slot = round_up(bytes + 15, 16);
     const int64_t warp_bytes = round_up(ceil_div(slot, threads / 32), 512);
     if (warp_bytes > kind.pieces * 512) return made;
-    strips_shape &cut = made.cut;
+    work_cut &cut = made.cut;
     cut.channels = short_of(channels);
     cut.src_columns = short_of(columns);
     cut.tile_strips = short_of(strips);
@@ -104,10 +104,10 @@ inline strips_tile measure_strips(const strips_limits &kind, int64_t columns,
 
 /// Turns that shared memory takes for a read of one element by a warp, on
 /// average.
-inline double strips_conflicts(
-        const strips_limits &kind, const strips_tile &tile, int64_t element) {
+inline double bank_turns(
+        const kind_limits &kind, const measured_tile &tile, int64_t element) {
     if (kind.chunk) return 1.0;
-    const strips_shape &cut = tile.cut;
+    const work_cut &cut = tile.cut;
     int64_t turns = 0;
     for (int64_t warp = 0; warp < tile.threads / 32; ++warp) {
         std::array<std::vector<int64_t>, 32> banks;
@@ -136,7 +136,7 @@ public:
     /// Check fits() before use.
     strips_plan(const interpolation_problem &problem, const axis_maps &maps,
             const walk_description &walk, int64_t ratio,
-            const strip_weights_of_map &weights, int device)
+            const weights_of_map &weights, int device)
         : type_(problem.diff_src.type),
           ratio_(ratio),
           weights_(weights),
@@ -186,7 +186,7 @@ public:
         const arrangement &use = chunk ? chunk_ : any_;
         for_each_kind([&]<typename Type, typename Kind>(int number) {
             if (number != use.kind) return;
-            strip_weights<float, Kind::ratio> weights {};
+            tap_weights<float, Kind::ratio> weights {};
             for (size_t k = 0; k < Kind::taps; ++k) {
                 weights.first[k] = weights_[0][k];
                 weights.inner[k] = weights_[1][k];
@@ -205,7 +205,7 @@ public:
 private:
     struct arrangement {
         int kind = -1;
-        strips_shape cut;
+        work_cut cut;
         walk_shape walk;
         unsigned blocks = 0;
         unsigned threads = 0;
@@ -218,19 +218,19 @@ private:
         with_float_type(type_, [&]<typename Type>() {
             if constexpr (std::is_same_v<sum_of<Type>, float>) {
                 if (ratio_ == 2) {
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 4>>(
+                    body.template operator()<Type, kernel_kind<Type, 2, 4, 4>>(
                             0);
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 6>>(
+                    body.template operator()<Type, kernel_kind<Type, 2, 4, 6>>(
                             1);
-                    body.template operator()<Type, strips_kind<Type, 2, 4, 7>>(
+                    body.template operator()<Type, kernel_kind<Type, 2, 4, 7>>(
                             2);
                     body.template
-                    operator()<Type, strips_kind<Type, 2, 4, 3, 3>>(3);
+                    operator()<Type, kernel_kind<Type, 2, 4, 3, 3>>(3);
                 } else {
-                    body.template operator()<Type, strips_kind<Type, 4, 4, 3>>(
+                    body.template operator()<Type, kernel_kind<Type, 4, 4, 3>>(
                             4);
                     body.template
-                    operator()<Type, strips_kind<Type, 4, 2, 3, 3>>(5);
+                    operator()<Type, kernel_kind<Type, 4, 2, 3, 3>>(5);
                 }
             }
         });
@@ -242,41 +242,25 @@ private:
         const int64_t element = detail::size_of(type_);
         const int64_t multiprocessors = properties_of(device).multiprocessors;
         for_each_kind([&]<typename Type, typename Kind>(int number) {
-            constexpr strips_limits kind = strips_limits_of<Kind>();
+            constexpr kind_limits kind = limits_of<Kind>();
             if (kind.chunk != chunk || (chunk && channels_ != kind.items))
                 return;
             auto *const kernel = strips_kernel<Type, Kind>;
-            cudaFuncAttributes attributes {};
-            check(cudaFuncGetAttributes(&attributes, kernel),
-                    "cudaFuncGetAttributes");
-            const int64_t most_bytes = std::min<int64_t>(100 * 1024,
-                    static_cast<int64_t>(
-                            properties_of(device).block_shared_bytes)
-                            - static_cast<int64_t>(attributes.sharedSizeBytes));
-            // The same for all plans: they share the kernel.
-            check(cudaFuncSetAttribute(kernel,
-                          cudaFuncAttributeMaxDynamicSharedMemorySize,
-                          static_cast<int>(most_bytes)),
-                    "cudaFuncSetAttribute");
-            check(cudaFuncSetAttribute(kernel,
-                          cudaFuncAttributePreferredSharedMemoryCarveout,
-                          cudaSharedmemCarveoutMaxShared),
-                    "cudaFuncSetAttribute");
+            const int64_t most_bytes
+                    = allow_most_shared_bytes(kernel, device, 100 * 1024);
             const int64_t all = ceil_div(columns_, kind.columns);
             int64_t seen = 0;
             for (int64_t strips = 1; strips <= std::min<int64_t>(all, 256);
                     ++strips) {
-                const strips_tile tile = measure_strips(
+                const measured_tile tile = measure_tile(
                         kind, columns_, channels_, strips, element);
                 if (tile.threads == 0 || tile.shared_bytes > most_bytes
                         || tile.cut.tile_strips == seen)
                     continue;
                 seen = tile.cut.tile_strips;
-                int resident = 0;
-                check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident,
-                              kernel, static_cast<int>(tile.threads),
-                              static_cast<size_t>(tile.shared_bytes)),
-                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+                const int resident
+                        = blocks_held(kernel, static_cast<int>(tile.threads),
+                                static_cast<size_t>(tile.shared_bytes));
                 const double row = cycles_of(kind, tile, element);
                 for (int64_t held = 1; held <= std::min(resident, 16); ++held) {
                     walk_shape cut_walk = walk;
@@ -314,7 +298,7 @@ private:
     }
 
     /// An estimate for a row of a tile, in cycles of a multiprocessor.
-    double cycles_of(const strips_limits &kind, const strips_tile &tile,
+    double cycles_of(const kind_limits &kind, const measured_tile &tile,
             int64_t element) const {
         const auto number
                 = [](int64_t value) { return static_cast<double>(value); };
@@ -332,7 +316,7 @@ private:
                         + (15.0 + outputs * (kind.chunk ? 1.0 : 4.0))
                                 / row_ratio_)
                 / 2.5;
-        const double turns = strips_conflicts(kind, tile, element);
+        const double turns = bank_turns(kind, tile, element);
         const double memory_turns
                 = warps * (kind.chunk ? reads / vectors : reads * turns)
                 + number(tile.row_bytes) / 128.0 + warps * outputs / row_ratio_;
@@ -343,7 +327,7 @@ private:
 
     detail::data_type type_;
     int64_t ratio_;
-    strip_weights_of_map weights_;
+    weights_of_map weights_;
     int64_t channels_;
     int64_t columns_;
     int64_t readable_bytes_ = 0;
@@ -353,4 +337,4 @@ private:
     walk_storage<float> tables_;
 };
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::strips

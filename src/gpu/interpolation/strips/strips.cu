@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "gpu/interpolation/strips/plan.cuh"
+#include "problem_text.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::strips {
 
 namespace {
 
@@ -18,39 +19,38 @@ bool is_faster(int64_t ratio, int64_t channels, int64_t element) {
 
 } // namespace
 
-plan_or_refusal make_interpolation_strips(
+plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
     if (problem.diff_src.type == detail::data_type::f64)
-        return plan_or_refusal::refuse("wants f32, bf16 or f16, given f64");
+        return plan_or_refusal::refuse("takes f32, bf16 and f16, given f64");
     const int64_t channels = problem.diff_dst.dims[1];
     for (const detail::tensor_view *view :
             {&problem.diff_dst, &problem.diff_src})
         if (view->dims[4] != 1 && view->strides[4] != channels)
-            return plan_or_refusal::refuse(
-                    "wants the pixels of a row side by side");
+            return detail::refuse("rows of pixels without gaps", problem);
     std::string why;
     const auto walk = describe_walk(problem, maps, true, why);
     if (!walk) return plan_or_refusal::refuse(why);
     if (walk->volume)
-        return plan_or_refusal::refuse("wants one depth, or depths that are "
-                                       "not resampled");
+        return detail::refuse("a depth that is not resampled", problem);
     for (const int64_t ratio : {2, 4}) {
         if (!is_faster(ratio, channels, detail::size_of(problem.diff_src.type)))
             continue;
-        const auto weights = weigh_strips(maps[2], ratio);
+        const auto weights = weigh_taps(maps[2], ratio);
         if (!weights) continue;
         auto made = std::make_unique<strips_plan>(problem, maps, *walk, ratio,
                 *weights, static_cast<int>(options.device));
         if (made->fits() && (channels != 3 || made->has_chunks()))
             return plan_or_refusal(std::move(made));
     }
-    return plan_or_refusal::refuse(
-            "wants columns enlarged 2 times with inner taps alike, of 3 "
-            "channels or of 16 and more that fit shared memory, or 16-bit ones "
-            "of 3 channels 4 times; of 3 channels rows at multiples of 16 "
-            "bytes");
+    return detail::refuse(
+            "columns enlarged 2 times with inner taps alike, of 3 channels or "
+            "of "
+            "16 and more that fit shared memory, or in 16 bits 4 times, of 3 "
+            "channels; of 3 channels rows at multiples of 16 bytes",
+            problem);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::strips

@@ -36,110 +36,10 @@
 
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/dtype.cuh"
+#include "gpu/interpolation/columns/sums.cuh"
 #include "gpu/interpolation/walk.cuh"
 
-namespace gradnn::gpu {
-
-/// Where a lane's word or output lies: elements from the start of a row of the
-/// tensor, and the place in the line. A word without work is read where another
-/// is and put aside; an output without work repeats another.
-struct ncx_place {
-    uint32_t offset = 0;
-    int32_t line = 0;
-};
-
-struct ncx_shape {
-    const ncx_place *words = nullptr; ///< [tile][word][lane]
-    const ncx_place *outputs = nullptr; ///< [tile][output][lane]
-    /// [tile][output][tap][lane], or in fours [tile][output][quad][lane][4].
-    const void *weights = nullptr;
-    int32_t tiles = 1;
-    int32_t items = 0; ///< outputs (pairs of them) of a tile, over its slots
-    int32_t quads = 0; ///< fours of sums that a window takes
-    int32_t line_sums = 0; ///< places of the line
-    const int32_t *row_bytes = nullptr; ///< [tile], of a dense kind
-};
-
-/// Bytes that hold a row of so many, copied in pieces of 16 at multiples of 16.
-constexpr int64_t row_slot_bytes(int64_t row_bytes) {
-    return (row_bytes + 30) / 16 * 16;
-}
-
-/// What a kernel holds in its registers.
-///
-/// `taps` are those of a column, at most: 1 to 4 in windows of the line that
-/// begin anywhere, 8 in two fours, and 0: any number, in fours, with the weights
-/// in memory. `side` neighbouring outputs of a lane are stored at once.
-/// A dense kind has one slot, and its words and outputs are at even distances.
-template <typename Type, int vector_, int taps_, int words_, int outputs_,
-        int side_ = 1, bool dense_ = false,
-        int sure_ = taps_ == 3 || taps_ == 4 ? 2 : 0, bool split_ = false>
-struct ncx_kind {
-    static constexpr int bytes = sizeof(Type);
-    static constexpr int vector = vector_;
-    static constexpr int taps = taps_;
-    static constexpr int words = words_;
-    static constexpr int outputs = outputs_;
-    /// Of a row in shared memory.
-    static constexpr int slot_bytes = static_cast<int>(
-            row_slot_bytes(int64_t {32} * words_ * vector_ * bytes));
-    static constexpr int side = side_;
-    static constexpr bool dense = dense_;
-    /// The elements of a word lie anywhere in the line.
-    static constexpr bool split = split_;
-    /// Taps that every column has, if need be beyond the row's ends.
-    static constexpr int sure = sure_;
-    /// For columns that are reduced: few words, many outputs.
-    static constexpr bool reduces = words * vector < outputs;
-    /// Fours whose weights are held.
-    static constexpr int quads = taps == 8 ? 2 : 0;
-    static constexpr bool fours = taps == 0 || taps == 8;
-    /// Outputs whose sums are read from the line before any is used.
-    static constexpr int group = fours ? 2
-            : taps < 3                 ? 4
-            : outputs > 6              ? outputs / 2
-            : outputs == 5             ? 5
-                                       : 3;
-    /// Rows in flight wait in shared memory (device/async_copy.cuh), not in
-    /// registers.
-    static constexpr bool copies = dense || sizeof(Type) * vector >= 4;
-    /// Rows in flight; one less where depth takes registers.
-    template <bool volume>
-    static constexpr int ahead = (copies                   ? (reduces ? 5 : 4)
-                                                 : reduces ? 4
-                                                           : 3)
-            - (volume ? 1 : 0);
-    /// Planes of diff_dst that go into one addition.
-    template <bool volume>
-    static constexpr int planes = !volume || !copies ? 1
-            : sizeof(Type) < 8                       ? 6
-                                                     : 4;
-    /// Planes of diff_src that a run has at once.
-    template <bool volume>
-    static constexpr int depths = volume && sizeof(Type) < 8 ? 2 : 1;
-    /// Of a volume: planes whose rows are read from shared memory together.
-    static constexpr int batch = dense ? 2 : 1;
-};
-
-/// Warps of a multiprocessor: as many as leave no register in memory.
-template <typename Type, typename Kind, bool volume>
-constexpr int ncx_resident
-        = volume && sizeof(Type) < 8 ? (Kind::batch > 1 ? 16 : 12)
-        : sizeof(Type) < 8
-                && (Kind::reduces
-                        || (Kind::words * Kind::vector < 12
-                                && (Kind::taps == 0 ? Kind::dense
-                                                    : Kind::taps == 2
-                                                        && (sizeof(Type) == 4
-                                                                || Kind::vector
-                                                                        == 2))))
-        ? 20
-        : 16;
-
-template <typename Sum>
-struct alignas(16) ncx_quad {
-    Sum values[4];
-};
+namespace gradnn::gpu::interpolation::columns {
 
 /// pointer + offset in one instruction, however often it is asked.
 template <typename Type>
@@ -153,14 +53,14 @@ __device__ inline Type *at(Type *pointer, uint32_t offset) {
 }
 
 template <typename Type, typename Kind, bool volume>
-__global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
+__global__ void __launch_bounds__(32, (resident_warps<Type, Kind, volume>))
         ncx_kernel(const Type *diff_dst, Type *diff_src,
                 const __grid_constant__ walk_shape shape,
                 const __grid_constant__ walk_tables<sum_of<Type>> tables,
-                const __grid_constant__ ncx_shape ncx) {
+                const __grid_constant__ work_cut ncx) {
     using sum = sum_of<Type>;
     using word = pack<Type, Kind::vector>;
-    using quad = ncx_quad<sum>;
+    using quad = four_sums<sum>;
     constexpr int vector = Kind::vector;
     constexpr int words = Kind::words;
     constexpr int outputs = Kind::outputs;
@@ -185,7 +85,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     int word_at[words][places];
 #pragma unroll
     for (int i = 0; i < words; ++i) {
-        const ncx_place place = ncx.words[(tile * words + i) * 32 + lane];
+        const lane_place place = ncx.words[(tile * words + i) * 32 + lane];
         from_offset[i] = place.offset;
         if constexpr (places == 2) {
             word_at[i][0] = place.line & 0xffff;
@@ -198,7 +98,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
     int window_at[outputs];
 #pragma unroll
     for (int o = 0; o < outputs; ++o) {
-        const ncx_place place = ncx.outputs[(tile * outputs + o) * 32 + lane];
+        const lane_place place = ncx.outputs[(tile * outputs + o) * 32 + lane];
         if (o % side == 0) to_offset[o / side] = place.offset;
         window_at[o] = place.line;
     }
@@ -324,48 +224,13 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
                 for (int d = 0; d < depths; ++d)
 #pragma unroll
                     for (int i = 0; i < words; ++i)
-#pragma unroll
-                        for (int e = 0; e < vector; ++e)
-                            row_sums[d][i][e] = 0;
-            constexpr int batch = Kind::batch;
-            static_assert(planes % batch == 0);
-#pragma unroll
-            for (int first = 0; first < planes; first += batch) {
-                bool any = false;
-#pragma unroll
-                for (int k = first; k < first + batch; ++k)
-                    any = any || any_weight(plane_weights[k]);
-                if (!any) continue;
-                // A plane without weight may be read: nothing is done with it.
-                sum values[batch][words][vector];
-#pragma unroll
-                for (int k = 0; k < batch; ++k)
-#pragma unroll
-                    for (int i = 0; i < words; ++i)
-                        loaded(slot + first + k, i, first + k)
-                                .unpack(values[k][i]);
-#pragma unroll
-                for (int k = 0; k < batch; ++k)
-#pragma unroll
-                    for (int d = 0; d < depths; ++d) {
-                        const sum weight = plane_weights[first + k][d];
-                        if (weight == 0) continue;
-#pragma unroll
-                        for (int i = 0; i < words; ++i)
-#pragma unroll
-                            for (int e = 0; e < vector; ++e)
-                                row_sums[d][i][e]
-                                        = add_product(row_sums[d][i][e], weight,
-                                                values[k][i][e]);
-                    }
-            }
+                        clear_sums(row_sums[d][i]);
+            add_planes<Kind::batch>(row_sums, plane_weights, slot, loaded);
         }
     };
     const auto take_word = [&](int slot, int d, int i, sum(&values)[vector]) {
         if constexpr (volume) {
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-                values[e] = row_sums[d][i][e];
+            copy_sums(values, row_sums[d][i]);
         } else {
             loaded(slot, i).unpack(values);
         }
@@ -386,18 +251,12 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
 #pragma unroll
             for (int i = 0; i < words; ++i) {
                 take_word(slot, d, i, values[i]);
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    low[d][i][e] = add_product(
-                            low[d][i][e], low_weight, values[i][e]);
+                add_products(low[d][i], low[d][i], low_weight, values[i]);
             }
             if (!both) continue;
 #pragma unroll
             for (int i = 0; i < words; ++i)
-#pragma unroll
-                for (int e = 0; e < vector; ++e)
-                    high[d][i][e] = add_product(
-                            high[d][i][e], high_weight, values[i][e]);
+                add_products(high[d][i], high[d][i], high_weight, values[i]);
         }
     };
     const auto shift = [&] {
@@ -407,11 +266,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
         for (int d = 0; d < depths; ++d)
 #pragma unroll
             for (int i = 0; i < words; ++i)
-#pragma unroll
-                for (int e = 0; e < vector; ++e) {
-                    low[d][i][e] = high[d][i][e];
-                    high[d][i][e] = 0;
-                }
+                shift_sums(low[d][i], high[d][i]);
     };
     const auto shift_add = [&](int slot, sum low_weight, sum high_weight) {
         low_any = true;
@@ -435,65 +290,7 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             for (int d = 0; d < depths; ++d)
 #pragma unroll
                 for (int i = 0; i < words; ++i)
-#pragma unroll
-                    for (int e = 0; e < vector; ++e)
-                        high[d][i][e] = 0;
-        }
-    };
-    // Outputs o to o + group: all reads of the line, then all sums, so that
-    // the warp waits for shared memory once.
-    const auto sum_held = [&](int o, sum(&totals)[Kind::group]) {
-        sum values[Kind::group][held];
-#pragma unroll
-        for (int g = 0; g < Kind::group; ++g) {
-            if (o + g >= outputs) continue;
-            const sum *window = line + window_at[o + g];
-            if constexpr (quads > 0) {
-#pragma unroll
-                for (int q = 0; q < quads; ++q) {
-                    const quad some = reinterpret_cast<const quad *>(window)[q];
-#pragma unroll
-                    for (int k = 0; k < 4; ++k)
-                        values[g][q * 4 + k] = some.values[k];
-                }
-            } else {
-#pragma unroll
-                for (int k = 0; k < taps; ++k)
-                    values[g][k] = window[k];
-            }
-        }
-#pragma unroll
-        for (int g = 0; g < Kind::group; ++g)
-            totals[g] = 0;
-#pragma unroll
-        for (int k = 0; k < taps; ++k)
-#pragma unroll
-            for (int g = 0; g < Kind::group; ++g)
-                if (o + g < outputs && has(o + g, k))
-                    totals[g] = add_product(
-                            totals[g], by[o + g][k], values[g][k]);
-    };
-    const auto sum_far = [&](int o, sum(&totals)[Kind::group]) {
-#pragma unroll
-        for (int g = 0; g < Kind::group; ++g)
-            totals[g] = 0;
-#pragma unroll 2
-        for (int q = 0; q < ncx.quads; ++q) {
-            quad weight[Kind::group];
-            quad some[Kind::group];
-#pragma unroll
-            for (int g = 0; g < Kind::group; ++g) {
-                weight[g] = far[((o + g) * ncx.quads + q) * 32];
-                some[g] = reinterpret_cast<const quad *>(
-                        line + window_at[o + g])[q];
-            }
-#pragma unroll
-            for (int k = 0; k < 4; ++k)
-#pragma unroll
-                for (int g = 0; g < Kind::group; ++g)
-                    if (weight[g].values[k] != 0)
-                        totals[g] = add_product(totals[g], weight[g].values[k],
-                                some[g].values[k]);
+                    clear_sums(high[d][i]);
         }
     };
     // Units of a lane are outputs, or pairs of them that are stored at once.
@@ -544,9 +341,9 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             if (o > 0 && o / side * 32 >= ncx.items) break;
             sum totals[Kind::group];
             if constexpr (taps > 0)
-                sum_held(o, totals);
+                sum_held<Kind>(totals, line, window_at, by, o, has);
             else
-                sum_far(o, totals);
+                sum_far<Kind>(totals, line, window_at, far, ncx.quads, o);
             store(to, o, totals);
         }
         __syncwarp();
@@ -556,4 +353,4 @@ __global__ void __launch_bounds__(32, (ncx_resident<Type, Kind, volume>))
             shift_add);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::columns

@@ -1,4 +1,4 @@
-// The plan of the columns kernel (ncx.cuh).
+// The plan of the columns kernel (kernel.cuh).
 //
 // Of the kernels that hold the taps of a column the one of the lowest cost
 // (instructions a row of diff_dst) is taken. 16-bit elements go in pairs where
@@ -9,11 +9,12 @@
 #include <bit>
 #include <memory>
 
-#include "gpu/interpolation/columns/ncx_tables.hpp"
+#include "gpu/interpolation/columns/tables.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/tensor_kernel.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::interpolation::columns {
 
 template <typename... Kinds>
 struct kind_list {};
@@ -37,26 +38,26 @@ void for_each_kernel(bool volume, const Body &body) {
 
 /// What a kernel may do where diff_dst lies at a multiple of 16 bytes and
 /// diff_src at one of 4.
-struct ncx_access {
+struct allowed_access {
     bool load_pairs = false; ///< of 16-bit elements
     bool store_pairs = false;
     bool load_pieces = false; ///< of 16 bytes
     bool any() const { return load_pairs || store_pairs || load_pieces; }
 };
 
-struct ncx_choice {
+struct kernel_choice {
     int kernel = -1; ///< -1 where none holds the taps
-    ncx_channels channels;
+    channel_block channels;
 };
 
 /// The kernel of the lowest cost.
 template <typename Family, typename Type>
-ncx_choice choose_kernel(const detail::axis_map &map,
-        const walk_description &walk, ncx_access access, int64_t channels) {
-    ncx_choice best;
+kernel_choice choose_kernel(const detail::axis_map &map,
+        const walk_description &walk, allowed_access access, int64_t channels) {
+    kernel_choice best;
     double best_cost = 0;
     for_each_kernel<Family, Type>(
-            walk.volume, [&](int number, auto *, const ncx_limits &limits) {
+            walk.volume, [&](int number, auto *, const kind_limits &limits) {
                 if ((limits.vector > 1 && !access.load_pairs)
                         || (limits.side > 1 && !access.store_pairs)
                         || (limits.dense && !access.load_pieces)
@@ -99,12 +100,11 @@ inline int64_t elements_between_ends(const detail::tensor_view &view) {
 }
 
 /// The walk and the tables of a kernel on a device.
-struct ncx_arrangement {
-    ncx_choice choice;
+template <typename Sum>
+struct arranged_work {
+    tensor_kernel<walk_shape, walk_tables<Sum>, work_cut> kernel;
     walk_shape walk;
-    ncx_shape shape;
-    unsigned blocks = 0;
-    size_t shared_bytes = 0;
+    work_cut shape;
     int64_t depths = 1; ///< planes of diff_src that a run has at once
     device_buffer words;
     device_buffer outputs;
@@ -113,12 +113,12 @@ struct ncx_arrangement {
 };
 
 template <typename Family, typename Sum>
-class ncx_plan final : public detail::plan {
+class columns_plan final : public detail::plan {
 public:
     /// For columns that `fits` (below) says a warp holds.
-    ncx_plan(const interpolation_problem &problem, axis_maps maps,
-            const walk_description &walk, ncx_access access, int64_t channels,
-            int device)
+    columns_plan(const interpolation_problem &problem, axis_maps maps,
+            const walk_description &walk, allowed_access access,
+            int64_t channels, int device)
         : type_(problem.diff_src.type),
           channels_(channels),
           map_(std::move(maps[2])),
@@ -141,60 +141,47 @@ public:
         const launch_scope scope(stream);
         const bool aligned = !aligned_matters_
                 || (is_aligned(args[0], 16) && is_aligned(args[1], 4));
-        const ncx_arrangement &use = aligned ? usual_ : misaligned_;
-        with_float_type(type_, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-                for_each_kernel<Family, Type>(
-                        volume_, [&](int number, auto *kernel, ncx_limits) {
-                            if (number != use.choice.kernel) return;
-                            launch_early("interpolation (NCX)", kernel,
-                                    use.blocks, 32, use.shared_bytes,
-                                    scope.stream(),
-                                    static_cast<const Type *>(args[0]),
-                                    static_cast<Type *>(args[1]), use.walk,
-                                    tables_.tables(), use.shape);
-                        });
-            }
-        });
+        const arranged_work<Sum> &use = aligned ? usual_ : misaligned_;
+        use.kernel.launch_early("interpolation (NCX)", scope.stream(), args[0],
+                args[1], use.walk, tables_.tables(), use.shape);
     }
 
     std::string backend() const override { return "CUDA"; }
 
 private:
     template <typename Type>
-    ncx_arrangement arrange(
-            walk_description walk, ncx_access access, int device) const {
-        ncx_arrangement made;
-        made.choice
+    arranged_work<Sum> arrange(
+            walk_description walk, allowed_access access, int device) const {
+        arranged_work<Sum> made;
+        const kernel_choice choice
                 = choose_kernel<Family, Type>(map_, walk, access, channels_);
         for_each_kernel<Family, Type>(volume_,
-                [&](int number, auto *kernel, const ncx_limits &limits) {
-                    if (number != made.choice.kernel) return;
-                    const auto tables = arrange_columns<Sum>(limits, map_, walk,
-                            made.shape, made.choice.channels);
+                [&](int number, auto *kernel, const kind_limits &limits) {
+                    if (number != choice.kernel) return;
+                    const auto tables = arrange_columns<Sum>(
+                            limits, map_, walk, made.shape, choice.channels);
                     made.words = upload(device, tables.words);
                     made.outputs = upload(device, tables.outputs);
                     made.weights = upload(device, tables.weights);
                     made.row_bytes = upload(device, tables.row_bytes);
                     made.depths = limits.depths;
-                    made.shared_bytes = static_cast<size_t>(
+                    const auto shared_bytes = static_cast<size_t>(
                             made.shape.line_sums * int64_t {sizeof(Sum)}
                             + limits.slots * limits.slot_bytes);
-                    int resident = 0;
-                    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                                  &resident, kernel, 32, made.shared_bytes),
-                            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+                    const int64_t resident = std::max(
+                            blocks_held(kernel, 32, shared_bytes), 1);
                     made.walk = walk.shape;
                     made.walk.lets_start = 1; // no more blocks would fit
                     if (volume_) group_depths(made.walk, limits.depths);
                     const int64_t runs = cut_runs(made.walk, made.shape.tiles,
-                            int64_t {std::max(resident, 1)}
-                                    * properties_of(device).multiprocessors);
-                    made.blocks
-                            = static_cast<unsigned>(runs * made.shape.tiles);
+                            resident * properties_of(device).multiprocessors);
+                    made.kernel = {nullptr,
+                            static_cast<unsigned>(runs * made.shape.tiles), 32,
+                            shared_bytes};
+                    made.kernel.set(kernel);
                 });
-        made.shape.words = made.words.template as<ncx_place>();
-        made.shape.outputs = made.outputs.template as<ncx_place>();
+        made.shape.words = made.words.template as<lane_place>();
+        made.shape.outputs = made.outputs.template as<lane_place>();
         made.shape.weights = made.weights.data();
         made.shape.row_bytes = made.row_bytes.template as<int32_t>();
         return made;
@@ -205,14 +192,14 @@ private:
     detail::axis_map map_; ///< of the columns
     bool volume_;
     bool aligned_matters_;
-    ncx_arrangement usual_;
-    ncx_arrangement misaligned_; ///< where the pointers forbid the usual one
+    arranged_work<Sum> usual_;
+    arranged_work<Sum> misaligned_; ///< where the pointers forbid the usual one
     walk_storage<Sum> tables_;
 };
 
 /// Whether a warp holds the taps of any column, in single elements.
 template <typename Family>
-bool ncx_fits(const detail::axis_map &map, detail::data_type type,
+bool fits_in_warp(const detail::axis_map &map, detail::data_type type,
         const walk_description &walk, int64_t channels) {
     bool fit = false;
     with_float_type(type, [&]<typename Type>() {
@@ -229,16 +216,18 @@ inline bool all_even(std::initializer_list<int64_t> values) {
 /// For a walk of `channels` (1 in NCX) to a pixel. Family::kinds_of lists the
 /// kernels.
 template <typename Family>
-plan_or_refusal make_ncx_plan(const interpolation_problem &problem,
-        axis_maps maps, const walk_description &walk, int64_t channels,
-        int device) {
+plan_or_refusal make_plan(const interpolation_problem &problem, axis_maps maps,
+        const walk_description &walk, int64_t channels, int device) {
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    if (!ncx_fits<Family>(maps[2], src.type, walk, channels))
-        return plan_or_refusal::refuse("wants fewer taps for a column");
+    if (!fits_in_warp<Family>(maps[2], src.type, walk, channels))
+        return plan_or_refusal::refuse(detail::text(
+                "takes tiles that a warp holds with all taps of a column, "
+                "given ",
+                maps[2].max_count, " taps and ", channels, " channels"));
     const walk_shape &shape = walk.shape;
     const int64_t bytes = detail::size_of(src.type);
-    ncx_access access;
+    allowed_access access;
     // The last piece must end within the tensor.
     access.load_pieces = elements_between_ends(dst) * bytes % 16 == 0;
     if (bytes == 2) {
@@ -250,10 +239,10 @@ plan_or_refusal make_ncx_plan(const interpolation_problem &problem,
                         shape.src_depth_pitch, shape.src_group_pitch});
     }
     if (src.type == detail::data_type::f64)
-        return std::make_unique<ncx_plan<Family, double>>(
+        return std::make_unique<columns_plan<Family, double>>(
                 problem, std::move(maps), walk, access, channels, device);
-    return std::make_unique<ncx_plan<Family, float>>(
+    return std::make_unique<columns_plan<Family, float>>(
             problem, std::move(maps), walk, access, channels, device);
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::interpolation::columns
