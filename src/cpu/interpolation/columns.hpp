@@ -261,12 +261,20 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
 }
 
 /// The same for none.
-template <typename Out>
+template <bool past_caches, typename Out>
 HWY_INLINE void clear_channels(const column_taps::column *column,
         int64_t columns, int64_t channels, Out *out) {
-    for (int64_t i = 0; i < columns; ++i)
-        std::memset(out + column[i].out * channels, 0,
-                static_cast<size_t>(channels) * sizeof(Out));
+    const hn::ScalableTag<accumulator_of<Out>> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator_of<Out>>);
+    const auto zero = hn::Zero(tag);
+    for (int64_t i = 0; i < columns; ++i) {
+        Out *to = out + column[i].out * channels;
+        if constexpr (past_caches)
+            for (int64_t c = 0; c < channels; c += lanes)
+                stream(tag, zero, to + c);
+        else
+            std::memset(to, 0, static_cast<size_t>(channels) * sizeof(Out));
+    }
 }
 
 /// Taps along W of a block of columns whose channels are in lanes. `in` is the
@@ -288,7 +296,9 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
                     column, count, weights, in, channels, out, ahead);
         };
         switch (taps) {
-            case 0: clear_channels(column, count, channels, out); break;
+            case 0:
+                clear_channels<past_caches>(column, count, channels, out);
+                break;
             case 1: sum(std::integral_constant<int64_t, 1>()); break;
             case 2: sum(std::integral_constant<int64_t, 2>()); break;
             case 3: sum(std::integral_constant<int64_t, 3>()); break;
