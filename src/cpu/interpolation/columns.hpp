@@ -269,11 +269,18 @@ HWY_INLINE void clear_channels(const column_taps::column *column,
     const auto zero = hn::Zero(tag);
     for (int64_t i = 0; i < columns; ++i) {
         Out *to = out + column[i].out * channels;
-        if constexpr (past_caches)
-            for (int64_t c = 0; c < channels; c += lanes)
+        int64_t c = 0;
+        for (; c + lanes <= channels; c += lanes) {
+            if constexpr (past_caches)
                 stream(tag, zero, to + c);
+            else
+                store(tag, zero, to + c);
+        }
+        if (c == channels) continue;
+        if (channels >= lanes)
+            store(tag, zero, to + channels - lanes);
         else
-            std::memset(to, 0, static_cast<size_t>(channels) * sizeof(Out));
+            store_first(tag, zero, to, static_cast<size_t>(channels));
     }
 }
 

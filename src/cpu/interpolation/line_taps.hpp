@@ -64,10 +64,6 @@ public:
 
     /// Whether results come as full vectors, but for the end of a group.
     bool has_whole_vectors() const {
-        if (job_.lanes == tap_lanes::channels)
-            return !stores_columns()
-                    || job_.row_channels * static_cast<int64_t>(sizeof(T)) % 64
-                    == 0;
         return job_.lanes != tap_lanes::lines
                 && (job_.lanes != tap_lanes::phases || strip_.row % lanes == 0);
     }
@@ -92,10 +88,15 @@ private:
                 sum_channels<false>(
                         table, block, in, channels, scratch_.results, ahead);
                 results_.put_all(scratch_.results, elements, out);
-            } else if (results_.direct()) {
+            } else if (!results_.direct()) {
+                sum_channels<false>(table, block, in, channels, out, ahead);
+            } else if (channels * static_cast<int64_t>(sizeof(T)) % 64 == 0) {
                 sum_channels<true>(table, block, in, channels, out, ahead);
             } else {
-                sum_channels<false>(table, block, in, channels, out, ahead);
+                // Parts of cache lines go past the caches in order only.
+                auto *const stored = reinterpret_cast<T *>(scratch_.results);
+                sum_channels<false>(table, block, in, channels, stored, ahead);
+                results_.stream_all(stored, elements, out);
             }
             out = results_.step(out, elements);
         }
