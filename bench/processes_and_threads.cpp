@@ -161,11 +161,24 @@ int main(int count, char **arguments) {
         return 2;
     }
     try {
+        char *end = nullptr;
+        const double seconds = std::strtod(arguments[1], &end);
+        if (*end != '\0' || !(seconds > 0))
+            throw std::invalid_argument(std::string("given \"") + arguments[1]
+                    + "\" for the seconds");
         for (int index = 2; index < count; ++index) {
-            const std::string text = arguments[index];
-            const size_t cross = text.find('x');
-            measure(std::stoi(text), std::stoi(text.substr(cross + 1)),
-                    std::stod(arguments[1]));
+            int processes = 0;
+            int threads = 0;
+            int read = 0;
+            if (std::sscanf(arguments[index], "%dx%d%n", &processes, &threads,
+                        &read)
+                            != 2
+                    || arguments[index][read] != '\0' || processes < 1
+                    || threads < 0)
+                throw std::invalid_argument(std::string("given \"")
+                        + arguments[index]
+                        + "\"; PROCESSESxTHREADS is allowed, such as 8x1");
+            measure(processes, threads, seconds);
         }
     } catch (const std::exception &failure) {
         std::fprintf(stderr, "processes_and_threads: %s\n", failure.what());

@@ -21,8 +21,10 @@ int threads_of(const compile_settings &settings) {
     if (settings.threads > cpu::thread_limit())
         throw error(status::invalid_arguments,
                 text("compile_settings::threads is ", settings.threads, "; ",
-                        cpu::thread_limit(),
-                        " are allowed, by OMP_THREAD_LIMIT"));
+                        cpu::thread_limit(), " are allowed",
+                        cpu::thread_limit() < cpu::most_threads
+                                ? ", by OMP_THREAD_LIMIT"
+                                : ""));
     return settings.threads;
 }
 

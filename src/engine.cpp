@@ -31,17 +31,6 @@ struct cpu_step_clock final : step_clock {
     std::vector<clock::time_point> marks;
 };
 
-struct cpu_stream final : stream_impl {
-    using stream_impl::stream_impl;
-    ~cpu_stream() override { release_workspace(); }
-    void wait() override {} // execute returns when all is done
-    std::unique_ptr<step_clock> make_step_clock(size_t steps) override {
-        auto made = std::make_unique<cpu_step_clock>();
-        made->marks.reserve(steps + 1);
-        return made;
-    }
-};
-
 struct cpu_engine final : engine_impl {
     using engine_impl::engine_impl;
 
@@ -83,6 +72,12 @@ private:
 
 } // namespace
 
+std::unique_ptr<step_clock> cpu_stream::make_step_clock(size_t steps) {
+    auto made = std::make_unique<cpu_step_clock>();
+    made->marks.reserve(steps + 1);
+    return made;
+}
+
 std::byte *stream_impl::workspace(size_t bytes) {
     if (bytes > workspace_bytes_) {
         engine->check_allocatable(*this); // or else the old one is lost
@@ -99,11 +94,16 @@ void stream_impl::release_workspace() noexcept {
     workspace_bytes_ = 0;
 }
 
-std::unique_ptr<stream_impl> native_stream(
+native_stream::native_stream(
         std::shared_ptr<const engine_impl> engine, void *native) {
     if (engine->kind == engine::kind::gpu)
-        return gpu::make_native_stream(std::move(engine), native);
-    return std::make_unique<cpu_stream>(std::move(engine));
+        gpu_ = gpu::make_native_stream(std::move(engine), native);
+    else
+        cpu_.emplace(std::move(engine));
+}
+
+bool native_stream::is_captured() const {
+    return gpu_ && gpu::is_captured(*gpu_);
 }
 
 } // namespace detail

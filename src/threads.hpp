@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <thread>
 
 #ifdef _OPENMP
@@ -21,11 +20,16 @@
 
 namespace gradnn::cpu {
 
+/// The most threads of a plan. OpenMP's runtimes end the process where the
+/// machine has no more threads to give, so numbers that are a mistake are
+/// refused first.
+inline constexpr int most_threads = 4096;
+
 #ifdef _OPENMP
 
-/// The most threads that the OpenMP runtime gives (OMP_THREAD_LIMIT).
+/// most_threads, or fewer where OMP_THREAD_LIMIT says so.
 inline int thread_limit() {
-    return std::max(1, omp_get_thread_limit());
+    return std::clamp(omp_get_thread_limit(), 1, most_threads);
 }
 
 /// The threads of a plan whose caller states none: omp_get_max_threads() as it
@@ -71,21 +75,25 @@ private:
 /// many threads, and no more than the caller allowed before.
 class at_most_threads {
 public:
-    explicit at_most_threads(int threads) : before_(omp_get_max_threads()) {
-        if (threads < before_) omp_set_num_threads(threads);
+    explicit at_most_threads(int threads)
+        : before_(omp_get_max_threads()), fewer_(threads < before_) {
+        if (fewer_) omp_set_num_threads(threads);
     }
-    ~at_most_threads() { omp_set_num_threads(before_); }
+    ~at_most_threads() {
+        if (fewer_) omp_set_num_threads(before_);
+    }
     at_most_threads(const at_most_threads &) = delete;
     at_most_threads &operator=(const at_most_threads &) = delete;
 
 private:
     const int before_;
+    const bool fewer_;
 };
 
 #else
 
 inline int thread_limit() {
-    return std::numeric_limits<int>::max();
+    return most_threads;
 }
 
 inline int default_threads() {

@@ -276,6 +276,36 @@ TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 
+// The gradient of a concatenation in NXC: channels of a wider tensor; and an
+// expanded one, as of a sum. No user should pay for them with the slow kernel.
+TEST(interpolation_on_the_cpu, of_diff_dst_with_gaps_is_by_vectors) {
+    const engine cpu = shared_engine(engine::kind::cpu);
+    for (const data_type type : float_types())
+        for (const bool expanded : {false, true}) {
+            SCOPED_TRACE(std::string(to_string(type))
+                    + (expanded ? ", expanded" : ", a slice"));
+            const int64_t pitch = expanded ? 0 : 29;
+            const op dense
+                    = interpolation_op({"dense", 2, 19, {8, 9}, {16, 18}},
+                            {"linear", "half_pixel"}, layouts()[1], type);
+            std::vector<logical_tensor> inputs = dense.get_inputs();
+            inputs[1]
+                    = logical_tensor(inputs[1].get_id(), type, {2, 16, 18, 19},
+                            std::vector<int64_t> {288 * pitch, 18 * pitch,
+                                    pitch, expanded ? 0 : 1});
+            op gaps(0, op::kind::InterpolateBackward, inputs,
+                    dense.get_outputs(), "gaps");
+            gaps.set_attr<std::string>(op::attr::mode, "linear");
+            gaps.set_attr<std::vector<int64_t>>(op::attr::sizes, {16, 18});
+            gaps.set_attr<std::string>(op::attr::data_format, "NXC");
+            op_run run(gaps, cpu, random_inputs(gaps, 5));
+            EXPECT_EQ(run.compiled().get_info().steps.at(0).kernel,
+                    "interpolation.separable");
+            run.execute();
+            run.expect_right();
+        }
+}
+
 INSTANTIATE_TEST_SUITE_P(kernels, interpolation_values,
         testing::ValuesIn(interpolation_rows()), name_of);
 

@@ -1,6 +1,6 @@
-// Which problems that oneDNN could compute go to convolution.gemm, which was
-// measured to be faster there (src/cpu/convolution/onednn/or_gemm.cpp), and that
-// their neighbours do not.
+// Which problems that oneDNN could compute go to other kernels, which were
+// measured to be faster there (src/cpu/convolution/onednn/or_gemm.cpp and
+// choice.cpp), and that their neighbours do not.
 #include <ostream>
 
 #include <gtest/gtest.h>
@@ -37,6 +37,7 @@ convolution_case square(int64_t channels, int64_t points, int64_t window,
 
 std::vector<chosen_kernel> chosen_kernels() {
     const op::kind weights = op::kind::ConvolutionBackwardWeights;
+    const op::kind data = op::kind::ConvolutionBackwardData;
     // The gradient of src of a transposed convolution is one forward.
     const op::kind forward = op::kind::ConvTransposeBackwardData;
     const std::string gemm = "convolution.gemm";
@@ -65,6 +66,14 @@ std::vector<chosen_kernel> chosen_kernels() {
                     "ncx", onednn},
             {"one_axis", weights, line(64, 500, 3, 1), "nxc", gemm},
             {"one_axis_strided", weights, line(64, 500, 3, 2), "nxc", onednn},
+            {"few_channels_and_products", data, square(8, 12, 3, 1, 1), "ncx",
+                    "convolution.planes"},
+            {"few_channels_and_products", data, square(8, 12, 3, 1, 1), "nxc",
+                    onednn},
+            {"few_channels", data, square(8, 20, 3, 1, 1), "ncx", onednn},
+            {"few_channels_strided", data, square(8, 12, 3, 2, 1), "ncx",
+                    onednn},
+            {"few_products", data, square(12, 8, 3, 1, 1), "ncx", onednn},
     };
 }
 

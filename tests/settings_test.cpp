@@ -171,6 +171,9 @@ TEST(settings, that_are_wrong_are_named) {
     expect_error({"threads",
             [] { compile_with(large_upsample(), with_threads(-1)); },
             status::invalid_arguments, {"threads", "-1"}});
+    expect_error({"too many threads",
+            [] { compile_with(large_upsample(), with_threads(1 << 20)); },
+            status::invalid_arguments, {"threads", "1048576", "4096"}});
     expect_error({"partition",
             [] {
                 const partition wrong(

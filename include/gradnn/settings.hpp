@@ -18,7 +18,8 @@ struct compile_settings {
     /// OMP_NUM_THREADS where that is set. The partition runs on this many
     /// threads or fewer, whatever OMP_NUM_THREADS says later. The bits of a
     /// result depend on this number and on the kind of CPU, and on nothing
-    /// else of the machine. Ignored on GPU engines.
+    /// else of the machine. More than 4096, or than OMP_THREAD_LIMIT, are
+    /// refused when the partition is compiled. Ignored on GPU engines.
     int threads = 0;
 
     /// Names of kernels, separated by commas ("convolution.gemm"): where one

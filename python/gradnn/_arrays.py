@@ -150,7 +150,10 @@ def _export(name: str, source: Any, device_type: int, stream: Any) -> Any:
 
 
 def _from_dlpack(name: str, source: Any, written: bool, stream: Any) -> Array:
-    device_type, device_id = source.__dlpack_device__()
+    try:
+        device_type, device_id = source.__dlpack_device__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise bad(name, f"DLPack: {error}") from error
     device_type = int(device_type)
     if device_type not in _DEVICE_KINDS:
         raise UnsupportedError(

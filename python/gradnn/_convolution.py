@@ -350,6 +350,8 @@ def conv_transpose_backward(
         weight: ``[I, O / groups, k...]`` (IOX) or ``[k..., O / groups, I]``
             (XOI), or its shape.
         output_padding: from 0: elements at the end of each axis of the output.
+            Where no window reaches them, up to stride - 1 such elements are
+            right whatever this says.
         weights_format: "IOX" or "XOI".
         strides, padding, dilations, groups, data_format, output_mask, fpmath,
             deterministic, threads, stream, out: as :func:`conv_backward` has

@@ -74,6 +74,10 @@ def onednn_version() -> str:
 
 def device_count(kind: str) -> int:
     """How many devices of a kind ("cpu", "gpu") gradnn can use here."""
+    if kind not in ENGINE_KINDS:
+        raise InvalidArgumentError(
+            "invalid_arguments", f"kind {kind!r}; cpu and gpu are allowed"
+        )
     return library.gradnn_engine_count(ENGINE_KINDS[kind])
 
 

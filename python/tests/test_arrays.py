@@ -263,6 +263,24 @@ def test_errors_are_pythons_own():
     assert error.status == "invalid_arguments" or error.status.startswith("invalid")
 
 
+def test_tensors_without_memory_are_refused():
+    torch = pytest.importorskip("torch")
+    for grad in (torch.ones(2, 3, 8, 10, device="meta"), torch.ones(2, 3).to_sparse()):
+        error = refused(ValueError, "grad_output", grad, SHAPE)
+        assert isinstance(error, gradnn.InvalidArgumentError)
+
+
+def test_too_many_threads_are_refused():
+    # OpenMP's runtime would end the process.
+    refused(ValueError, "compile_settings::threads", gradient(), SHAPE, threads=10**6)
+
+
+def test_device_count_names_its_kinds():
+    assert gradnn.device_count("cpu") == 1
+    with pytest.raises(gradnn.InvalidArgumentError, match="tpu"):
+        gradnn.device_count("tpu")
+
+
 def test_functions_do_not_leak():
     import gc
     import sys

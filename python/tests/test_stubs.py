@@ -66,7 +66,9 @@ def test_stub_has_the_parameters_of_the_functions(module):
                 assert value == parameter.default, place
 
 
-@pytest.mark.parametrize("name", ["Error", "InvalidArgumentError"])
+@pytest.mark.parametrize(
+    "name", ["Error", "InvalidArgumentError", "UnsupportedError", "OutOfMemoryError"]
+)
 def test_stub_has_the_bases_of_the_errors(name):
     node = next(
         each

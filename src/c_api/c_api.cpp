@@ -16,7 +16,6 @@
 #include "cpu/convolution/onednn/version.hpp"
 #include "execute.hpp"
 #include "execute_check.hpp"
-#include "gpu/backend.hpp"
 #include "op_names.hpp"
 #include "op_schema.hpp"
 #include "text.hpp"
@@ -217,10 +216,9 @@ gradnn_status gradnn_execute(const gradnn_compiled *compiled,
             data[port] = ports[port].output
                     ? outputs[what.places[port]]
                     : const_cast<void *>(inputs[what.places[port]]);
-        const auto stream = detail::native_stream(
-                access::impl(what.engine), native_stream);
-        detail::execute_pointers(*what.impl, *stream,
+        detail::native_stream stream(access::impl(what.engine), native_stream);
+        detail::execute_pointers(*what.impl, stream.get(),
                 std::span(data).first(ports.size()), workspace);
-        if (gpu::is_captured(*stream)) pin(what);
+        if (stream.is_captured()) pin(what);
     });
 }

@@ -103,13 +103,25 @@ private:
 
 struct hash_of_words {
     using is_transparent = void;
+    /// In four lanes, since each multiplication waits for the one before it.
     size_t operator()(key_words words) const {
-        uint64_t hash = 0x9e3779b97f4a7c15U;
-        for (const int64_t word : words) {
-            hash = (hash ^ static_cast<uint64_t>(word)) * 0xff51afd7ed558ccdU;
-            hash ^= hash >> 32;
-        }
-        return hash;
+        std::array<uint64_t, 4> lanes {
+                words.size(), 0x9e3779b97f4a7c15U, 0x7f4a7c15U, 0x9e3779b9U};
+        size_t index = 0;
+        for (; index + 4 <= words.size(); index += 4)
+            for (size_t lane = 0; lane < 4; ++lane)
+                lanes[lane] = mixed(lanes[lane], words[index + lane]);
+        for (; index < words.size(); ++index)
+            lanes[0] = mixed(lanes[0], words[index]);
+        for (size_t lane = 1; lane < 4; ++lane)
+            lanes[0] = mixed(lanes[0], static_cast<int64_t>(lanes[lane]));
+        return lanes[0];
+    }
+
+private:
+    static uint64_t mixed(uint64_t hash, int64_t word) {
+        hash = (hash ^ static_cast<uint64_t>(word)) * 0xff51afd7ed558ccdU;
+        return hash ^ (hash >> 32);
     }
 };
 

@@ -20,6 +20,7 @@
 #include "op_schema.hpp"
 #include "tensor_memory.hpp"
 #include "text.hpp"
+#include "threads.hpp"
 
 namespace gradnn::driver {
 
@@ -284,7 +285,7 @@ void add_engine_options(CLI::App &command, engine_options &options) {
                    "threads of the CPU engine; the bits of results depend on "
                    "their number (default: OMP_NUM_THREADS, or all processors)")
             ->type_name("N")
-            ->check(CLI::Range(1, 4096));
+            ->check(CLI::Range(1, cpu::most_threads));
     command.add_flag("--nondeterministic", options.nondeterministic,
             "allow kernels whose bits differ from run to run");
 }

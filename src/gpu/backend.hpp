@@ -37,8 +37,8 @@ std::shared_ptr<detail::stream_impl> make_stream(
 std::unique_ptr<detail::stream_impl> make_native_stream(
         std::shared_ptr<const detail::engine_impl> engine, void *native);
 
-/// Whether the stream was under capture when something was last executed on it:
-/// a CUDA graph then refers to what was executed.
+/// Whether the stream, of a GPU, was under capture when something was last
+/// executed on it: a CUDA graph then refers to what was executed.
 bool is_captured(detail::stream_impl &stream);
 
 /// The kernel lists; empty in a CPU-only build.

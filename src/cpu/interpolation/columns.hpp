@@ -261,12 +261,27 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
 }
 
 /// The same for none.
-template <typename Out>
+template <bool past_caches, typename Out>
 HWY_INLINE void clear_channels(const column_taps::column *column,
         int64_t columns, int64_t channels, Out *out) {
-    for (int64_t i = 0; i < columns; ++i)
-        std::memset(out + column[i].out * channels, 0,
-                static_cast<size_t>(channels) * sizeof(Out));
+    const hn::ScalableTag<accumulator_of<Out>> tag;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator_of<Out>>);
+    const auto zero = hn::Zero(tag);
+    for (int64_t i = 0; i < columns; ++i) {
+        Out *to = out + column[i].out * channels;
+        int64_t c = 0;
+        for (; c + lanes <= channels; c += lanes) {
+            if constexpr (past_caches)
+                stream(tag, zero, to + c);
+            else
+                store(tag, zero, to + c);
+        }
+        if (c == channels) continue;
+        if (channels >= lanes)
+            store(tag, zero, to + channels - lanes);
+        else
+            store_first(tag, zero, to, static_cast<size_t>(channels));
+    }
 }
 
 /// Taps along W of a block of columns whose channels are in lanes. `in` is the
@@ -288,7 +303,9 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
                     column, count, weights, in, channels, out, ahead);
         };
         switch (taps) {
-            case 0: clear_channels(column, count, channels, out); break;
+            case 0:
+                clear_channels<past_caches>(column, count, channels, out);
+                break;
             case 1: sum(std::integral_constant<int64_t, 1>()); break;
             case 2: sum(std::integral_constant<int64_t, 2>()); break;
             case 3: sum(std::integral_constant<int64_t, 3>()); break;
@@ -314,7 +331,8 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
 }
 
 /// Puts elements of `rows` rows that are `pitch` apart at `out`: results[e]
-/// holds element e of all of them, for e < count.
+/// holds element e of all of them, for e < count. More may be read, up to two
+/// vectors' lanes of elements.
 template <typename T>
 HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
         int64_t count, int64_t rows, int64_t pitch, T *out) {
@@ -324,7 +342,8 @@ HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
     hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
     if constexpr (has_load_half<T>) {
         const hn::Repartition<uint16_t, decltype(tag)> halves;
-        for (; count >= 2 * lanes; count -= 2 * lanes, out += 2 * lanes) {
+        constexpr int64_t least = has_store_first<T> ? 1 : 2 * lanes;
+        for (; count >= least; count -= 2 * lanes, out += 2 * lanes) {
 #pragma GCC unroll 16
             for (int64_t l = 0; l < lanes; ++l, results += 2 * lanes)
                 square[l] = hn::BitCast(tag,
@@ -335,8 +354,14 @@ HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
 #pragma GCC unroll 16
             for (int64_t l = 0; l < lanes; ++l, to += pitch) {
                 if (l == rows) break;
-                hn::StoreU(hn::BitCast(halves, square[l]), halves,
-                        reinterpret_cast<uint16_t *>(to));
+                const auto row = hn::BitCast(halves, square[l]);
+                auto *const at = reinterpret_cast<uint16_t *>(to);
+                if (count >= 2 * lanes)
+                    hn::StoreU(row, halves, at);
+                else
+                    hn::BlendedStore(row,
+                            hn::FirstN(halves, static_cast<size_t>(count)),
+                            halves, at);
             }
         }
     }

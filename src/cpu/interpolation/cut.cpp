@@ -80,7 +80,7 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
                     (block.src_end - block.src_begin) * job.row_channels);
         }
         job.window += 2 * max_lanes;
-        job.results += max_lanes;
+        job.results += 2 * max_lanes;
         if (job.lanes == tap_lanes::channels) job.window = 0;
     }
     // What is left of before, a group, and a vector that runs over its end.
@@ -121,7 +121,7 @@ void size_planes(separable_job &job) {
         job.results = std::max(job.results,
                 (each.src_end - each.src_begin) * job.row_channels);
     }
-    job.results += 9 * max_lanes;
+    job.results += 10 * max_lanes;
     if (!job.h.identity) held = job.h.max_count * row_dst;
     job.chunk = job.d.identity ? 4 * max_lanes : 16 * max_lanes;
     job.window = std::min(job.h.dst * row_dst, 2 * held + 2 * job.chunk)

@@ -41,6 +41,8 @@ namespace {
 constexpr size_t most_scratch_bytes = size_t {8} << 20;
 // Problems of more bytes write past the caches.
 constexpr int64_t stream_bytes = 4 << 20;
+// More of diff_dst is not copied: the caller has to have the workspace.
+constexpr size_t most_copied_bytes = size_t {1} << 30;
 // Bytes that are worth waking a thread for.
 constexpr int64_t share_bytes = 64 << 10;
 
@@ -121,11 +123,83 @@ private:
     const std::string target_;
 };
 
+/// The view's tensor without gaps, axes in the order of `like`'s strides.
+tensor_view dense(tensor_view view, const tensor_view &like) {
+    std::array<size_t, 5> axes {0, 1, 2, 3, 4};
+    std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) {
+        return like.strides[a] < like.strides[b];
+    });
+    int64_t stride = 1;
+    for (const size_t axis : axes) {
+        view.strides[axis] = stride;
+        stride *= view.dims[axis];
+    }
+    return view;
+}
+
+/// Whether diff_dst is laid out otherwise than a dense tensor in diff_src's order
+/// of axes: a slice of channels, an expanded gradient.
+bool has_gaps(const interpolation_problem &problem) {
+    const tensor_view &view = problem.diff_dst;
+    const tensor_view packed = dense(view, problem.diff_src);
+    for (size_t axis = 0; axis < view.dims.size(); ++axis)
+        if (view.dims[axis] > 1 && view.strides[axis] != packed.strides[axis])
+            return true;
+    return false;
+}
+
+/// Copies diff_dst to the workspace, without gaps, and goes on from there.
+class copying_plan : public detail::plan {
+public:
+    copying_plan(const tensor_view &from, const tensor_view &to, size_t bytes,
+            std::unique_ptr<detail::plan> rest)
+        : copy_ {.src_type = from.type, .dst_type = to.type, .rank = 5},
+          copy_bytes_((bytes + 63) / 64 * 64),
+          rest_(std::move(rest)) {
+        std::copy(from.dims.begin(), from.dims.end(), copy_.dims.begin());
+        std::copy(from.strides.begin(), from.strides.end(),
+                copy_.src_strides.begin());
+        std::copy(to.strides.begin(), to.strides.end(),
+                copy_.dst_strides.begin());
+    }
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &stream) const override {
+        convert(copy_, args[0], workspace);
+        const std::array<void *, 2> rest {workspace, args[1]};
+        rest_->execute(rest, workspace + copy_bytes_, stream);
+    }
+    size_t workspace_bytes() const override {
+        return copy_bytes_ + rest_->workspace_bytes();
+    }
+    std::string backend() const override { return rest_->backend(); }
+
+private:
+    conversion copy_;
+    const size_t copy_bytes_;
+    const std::unique_ptr<detail::plan> rest_;
+};
+
 int64_t bytes_of(const tensor_view &view) {
     int64_t bytes = size_of(view.type);
     for (const int64_t dim : view.dims)
         bytes *= dim;
     return bytes;
+}
+
+plan_or_refusal plan_of_copy(
+        const interpolation_problem &problem, const compile_options &options) {
+    interpolation_problem packed = problem;
+    packed.diff_dst = dense(problem.diff_dst, problem.diff_src);
+    const auto bytes = static_cast<size_t>(bytes_of(packed.diff_dst));
+    if (bytes > most_copied_bytes)
+        return plan_or_refusal::refuse("copies at most "
+                + std::to_string(most_copied_bytes)
+                + " bytes of diff_dst, given " + std::to_string(bytes));
+    plan_or_refusal rest = make_interpolation_separable(packed, options);
+    if (!rest.plan) return rest;
+    return plan_or_refusal(std::make_unique<copying_plan>(
+            problem.diff_dst, packed.diff_dst, bytes, std::move(rest.plan)));
 }
 
 } // namespace
@@ -148,10 +222,11 @@ plan_or_refusal make_interpolation_separable(
                 "takes an axis that is resampled, given equal sizes");
 
     const auto layout = find_rows(problem, identity);
+    if (!layout && has_gaps(problem)) return plan_of_copy(problem, options);
     if (!layout)
         return plan_or_refusal::refuse("wants a spatial axis of stride 1, or "
                                        "of stride C with channels of stride "
-                                       "1, in both tensors");
+                                       "1, in diff_src");
     separable_job job;
     job.type = type;
     job.d = std::move(taps[layout->axes[0]]);

@@ -173,9 +173,14 @@ private:
     /// Rows [h, h_end) of diff_src of all slabs.
     void take_slabs(int64_t h, int64_t h_end, bool fetches) {
         const int64_t sums = job_.volumes ? job_.d.src : 1;
+        const int64_t rows = h_end - h;
+        const int64_t batches = (rows + job_.batch - 1) / job_.batch;
+        const auto blocks = static_cast<int64_t>(job_.columns.blocks.size());
         fetch_ = fetch_of_next(fetches,
                 held_dst_ / job_.chunk + 1
-                        + sums * (h_end - h) * (job_.batch + 2) / job_.batch);
+                        + sums
+                                * (batches * blocks
+                                        + (job_.h.identity ? 0 : rows)));
         result_stage<T> &stage = scratch_.stage;
         piece_ = sums * (h_end - h) * row_src_;
         stage.set_row(piece_);
@@ -190,6 +195,7 @@ private:
             take_rows(h, h_end);
         }
         put_results(pending_);
+        fetch_.rest();
         stage.set_out(stage.out() + slabs_.count * piece_);
         stage.close();
     }
@@ -205,10 +211,8 @@ private:
         const acc *const weights = job_.d.weights<acc>(d);
         held_ = count == 1 && weights[0] == acc {1} ? first : scratch_.ring;
         if (held_ == first) return;
-        for (int64_t t = 0; t < count; ++t)
-            scratch_.sums[t] = first + t * slab_dst_ * lanes;
-        sum_rows(static_cast<const acc *const *>(scratch_.sums), weights, count,
-                slab_dst_ * lanes, {}, scratch_.ring);
+        sum_spaced_rows(first, slab_dst_ * lanes, weights, count,
+                slab_dst_ * lanes, scratch_.sums, scratch_.ring);
     }
 
     void take_rows(int64_t h, int64_t h_end) {
@@ -235,10 +239,8 @@ private:
         const int64_t count = job_.h.taps(h);
         const int64_t begin = job_.h.begin(h);
         if (count > 0) hold(begin * row_dst_, (begin + count) * row_dst_);
-        for (int64_t t = 0; t < count; ++t)
-            scratch_.sums[t] = at((begin + t) * row_dst_);
-        sum_rows(static_cast<const acc *const *>(scratch_.sums),
-                job_.h.weights<acc>(h), count, length, {}, out);
+        sum_spaced_rows(at(begin * row_dst_), length, job_.h.weights<acc>(h),
+                count, length, scratch_.sums, out);
     }
 
     void sum_along_w(const column_taps &table, int64_t h, bool in_place) {

@@ -23,7 +23,8 @@ template <typename T>
 struct separable_scratch {
     using acc = accumulator_of<T>;
 
-    separable_scratch(const separable_job &job, std::byte *memory) {
+    separable_scratch(const separable_job &job, std::byte *memory)
+        : line_pitch(job.line_pitch) {
         const auto take = [&](auto *&array, int64_t count) {
             using element = std::remove_reference_t<decltype(*array)>;
             array = reinterpret_cast<element *>(memory);
@@ -43,6 +44,11 @@ struct separable_scratch {
         stage = result_stage<T>(job.stream, memory_of_stage, targets);
     }
 
+    /// Element 0 of a line of the group where it is sorted by phase.
+    acc *phase_origin(int64_t line) const {
+        return group + max_lanes + line * line_pitch;
+    }
+
     const T **rows = nullptr; ///< of diff_dst
     const acc **sums = nullptr; ///< rows that are sums already
     acc *group = nullptr; ///< lines
@@ -50,6 +56,7 @@ struct separable_scratch {
     acc *window = nullptr; ///< elements of lines or slabs, transposed
     acc *results = nullptr; ///< of lines or slabs, transposed
     result_stage<T> stage;
+    int64_t line_pitch = 0; ///< separable_job::line_pitch
 };
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -85,6 +85,16 @@ public:
         for (; x < count; x += lanes)
             put(hn::LoadU(tag, from + x), out + x);
     }
+    /// `count` results as they are in memory, past the caches: as many as fill
+    /// vectors.
+    static void stream_all(const T *from, int64_t count, T *out) {
+        const hn::Rebind<storage_of<T>, hn::ScalableTag<acc>> stored;
+        const auto *in = reinterpret_cast<const storage_of<T> *>(from);
+        auto *to = reinterpret_cast<storage_of<T> *>(out);
+        constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
+        for (int64_t x = 0; x < count; x += lanes)
+            hn::Stream(hn::LoadU(stored, in + x), stored, to + x);
+    }
     /// Whether results go straight to memory, past the caches.
     bool direct() const { return direct_; }
 

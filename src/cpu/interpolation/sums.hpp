@@ -100,13 +100,16 @@ public:
           end_(std::max(at_, static_cast<const std::byte *>(end))),
           step_((end_ - at_ + steps - 1) / steps) {}
 
-    HWY_INLINE void step() {
-        const std::byte *const until = at_ + std::min(step_, end_ - at_);
+    HWY_INLINE void step() { fetch(std::min(step_, end_ - at_)); }
+    void rest() { fetch(end_ - at_); }
+
+private:
+    HWY_INLINE void fetch(std::ptrdiff_t bytes) {
+        const std::byte *const until = at_ + bytes;
         for (; at_ < until; at_ += 64)
             hwy::Prefetch(at_);
     }
 
-private:
     const std::byte *at_;
     const std::byte *end_;
     std::ptrdiff_t step_;
@@ -296,6 +299,53 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         sum_rows<2>(rows, weights, count, length, around, out);
     else
         sum_rows<3>(rows, weights, count, length, around, out);
+}
+
+/// out[x] = sum over t < taps of weights[t] * in[t * pitch + x]; length is whole
+/// vectors.
+template <int64_t taps, typename Acc>
+HWY_INLINE void sum_spaced_rows(const Acc *in, int64_t pitch,
+        const Acc *weights, int64_t length, Acc *out) {
+    const hn::ScalableTag<Acc> d;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
+    hn::VFromD<decltype(d)> weight[static_cast<size_t>(taps)];
+#pragma GCC unroll 8
+    for (int64_t t = 0; t < taps; ++t)
+        weight[t] = hn::Set(d, weights[t]);
+#pragma GCC unroll 2
+    for (int64_t x = 0; x < length; x += lanes) {
+        auto sum = hn::Mul(weight[0], hn::LoadU(d, in + x));
+#pragma GCC unroll 8
+        for (int64_t t = 1; t < taps; ++t)
+            sum = hn::MulAdd(weight[t], hn::LoadU(d, in + t * pitch + x), sum);
+        hn::StoreU(sum, d, out + x);
+    }
+}
+
+/// The same for any number of rows, none included; `rows` has room for as many
+/// pointers.
+template <typename Acc>
+HWY_NOINLINE void sum_spaced_rows(const Acc *in, int64_t pitch,
+        const Acc *weights, int64_t count, int64_t length, const Acc **rows,
+        Acc *out) {
+    const auto sum = [&](auto taps) HWY_ATTR {
+        sum_spaced_rows<decltype(taps)::value>(in, pitch, weights, length, out);
+    };
+    switch (count) {
+        case 1: return sum(std::integral_constant<int64_t, 1>());
+        case 2: return sum(std::integral_constant<int64_t, 2>());
+        case 3: return sum(std::integral_constant<int64_t, 3>());
+        case 4: return sum(std::integral_constant<int64_t, 4>());
+        case 5: return sum(std::integral_constant<int64_t, 5>());
+        case 6: return sum(std::integral_constant<int64_t, 6>());
+        case 7: return sum(std::integral_constant<int64_t, 7>());
+        case 8: return sum(std::integral_constant<int64_t, 8>());
+        default:
+            for (int64_t t = 0; t < count; ++t)
+                rows[t] = in + t * pitch;
+            sum_rows(static_cast<const Acc *const *>(rows), weights, count,
+                    length, {}, out);
+    }
 }
 
 /// One tap sum of `width` vectors that lie `step` apart; count may be 0.

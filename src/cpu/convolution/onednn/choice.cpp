@@ -1,5 +1,6 @@
 #include "cpu/convolution/onednn/choice.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -118,17 +119,49 @@ bool is_depthwise(const geometry &problem) {
     return problem.grouped && weights[1] == 1 && weights[2] == 1;
 }
 
+bool in_planes(const geometry &problem) {
+    const auto is = [](const operand &tensor) {
+        return tensor.strides.back() == 1 && tensor.strides[1] != 1;
+    };
+    return is(problem.src) && is(problem.dst);
+}
+
 /// Groups that fill a small part of a vector, in planes: copied into blocks of
 /// channels they are computed with the lanes mostly idle.
 bool has_narrow_groups(const geometry &problem) {
     constexpr int64_t narrow = 4;
     const auto &weights = problem.weights.sizes;
-    const auto in_planes = [](const operand &tensor) {
-        return tensor.strides.back() == 1 && tensor.strides[1] != 1;
-    };
     return problem.grouped && weights[0] > 1 && weights[1] <= narrow
             && weights[2] <= narrow && !is_depthwise(problem)
-            && in_planes(problem.src) && in_planes(problem.dst);
+            && in_planes(problem);
+}
+
+/// Gradients of src of few channels and few products, in planes and without
+/// strides, for which a call of oneDNN and its copies take 0.9 to 8 times as long
+/// as convolution.planes in the mean over windows and planes (README).
+bool is_small(const geometry &problem) {
+    constexpr int64_t most_channels = 8;
+    constexpr int64_t most_taps = 25;
+    constexpr double most_products = 1 << 18;
+    using detail::data_type;
+    const auto &weights = problem.weights.sizes;
+    const auto all = [](const dims &values, int64_t wanted) {
+        return std::all_of(values.begin(), values.end(),
+                [&](int64_t value) { return value == wanted; });
+    };
+    if (problem.direction != convolution_direction::backward_data
+            || problem.grouped || problem.strides.size() != 2
+            || !all(problem.strides, 1) || !all(problem.dilates, 0)
+            || (problem.src.type != data_type::f32
+                    && problem.src.type != data_type::bf16)
+            || std::max(weights[0], weights[1]) > most_channels
+            || !in_planes(problem))
+        return false;
+    const int64_t taps = problem.weights.elements() / (weights[0] * weights[1]);
+    return taps > 1 && taps <= most_taps
+            && static_cast<double>(problem.dst.elements())
+                    * static_cast<double>(weights[1] * taps)
+            <= most_products;
 }
 
 bool is_narrow(const implementation &found) {
@@ -236,6 +269,10 @@ implementation choose_implementation(const geometry &problem,
         refusal = "takes groups of few channels in NXC alone: oneDNN is slow "
                   "with "
                   "them in NCX";
+        return best;
+    }
+    if (is_small(problem)) {
+        refusal = "oneDNN is slow with so few channels and products in NCX";
         return best;
     }
     bool reference = false;

@@ -8,6 +8,8 @@
 #define HWY_TARGET_INCLUDE "cpu/convolution/planes/kernels.cpp"
 #include "cpu/simd/simd_target.hpp"
 
+#include <algorithm>
+
 #include <hwy/foreach_target.h>
 
 #include <hwy/highway.h>
@@ -254,19 +256,34 @@ void correlate_masked(int64_t terms, const int64_t *offsets, int64_t outputs,
         }
 }
 
+/// The upper half is added to the lower one until one lane is left.
+template <class D>
+HWY_INLINE hn::TFromD<D> sum_of_lanes(
+        [[maybe_unused]] D d, hn::VFromD<D> values) {
+#if HWY_TARGET != HWY_SCALAR // which has no halves
+    if constexpr (hn::MaxLanes(D()) > 1) {
+        const hn::Half<D> half;
+        return sum_of_lanes(half,
+                hn::Add(hn::LowerHalf(half, values),
+                        hn::UpperHalf(half, values)));
+    }
+#endif
+    return hn::GetLane(values);
+}
+
 template <typename T>
 void sum_lanes(const void *totals, int64_t count, void *sums, void *lows) {
+    const hn::ScalableTag<T> d;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<T>);
     const auto *from = static_cast<const T *>(totals);
-    for (int64_t i = 0; i < count; ++i, from += lanes) {
-        T pairs[lanes_of<T>];
-        for (int64_t lane = 0; lane < lanes; ++lane)
-            pairs[lane] = from[lane];
-        for (int64_t half = lanes / 2; half > 0; half /= 2)
-            for (int64_t lane = 0; lane < half; ++lane)
-                pairs[lane] += pairs[lane + half];
-        add_compensated(pairs, 1, static_cast<T *>(sums) + i,
-                static_cast<T *>(lows) + i);
+    constexpr int64_t block = 64;
+    T addends[block];
+    for (int64_t first = 0; first < count; first += block) {
+        const int64_t some = std::min(block, count - first);
+        for (int64_t i = 0; i < some; ++i, from += lanes)
+            addends[i] = sum_of_lanes(d, hn::LoadU(d, from));
+        add_compensated(addends, some, static_cast<T *>(sums) + first,
+                static_cast<T *>(lows) + first);
     }
 }
 
