@@ -8,7 +8,8 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 make_interpolation_copy},
         {"interpolation.separable",
-                "rows or channels of diff_src contiguous: axis by axis, in vectors",
+                "rows or channels of diff_src contiguous: axis by axis, in "
+                "vectors",
                 make_interpolation_separable},
         {"interpolation.strided", "everything, row by row",
                 make_interpolation_strided},

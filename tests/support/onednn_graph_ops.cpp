@@ -13,31 +13,17 @@ sizes data_dims(bool ncx, int64_t n, int64_t c, const sizes &space) {
     return dims;
 }
 
-} // namespace
+/// The spatial dims of a convolution.
+struct space {
+    sizes large, small, kernel;
+    sizes padding; ///< of the output
+};
 
-description random_convolution_op(random_source &numbers) {
-    description d;
-    const int64_t which = numbers.integer(0, 3);
-    const bool transposed = which >= 2;
-    const bool weights_gradient = which % 2 == 1;
-    const auto rank = static_cast<size_t>(numbers.integer(1, 3));
-    const bool ncx = numbers.integer(0, 1) == 0;
-    const bool channels_first = numbers.integer(0, 1) == 0;
-    const int64_t groups = numbers.integer(0, 2) == 0 ? 2 : 1;
-    const int64_t n = numbers.integer(1, 2);
-    const int64_t large_channels = groups * numbers.integer(1, 3);
-    const int64_t small_channels = groups * numbers.integer(1, 3);
-    // In the letters that oneDNN 3.2 takes. Of ConvTransposeBackwardWeights it
-    // takes other pads than the shapes give for same_*: not asked here.
-    std::vector<std::string> auto_pads {"None", "None", "None", "VALID"};
-    if (which != 3)
-        auto_pads.insert(auto_pads.end(), {"SAME_UPPER", "SAME_LOWER"});
-    const std::string auto_pad = numbers.pick(auto_pads);
+/// Draws them, with strides, dilations and pads.
+space random_space(description &d, random_source &numbers, size_t rank,
+        const std::string &auto_pad) {
     const bool same = auto_pad.compare(0, 4, "SAME") == 0;
-    sizes large;
-    sizes small;
-    sizes kernel;
-    sizes padding;
+    space made;
     for (size_t axis = 0; axis < rank; ++axis) {
         const int64_t k = numbers.integer(1, 3);
         const int64_t stride = numbers.integer(1, 3);
@@ -57,50 +43,24 @@ description random_convolution_op(random_source &numbers) {
             ++s;
         }
         if (numbers.integer(0, 30) == 0) ++l;
-        large.push_back(l);
-        small.push_back(s);
-        kernel.push_back(k);
+        made.large.push_back(l);
+        made.small.push_back(s);
+        made.kernel.push_back(k);
         d.lists["strides"].push_back(stride);
         d.lists["dilations"].push_back(dilation);
         d.lists["pads_begin"].push_back(begin);
         d.lists["pads_end"].push_back(end);
-        padding.push_back(numbers.integer(0, 2) == 0
+        made.padding.push_back(numbers.integer(0, 2) == 0
                         ? numbers.integer(0, stride - 1)
                         : rest);
     }
-    d.words["auto_pad"] = auto_pad;
-    d.words["data_format"] = ncx ? "NCX" : "NXC";
-    d.words["weights_format"] = channels_first ? (transposed ? "IOX" : "OIX")
-                                               : (transposed ? "XOI" : "XIO");
-    d.numbers["groups"] = groups;
-    sizes weights;
-    const int64_t large_of_group = large_channels / groups;
-    if (channels_first) weights = {small_channels, large_of_group};
-    weights.insert(weights.end(), kernel.begin(), kernel.end());
-    if (!channels_first)
-        weights.insert(weights.end(), {large_of_group, small_channels});
-    const port large_port {data_dims(ncx, n, large_channels, large)};
-    const port small_port {data_dims(ncx, n, small_channels, small)};
-    const port weights_port {weights};
-    const bool open = numbers.integer(0, 1) == 0;
+    return made;
+}
+
+/// Data and weights gradients of convolutions, then of transposed ones.
+void set_kind(description &d, int64_t which) {
     using kinds = op::kind;
     using onednn_kinds = dnnl::graph::op::kind;
-    if (weights_gradient) {
-        d.inputs = transposed ? std::vector<port> {small_port, large_port}
-                              : std::vector<port> {large_port, small_port};
-        d.outputs = {weights_port};
-        if (open || numbers.integer(0, 1) == 0)
-            d.lists["weights_shape"] = weights;
-    } else {
-        d.inputs = {transposed ? large_port : small_port, weights_port};
-        d.outputs = {transposed ? small_port : large_port};
-        if (!transposed && numbers.integer(0, 1) == 0)
-            d.lists["dst_shape"] = large_port.dims;
-    }
-    d.outputs[0].known = !open;
-    const bool has_padding
-            = (which == 0 || which == 3) && numbers.integer(0, 1) == 0;
-    if (has_padding) d.lists["output_padding"] = padding;
     switch (which) {
         case 0:
             d.name = "ConvolutionBackwardData";
@@ -122,6 +82,62 @@ description random_convolution_op(random_source &numbers) {
             d.kind = kinds::ConvTransposeBackwardWeights;
             d.onednn_kind = onednn_kinds::ConvTransposeBackwardWeights;
     }
+}
+
+} // namespace
+
+description random_convolution_op(random_source &numbers) {
+    description d;
+    const int64_t which = numbers.integer(0, 3);
+    const bool transposed = which >= 2;
+    const bool weights_gradient = which % 2 == 1;
+    const auto rank = static_cast<size_t>(numbers.integer(1, 3));
+    const bool ncx = numbers.integer(0, 1) == 0;
+    const bool channels_first = numbers.integer(0, 1) == 0;
+    const int64_t groups = numbers.integer(0, 2) == 0 ? 2 : 1;
+    const int64_t n = numbers.integer(1, 2);
+    const int64_t large_channels = groups * numbers.integer(1, 3);
+    const int64_t small_channels = groups * numbers.integer(1, 3);
+    // In the letters that oneDNN 3.2 takes. Of ConvTransposeBackwardWeights it
+    // takes other pads than the shapes give for same_*: not asked here.
+    std::vector<std::string> auto_pads {"None", "None", "None", "VALID"};
+    if (which != 3)
+        auto_pads.insert(auto_pads.end(), {"SAME_UPPER", "SAME_LOWER"});
+    const std::string auto_pad = numbers.pick(auto_pads);
+    const auto [large, small, kernel, padding]
+            = random_space(d, numbers, rank, auto_pad);
+    d.words["auto_pad"] = auto_pad;
+    d.words["data_format"] = ncx ? "NCX" : "NXC";
+    d.words["weights_format"] = channels_first ? (transposed ? "IOX" : "OIX")
+                                               : (transposed ? "XOI" : "XIO");
+    d.numbers["groups"] = groups;
+    sizes weights;
+    const int64_t large_of_group = large_channels / groups;
+    if (channels_first) weights = {small_channels, large_of_group};
+    weights.insert(weights.end(), kernel.begin(), kernel.end());
+    if (!channels_first)
+        weights.insert(weights.end(), {large_of_group, small_channels});
+    const port large_port {data_dims(ncx, n, large_channels, large)};
+    const port small_port {data_dims(ncx, n, small_channels, small)};
+    const port weights_port {weights};
+    const bool open = numbers.integer(0, 1) == 0;
+    if (weights_gradient) {
+        d.inputs = transposed ? std::vector<port> {small_port, large_port}
+                              : std::vector<port> {large_port, small_port};
+        d.outputs = {weights_port};
+        if (open || numbers.integer(0, 1) == 0)
+            d.lists["weights_shape"] = weights;
+    } else {
+        d.inputs = {transposed ? large_port : small_port, weights_port};
+        d.outputs = {transposed ? small_port : large_port};
+        if (!transposed && numbers.integer(0, 1) == 0)
+            d.lists["dst_shape"] = large_port.dims;
+    }
+    d.outputs[0].known = !open;
+    const bool has_padding
+            = (which == 0 || which == 3) && numbers.integer(0, 1) == 0;
+    if (has_padding) d.lists["output_padding"] = padding;
+    set_kind(d, which);
     return d;
 }
 

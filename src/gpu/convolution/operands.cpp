@@ -47,12 +47,12 @@ size_t convolution_workspace_limit(const detail::compile_options &options) {
 
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
-        const detail::compile_options &options, const char *what) {
+        const detail::compile_options &options, const char *wants) {
     const size_t limit = convolution_workspace_limit(options);
     const size_t bytes = plan->workspace_bytes();
     if (bytes <= limit) return plan;
     return detail::plan_or_refusal::refuse(detail::text("takes at most ", limit,
-            " bytes of workspace, given ", bytes, " for ", what));
+            " bytes of workspace, given ", bytes, " for ", wants));
 }
 
 std::optional<size_t> convolution_workspace_left(

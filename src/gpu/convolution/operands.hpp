@@ -76,11 +76,11 @@ detail::tensor_view dense_channels_last(detail::tensor_view tensor);
 /// else a quarter of the device's memory.
 size_t convolution_workspace_limit(const detail::compile_options &options);
 
-/// The plan, or where it needs more workspace than that for `what`,
+/// The plan, or where it wants more workspace than that, for what `wants` says,
 /// a refusal.
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
-        const detail::compile_options &options, const char *what);
+        const detail::compile_options &options, const char *wants);
 
 /// What that limit leaves a kernel for scratch of its own, a multiple of
 /// staged_alignment, beside so many staged bytes and what goes with them.

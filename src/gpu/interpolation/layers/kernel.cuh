@@ -300,9 +300,13 @@ __global__ void __launch_bounds__(most_threads, 2)
                   const bool both = by.high_weight != 0;
                   low_any = true;
                   high_any = high_any || both;
-                  add_products(low, low, by.low_weight, values);
+#pragma unroll
+                  for (int i = 0; i < elements; ++i)
+                      low[i] = add_product(low[i], by.low_weight, values[i]);
                   if (!both) return;
-                  add_products(high, high, by.high_weight, values);
+#pragma unroll
+                  for (int i = 0; i < elements; ++i)
+                      high[i] = add_product(high[i], by.high_weight, values[i]);
               };
 
     wait_for_earlier_work();
@@ -333,7 +337,11 @@ __global__ void __launch_bounds__(most_threads, 2)
                 to += shape.src_layer_pitch;
             }
             ++layer;
-            shift_sums(low, high);
+#pragma unroll
+            for (int i = 0; i < elements; ++i) {
+                low[i] = high[i];
+                high[i] = 0;
+            }
             low_any = high_any;
             high_any = false;
         }

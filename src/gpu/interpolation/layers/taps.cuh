@@ -64,7 +64,9 @@ __device__ __forceinline__ void add_taps(Sum (&sums)[width],
         if (k < count) {
             Sum values[width];
             pack<Sum, width>::load(line).unpack(values);
-            add_products(sums, sums, by[k], values);
+#pragma unroll
+            for (int i = 0; i < width; ++i)
+                sums[i] = add_product(sums[i], by[k], values[i]);
         }
         line += pitch;
     }
