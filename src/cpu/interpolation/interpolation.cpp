@@ -13,12 +13,15 @@
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd_target.hpp"
 #include "parallel.hpp"
+#include "problem_text.hpp"
+#include "text.hpp"
 
 namespace gradnn::cpu {
 
 using detail::data_type;
 using detail::size_of;
 using detail::tensor_view;
+using detail::text;
 
 axis_taps::axis_taps(detail::axis_map map, data_type accumulator)
     : src(map.src),
@@ -193,9 +196,9 @@ plan_or_refusal plan_of_copy(
     packed.diff_dst = dense(problem.diff_dst, problem.diff_src);
     const auto bytes = static_cast<size_t>(bytes_of(packed.diff_dst));
     if (bytes > most_copied_bytes)
-        return plan_or_refusal::refuse("copies at most "
-                + std::to_string(most_copied_bytes)
-                + " bytes of diff_dst, given " + std::to_string(bytes));
+        return detail::refuse(text("at most ", most_copied_bytes,
+                                      " bytes of diff_dst to copy"),
+                problem);
     plan_or_refusal rest = make_interpolation_separable(packed, options);
     if (!rest.plan) return rest;
     return plan_or_refusal(std::make_unique<copying_plan>(
@@ -224,9 +227,10 @@ plan_or_refusal make_interpolation_separable(
     const auto layout = find_rows(problem, identity);
     if (!layout && has_gaps(problem)) return plan_of_copy(problem, options);
     if (!layout)
-        return plan_or_refusal::refuse("wants a spatial axis of stride 1, or "
-                                       "of stride C with channels of stride "
-                                       "1, in diff_src");
+        return detail::refuse("a diff_src with a spatial axis of stride 1, or "
+                              "of stride C with "
+                              "channels of stride 1",
+                problem);
     separable_job job;
     job.type = type;
     job.d = std::move(taps[layout->axes[0]]);
@@ -262,10 +266,10 @@ plan_or_refusal make_interpolation_separable(
     job.shares = std::min<int64_t>(threads, job.units());
     size_scratch(job, element_bytes, accumulator_bytes);
     if (job.scratch_bytes > most_scratch_bytes)
-        return plan_or_refusal::refuse("wants at most "
-                + std::to_string(most_scratch_bytes)
-                + " bytes of scratch a thread, would need "
-                + std::to_string(job.scratch_bytes));
+        return detail::refuse(
+                text("at most ", most_scratch_bytes,
+                        " bytes of scratch a thread, not ", job.scratch_bytes),
+                problem);
     return plan_or_refusal(std::make_unique<separable_plan>(std::move(job)));
 }
 
