@@ -34,6 +34,9 @@ interpolation_maker make;
 namespace layers {
 interpolation_maker make;
 }
+namespace matrices {
+interpolation_maker make;
+}
 namespace pixels {
 interpolation_maker make;
 }
