@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "cpu/kernels.hpp"
 #include "failures.hpp"
 #include "gpu/backend.hpp"
+#include "measured_choice.hpp"
+#include "plan_cache.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -119,14 +122,14 @@ std::string yields(const kernel<Problem> &row, const Problem &problem,
     return row.yields ? row.yields(problem, options) : std::string();
 }
 
-/// Tries a row; its reason joins the refusals where it has one.
+/// Tries a row; its reason joins the remarks where it has one.
 template <typename Problem>
 bool take(executable_step &step, const kernel<Problem> &row,
         const Problem &problem, const compile_options &options,
         const op &the_op) {
     plan_or_refusal made = make_named(row, problem, options, the_op);
     if (!made.plan) {
-        step.refusals.push_back({row.name, std::move(made.refusal)});
+        step.remarks.push_back({row.name, std::move(made.refusal)});
         return false;
     }
     step.kernel = row.name;
@@ -135,10 +138,9 @@ bool take(executable_step &step, const kernel<Problem> &row,
 }
 
 template <typename Problem>
-executable_step choose(const Problem &problem, engine::kind kind,
-        const compile_options &options, const op &the_op) {
-    const auto rows
-            = candidates(list_for<Problem>(lists_of(kind)), options.kernels);
+executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
+        const Problem &problem, const compile_options &options,
+        const op &the_op) {
     executable_step step;
     std::vector<std::pair<const kernel<Problem> *, std::string>> later;
     for (const auto &row : rows) {
@@ -147,20 +149,86 @@ executable_step choose(const Problem &problem, engine::kind kind,
             later.emplace_back(&row, std::move(reason));
         else if (take(step, row, problem, options, the_op)) {
             for (auto &[earlier, why] : later)
-                step.refusals.push_back({earlier->name, std::move(why)});
+                step.remarks.push_back({earlier->name, std::move(why)});
             return step;
         }
     }
     for (const auto &[row, why] : later)
         if (take(step, *row, problem, options, the_op)) return step;
     std::string reasons;
-    for (const kernel_refusal &each : step.refusals) {
+    for (const kernel_remark &each : step.remarks) {
         if (!reasons.empty()) reasons += "; ";
-        reasons += text(each.kernel, ": ", each.reason);
+        reasons += text(each.kernel, ": ", each.text);
     }
     throw error(status::unimplemented,
             text(op_label(the_op), ": no kernel takes the ", Problem::name,
                     " problem (", reasons, ")"));
+}
+
+using interpolation_rows = std::span<const kernel<interpolation_problem>>;
+
+/// The row that the plan cache names; no plan where there is none.
+executable_step choose_kept(interpolation_rows rows,
+        const interpolation_problem &problem, const compile_options &options,
+        const plan_timer &timer, const op &the_op) {
+    const auto kept = find_in_plan_cache(
+            measurement_key(problem, options, timer), options.plan_cache);
+    executable_step step;
+    for (const auto &row : rows)
+        if (kept && *kept == row.name
+                && take(step, row, problem, options, the_op))
+            step.remarks.push_back(
+                    {row.name, "kept in the plan cache as the fastest"});
+    return step;
+}
+
+/// The rows beside the step's that can compute its problem and are not slow by
+/// what they are. Replaces the remarks.
+std::vector<rival_kernel> rivals_of(executable_step &step,
+        interpolation_rows rows, const interpolation_problem &problem,
+        const compile_options &options, const op &the_op) {
+    std::vector<rival_kernel> rivals;
+    step.remarks.clear();
+    for (const auto &row : rows) {
+        if (row.name == step.kernel) continue;
+        std::string why = "not measured: " + std::string(row.takes);
+        if (!row.last_resort) {
+            try {
+                auto made = make_named(row, problem, options, the_op);
+                if (made.plan) {
+                    rivals.push_back({row.name, std::move(made.plan)});
+                    continue;
+                }
+                why = std::move(made.refusal);
+            } catch (const error &failure) { // no memory for its tables
+                why = failure.what();
+            }
+        }
+        step.remarks.push_back({row.name, std::move(why)});
+    }
+    return rivals;
+}
+
+template <typename Problem>
+executable_step choose(const Problem &problem, engine::kind kind,
+        const compile_options &options, const op &the_op) {
+    const kernel_lists &lists = lists_of(kind);
+    const auto rows = candidates(list_for<Problem>(lists), options.kernels);
+    if constexpr (std::is_same_v<Problem, interpolation_problem>) {
+        if (lists.timer != nullptr && rows.size() > 1) {
+            executable_step step
+                    = choose_kept(rows, problem, options, *lists.timer, the_op);
+            if (step.plan) return step;
+            step = choose_by_rules<Problem>(rows, problem, options, the_op);
+            if (!options.autotune) return step;
+            auto rivals = rivals_of(step, rows, problem, options, the_op);
+            if (!rivals.empty())
+                take_fastest(step, std::move(rivals), problem, options,
+                        *lists.timer);
+            return step;
+        }
+    }
+    return choose_by_rules<Problem>(rows, problem, options, the_op);
 }
 
 } // namespace
