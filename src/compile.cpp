@@ -122,16 +122,18 @@ void log_compilation(
     write_log(line);
     if (log_level() < log_choices) return;
     for (const executable_step &step : compiled.program->steps)
-        for (const kernel_remark &remark : step.remarks) {
-            log_line asked = compiled.common_line();
-            asked.event = "dispatch";
-            asked.steps = text(step_text(compiled.ops[step.op], step.output),
-                    ':', remark.kernel);
-            asked.workspace_bytes.clear();
-            asked.moved_bytes.clear();
-            asked.note = remark.text;
-            write_log(asked);
-        }
+        for (const auto *remarks : {&step.refusals, &step.timings})
+            for (const kernel_remark &remark : *remarks) {
+                log_line asked = compiled.common_line();
+                asked.event = "dispatch";
+                asked.steps
+                        = text(step_text(compiled.ops[step.op], step.output),
+                                ':', remark.kernel);
+                asked.workspace_bytes.clear();
+                asked.moved_bytes.clear();
+                asked.note = remark.text;
+                write_log(asked);
+            }
 }
 
 } // namespace

@@ -29,7 +29,7 @@ struct executable_port {
     std::vector<int64_t> expected;
 };
 
-/// Why a kernel of the list did not take a problem, or what was measured of it.
+/// What is said of a kernel of the list.
 struct kernel_remark {
     const char *kernel;
     std::string text;
@@ -43,7 +43,8 @@ struct executable_step {
     std::vector<size_t> arguments; ///< indices of ports
     size_t op = 0; ///< index of the op that it belongs to
     size_t output = 0; ///< index of the op's output that it computes
-    std::vector<kernel_remark> remarks; ///< on kernels of the list, for the log
+    std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
+    std::vector<kernel_remark> timings; ///< of this and others, where measured
 };
 
 /// Immutable; shared by compiled partitions and by the cache.

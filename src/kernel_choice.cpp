@@ -122,14 +122,14 @@ std::string yields(const kernel<Problem> &row, const Problem &problem,
     return row.yields ? row.yields(problem, options) : std::string();
 }
 
-/// Tries a row; its reason joins the remarks where it has one.
+/// Tries a row; its reason joins the refusals where it has one.
 template <typename Problem>
 bool take(executable_step &step, const kernel<Problem> &row,
         const Problem &problem, const compile_options &options,
         const op &the_op) {
     plan_or_refusal made = make_named(row, problem, options, the_op);
     if (!made.plan) {
-        step.remarks.push_back({row.name, std::move(made.refusal)});
+        step.refusals.push_back({row.name, std::move(made.refusal)});
         return false;
     }
     step.kernel = row.name;
@@ -149,14 +149,14 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
             later.emplace_back(&row, std::move(reason));
         else if (take(step, row, problem, options, the_op)) {
             for (auto &[earlier, why] : later)
-                step.remarks.push_back({earlier->name, std::move(why)});
+                step.refusals.push_back({earlier->name, std::move(why)});
             return step;
         }
     }
     for (const auto &[row, why] : later)
         if (take(step, *row, problem, options, the_op)) return step;
     std::string reasons;
-    for (const kernel_remark &each : step.remarks) {
+    for (const kernel_remark &each : step.refusals) {
         if (!reasons.empty()) reasons += "; ";
         reasons += text(each.kernel, ": ", each.text);
     }
@@ -165,32 +165,16 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
                     " problem (", reasons, ")"));
 }
 
-using interpolation_rows = std::span<const kernel<interpolation_problem>>;
-
-/// The row that the plan cache names; no plan where there is none.
-executable_step choose_kept(interpolation_rows rows,
-        const interpolation_problem &problem, const compile_options &options,
-        const plan_timer &timer, const op &the_op) {
-    const auto kept = find_in_plan_cache(
-            measurement_key(problem, options, timer), options.plan_cache);
-    executable_step step;
-    for (const auto &row : rows)
-        if (kept && *kept == row.name
-                && take(step, row, problem, options, the_op))
-            step.remarks.push_back(
-                    {row.name, "kept in the plan cache as the fastest"});
-    return step;
-}
-
 /// The rows beside the step's that can compute its problem and are not slow by
-/// what they are. Replaces the remarks.
+/// what they are. The refusals become those of the rest.
 std::vector<rival_kernel> rivals_of(executable_step &step,
-        interpolation_rows rows, const interpolation_problem &problem,
-        const compile_options &options, const op &the_op) {
+        std::span<const kernel<interpolation_problem>> rows,
+        const interpolation_problem &problem, const compile_options &options,
+        const op &the_op) {
     std::vector<rival_kernel> rivals;
-    step.remarks.clear();
+    step.refusals.clear();
     for (const auto &row : rows) {
-        if (row.name == step.kernel) continue;
+        if (std::string_view(row.name) == step.kernel) continue;
         std::string why = "not measured: " + std::string(row.takes);
         if (!row.last_resort) {
             try {
@@ -204,31 +188,54 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
                 why = failure.what();
             }
         }
-        step.remarks.push_back({row.name, std::move(why)});
+        step.refusals.push_back({row.name, std::move(why)});
     }
     return rivals;
+}
+
+/// The row that the plan cache names, or the fastest where options.autotune asks,
+/// or that of the rules.
+executable_step choose_measured(
+        std::span<const kernel<interpolation_problem>> rows, bool all_rows,
+        const interpolation_problem &problem, const compile_options &options,
+        const plan_timer &timer, const op &the_op) {
+    std::string key = measurement_key(problem, timer.device(options));
+    if (!all_rows) {
+        key += "; of";
+        for (const auto &row : rows)
+            key += text(' ', row.name);
+    }
+    if (const auto kept = find_in_plan_cache(key, options.plan_cache)) {
+        executable_step step;
+        for (const auto &row : rows)
+            if (*kept == row.name
+                    && take(step, row, problem, options, the_op)) {
+                step.timings.push_back(
+                        {row.name, "kept in the plan cache as the fastest"});
+                return step;
+            }
+    }
+    executable_step step = choose_by_rules(rows, problem, options, the_op);
+    if (!options.autotune) return step;
+    auto rivals = rivals_of(step, rows, problem, options, the_op);
+    if (!rivals.empty()
+            && take_fastest(step, std::move(rivals), problem, options, timer))
+        keep_in_plan_cache(key, step.kernel, options.plan_cache);
+    return step;
 }
 
 template <typename Problem>
 executable_step choose(const Problem &problem, engine::kind kind,
         const compile_options &options, const op &the_op) {
     const kernel_lists &lists = lists_of(kind);
-    const auto rows = candidates(list_for<Problem>(lists), options.kernels);
-    if constexpr (std::is_same_v<Problem, interpolation_problem>) {
-        if (lists.timer != nullptr && rows.size() > 1) {
-            executable_step step
-                    = choose_kept(rows, problem, options, *lists.timer, the_op);
-            if (step.plan) return step;
-            step = choose_by_rules<Problem>(rows, problem, options, the_op);
-            if (!options.autotune) return step;
-            auto rivals = rivals_of(step, rows, problem, options, the_op);
-            if (!rivals.empty())
-                take_fastest(step, std::move(rivals), problem, options,
-                        *lists.timer);
-            return step;
-        }
-    }
-    return choose_by_rules<Problem>(rows, problem, options, the_op);
+    const auto list = list_for<Problem>(lists);
+    const auto chosen = candidates(list, options.kernels);
+    const std::span<const kernel<Problem>> rows(chosen);
+    if constexpr (std::is_same_v<Problem, interpolation_problem>)
+        if (lists.timer != nullptr && rows.size() > 1)
+            return choose_measured(rows, rows.size() == list.size(), problem,
+                    options, *lists.timer, the_op);
+    return choose_by_rules(rows, problem, options, the_op);
 }
 
 } // namespace

@@ -9,7 +9,6 @@
 
 #include <gradnn/version.hpp>
 
-#include "plan_cache.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -45,11 +44,11 @@ std::string microseconds(double time) {
 
 } // namespace
 
-std::string measurement_key(const interpolation_problem &problem,
-        const compile_options &options, const plan_timer &timer) {
+std::string measurement_key(
+        const interpolation_problem &problem, const std::string &device) {
     const version_info library = version();
-    std::string key = text(timer.device(options), "; gradnn ", library.major,
-            '.', library.minor, '.', library.patch, "; interpolation; mode ",
+    std::string key = text(device, "; gradnn ", library.major, '.',
+            library.minor, '.', library.patch, "; interpolation; mode ",
             static_cast<int>(problem.mode), "; coordinates ",
             static_cast<int>(problem.coordinates), "; ",
             to_string(problem.diff_src.type), ' ',
@@ -62,11 +61,10 @@ std::string measurement_key(const interpolation_problem &problem,
         if (axis.arithmetic != coordinate_arithmetic::exact)
             key += text(" arithmetic ", static_cast<int>(axis.arithmetic));
     }
-    if (!options.kernels.empty()) key += "; of " + options.kernels;
     return key;
 }
 
-void take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
+bool take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
         const interpolation_problem &problem, const compile_options &options,
         const plan_timer &timer) {
     std::vector<const plan *> plans {step.plan.get()};
@@ -79,24 +77,23 @@ void take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
         times = timer.time(plans, bytes, options);
     } catch (const error &failure) {
         if (failure.status != status::out_of_memory) throw;
-        step.remarks.push_back(
+        step.timings.push_back(
                 {step.kernel, text("not measured: ", failure.what())});
-        return;
+        return false;
     }
-    step.remarks.push_back({step.kernel, microseconds(times[0])});
+    step.timings.push_back({step.kernel, microseconds(times[0])});
     for (size_t index = 0; index < rivals.size(); ++index)
-        step.remarks.push_back(
+        step.timings.push_back(
                 {rivals[index].kernel, microseconds(times[index + 1])});
     const auto least = std::min_element(times.begin(), times.end());
-    if (std::isinf(*least)) return;
+    if (std::isinf(*least)) return false;
     if (least != times.begin()) {
         rival_kernel &best
                 = rivals[static_cast<size_t>(least - times.begin()) - 1];
         step.kernel = best.kernel;
         step.plan = std::move(best.plan);
     }
-    keep_in_plan_cache(measurement_key(problem, options, timer), step.kernel,
-            options.plan_cache);
+    return true;
 }
 
 } // namespace gradnn::detail

@@ -10,10 +10,10 @@
 
 namespace gradnn::detail {
 
-/// What a measurement is kept under: all that decides which kernel is the
-/// fastest.
-std::string measurement_key(const interpolation_problem &problem,
-        const compile_options &options, const plan_timer &timer);
+/// What a measurement is kept under: all that decides which kernel of the list is
+/// the fastest.
+std::string measurement_key(
+        const interpolation_problem &problem, const std::string &device);
 
 /// A row beside the one that the rules take, which takes the problem too.
 struct rival_kernel {
@@ -21,10 +21,10 @@ struct rival_kernel {
     std::unique_ptr<detail::plan> plan;
 };
 
-/// Times the step's plan and the rivals', gives the step the fastest, and keeps
-/// its name in the plan cache; without memory for it leaves the step as it is.
-/// The remarks tell what was measured.
-void take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
+/// Times the step's plan and the rivals', and gives the step the fastest. False,
+/// and the step as it was, where no time could be measured. The step's timings tell
+/// what was.
+bool take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
         const interpolation_problem &problem, const compile_options &options,
         const plan_timer &timer);
 
