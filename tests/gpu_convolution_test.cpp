@@ -31,12 +31,12 @@ protected:
         file_ = std::filesystem::temp_directory_path()
                 / ("gradnn_measured_" + std::to_string(::getpid()));
         std::filesystem::remove(file_);
-        setenv("GRADNN_CUDNN_AUTOTUNE", "1", 1);
-        setenv("GRADNN_CUDNN_PLAN_CACHE", file_.c_str(), 1);
+        setenv("GRADNN_AUTOTUNE", "1", 1);
+        setenv("GRADNN_PLAN_CACHE", file_.c_str(), 1);
     }
     void TearDown() override {
-        unsetenv("GRADNN_CUDNN_AUTOTUNE");
-        unsetenv("GRADNN_CUDNN_PLAN_CACHE");
+        unsetenv("GRADNN_AUTOTUNE");
+        unsetenv("GRADNN_PLAN_CACHE");
         if (!file_.empty()) std::filesystem::remove(file_);
     }
 

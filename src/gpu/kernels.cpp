@@ -2,6 +2,7 @@
 
 #include "gpu/backend.hpp"
 #include "gpu/measured.hpp"
+#include "gpu/runtime/plan_timer.hpp"
 
 namespace gradnn::gpu {
 
@@ -39,7 +40,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 "16-bit NCX and NXC, any ratio: rows added on tensor cores",
                 interpolation::matrices::make},
         {"interpolation.gpu_strided", "everything: a thread an element",
-                interpolation::make_strided},
+                interpolation::make_strided, nullptr, true},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
@@ -92,7 +93,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "what cuDNN has a deterministic and exact engine for",
                 cudnn::make},
         {"convolution.gpu_direct", "everything, from the definition",
-                direct::make},
+                direct::make, nullptr, true},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
@@ -108,7 +109,7 @@ constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists lists {interpolation_kernels,
             convolution_kernels, bias_kernels, elementwise_kernels,
-            writes_channels_last};
+            writes_channels_last, &plans_timer};
     return lists;
 }
 
