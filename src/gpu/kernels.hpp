@@ -48,37 +48,11 @@ interpolation_maker make;
 }
 } // namespace interpolation
 
-// convolution/depthwise/, a folder a kernel; any/ has two
+// convolution/depthwise/families.cpp
 namespace depthwise {
-namespace any {
-convolution_maker make_blocks;
-convolution_maker make_tiles;
-} // namespace any
-namespace diagonals {
-convolution_maker make;
+convolution_maker make_blocks, make_diagonals, make_lines, make_matrices,
+        make_planes, make_rows_ncx, make_rows_nxc, make_tiles, make_walk;
 }
-namespace lines {
-convolution_maker make;
-}
-namespace matrices {
-convolution_maker make;
-}
-namespace planes {
-convolution_maker make;
-}
-namespace rows_ncx {
-convolution_maker make;
-}
-namespace rows_nxc {
-convolution_maker make;
-}
-namespace volume {
-convolution_maker make;
-}
-namespace walk {
-convolution_maker make;
-}
-} // namespace depthwise
 
 // convolution/, a folder a kernel; implicit_gemm/ has three
 namespace cudnn {

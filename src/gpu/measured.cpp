@@ -69,9 +69,7 @@ bool is_small(const tensor_view &tensor) {
 std::string depthwise_matrices_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
-    if (!facts || facts->channels_last || !facts->tensor_cores_suit()
-            || !depthwise::matrices::takes(facts->shape, facts->of_weights()))
-        return {};
+    if (!facts || !depthwise::matrices::takes(*facts)) return {};
     const depthwise::window_axis &down = facts->shape.axes[1];
     const depthwise::window_axis &along = facts->shape.axes[2];
     const int columns = std::min(along.read, along.written);
@@ -112,9 +110,7 @@ std::string depthwise_planes_yields(
 std::string depthwise_rows_nxc_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
-    if (!facts || !facts->channels_last
-            || !depthwise::rows_nxc::takes(facts->shape))
-        return {};
+    if (!facts || !depthwise::rows_nxc::takes(*facts)) return {};
     const int taps = facts->shape.axes[2].kernel;
     if (round_up(taps, depthwise::rows_nxc::taps_held(taps))
             == round_up(taps, 8))

@@ -10,6 +10,7 @@
 
 #include <gradnn/cuda.hpp>
 
+#include "gpu/device/tensor_cores.cuh"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -73,20 +74,10 @@ __device__ __forceinline__ void multiply(
                      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
                      "r"(b[1]));
-    else if constexpr (Loop == compute_loop::bf16_tensor)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                     "{%0, %1, %2, %3};"
-                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
-                     "r"(b[1]));
     else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                     "{%0, %1, %2, %3};"
-                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
-                     "r"(b[1]));
+        multiply_matrices<std::conditional_t<Loop == compute_loop::bf16_tensor,
+                __nv_bfloat16, __half>>(
+                sum, {a[0], a[1]}, {a[2], a[3]}, b[0], b[1]);
 }
 
 /// Bits of one number of 1 to 2, or of two, by chance.

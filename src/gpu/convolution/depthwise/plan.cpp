@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/convolution/operands.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -117,11 +114,11 @@ bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
 
 size_t family_plan::workspace_bytes() const {
     const problem_shape &shape = facts_.shape;
-    const int64_t sums = facts_.of_weights()
-            ? int64_t {shape.axes[0].kernel} * shape.axes[1].kernel
-                    * shape.axes[2].kernel * std::max(parts(true), parts(false))
-            : data_sums();
-    return static_cast<size_t>(sums * shape.channels * facts_.sum_bytes());
+    int64_t count = shape.channels * std::max(sums(true), sums(false));
+    if (facts_.of_weights())
+        for (const window_axis &axis : shape.axes)
+            count *= axis.kernel;
+    return static_cast<size_t>(count * facts_.sum_bytes());
 }
 
 void family_plan::execute(std::span<void *const> args, std::byte *workspace,
@@ -139,16 +136,7 @@ void family_plan::execute(std::span<void *const> args, std::byte *workspace,
     launch(on);
     if (facts_.of_weights())
         launch_parts(
-                on, parts(on.alignment.vectors), facts_.problem.weights.type);
-}
-
-plan_or_refusal within_limit(
-        std::unique_ptr<family_plan> plan, const compile_options &options) {
-    return within_workspace_limit(std::move(plan), options, "its sums");
-}
-
-plan_or_refusal refuse(const char *takes, const problem_facts &facts) {
-    return detail::refuse(takes, facts.problem);
+                on, sums(on.alignment.vectors), facts_.problem.weights.type);
 }
 
 } // namespace gradnn::gpu::depthwise

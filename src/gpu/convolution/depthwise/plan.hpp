@@ -2,6 +2,8 @@
 // they decide, and an execute that finds out how the tensors are aligned.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +13,10 @@
 #include <utility>
 
 #include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
+#include "problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
 
@@ -44,6 +49,16 @@ std::optional<problem_facts> facts_of(const convolution_problem &,
 bool vectors_divide(
         int64_t count, const detail::tensor_view &tensor, size_t axis);
 
+/// Calls body(size, pieces) for `count` in pieces of even size, of `longest` at most,
+/// the longest first.
+template <typename Body>
+void for_each_cut(int count, int longest, const Body &body) {
+    for (int size = std::min(count, longest); size > 0; --size) {
+        const int pieces = ceil_div(count, size);
+        body(ceil_div(count, pieces), pieces);
+    }
+}
+
 /// A family's plan. Partial sums of the weights' gradient go to the workspace;
 /// parts.cu adds them up.
 class family_plan : public detail::plan {
@@ -56,95 +71,78 @@ public:
     std::string backend() const final { return "CUDA"; }
 
 private:
-    /// Of the gradient of the weights: partial sums of a weight, with tensors at
-    /// multiples of 16 bytes or not.
-    virtual int64_t parts(bool vectors) const = 0;
-    /// Sums that the other directions keep in the workspace, for each channel.
-    virtual int64_t data_sums() const = 0;
+    /// Sums that a direction keeps in the workspace, with tensors at multiples of
+    /// 16 bytes or not: of the weights' gradient for each weight, of data for each
+    /// channel.
+    virtual int64_t sums(bool vectors) const = 0;
     virtual void launch(const execution &) const = 0;
 
 protected:
     const problem_facts facts_;
 };
 
-/// Partial sums of a weight, by a family's cut.
-template <typename Cut>
-int64_t parts_of(const Cut &cut) {
-    if constexpr (requires { cut.parts(); })
-        return cut.parts();
-    else
-        return cut.parts;
-}
-
-/// What a family gives for its row of the kernel list. A Cut says how the work is
-/// cut.
-template <typename Cut>
-struct family {
-    const char *takes; ///< which problems, for refusals
-    /// Cuts the work, with tensors at multiples of 16 bytes or not. False for a
-    /// problem that the family does not take.
-    bool (*cut)(Cut &, const problem_facts &, bool vectors);
-    bool cuts_by_alignment; ///< else one cut serves both
-    void (*launch_data)(const execution &, const Cut &);
-    /// Leaves sums[weight][part] in the workspace, weights counted C, D, H, W.
-    void (*launch_weights)(const execution &, const Cut &);
-    /// As family_plan::data_sums, where there are such.
-    int64_t (*data_sums)(const problem_shape &) = nullptr;
-};
-
+/// The plan of a family, whose Cut says how the work is cut. Beside it, in the
+/// family's namespace, are
+///
+///     bool cut(Cut &, const problem_facts &, bool vectors);
+///     void launch_data(const execution &, const Cut &);
+///     void launch_weights(const execution &, const Cut &);
+///
+/// cut is false for a problem that the family does not take; `vectors` are tensors
+/// at multiples of 16 bytes, and one cut serves both where it has no such argument.
+/// launch_weights leaves sums[weight][part] in the workspace, weights counted C, D,
+/// H, W, parts by Cut::parts; data keep Cut::data_sums there, where there are such.
 template <typename Cut>
 class plan_of final : public family_plan {
 public:
-    plan_of(problem_facts facts, const family<Cut> &family, const Cut &aligned,
-            const Cut &unaligned)
-        : family_plan(std::move(facts)),
-          family_(family),
-          aligned_(aligned),
-          unaligned_(unaligned) {}
+    /// By whether tensors are at multiples of 16 bytes.
+    using cuts = std::array<Cut, 2>;
+
+    plan_of(problem_facts facts, const cuts &work)
+        : family_plan(std::move(facts)), cuts_(work) {}
 
 private:
-    const Cut &cut(bool vectors) const {
-        return vectors ? aligned_ : unaligned_;
-    }
-    int64_t parts(bool vectors) const override {
-        return parts_of(cut(vectors));
-    }
-    int64_t data_sums() const override {
-        return family_.data_sums == nullptr ? 0
-                                            : family_.data_sums(facts_.shape);
+    int64_t sums(bool vectors) const override {
+        const Cut &work = cuts_[vectors ? 1 : 0];
+        if (!facts_.of_weights()) {
+            if constexpr (requires { work.data_sums; }) return work.data_sums;
+            return 0;
+        }
+        if constexpr (requires { work.parts(); })
+            return work.parts();
+        else
+            return work.parts;
     }
     void launch(const execution &on) const override {
-        const auto of_direction = facts_.of_weights() ? family_.launch_weights
-                                                      : family_.launch_data;
-        of_direction(on, cut(on.alignment.vectors));
+        const Cut &work = cuts_[on.alignment.vectors ? 1 : 0];
+        if (facts_.of_weights())
+            launch_weights(on, work);
+        else
+            launch_data(on, work);
     }
 
-    const family<Cut> family_;
-    const Cut aligned_, unaligned_;
+    const cuts cuts_;
 };
 
-/// The plan within the workspace limit, or why there is none.
-plan_or_refusal within_limit(
-        std::unique_ptr<family_plan>, const compile_options &);
-/// "takes X, given Y".
-plan_or_refusal refuse(const char *takes, const problem_facts &);
-
-/// A family's plan.
+/// A family's plan, or a refusal: `takes` says which problems it takes.
 template <typename Cut>
-plan_or_refusal make_plan(const family<Cut> &family,
-        const convolution_problem &problem, const compile_options &options) {
+plan_or_refusal make_plan(const char *takes, const convolution_problem &problem,
+        const compile_options &options) {
     std::string refusal;
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    Cut aligned, unaligned;
-    if (!family.cut(aligned, *facts, true)
-            || (family.cuts_by_alignment
-                    && !family.cut(unaligned, *facts, false)))
-        return refuse(family.takes, *facts);
-    if (!family.cuts_by_alignment) unaligned = aligned;
-    return within_limit(std::make_unique<plan_of<Cut>>(
-                                std::move(*facts), family, aligned, unaligned),
-            options);
+    typename plan_of<Cut>::cuts work;
+    bool taken = false;
+    if constexpr (requires { cut(work[0], *facts, true); }) {
+        taken = cut(work[0], *facts, false) && cut(work[1], *facts, true);
+    } else {
+        taken = cut(work[0], *facts);
+        work[1] = work[0];
+    }
+    if (!taken) return detail::refuse(takes, problem);
+    return within_workspace_limit(
+            std::make_unique<plan_of<Cut>>(std::move(*facts), work), options,
+            "its sums");
 }
 
 } // namespace gradnn::gpu::depthwise

@@ -1,6 +1,5 @@
 // Depthwise convolution on the GPU: the problem, as all its kernels see it. Each
-// family of kernels has a folder of its own: cut.hpp says how their work is cut,
-// plan.cpp is their row of the kernel list.
+// family of kernels has a folder of its own: cut.hpp says how their work is cut.
 #pragma once
 
 #include <cstddef>
@@ -100,5 +99,6 @@ bool planes_without_gaps(const problem_shape &);
 int lanes_of(const problem_shape &, int widest);
 
 struct execution; // launch.hpp
+struct problem_facts; // plan.hpp
 
 } // namespace gradnn::gpu::depthwise

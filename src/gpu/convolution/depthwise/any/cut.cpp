@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/any/cut.hpp"
-#include "gpu/device/rounding.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -18,6 +18,11 @@ constexpr size_t tile_bytes = 44 * 1024;
 
 bool fits(int64_t count) {
     return count < INT32_MAX;
+}
+
+/// Blocks that fill the device.
+int64_t blocks_for(const problem_facts &facts) {
+    return facts.multiprocessors * 8;
 }
 
 /// `whole` in equal pieces of at most `most`: the size of a piece.
@@ -134,12 +139,12 @@ int64_t blocks_of(const block_shape &block, const problem_shape &shape) {
             * block.column_tiles * block.channel_tiles;
 }
 
-void make_block(block_shape &block, const problem_shape &shape, int widest,
-        int64_t element_bytes, int64_t wanted_blocks) {
+void make_block(block_shape &block, const problem_facts &facts, int widest) {
+    const problem_shape &shape = facts.shape;
     // 128 bytes of channels where there are so many.
     const int vectors = ceil_div(static_cast<int>(shape.channels), widest);
-    const int most
-            = std::clamp(static_cast<int>(128 / element_bytes) / widest, 8, 32);
+    const int most = std::clamp(
+            static_cast<int>(128 / facts.element_bytes()) / widest, 8, 32);
     block.lanes = even_piece(vectors, most);
     block.channel_tiles = channel_tiles_of(block, shape, widest);
     const int slots = most_threads / block.lanes;
@@ -155,22 +160,16 @@ void make_block(block_shape &block, const problem_shape &shape, int widest,
     block.depth_tiles = ceil_div(depths, block.depths);
     block.row_tiles = ceil_div(rows, block.rows);
     block.repeats = static_cast<int>(
-            std::clamp<int64_t>(blocks_of(block, shape) / wanted_blocks, 1,
+            std::clamp<int64_t>(blocks_of(block, shape) / blocks_for(facts), 1,
                     std::min(block.row_tiles, 4)));
     block.row_tiles = ceil_div(block.row_tiles, block.repeats);
     block.channel_tiles = channel_tiles_of(block, shape, block.vector);
 }
 
-} // namespace
-
-bool cut_tiles(tile_shape &tile, const problem_shape &shape, size_t sum_bytes) {
-    return make_tile(tile, shape, false, sum_bytes);
-}
-
-bool cut_tiles_weights(tile_shape &tile, weights_parts &parts,
-        const problem_shape &shape, size_t sum_bytes, int64_t wanted_blocks,
-        int64_t longest_chain) {
-    if (!make_tile(tile, shape, true, sum_bytes)) return false;
+bool cut_weights(tiles_cut &tiles, const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const tile_shape &tile = tiles.tile;
+    weights_parts &parts = tiles.weights;
     parts.window_rows = window_rows_of(shape.taps);
     parts.jobs = shape.axes[0].kernel
             * ceil_div(shape.axes[1].kernel, parts.window_rows) * shape.chunks;
@@ -179,22 +178,17 @@ bool cut_tiles_weights(tile_shape &tile, weights_parts &parts,
     const int64_t blocks = shape.channels * parts.jobs;
     const int64_t terms = parts.units * ceil_div(tile.items(), tile.threads)
             * run * tile.repeats;
-    parts.parts = std::clamp<int64_t>(std::max(ceil_div(wanted_blocks, blocks),
-                                              ceil_div(terms, longest_chain)),
-            1, parts.units);
+    parts.parts
+            = std::clamp<int64_t>(std::max(ceil_div(blocks_for(facts), blocks),
+                                          ceil_div(terms, longest_f32_chain)),
+                    1, parts.units);
     return fits(parts.parts * blocks);
 }
 
-bool cut_blocks(block_shape &block, const problem_shape &shape, int widest,
-        int64_t element_bytes, int64_t wanted_blocks) {
-    make_block(block, shape, widest, element_bytes, wanted_blocks);
-    return fits(blocks_of(block, shape));
-}
-
-bool cut_blocks_weights(block_shape &block, weights_parts &parts,
-        const problem_shape &shape, int widest, int64_t element_bytes,
-        int64_t wanted_blocks, int64_t longest_chain) {
-    make_block(block, shape, widest, element_bytes, wanted_blocks);
+bool cut_weights(blocks_cut &cut, const problem_facts &facts, int widest) {
+    const problem_shape &shape = facts.shape;
+    const block_shape &block = cut.block;
+    weights_parts &parts = cut.weights;
     const int slots = most_threads / block.lanes;
     parts.jobs = shape.axes[0].kernel * shape.axes[1].kernel * shape.chunks;
     parts.block_jobs = even_piece(parts.jobs, slots);
@@ -211,12 +205,48 @@ bool cut_blocks_weights(block_shape &block, weights_parts &parts,
     const int64_t terms = ceil_div(parts.units, int64_t {parts.lanes})
             * parts.segment_columns;
     // Half as many blocks as elsewhere: about as many as run at a time.
-    parts.parts
-            = std::clamp<int64_t>(std::max(ceil_div(wanted_blocks / 2, blocks),
-                                          ceil_div(terms, longest_chain)),
-                    1, ceil_div(parts.units, int64_t {parts.lanes}));
+    parts.parts = std::clamp<int64_t>(
+            std::max(ceil_div(blocks_for(facts) / 2, blocks),
+                    ceil_div(terms, longest_f32_chain)),
+            1, ceil_div(parts.units, int64_t {parts.lanes}));
     return fits(parts.units)
             && fits(parts.parts * block.channel_tiles * job_tiles);
+}
+
+} // namespace
+
+bool cut(tiles_cut &tiles, const problem_facts &facts, bool vectors) {
+    if (facts.channels_last) return false;
+    tile_shape &tile = tiles.tile;
+    const detail::convolution_problem &problem = facts.problem;
+    const bool to_src = facts.shape.to_src;
+    const detail::tensor_view &read = to_src ? problem.dst : problem.src;
+    const detail::tensor_view &written = to_src ? problem.src : problem.dst;
+    const int64_t element_bytes = facts.element_bytes();
+    if (vectors && read.strides[4] == 1)
+        for (const int64_t count : {2, 4})
+            if (vectors_divide(count, read, 4) && count * element_bytes <= 16)
+                tile.dense_load = static_cast<int>(count);
+    if (vectors && written.strides[4] == 1)
+        for (const int64_t count : {int64_t {2}, 16 / element_bytes})
+            if (vectors_divide(count, written, 4))
+                tile.dense_store = static_cast<int>(count);
+    return make_tile(tile, facts.shape, facts.of_weights(),
+                   static_cast<size_t>(facts.sum_bytes()))
+            && (!facts.of_weights() || cut_weights(tiles, facts));
+}
+
+bool cut(blocks_cut &cut, const problem_facts &facts, bool vectors) {
+    if (!facts.channels_last) return false;
+    const problem_shape &shape = facts.shape;
+    const int most = facts.sum_bytes() == 8 ? 2 : 4;
+    const int widest = facts.both_divide(most, 1) ? most : 1;
+    cut.block.vector = vectors ? widest : 1;
+    make_block(cut.block, facts, widest);
+    if (facts.of_weights()) return cut_weights(cut, facts, widest);
+    cut.data_sums = int64_t {shape.axes[0].kernel} * shape.axes[1].kernel
+            * shape.chunks * shape.taps;
+    return fits(blocks_of(cut.block, shape));
 }
 
 } // namespace gradnn::gpu::depthwise::any

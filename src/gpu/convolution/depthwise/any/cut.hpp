@@ -87,24 +87,18 @@ struct tiles_cut {
 struct blocks_cut {
     block_shape block;
     weights_parts weights;
+    /// Data: the weights in the sums' type, as rows of taps without gaps.
+    int64_t data_sums = 0;
 
     int64_t parts() const { return weights.parts; }
 };
 
 // In cut.cpp.
-/// Cuts the work of the data kernel of NCX; dense_load and dense_store are set.
 /// False where the window is too large for shared memory, or the tensors are.
-bool cut_tiles(tile_shape &, const problem_shape &, size_t sum_bytes);
-/// Of the weights gradient, in about so many blocks.
-bool cut_tiles_weights(tile_shape &, weights_parts &, const problem_shape &,
-        size_t sum_bytes, int64_t wanted_blocks, int64_t longest_chain);
-/// Of NXC; `vector` is set, to `widest` or to 1: the work is cut the same way, and
-/// so sums have the same order.
-bool cut_blocks(block_shape &, const problem_shape &, int widest,
-        int64_t element_bytes, int64_t wanted_blocks);
-bool cut_blocks_weights(block_shape &, weights_parts &, const problem_shape &,
-        int widest, int64_t element_bytes, int64_t wanted_blocks,
-        int64_t longest_chain);
+bool cut(tiles_cut &, const problem_facts &, bool vectors);
+/// The work is cut the same way with vectors and without, and so sums have the same
+/// order.
+bool cut(blocks_cut &, const problem_facts &, bool vectors);
 
 /// Elements before and after a staged row that copies of whole vectors may
 /// spoil.

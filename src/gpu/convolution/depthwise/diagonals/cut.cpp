@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "gpu/convolution/depthwise/diagonals/cut.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu::depthwise::diagonals {
 
@@ -68,18 +70,18 @@ bool rows_are_short(int pixels, int64_t pixel_stride) {
             && pixel_stride < INT32_MAX / (2 * most_pixels);
 }
 
-} // namespace
-
-bool takes(const problem_shape &shape) {
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
     const window_axis &along = shape.axes[2];
-    return window_slides(shape) && along.kernel != 3
-            && shape.images < INT32_MAX / (2 * most_strips)
+    return facts.channels_last && facts.tensor_cores_suit()
+            && facts.both_divide(group_channels, 1) && window_slides(shape)
+            && along.kernel != 3 && shape.images < INT32_MAX / (2 * most_strips)
             && rows_are_short(along.read, shape.read_strides[4])
             && rows_are_short(along.written, shape.written_strides[4]);
 }
 
-bool cut_work(data_cut &best, const problem_shape &shape,
-        int64_t multiprocessors, int64_t most_shared_bytes) {
+bool cut_work(data_cut &best, const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
     const int size = down.kernel;
@@ -98,7 +100,7 @@ bool cut_work(data_cut &best, const problem_shape &shape,
             ++cut.pitch;
         const int64_t bytes = barriers_bytes(data_stage_count)
                 + int64_t {data_stage_count} * cut.stage_bytes();
-        if (bytes > most_shared_bytes) return;
+        if (bytes > facts.block_shared_bytes) return;
         cut.shared_bytes = static_cast<size_t>(bytes);
         cut.column_bands = ceil_div(all_tiles, cut.tiles);
         cut.channel_tiles = ceil_div(all_groups, int64_t {cut.groups});
@@ -114,7 +116,7 @@ bool cut_work(data_cut &best, const problem_shape &shape,
                     / 2;
             const parts_estimate of = share_out(shape.images * cut.strips,
                     shape.images * cut.strips,
-                    cut.channel_tiles * cut.column_bands, multiprocessors,
+                    cut.channel_tiles * cut.column_bands, facts.multiprocessors,
                     steps * (step_cycles + cycles_stage / stage_steps));
             if (of.cycles >= least) continue;
             least = of.cycles;
@@ -135,8 +137,8 @@ bool cut_work(data_cut &best, const problem_shape &shape,
     return least < std::numeric_limits<double>::infinity();
 }
 
-bool cut_work(weights_cut &best, const problem_shape &shape,
-        int64_t multiprocessors, int64_t most_shared_bytes) {
+bool cut_work(weights_cut &best, const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
     const int size = down.kernel;
@@ -175,7 +177,7 @@ bool cut_work(weights_cut &best, const problem_shape &shape,
                             cut.src_bytes()
                                     + int64_t {weights_stage_count}
                                             * cut.dst_bytes());
-            if (bytes > most_shared_bytes) continue;
+            if (bytes > facts.block_shared_bytes) continue;
             cut.shared_bytes = static_cast<size_t>(bytes);
             // The columns of dst that a walk begins with cost a part of a
             // product.
@@ -190,7 +192,7 @@ bool cut_work(weights_cut &best, const problem_shape &shape,
                     = int64_t {cut.strip_stages} * cut.part_columns;
             const parts_estimate of = share_out(shape.images * cut.strips,
                     std::max<int64_t>(1, longest_warp_chain / strip_products),
-                    cut.channel_tiles, multiprocessors,
+                    cut.channel_tiles, facts.multiprocessors,
                     stage_cycles
                             * (cut.strip_stages
                                     + (size - 1) / (4. * cut.rows())));
@@ -214,6 +216,21 @@ bool cut_work(weights_cut &best, const problem_shape &shape,
                 estimate(cut);
             }
     return least < std::numeric_limits<double>::infinity();
+}
+
+} // namespace
+
+bool cut(work_cut &work, const problem_facts &facts) {
+    const bool of_weights = facts.of_weights();
+    if (!takes(facts)
+            || !(of_weights ? cut_work(work.weights, facts)
+                            : cut_work(work.data, facts)))
+        return false;
+    const device_guard current(facts.device);
+    const capture_mode_guard relaxed; // attributes load the kernel
+    (of_weights ? prepare_weights : prepare_data)(facts.problem.src.type,
+            facts.shape, static_cast<size_t>(facts.block_shared_bytes));
+    return true;
 }
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -123,16 +123,10 @@ struct work_cut {
 };
 
 // In cut.cpp.
-/// NXC of bf16 and f16, channels in vectors of 16 bytes: whether tensor cores
-/// take the tensors and the window. Those of 5x5 and 7x7, which others are
-/// slower at (measured on an H200; 5x5 of 32 columns aside).
-bool takes(const problem_shape &);
-/// Cut the work of either kernel; false where rows do not fit shared memory, of
-/// which a block may have so many bytes.
-bool cut_work(data_cut &, const problem_shape &, int64_t multiprocessors,
-        int64_t most_shared_bytes);
-bool cut_work(weights_cut &, const problem_shape &, int64_t multiprocessors,
-        int64_t most_shared_bytes);
+/// NXC of bf16 and f16, channels in vectors of 16 bytes: windows of 5x5 and 7x7,
+/// which others are slower at (measured on an H200; 5x5 of 32 columns aside). False
+/// where rows do not fit shared memory.
+bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu, for bf16 and f16.
 /// Of the device that is current, ahead of launches.

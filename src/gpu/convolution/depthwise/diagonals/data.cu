@@ -354,26 +354,19 @@ __global__ void __launch_bounds__(data_warps(size) * 32, 1)
 
 void prepare_data(detail::data_type type, const problem_shape &shape,
         size_t shared_bytes) {
-    with_half_precision_type(type, [&]<typename Type>() {
-        with_constants(shape, [&]<int size>() {
-            allow_shared_bytes(
-                    depthwise_diagonals_data_kernel<Type, size>, shared_bytes);
-        });
+    with_constants(type, shape, [&]<typename Type, int size>() {
+        allow_shared_bytes(
+                depthwise_diagonals_data_kernel<Type, size>, shared_bytes);
     });
 }
 
 void launch_data(const execution &on, const work_cut &both) {
     const data_cut &cut = both.data;
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, [&]<int size>() {
-            launch_early("convolution.gpu_depthwise_diagonals",
-                    depthwise_diagonals_data_kernel<Type, size>,
-                    static_cast<unsigned>(cut.blocks()),
-                    static_cast<unsigned>(cut.all_warps() * 32),
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.weights<Type>(), on.written<Type>(), on.shape, cut,
-                    on.alignment.vectors);
-        });
+    with_constants(on.type, on.shape, [&]<typename Type, int size>() {
+        start_data(on, "convolution.gpu_depthwise_diagonals",
+                depthwise_diagonals_data_kernel<Type, size>, cut.blocks(),
+                cut.all_warps() * 32, cut.shared_bytes, cut,
+                on.alignment.vectors);
     });
 }
 

@@ -11,8 +11,10 @@
 #include "gpu/convolution/depthwise/diagonals/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/rounding.hpp"
+#include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::diagonals {
 
@@ -74,27 +76,6 @@ __device__ __forceinline__ void multiply_diagonals(float (&sums)[4],
                 "r"(selected));
 }
 #undef GRADNN_SPARSE_MMA
-
-/// Four matrices of 8x8, of whose rows lane i has the address of the ith.
-__device__ __forceinline__ void load_matrices(
-        uint32_t (&words)[4], uint32_t address) {
-    asm volatile(
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
-            "[%4];"
-            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-            : "r"(address)
-            : "memory");
-}
-
-/// Of 8x8 elements, a word of two neighbours of a row each lane, the same of
-/// the transposed matrix.
-__device__ __forceinline__ uint32_t transpose_matrix(uint32_t word) {
-    uint32_t transposed;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-            : "=r"(transposed)
-            : "r"(word));
-    return transposed;
-}
 
 /// Stages on their way to shared memory, where some warps copy them, and in use
 /// there by others, one after the other: none waits but for what it needs. By
@@ -243,9 +224,7 @@ public:
                 unsigned short bits = 0;
                 if (!zeros)
                     bits = reinterpret_cast<const unsigned short *>(from)[i];
-                asm volatile(
-                        "st.shared.b16 [%0], %1;" ::"r"(to + i * 2), "h"(bits)
-                        : "memory");
+                store_shared_half(to + i * 2, bits);
             }
             from += stride_;
             to += step_ * 16;
@@ -260,13 +239,14 @@ private:
     int shared_; ///< bytes likewise
 };
 
-/// Calls body.template operator()<size>().
+/// Calls body.template operator()<Type, size>().
 template <typename Body>
-void with_constants(const problem_shape &shape, const Body &body) {
-    if (shape.axes[1].kernel == 5)
-        body.template operator()<5>();
-    else
-        body.template operator()<7>();
+void with_constants(
+        detail::data_type type, const problem_shape &shape, const Body &body) {
+    with_half_precision_type(type, [&]<typename Type>() {
+        with_chosen([&]<int size>() { body.template operator()<Type, size>(); },
+                one_of<5, 7> {shape.axes[1].kernel});
+    });
 }
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -153,14 +153,8 @@ template <typename Type, int size>
 __device__ __forceinline__ void multiply_rows(float (&sums)[pairs_of(size)][4],
         uint32_t src_at, uint32_t dst_at, uint32_t two_rows, int columns,
         const lane_place &has) {
-    const auto load_word = [&](uint32_t address) {
-        uint32_t word;
-        asm volatile("ld.shared.b32 %0, [%1];"
-                     : "=r"(word)
-                     : "r"(address)
-                     : "memory");
-        return word & has.mask;
-    };
+    const auto load_word
+            = [&](uint32_t address) { return load_shared(address) & has.mask; };
     // Of dst, for the column of src at u and those before, in turns: in words 0
     // and 2 the column that it meets by the first tap, in words 1 and 3 the one
     // before that.
@@ -341,26 +335,19 @@ __global__ void __launch_bounds__(weights_warps * 32, 1)
 
 void prepare_weights(detail::data_type type, const problem_shape &shape,
         size_t shared_bytes) {
-    with_half_precision_type(type, [&]<typename Type>() {
-        with_constants(shape, [&]<int size>() {
-            allow_shared_bytes(depthwise_diagonals_weights_kernel<Type, size>,
-                    shared_bytes);
-        });
+    with_constants(type, shape, [&]<typename Type, int size>() {
+        allow_shared_bytes(
+                depthwise_diagonals_weights_kernel<Type, size>, shared_bytes);
     });
 }
 
 void launch_weights(const execution &on, const work_cut &both) {
     const weights_cut &cut = both.weights;
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, [&]<int size>() {
-            launch_early("convolution.gpu_depthwise_diagonals (weights)",
-                    depthwise_diagonals_weights_kernel<Type, size>,
-                    static_cast<unsigned>(cut.blocks()),
-                    static_cast<unsigned>(cut.all_warps() * 32),
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.written<Type>(), on.sums<float>(), on.shape, cut,
-                    on.alignment.vectors);
-        });
+    with_constants(on.type, on.shape, [&]<typename Type, int size>() {
+        start_weights(on, "convolution.gpu_depthwise_diagonals (weights)",
+                depthwise_diagonals_weights_kernel<Type, size>, cut.blocks(),
+                cut.all_warps() * 32, cut.shared_bytes, cut,
+                on.alignment.vectors);
     });
 }
 

@@ -1,9 +1,10 @@
 // Depthwise windows along W alone, on tensor cores: which tensors and windows,
-// and how the work is cut. Plain host arithmetic.
+// and how the work is lines. Plain host arithmetic.
 #include <algorithm>
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/lines/cut.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
@@ -18,39 +19,43 @@ constexpr int longest_chain = 1024;
 constexpr int least_taps = 5;
 constexpr int least_columns = 64;
 
-} // namespace
-
-bool takes(const problem_shape &shape) {
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
     const window_axis &along = shape.axes[2];
-    return window_is_a_row(shape) && shape.axes[0].read == 1
+    return !facts.channels_last && facts.tensor_cores_suit()
+            && window_is_a_row(shape) && shape.axes[0].read == 1
             && along.kernel >= least_taps && along.kernel < most_taps
             && pads_are_short(along, shape.to_src)
             && std::min(along.read, along.written) >= least_columns
             && planes_without_gaps(shape);
 }
 
+} // namespace
+
 bool rows_are_wide(const problem_shape &shape) {
     return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
 }
 
-bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
-        int64_t multiprocessors) {
+bool cut(work_cut &lines, const problem_facts &facts) {
+    if (!takes(facts)) return false;
+    const problem_shape &shape = facts.shape;
+    const bool of_weights = facts.of_weights();
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
     // Read begins at a multiple of so many columns where written does.
     const int multiple = of_weights ? 8 : 2;
     const int before = taps_before(along, shape.to_src);
-    cut.lead = round_up(before, multiple) - before;
-    cut.pieces = ceil_div(along.written, warp_columns);
-    const int64_t pieces = shape.images * down.read * cut.pieces;
+    lines.lead = round_up(before, multiple) - before;
+    lines.pieces = ceil_div(along.written, warp_columns);
+    const int64_t pieces = shape.images * down.read * lines.pieces;
     const int64_t most_parts = ceil_div(pieces, int64_t {block_warps});
     const int64_t least_parts
             = of_weights ? ceil_div(most_parts, int64_t {longest_chain}) : 1;
-    cut.parts = static_cast<int>(std::clamp<int64_t>(
-            multiprocessors * blocks_at_once / shape.channels, least_parts,
-            most_parts));
-    return pieces + int64_t {2} * block_warps * cut.parts < INT32_MAX
-            && shape.channels * cut.parts < INT32_MAX;
+    lines.parts = static_cast<int>(std::clamp<int64_t>(
+            facts.multiprocessors * blocks_at_once / shape.channels,
+            least_parts, most_parts));
+    return pieces + int64_t {2} * block_warps * lines.parts < INT32_MAX
+            && shape.channels * lines.parts < INT32_MAX;
 }
 
 } // namespace gradnn::gpu::depthwise::lines

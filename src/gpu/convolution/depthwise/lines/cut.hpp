@@ -28,15 +28,12 @@ struct work_cut {
 };
 
 // In cut.cpp.
-/// NCX without gaps of bf16 and f16: whether these kernels take the tensors and
-/// the window, and are faster than the others.
-bool takes(const problem_shape &);
+/// NCX without gaps of bf16 and f16, for which these kernels are faster than the
+/// others. False where there are too many pieces or blocks.
+bool cut(work_cut &, const problem_facts &);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool rows_are_wide(const problem_shape &);
-/// False where there are too many pieces or blocks.
-bool cut_work(work_cut &, const problem_shape &, bool of_weights,
-        int64_t multiprocessors);
 
 // In data.cu and weights.cu, for bf16 and f16.
 void launch_data(const execution &, const work_cut &);

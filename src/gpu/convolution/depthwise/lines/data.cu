@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
     const int pieces
             = static_cast<int>(shape.images) * shape.axes[1].read * cut.pieces;
     const int apart = cut.parts * block_warps;
-    const uint32_t places = matrices::shared_address(shared)
-            + warp * buffers * piece_bytes<steps>;
+    const uint32_t places
+            = shared_address(shared) + warp * buffers * piece_bytes<steps>;
     const int64_t elements
             = shape.images * shape.channels * shape.axes[1].read * along.read;
     const int start = taps_before(along, shape.to_src) + cut.lead;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
             float sums[4] = {};
 #pragma unroll
             for (int s = 0; s < steps; ++s)
-                matrices::multiply_matrices<Type>(sums,
+                multiply_matrices<Type>(sums,
                         {words[0][2 * s], words[1][2 * s]},
                         {words[0][2 * s + 1], words[1][2 * s + 1]},
                         window[s][0], window[s][1]);
@@ -164,14 +164,14 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 void launch_data(const execution &on, const work_cut &cut) {
     const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
     with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, cut, [&]<int steps>() {
-            launch_early("convolution.gpu_depthwise_lines",
-                    wide ? depthwise_lines_data_kernel<Type, steps, 2>
-                         : depthwise_lines_data_kernel<Type, steps, 1>,
-                    static_cast<unsigned>(on.shape.channels * cut.parts),
-                    block_warps * 32, 0, on.stream, on.read<Type>(),
-                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
-        });
+        with_chosen(
+                [&]<int steps, int width>() {
+                    start_data(on, "convolution.gpu_depthwise_lines",
+                            depthwise_lines_data_kernel<Type, steps, width>,
+                            on.shape.channels * cut.parts, block_warps * 32, 0,
+                            cut);
+                },
+                steps_of(on.shape, cut), one_of<1, 2> {wide ? 2 : 1});
     });
 }
 

@@ -2,8 +2,12 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/lines/cut.hpp"
-#include "gpu/convolution/depthwise/matrices/device.cuh"
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/device/async_copy.cuh"
+#include "gpu/device/constants.hpp"
+#include "gpu/device/early_start.cuh"
 #include "gpu/device/rounding.hpp"
+#include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -56,7 +60,7 @@ struct held_columns {
         const uint32_t place = to + past();
 #pragma unroll 1
         for (int i = begin - first + lane; i < stop - first; i += 32)
-            matrices::store_shared_half(place + i * 2,
+            store_shared_half(place + i * 2,
                     reinterpret_cast<const unsigned short *>(row + first)[i]);
     }
     /// Once the copies are there: zeros for the columns outside, by a warp.
@@ -67,10 +71,10 @@ struct held_columns {
         const uint32_t place = to + past();
 #pragma unroll 1
         for (int i = lane; i < min(count, -first); i += 32)
-            matrices::store_shared_half(place + i * 2, 0);
+            store_shared_half(place + i * 2, 0);
 #pragma unroll 1
         for (int i = max(0, columns - first) + lane; i < count; i += 32)
-            matrices::store_shared_half(place + i * 2, 0);
+            store_shared_half(place + i * 2, 0);
         return true;
     }
 };
@@ -87,10 +91,9 @@ public:
     }
     /// The pair so many bytes further on, a multiple of 4.
     __device__ __forceinline__ uint32_t load(int offset) const {
-        const uint32_t low = matrices::load_shared(address_ + offset);
+        const uint32_t low = load_shared(address_ + offset);
         if constexpr (wide == 2) return low;
-        return __funnelshift_r(
-                low, matrices::load_shared(address_ + offset + 4), shift_);
+        return __funnelshift_r(low, load_shared(address_ + offset + 4), shift_);
     }
     __device__ __forceinline__ void advance(int bytes) { address_ += bytes; }
 
@@ -121,17 +124,10 @@ struct warp_piece {
     }
 };
 
-/// Calls body.template operator()<steps>().
-template <typename Body>
-void with_constants(
-        const problem_shape &shape, const work_cut &cut, const Body &body) {
-    switch (steps_of_taps(shape.axes[2].kernel + cut.lead)) {
-        case 1: return body.template operator()<1>();
-        case 2: return body.template operator()<2>();
-        case 3: return body.template operator()<3>();
-        case 4: return body.template operator()<4>();
-        default: return body.template operator()<5>();
-    }
+/// Of a cut the kernels' template argument `steps`.
+inline one_of<1, 2, 3, 4, 5> steps_of(
+        const problem_shape &shape, const work_cut &cut) {
+    return {steps_of_taps(shape.axes[2].kernel + cut.lead)};
 }
 
 } // namespace gradnn::gpu::depthwise::lines

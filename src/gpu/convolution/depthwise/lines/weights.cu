@@ -35,18 +35,6 @@ constexpr int dst_bytes = (warp_columns + 16) * 2;
 template <int steps>
 constexpr int piece_bytes = (src_columns<steps> + 16) * 2 + dst_bytes;
 
-/// Four matrices of 8x8, turned around, of whose rows lane i has the address of
-/// the ith.
-__device__ __forceinline__ void load_turned_matrices(
-        uint32_t (&words)[4], uint32_t address) {
-    asm volatile(
-            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
-            "{%0, %1, %2, %3}, [%4];"
-            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-            : "r"(address)
-            : "memory");
-}
-
 /// What a warp holds of a row, ready: zeros outside, from `place` on.
 template <int count, typename Type>
 __device__ __forceinline__ void make_ready(
@@ -64,7 +52,7 @@ __device__ __forceinline__ void make_ready(
 #pragma unroll
     for (int i = 0; i < words; ++i)
         if (lane + i * 32 < count / 2)
-            matrices::store_shared(place + lane * 4 + i * 128, moved[i]);
+            store_shared(place + lane * 4 + i * 128, moved[i]);
     __syncwarp();
 }
 
@@ -89,8 +77,8 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
     const int pieces
             = static_cast<int>(shape.images) * shape.axes[1].read * cut.pieces;
     const int apart = cut.parts * block_warps;
-    const uint32_t places = matrices::shared_address(shared)
-            + warp * buffers * piece_bytes<steps>;
+    const uint32_t places
+            = shared_address(shared) + warp * buffers * piece_bytes<steps>;
     const auto src_of = [&](const warp_piece &of) {
         return held_columns<Type> {src, src + rows * along.read,
                 src + of.first(shape, channel, along.read), along.read,
@@ -147,9 +135,9 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
                     uint32_t left[4];
                     load_turned_matrices(left,
                             src_lane + from * 2 + (half * 16 + i * 2) * 16);
-                    matrices::multiply_matrices<Type>(sums[i],
-                            {left[0], left[1]}, {left[2], left[3]},
-                            right[2 * half], right[2 * half + 1]);
+                    multiply_matrices<Type>(sums[i], {left[0], left[1]},
+                            {left[2], left[3]}, right[2 * half],
+                            right[2 * half + 1]);
                 }
         }
 #pragma unroll
@@ -183,13 +171,15 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 void launch_weights(const execution &on, const work_cut &cut) {
     with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, cut, [&]<int steps>() {
-            launch_early("convolution.gpu_depthwise_lines (weights)",
-                    depthwise_lines_weights_kernel<Type, steps>,
-                    static_cast<unsigned>(on.shape.channels * cut.parts),
-                    block_warps * 32, 0, on.stream, on.read<Type>(),
-                    on.written<Type>(), on.sums<float>(), on.shape, cut);
-        });
+        with_chosen(
+                [&]<int steps>() {
+                    start_weights(on,
+                            "convolution.gpu_depthwise_lines (weights)",
+                            depthwise_lines_weights_kernel<Type, steps>,
+                            on.shape.channels * cut.parts, block_warps * 32, 0,
+                            cut);
+                },
+                steps_of(on.shape, cut));
     });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -86,8 +87,12 @@ void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
 
 } // namespace
 
-bool takes(const problem_shape &shape, bool of_weights) {
-    if (!window_slides(shape)) return false;
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const bool of_weights = facts.of_weights();
+    if (facts.channels_last || !facts.tensor_cores_suit()
+            || !window_slides(shape))
+        return false;
     const window_axis &along = shape.axes[2];
     if (of_weights && along.kernel == 3) return false;
     // What threads load beside the columns of a row is in the slack at least, but
@@ -107,8 +112,10 @@ bool rows_are_wide(const problem_shape &shape, bool of_weights) {
             && (!of_weights || (along.pad - usual_pad(along.kernel)) % 2 == 0);
 }
 
-bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
-        int64_t multiprocessors) {
+bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
+    if (!takes(facts)) return false;
+    const problem_shape &shape = facts.shape;
+    const bool of_weights = facts.of_weights();
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
     const int64_t most_planes = of_weights ? block_warps : 16;
@@ -168,7 +175,7 @@ bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
     lay_out(cut, shape, of_weights);
     cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
     const int64_t stages = ceil_div(shape.images, int64_t {cut.images});
-    const int64_t at_once = multiprocessors * blocks_at_once;
+    const int64_t at_once = facts.multiprocessors * blocks_at_once;
     const int64_t each = cut.tiles * cut.bands;
     const int shares = std::max(1, block_warps / cut.planes);
     const int64_t chain = int64_t {cut.images}
@@ -188,6 +195,8 @@ bool cut_work(work_cut &cut, const problem_shape &shape, bool of_weights,
         least = taken;
         cut.image_parts = static_cast<int>(parts);
     }
+    // Gaps between rows are for rows that are whole vectors.
+    if (!vectors) cut.read_gap = cut.written_gap = 0;
     return cut.blocks() < INT32_MAX;
 }
 

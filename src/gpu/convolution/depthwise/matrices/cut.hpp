@@ -61,14 +61,13 @@ constexpr int zeros_bytes = 64;
 
 // In cut.cpp.
 /// Whether tensor cores take the tensors and the window, of bf16 and f16.
-bool takes(const problem_shape &, bool of_weights);
+bool takes(const problem_facts &);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool rows_are_wide(const problem_shape &, bool of_weights);
-/// Cut the work of either kernel; false where rows do not fit, 16 of them are all,
-/// or there would be too many blocks.
-bool cut_work(work_cut &, const problem_shape &, bool of_weights,
-        int64_t multiprocessors);
+/// False also where rows do not fit, 16 of them are all, or there would be too many
+/// blocks.
+bool cut(work_cut &, const problem_facts &, bool vectors);
 
 // In data.cu and weights.cu, for bf16 and f16.
 void launch_data(const execution &, const work_cut &);

@@ -221,9 +221,12 @@ __global__ void __launch_bounds__(
                             if constexpr (wide == 2) {
                                 store_shared(to, bits);
                             } else {
-                                store_shared_half(to, bits);
+                                store_shared_half(
+                                        to, static_cast<unsigned short>(bits));
                                 if (!masked || left > 1)
-                                    store_shared_half(to + 2, bits >> 16);
+                                    store_shared_half(to + 2,
+                                            static_cast<unsigned short>(
+                                                    bits >> 16));
                             }
                         }
                     };
@@ -307,11 +310,9 @@ void launch_data(const execution &on, const work_cut &cut) {
     const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
     with_half_precision_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int width>() {
-            launch_early("convolution.gpu_depthwise_matrices",
+            start_data(on, "convolution.gpu_depthwise_matrices",
                     depthwise_matrices_data_kernel<Type, size, width>,
-                    static_cast<unsigned>(cut.blocks()), block_warps * 32,
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
+                    cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
         });
     });
 }

@@ -3,62 +3,9 @@
 
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/planes/device.cuh"
+#include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::matrices {
-
-/// sums += a * b, of 16x16 and 16x8 elements, as mma.m16n8k16 deals them out: with
-/// g = lane / 4 and t = lane % 4, a has in its words rows g, g + 8, g, g + 8 and
-/// columns 2t and 2t + 1, of the last two words 8 further on; b column g and rows
-/// 2t and 2t + 1, then 8 further on; the sums rows g, g, g + 8, g + 8 and columns
-/// 2t, 2t + 1, 2t, 2t + 1.
-template <typename Type>
-__device__ __forceinline__ void multiply_matrices(float (&sums)[4],
-        const uint32_t (&left)[2], const uint32_t (&right)[2], uint32_t b0,
-        uint32_t b1) {
-    if constexpr (std::is_same_v<Type, __half>)
-        asm volatile(
-                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                "{%0, %1, %2, %3};"
-                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]),
-                "r"(b0), "r"(b1));
-    else
-        asm volatile(
-                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                "{%0, %1, %2, %3};"
-                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]),
-                "r"(b0), "r"(b1));
-}
-
-/// Shared memory by its own addresses, of 32 bits.
-__device__ __forceinline__ uint32_t shared_address(const void *pointer) {
-    auto address = static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-    // Kept, or it would be computed anew for every use.
-    asm volatile("" : "+r"(address));
-    return address;
-}
-__device__ __forceinline__ uint32_t load_shared(uint32_t address) {
-    uint32_t word;
-    asm volatile("ld.shared.b32 %0, [%1];"
-                 : "=r"(word)
-                 : "r"(address)
-                 : "memory");
-    return word;
-}
-__device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word)
-                 : "memory");
-}
-/// The lower half of the word.
-__device__ __forceinline__ void store_shared_half(
-        uint32_t address, uint32_t word) {
-    asm volatile("st.shared.b16 [%0], %1;" ::"r"(address),
-                 "h"(static_cast<unsigned short>(word))
-                 : "memory");
-}
 
 /// Pairs of elements, one after the other from byte `address` on, which `wide` (2)
 /// says is a multiple of 4.
@@ -266,17 +213,8 @@ __device__ __forceinline__ bool clear_before_planes(
 /// Calls body.template operator()<size, wide>().
 template <typename Body>
 void with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    const auto of_size = [&]<int size>() {
-        if (wide)
-            body.template operator()<size, 2>();
-        else
-            body.template operator()<size, 1>();
-    };
-    switch (shape.axes[1].kernel) {
-        case 3: return of_size.template operator()<3>();
-        case 5: return of_size.template operator()<5>();
-        default: return of_size.template operator()<7>();
-    }
+    with_chosen(body, one_of<3, 5, 7> {shape.axes[1].kernel},
+            one_of<1, 2> {wide ? 2 : 1});
 }
 
 } // namespace gradnn::gpu::depthwise::matrices

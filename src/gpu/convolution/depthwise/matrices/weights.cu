@@ -230,11 +230,9 @@ void launch_weights(const execution &on, const work_cut &cut) {
     const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
     with_half_precision_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int width>() {
-            launch_early("convolution.gpu_depthwise_matrices (weights)",
+            start_weights(on, "convolution.gpu_depthwise_matrices (weights)",
                     depthwise_matrices_weights_kernel<Type, size, width>,
-                    static_cast<unsigned>(cut.blocks()), block_warps * 32,
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.written<Type>(), on.sums<float>(), on.shape, cut);
+                    cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
         });
     });
 }

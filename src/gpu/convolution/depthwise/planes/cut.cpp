@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/planes/cut.hpp"
-#include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::planes {
 
@@ -21,10 +21,6 @@ constexpr int64_t reserved_bytes = 1 << 10;
 size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
     return static_cast<size_t>(
             round_up((elements + 2 * slack_elements) * element_bytes + 16, 16));
-}
-
-int64_t sum_bytes_of(int64_t element_bytes) {
-    return std::max<int64_t>(element_bytes, sizeof(float));
 }
 
 /// Bytes between what neighbouring planes, strips and groups have in a buffer.
@@ -153,7 +149,7 @@ double cycles_of(const work_cut &cut, int size, int64_t element_bytes,
 /// steps that leave a thread at most walk::longest_strip of them: all that
 /// have few bands and strips.
 template <typename Body>
-void for_each_cut(work_cut cut, int steps, const Body &body) {
+void for_each_way(work_cut cut, int steps, const Body &body) {
     if (cut.groups > walk::block_threads) return;
     constexpr int most_bands = 4096;
     cut.bands = cut.strips = 0;
@@ -189,10 +185,13 @@ bool give_planes(const work_cut &cut, int64_t planes, const Fit &fit) {
     return count > 0;
 }
 
-} // namespace
-
-bool takes(const problem_shape &shape, int64_t element_bytes, bool of_weights) {
-    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const int64_t element_bytes = facts.element_bytes();
+    const bool of_weights = facts.of_weights();
+    if (facts.channels_last || !window_is_usual(shape)
+            || shape.axes[0].read != 1)
+        return false;
     const window_axis &along = shape.axes[2];
     const int size = along.kernel;
     const int stride = along.stride;
@@ -217,6 +216,8 @@ bool takes(const problem_shape &shape, int64_t element_bytes, bool of_weights) {
     return planes_without_gaps(shape);
 }
 
+} // namespace
+
 bool rows_are_wide(const problem_shape &shape, bool of_weights) {
     const window_axis &along = shape.axes[2];
     // The first column of a thread is to have the remainder of lead_of.
@@ -225,114 +226,90 @@ bool rows_are_wide(const problem_shape &shape, bool of_weights) {
             && (along.pad - usual_pad(along.kernel)) % multiple == 0;
 }
 
-bool cut_data(work_cut &chosen, const problem_shape &shape,
-        int64_t element_bytes, int64_t multiprocessors) {
+bool cut(work_cut &chosen, const problem_facts &facts) {
+    if (!takes(facts)) return false;
+    const problem_shape &shape = facts.shape;
+    const bool of_weights = facts.of_weights();
+    const int64_t element_bytes = facts.element_bytes();
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
     const int size = down.kernel;
     const int stride = down.stride;
     const int ahead = (size - 1) / stride;
-    const int64_t planes = shape.images * shape.channels;
+    const int run = of_weights ? weights_run(size, element_bytes)
+                               : data_run(element_bytes);
+    const int64_t planes = shape.channels * (of_weights ? 1 : shape.images);
+    const int wide = rows_are_wide(shape, of_weights) ? 2 : 1;
+    // Of the weights' gradient loads of src; those of dst, of which there are
+    // fewer, count as stores.
+    const thread_step step = of_weights
+            ? step_of(size * size * run, stride * ((run - 1) * stride + size),
+                    run, wide, element_bytes)
+            : step_of(size * size * run / stride, (run + size - 2) / stride + 1,
+                    run * stride, wide, element_bytes);
+    // Rows of both tensors of a step.
+    const int read_rows = of_weights ? stride : 1;
+    const int written_rows = of_weights ? 1 : stride;
     work_cut base;
-    base.steps = walk::steps_of(shape);
-    const int run = data_run(element_bytes);
+    if (!of_weights) base.steps = walk::steps_of(shape);
     base.groups = ceil_div(along.written, run);
-    const int wide = rows_are_wide(shape, false) ? 2 : 1;
-    const thread_step step = step_of(size * size * run / stride,
-            (run + size - 2) / stride + 1, run * stride, wide, element_bytes);
     double least = 0;
-    for_each_cut(base, base.steps.count, [&](work_cut cut) {
-        int64_t read = int64_t {down.read} * along.read;
-        int64_t written = int64_t {down.written} * along.written;
-        if (cut.bands > 1) {
-            read = std::min(
-                    read, int64_t {cut.band_steps + ahead} * along.read);
-            written = std::min(
-                    written, int64_t {cut.band_steps} * stride * along.written);
-        }
-        const auto fit = [&](int count) {
-            cut.planes = count;
-            cut.threads = round_up(count * cut.groups * cut.strips, 32);
-            cut.read_bytes = buffer_bytes(count * read, element_bytes);
-            cut.written_bytes = buffer_bytes(count * written, element_bytes);
-            cut.shared_bytes = cut.read_bytes + cut.written_bytes
-                    + static_cast<size_t>(
-                            count * size * size * sum_bytes_of(element_bytes));
-            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
-        };
-        if (!give_planes(cut, planes, fit)) return;
-        cut.tiles = ceil_div(planes, int64_t {cut.planes});
-        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
-        const int64_t turns_of_step = order_threads(cut, step,
-                {read * element_bytes, strip * along.read,
-                        run / stride * element_bytes},
-                {written * element_bytes, strip * stride * along.written,
-                        run * element_bytes});
-        const double cycles = cycles_of(cut, size, element_bytes, step,
-                turns_of_step, cut.strip_steps + ahead, 1,
-                cut.tiles * cut.bands, multiprocessors);
-        if (least != 0 && cycles >= least) return;
-        least = cycles;
-        chosen = cut;
-    });
-    return least != 0 && chosen.tiles * chosen.bands < INT32_MAX;
-}
-
-bool cut_weights(work_cut &chosen, const problem_shape &shape,
-        int64_t element_bytes, int64_t multiprocessors, int64_t longest_chain) {
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
-    const int size = down.kernel;
-    const int stride = down.stride;
-    const int ahead = (size - 1) / stride;
-    const int run = weights_run(size, element_bytes);
-    work_cut base;
-    base.groups = ceil_div(along.written, run);
-    // Loads of src; those of dst, of which there are fewer, count as stores.
-    const int wide = rows_are_wide(shape, true) ? 2 : 1;
-    const thread_step step = step_of(size * size * run,
-            stride * ((run - 1) * stride + size), run, wide, element_bytes);
-    double least = 0;
-    for_each_cut(base, down.written, [&](work_cut cut) {
-        int64_t src = int64_t {down.read} * along.read;
-        if (cut.bands > 1)
-            src = std::min(src,
-                    int64_t {(cut.band_steps - 1) * stride + size}
-                            * along.read);
-        const int64_t dst = int64_t {cut.band_steps} * along.written;
-        const auto fit = [&](int count) {
-            cut.planes = count;
-            cut.threads = round_up(count * cut.groups * cut.strips, 32);
-            cut.read_bytes = buffer_bytes(count * src, element_bytes);
-            cut.written_bytes = buffer_bytes(count * dst, element_bytes);
-            cut.shared_bytes = std::max(cut.read_bytes + cut.written_bytes,
-                    static_cast<size_t>(cut.threads * size * size
-                            * sum_bytes_of(element_bytes)));
-            return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
-        };
-        if (!give_planes(cut, shape.channels, fit)) return;
-        cut.tiles = ceil_div(shape.channels, int64_t {cut.planes});
-        const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
-        const int64_t turns_of_step = order_threads(cut, step,
-                {src * element_bytes, strip * stride * along.read,
-                        int64_t {run} * stride * element_bytes},
-                {dst * element_bytes, strip * along.written,
-                        int64_t {run} * element_bytes});
-        const int64_t chain = int64_t {cut.strip_steps} * run;
-        const auto most = static_cast<int>(
-                std::clamp<int64_t>(longest_chain / chain, 1, shape.images));
-        for (int each = most; each > 0;
-                each = each > 8 ? each * 3 / 4 : each - 1) {
-            cut.image_parts
-                    = static_cast<int>(ceil_div(shape.images, int64_t {each}));
-            const double cycles = cycles_of(cut, size, element_bytes, step,
-                    turns_of_step, cut.strip_steps + ahead, each,
-                    cut.tiles * cut.parts(), multiprocessors);
-            if (least != 0 && cycles >= least) continue;
-            least = cycles;
-            chosen = cut;
-        }
-    });
+    for_each_way(base, of_weights ? down.written : base.steps.count,
+            [&](work_cut cut) {
+                int64_t read = int64_t {down.read} * along.read;
+                int64_t written = int64_t {down.written} * along.written;
+                if (cut.bands > 1) {
+                    const int met = of_weights
+                            ? (cut.band_steps - 1) * stride + size
+                            : cut.band_steps + ahead;
+                    read = std::min(read, int64_t {met} * along.read);
+                    written = std::min(written,
+                            int64_t {cut.band_steps} * written_rows
+                                    * along.written);
+                }
+                const auto fit = [&](int count) {
+                    cut.planes = count;
+                    cut.threads = round_up(count * cut.groups * cut.strips, 32);
+                    cut.read_bytes = buffer_bytes(count * read, element_bytes);
+                    cut.written_bytes
+                            = buffer_bytes(count * written, element_bytes);
+                    const size_t held = cut.read_bytes + cut.written_bytes;
+                    const auto of_windows = static_cast<size_t>(size * size
+                            * (of_weights ? cut.threads : count)
+                            * facts.sum_bytes());
+                    // The sums for the weights take the place of the planes.
+                    cut.shared_bytes = of_weights ? std::max(held, of_windows)
+                                                  : held + of_windows;
+                    return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+                };
+                if (!give_planes(cut, planes, fit)) return;
+                cut.tiles = ceil_div(planes, int64_t {cut.planes});
+                const int64_t strip = int64_t {cut.strip_steps} * element_bytes;
+                const int64_t turns_of_step = order_threads(cut, step,
+                        {read * element_bytes, strip * read_rows * along.read,
+                                (of_weights ? run * stride : run / stride)
+                                        * element_bytes},
+                        {written * element_bytes,
+                                strip * written_rows * along.written,
+                                run * element_bytes});
+                const int64_t chain = int64_t {cut.strip_steps} * run;
+                const auto most = of_weights
+                        ? static_cast<int>(std::clamp<int64_t>(
+                                longest_f32_chain / chain, 1, shape.images))
+                        : 1;
+                for (int each = most; each > 0;
+                        each = each > 8 ? each * 3 / 4 : each - 1) {
+                    if (of_weights)
+                        cut.image_parts = static_cast<int>(
+                                ceil_div(shape.images, int64_t {each}));
+                    const double cycles = cycles_of(cut, size, element_bytes,
+                            step, turns_of_step, cut.strip_steps + ahead, each,
+                            cut.tiles * cut.parts(), facts.multiprocessors);
+                    if (least != 0 && cycles >= least) continue;
+                    least = cycles;
+                    chosen = cut;
+                }
+            });
     return least != 0 && chosen.tiles * chosen.parts() < INT32_MAX;
 }
 

@@ -50,7 +50,7 @@ __host__ __device__ constexpr int data_run(int64_t element_bytes) {
     return element_bytes == 8 ? 4 : 8;
 }
 constexpr int weights_run(int size, int64_t element_bytes) {
-    return element_bytes == 8 ? 4 : walk::weights_run(size, element_bytes);
+    return element_bytes == 8 ? 4 : walk::weights_run(1, size, element_bytes);
 }
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
 /// with a padding of usual_pad.
@@ -61,16 +61,11 @@ __host__ __device__ constexpr int lead_of(int size, int stride, bool data) {
 }
 
 // In cut.cpp.
-/// Whether the kernels that hold planes take the tensors and the window.
-bool takes(const problem_shape &, int64_t element_bytes, bool of_weights);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool rows_are_wide(const problem_shape &, bool of_weights);
-/// Cut the work of either kernel; false where a row does not fit.
-bool cut_data(work_cut &, const problem_shape &, int64_t element_bytes,
-        int64_t multiprocessors);
-bool cut_weights(work_cut &, const problem_shape &, int64_t element_bytes,
-        int64_t multiprocessors, int64_t longest_chain);
+/// False also where a row does not fit.
+bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu.
 void launch_data(const execution &, const work_cut &);

@@ -182,11 +182,9 @@ void launch_data(const execution &on, const work_cut &cut) {
     const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
     with_float_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
-            launch_early("convolution.gpu_depthwise_planes",
+            start_data(on, "convolution.gpu_depthwise_planes",
                     depthwise_planes_data_kernel<Type, size, stride, width>,
-                    static_cast<unsigned>(cut.tiles * cut.bands), cut.threads,
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
+                    cut.tiles * cut.bands, cut.threads, cut.shared_bytes, cut);
         });
     });
 }

@@ -4,6 +4,7 @@
 #include "gpu/convolution/depthwise/planes/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 
 namespace gradnn::gpu::depthwise::planes {
@@ -178,23 +179,8 @@ struct held_rows {
 /// Calls body.template operator()<size, stride, wide>().
 template <typename Body>
 void with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    const auto of_stride = [&]<int size, int stride>() {
-        if (wide)
-            body.template operator()<size, stride, 2>();
-        else
-            body.template operator()<size, stride, 1>();
-    };
-    const auto of_size = [&]<int size>() {
-        if (shape.axes[1].stride == 1)
-            of_stride.template operator()<size, 1>();
-        else
-            of_stride.template operator()<size, 2>();
-    };
-    switch (shape.axes[1].kernel) {
-        case 3: return of_size.template operator()<3>();
-        case 5: return of_size.template operator()<5>();
-        default: return of_size.template operator()<7>();
-    }
+    with_chosen(body, one_of<3, 5, 7> {shape.axes[1].kernel},
+            one_of<1, 2> {shape.axes[1].stride}, one_of<1, 2> {wide ? 2 : 1});
 }
 
 } // namespace gradnn::gpu::depthwise::planes

@@ -157,12 +157,11 @@ void launch_weights(const execution &on, const work_cut &cut) {
     const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
     with_float_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
-            launch_early("convolution.gpu_depthwise_planes (weights)",
+            start_weights(on, "convolution.gpu_depthwise_planes (weights)",
                     depthwise_planes_weights_kernel<Type, size, stride, width,
                             weights_run(size, sizeof(Type))>,
-                    static_cast<unsigned>(cut.tiles * cut.parts()), cut.threads,
-                    cut.shared_bytes, on.stream, on.read<Type>(),
-                    on.written<Type>(), on.sums<sum_of<Type>>(), on.shape, cut);
+                    cut.tiles * cut.parts(), cut.threads, cut.shared_bytes,
+                    cut);
         });
     });
 }

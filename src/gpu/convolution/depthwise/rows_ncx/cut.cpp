@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/device/rounding.hpp"
 
@@ -63,41 +64,42 @@ bool cut_tile(work_cut &cut, int64_t element_bytes, bool of_weights) {
 }
 
 /// Parts with the shortest waves of tiles, and of what is to be added up.
-bool cut_parts(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
-        int64_t multiprocessors, int64_t longest_chain) {
+bool cut_parts(work_cut &cut, const problem_facts &facts) {
+    const int64_t channels = facts.shape.channels;
+    const int64_t element_bytes = facts.element_bytes();
     const int64_t units = int64_t {cut.row_tiles} * cut.pieces;
     const int64_t by_threads = weights_resident(element_bytes)
             * weights_block_threads / (cut.jobs * cut.threads);
     const int64_t by_shared = multiprocessor_shared_bytes
             / static_cast<int64_t>(cut.shared_bytes);
-    const int64_t at_once = multiprocessors
+    const int64_t at_once = facts.multiprocessors
             * std::max<int64_t>(1, std::min(by_threads, by_shared));
-    const int64_t least = ceil_div(
-            units, std::max<int64_t>(1, longest_chain / run_of(element_bytes)));
+    const int64_t least = ceil_div(units,
+            std::max<int64_t>(1, longest_f32_chain / run_of(element_bytes)));
     int64_t best = 0;
     int64_t best_time = 0;
     for (int64_t wanted = 1; wanted <= most_waves; ++wanted) {
         const int64_t most = std::clamp<int64_t>(
-                wanted * at_once / shape.channels, least, units);
+                wanted * at_once / channels, least, units);
         const int64_t tiles = ceil_div(units, most);
         const int64_t parts = ceil_div(units, tiles);
-        const int64_t waves = ceil_div(shape.channels * parts, at_once);
+        const int64_t waves = ceil_div(channels * parts, at_once);
         const int64_t time = waves * (tiles + 1);
         if (best != 0 && time >= best_time) continue;
         best = parts;
         best_time = time;
     }
-    if (units + 2 * best >= INT32_MAX || shape.channels * best >= INT32_MAX)
+    if (units + 2 * best >= INT32_MAX || channels * best >= INT32_MAX)
         return false;
     cut.parts = static_cast<int>(best);
     return true;
 }
 
-} // namespace
-
-bool takes(const problem_shape &shape, int64_t element_bytes) {
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const int64_t element_bytes = facts.element_bytes();
     const window_axis &along = shape.axes[2];
-    if (element_bytes < 4 || !window_is_a_row(shape)
+    if (facts.channels_last || element_bytes < 4 || !window_is_a_row(shape)
             || along.kernel < least_taps
             || along.kernel > most_chunks * chunk_taps)
         return false;
@@ -109,8 +111,13 @@ bool takes(const problem_shape &shape, int64_t element_bytes) {
             && rows < INT32_MAX / 2 && rows * groups >= least_groups;
 }
 
-bool cut_work(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
-        bool of_weights, int64_t multiprocessors, int64_t longest_chain) {
+} // namespace
+
+bool cut(work_cut &cut, const problem_facts &facts) {
+    if (!takes(facts)) return false;
+    const problem_shape &shape = facts.shape;
+    const int64_t element_bytes = facts.element_bytes();
+    const bool of_weights = facts.of_weights();
     const window_axis &along = shape.axes[2];
     const int run = run_of(element_bytes);
     cut.lead = lead_of(shape, element_bytes);
@@ -144,9 +151,7 @@ bool cut_work(work_cut &cut, const problem_shape &shape, int64_t element_bytes,
     cut = best;
     if (best_work == 0 || int64_t {cut.row_tiles} * cut.pieces >= INT32_MAX)
         return false;
-    if (of_weights)
-        return cut_parts(
-                cut, shape, element_bytes, multiprocessors, longest_chain);
+    if (of_weights) return cut_parts(cut, facts);
     return cut.data_blocks(shape.channels) < INT32_MAX;
 }
 

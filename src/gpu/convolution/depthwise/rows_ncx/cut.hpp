@@ -78,12 +78,9 @@ struct work_cut {
 };
 
 // In cut.cpp.
-/// NCX of f32 and f64: whether these kernels take the window, and channels have
-/// rows enough.
-bool takes(const problem_shape &, int64_t element_bytes);
-/// False where there are too many tiles or blocks.
-bool cut_work(work_cut &, const problem_shape &, int64_t element_bytes,
-        bool of_weights, int64_t multiprocessors, int64_t longest_chain);
+/// NCX of f32 and f64, of channels with rows enough. False where there are too many
+/// tiles or blocks.
+bool cut(work_cut &, const problem_facts &);
 /// How rows of so many columns are copied, `whole` vectors of 16 bytes or
 /// elements.
 row_copies row_copies_of(int columns, int64_t element_bytes, bool whole);

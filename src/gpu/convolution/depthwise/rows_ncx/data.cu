@@ -139,17 +139,19 @@ __global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
 } // namespace
 
 void launch_data(const execution &on, const work_cut &cut) {
-    with_constants<most_chunks>(
-            on.type, cut.chunks, [&]<typename Type, int chunks>() {
-                launch_early("convolution.gpu_depthwise_rows_ncx",
-                        depthwise_rows_ncx_data_kernel<Type, chunks>,
-                        static_cast<unsigned>(
-                                cut.data_blocks(on.shape.channels)),
-                        cut.threads, cut.shared_bytes, on.stream,
-                        on.read<Type>(), on.weights<Type>(), on.written<Type>(),
-                        on.shape, cut, copies_of_read<Type>(on, cut),
-                        copies_of_written<Type>(on, cut));
-            });
+    static_assert(most_chunks == 8);
+    with_type(on.type, [&]<typename Type>() {
+        with_chosen(
+                [&]<int chunks>() {
+                    start_data(on, "convolution.gpu_depthwise_rows_ncx",
+                            depthwise_rows_ncx_data_kernel<Type, chunks>,
+                            cut.data_blocks(on.shape.channels), cut.threads,
+                            cut.shared_bytes, cut,
+                            copies_of_read<Type>(on, cut),
+                            copies_of_written<Type>(on, cut));
+                },
+                one_of<1, 2, 3, 4, 5, 6, 7, 8> {cut.chunks});
+    });
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

@@ -6,6 +6,7 @@
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 
 namespace gradnn::gpu::depthwise::rows_ncx {
@@ -122,16 +123,13 @@ row_copies copies_of_written(const execution &on, const work_cut &cut) {
             cut.wide_written && is_aligned(on.written_data, 16));
 }
 
-/// Calls body.template operator()<Type, chunks>() of f32 or f64.
-template <int most, int chunks = 1, typename Body>
-void with_constants(detail::data_type type, int wanted, const Body &body) {
-    if constexpr (chunks < most)
-        if (wanted > chunks)
-            return with_constants<most, chunks + 1>(type, wanted, body);
+/// Calls body.template operator()<Type>() of f32 or f64.
+template <typename Body>
+void with_type(detail::data_type type, const Body &body) {
     if (type == detail::data_type::f64)
-        body.template operator()<double, chunks>();
+        body.template operator()<double>();
     else
-        body.template operator()<float, chunks>();
+        body.template operator()<float>();
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

@@ -150,16 +150,20 @@ __global__ void __launch_bounds__(
 } // namespace
 
 void launch_weights(const execution &on, const work_cut &cut) {
-    with_constants<weights_chunks>(
-            on.type, cut.chunks, [&]<typename Type, int chunks>() {
-                launch_early("convolution.gpu_depthwise_rows_ncx (weights)",
-                        depthwise_rows_ncx_weights_kernel<Type, chunks>,
-                        static_cast<unsigned>(on.shape.channels * cut.parts),
-                        cut.jobs * cut.threads, cut.shared_bytes, on.stream,
-                        on.read<Type>(), on.written<Type>(), on.sums<Type>(),
-                        on.shape, cut, copies_of_read<Type>(on, cut),
-                        copies_of_written<Type>(on, cut));
-            });
+    static_assert(weights_chunks == 4);
+    with_type(on.type, [&]<typename Type>() {
+        with_chosen(
+                [&]<int chunks>() {
+                    start_weights(on,
+                            "convolution.gpu_depthwise_rows_ncx (weights)",
+                            depthwise_rows_ncx_weights_kernel<Type, chunks>,
+                            on.shape.channels * cut.parts,
+                            cut.jobs * cut.threads, cut.shared_bytes, cut,
+                            copies_of_read<Type>(on, cut),
+                            copies_of_written<Type>(on, cut));
+                },
+                one_of<1, 2, 3, 4> {cut.chunks});
+    });
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

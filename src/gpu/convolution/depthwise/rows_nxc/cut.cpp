@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
-#include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 
@@ -22,94 +22,65 @@ bool fits(int64_t count) {
     return count < INT32_MAX / 2;
 }
 
-int64_t rows_of(const problem_shape &shape) {
-    return shape.images * shape.axes[0].written * shape.axes[1].written;
-}
-
-/// All but the pieces.
-void cut_channels(work_cut &cut, const problem_shape &shape, int widest) {
-    cut.taps = taps_held(shape.axes[2].kernel);
-    cut.chunks = ceil_div(shape.axes[2].kernel, cut.taps);
-    cut.lanes = lanes_of(shape, widest);
-    cut.slots = block_threads / cut.lanes;
-    cut.channel_tiles = static_cast<int>(
-            ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));
-}
-
-/// Calls body(runs, pieces) for pieces of a row of even length, the longest
-/// first, of so many runs.
-template <typename Body>
-void for_each_piece(const problem_shape &shape, const Body &body) {
-    const int runs = ceil_div(shape.axes[2].written, run_length);
-    for (int size = std::min(runs, longest_piece); size > 0; --size) {
-        const int pieces = ceil_div(runs, size);
-        body(ceil_div(runs, pieces), pieces);
-    }
-}
-
 } // namespace
 
-bool takes(const problem_shape &shape) {
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
     const window_axis &along = shape.axes[2];
     // Columns are 32-bit offsets apart.
-    return window_is_a_row(shape) && along.kernel >= least_taps
-            && along.written >= least_columns
+    return facts.channels_last && window_is_a_row(shape)
+            && along.kernel >= least_taps && along.written >= least_columns
             && shape.read_strides[4] < INT32_MAX
             && shape.written_strides[4] < INT32_MAX;
 }
 
-bool cut_data(work_cut &cut, const problem_shape &shape, int widest,
-        int64_t multiprocessors) {
-    cut_channels(cut, shape, widest);
-    const int64_t tiles
-            = ceil_div(shape.channels, int64_t {widest} * cut.lanes);
-    const int64_t resident = multiprocessors * resident_blocks(cut.taps);
-    int64_t least = 0;
-    for_each_piece(shape, [&](int runs, int pieces) {
-        const int64_t units = rows_of(shape) * pieces;
-        const int64_t parts = ceil_div(units, int64_t {cut.slots});
-        const int64_t cost = ceil_div(parts * tiles, resident)
-                * (int64_t {10} * runs + start_cost);
-        // With `widest` channels a thread or one.
-        if (!fits(units) || !fits(parts * tiles * widest)
-                || (least != 0 && cost >= least))
-            return;
-        least = cost;
-        cut.piece_runs = runs;
-        cut.pieces = pieces;
-        cut.units = static_cast<int>(units);
-        cut.parts = static_cast<int>(parts);
-    });
-    return least != 0;
-}
-
-bool cut_weights(work_cut &cut, const problem_shape &shape, int widest,
-        int64_t multiprocessors, int64_t longest_chain) {
-    cut_channels(cut, shape, widest);
+bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
+    if (!takes(facts)) return false;
+    const problem_shape &shape = facts.shape;
+    const window_axis &along = shape.axes[2];
+    const bool of_weights = facts.of_weights();
+    const int widest
+            = facts.sum_bytes() == 4 && facts.both_divide(2, 1) ? 2 : 1;
+    cut.vector = vectors ? widest : 1;
+    cut.taps = taps_held(along.kernel);
+    cut.chunks = ceil_div(along.kernel, cut.taps);
+    cut.lanes = lanes_of(shape, widest);
+    cut.slots = block_threads / cut.lanes;
+    cut.channel_tiles = static_cast<int>(
+            ceil_div(shape.channels, int64_t {cut.vector} * cut.lanes));
     const int64_t tiles = ceil_div(shape.channels, int64_t {widest} * cut.lanes)
-            * cut.chunks;
-    const int64_t resident = multiprocessors * resident_blocks(cut.taps);
+            * (of_weights ? cut.chunks : 1);
+    const int64_t rows
+            = shape.images * shape.axes[0].written * shape.axes[1].written;
+    const int64_t resident = facts.multiprocessors * resident_blocks(cut.taps);
     int64_t least = 0;
-    for_each_piece(shape, [&](int runs, int pieces) {
-        const int64_t units = rows_of(shape) * pieces;
-        const int64_t all = ceil_div(units, int64_t {cut.slots});
-        const int64_t most = std::clamp<int64_t>(
-                longest_chain / (int64_t {runs} * run_length), 1, all);
-        for (int64_t each = most; each > 0; --each) {
-            const int64_t parts = ceil_div(all, each);
-            const int64_t cost = ceil_div(parts * tiles, resident)
-                    * (each * (int64_t {10} * runs + start_cost) + end_cost);
-            if (!fits(units + parts * cut.slots)
-                    || !fits(parts * tiles * widest)
-                    || (least != 0 && cost >= least))
-                continue;
-            least = cost;
-            cut.piece_runs = runs;
-            cut.pieces = pieces;
-            cut.units = static_cast<int>(units);
-            cut.parts = static_cast<int>(parts);
-        }
-    });
+    for_each_cut(ceil_div(along.written, run_length), longest_piece,
+            [&](int runs, int pieces) {
+                const int64_t units = rows * pieces;
+                const int64_t all = ceil_div(units, int64_t {cut.slots});
+                // A thread of data has one piece.
+                const int64_t most = of_weights
+                        ? std::clamp<int64_t>(longest_f32_chain
+                                        / (int64_t {runs} * run_length),
+                                1, all)
+                        : 1;
+                for (int64_t each = most; each > 0; --each) {
+                    const int64_t parts = ceil_div(all, each);
+                    const int64_t cost = ceil_div(parts * tiles, resident)
+                            * (each * (int64_t {10} * runs + start_cost)
+                                    + (of_weights ? end_cost : 0));
+                    // With `widest` channels a thread or one.
+                    if (!fits(units + (of_weights ? parts * cut.slots : 0))
+                            || !fits(parts * tiles * widest)
+                            || (least != 0 && cost >= least))
+                        continue;
+                    least = cost;
+                    cut.piece_runs = runs;
+                    cut.pieces = pieces;
+                    cut.units = static_cast<int>(units);
+                    cut.parts = static_cast<int>(parts);
+                }
+            });
     return least != 0;
 }
 

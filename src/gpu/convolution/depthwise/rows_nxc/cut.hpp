@@ -37,13 +37,10 @@ struct work_cut {
 
 // In cut.cpp.
 /// Whether these kernels take the window.
-bool takes(const problem_shape &);
-/// Cut the work of either kernel; `vector` is set, to `widest` or to 1: sums
-/// have the same order. False where there are too many pieces or blocks.
-bool cut_data(
-        work_cut &, const problem_shape &, int widest, int64_t multiprocessors);
-bool cut_weights(work_cut &, const problem_shape &, int widest,
-        int64_t multiprocessors, int64_t longest_chain);
+bool takes(const problem_facts &);
+/// Sums have the same order, with vectors or without. False also where there are too
+/// many pieces or blocks.
+bool cut(work_cut &, const problem_facts &, bool vectors);
 
 // In data.cu and weights.cu.
 void launch_data(const execution &, const work_cut &);

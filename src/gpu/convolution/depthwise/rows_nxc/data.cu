@@ -145,12 +145,10 @@ void launch_data(const execution &on, const work_cut &cut) {
             const auto shared_bytes = static_cast<size_t>(cut.chunks * taps
                                               * tap_pitch(cut.lanes, vector))
                     * sizeof(sum_of<Type>);
-            launch_early("convolution.gpu_depthwise_rows_nxc",
+            start_data(on, "convolution.gpu_depthwise_rows_nxc",
                     depthwise_rows_nxc_data_kernel<Type, taps, vector>,
-                    static_cast<unsigned>(cut.parts)
-                            * static_cast<unsigned>(cut.channel_tiles),
-                    block_threads, shared_bytes, on.stream, on.read<Type>(),
-                    on.weights<Type>(), on.written<Type>(), on.shape, cut);
+                    int64_t {cut.parts} * cut.channel_tiles, block_threads,
+                    shared_bytes, cut);
         });
     });
 }

@@ -84,15 +84,11 @@ struct row_piece {
 /// Calls body.template operator()<taps, vector>() for a cut.
 template <typename Type, typename Body>
 void with_constants(const work_cut &cut, const Body &body) {
-    const auto of_taps = [&]<int taps>() {
-        if constexpr (sizeof(Type) < 8)
-            if (cut.vector == 2) return body.template operator()<taps, 2>();
-        body.template operator()<taps, 1>();
-    };
-    if (cut.taps == 16)
-        of_taps.template operator()<16>();
+    const one_of<16, 32> taps {cut.taps};
+    if constexpr (sizeof(Type) < 8)
+        with_chosen(body, taps, one_of<2, 1> {cut.vector});
     else
-        of_taps.template operator()<32>();
+        with_chosen(body, taps, one_of<1> {1});
 }
 
 } // namespace gradnn::gpu::depthwise::rows_nxc

@@ -115,12 +115,10 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
 void launch_weights(const execution &on, const work_cut &cut) {
     with_float_type(on.type, [&]<typename Type>() {
         with_constants<Type>(cut, [&]<int taps, int vector>() {
-            launch_early("convolution.gpu_depthwise_rows_nxc (weights)",
+            start_weights(on, "convolution.gpu_depthwise_rows_nxc (weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
-                    static_cast<unsigned>(
-                            cut.parts * cut.channel_tiles * cut.chunks),
-                    block_threads, 0, on.stream, on.read<Type>(),
-                    on.written<Type>(), on.sums<sum_of<Type>>(), on.shape, cut);
+                    int64_t {cut.parts} * cut.channel_tiles * cut.chunks,
+                    block_threads, 0, cut);
         });
     });
 }

@@ -3,77 +3,86 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
-#include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
-/// Blocks of a multiprocessor, as the estimate counts them.
-int64_t resident_blocks(int size, const work_cut &walk, bool of_weights) {
-    if (walk.sum_bytes == 8) return f64_blocks(size, of_weights);
-    return size == 3 ? 4 : 3;
-}
-
 bool fits(int64_t count) {
     return count < INT32_MAX;
 }
 
-/// Calls body(rows, strips) for strips of even height, the highest first, of so
-/// many rows. Each strip reads more rows than it has.
-template <typename Body>
-void for_each_strip(int rows, const Body &body) {
-    for (int height = std::min(rows, longest_strip); height > 0; --height) {
-        const int strips = ceil_div(rows, height);
-        body(ceil_div(rows, strips), strips);
+/// How long the blocks of a walk take, a turn for each row or step.
+struct block_turns {
+    int64_t blocks = 1; ///< at a time
+    /// Those of a multiprocessor share its time, so that `blocks` counts one of
+    /// them; few do not fill it: a turn more.
+    bool shared = false;
+    /// What else a block takes, in rows: to load the weights, to add up sums.
+    int load_rows = 0;
+    int sum_rows = 8;
+
+    /// Turns for a row of each of so many blocks.
+    constexpr int64_t of(int64_t count) const {
+        return ceil_div(count, blocks) + (shared ? 1 : 0);
     }
+};
+
+block_turns turns_of(const problem_facts &facts) {
+    // Of 3x3x3 products take most of the time.
+    if (facts.shape.axes[0].kernel > 1)
+        return {.blocks = facts.multiprocessors,
+                .shared = true,
+                .load_rows = 3,
+                .sum_rows = 4};
+    const int size = facts.shape.axes[2].kernel;
+    const int resident = facts.sum_bytes() == 8
+            ? f64_blocks(size, facts.of_weights())
+            : size == 3 ? 4
+                        : 3;
+    return {.blocks = facts.multiprocessors * resident};
 }
 
-/// Groups of so many columns, and how many there are of them in one strip of
-/// all planes.
+/// Groups of so many columns, and how many there are of them in one strip of all
+/// depths, or of groups of depths, of all images.
 int64_t cut_groups(work_cut &walk, const problem_shape &shape, int columns) {
+    const window_axis &deep = shape.axes[0];
     walk.groups
             = static_cast<uint32_t>(ceil_div(shape.axes[2].written, columns));
-    return int64_t {walk.groups} * shape.axes[0].written * shape.images;
+    return int64_t {walk.groups}
+    * ceil_div(deep.written, depths_of(deep.kernel)) * shape.images;
 }
 
-} // namespace
-
-data_steps steps_of(const problem_shape &shape) {
+/// Cuts the steps of the data kernel into strips, of which each reads more rows than
+/// it has.
+bool cut_data(work_cut &walk, const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const int deep = shape.axes[0].kernel;
     const window_axis &down = shape.axes[1];
-    const int64_t completed = down.kernel - down.stride;
-    const int64_t pad = shape.to_src
-            ? int64_t {down.pad}
-            : int64_t {down.pad} + down.read - down.written;
-    const int64_t bottom = -floor_div(down.kernel - 1 - pad, down.stride);
-    const int64_t top
-            = floor_div(pad + down.written - 1 - completed, down.stride);
-    return {static_cast<int>(top), static_cast<int>(top - bottom + 1),
-            static_cast<int>(pad)};
-}
-
-bool takes(const problem_shape &shape) {
-    if (!window_is_usual(shape) || shape.axes[0].stride != 1) return false;
-    const window_axis &along = shape.axes[2];
-    const bool strided = along.stride == 2 && shape.to_src
-            && (along.pad - usual_pad(along.kernel)) % 2 == 0;
-    // The columns of a thread are 32-bit offsets apart.
-    constexpr int64_t longest = INT32_MAX / 8;
-    return (along.stride == 1 || strided) && shape.read_strides[4] < longest
-            && shape.written_strides[4] < longest;
-}
-
-bool cut_strips(work_cut &walk, int rows, int ahead, int64_t of_strip,
-        const block_turns &turns) {
+    const int columns
+            = data_run(deep, down.kernel, walk.vector, facts.element_bytes());
+    walk.steps = steps_of(shape);
+    const int ahead = (down.kernel - 1) / down.stride;
+    int64_t of_strip = cut_groups(walk, shape, columns);
+    if (deep > 1) {
+        walk.lanes = walk.channels_last ? lanes_of(shape, walk.vector) : 1;
+        walk.channel_tiles = static_cast<uint32_t>(
+                ceil_div(shape.channels, int64_t {walk.vector} * walk.lanes));
+        of_strip *= int64_t {walk.lanes} * walk.channel_tiles;
+    } else {
+        of_strip *= shape.channels / walk.vector;
+    }
+    const block_turns turns = turns_of(facts);
     int64_t least = 0;
-    for_each_strip(rows, [&](int height, int strips) {
+    for_each_cut(walk.steps.count, longest_strip, [&](int rows, int strips) {
         const int64_t blocks = ceil_div(of_strip * strips, block_threads);
         const int64_t cost
-                = turns.of(blocks) * (height + ahead + turns.load_rows);
+                = turns.of(blocks) * (rows + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
         least = cost;
-        walk.strip_rows = height;
+        walk.strip_rows = rows;
         walk.strips = static_cast<uint32_t>(strips);
     });
     if (!fits(of_strip * walk.strips)) return false;
@@ -81,20 +90,27 @@ bool cut_strips(work_cut &walk, int rows, int ahead, int64_t of_strip,
     return true;
 }
 
-bool cut_units(work_cut &walk, const problem_shape &shape, int widest,
-        int width, int64_t of_strip, const block_turns &turns,
-        int64_t longest_chain) {
+/// The same of the rows of dst, and the units into parts.
+bool cut_weights(work_cut &walk, const problem_facts &facts, int widest) {
+    const problem_shape &shape = facts.shape;
+    const int deep = shape.axes[0].kernel;
+    const window_axis &down = shape.axes[1];
+    const int columns = weights_run(deep, down.kernel, facts.element_bytes());
+    const int width = columns * depths_of(deep);
+    const int ahead = down.kernel - 1;
+    const int64_t of_strip = cut_groups(walk, shape, columns);
+    walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
     walk.slots = block_threads / walk.lanes;
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * walk.lanes);
-    const int ahead = shape.axes[1].kernel - 1;
+    const block_turns turns = turns_of(facts);
     int64_t least = 0;
     int64_t parts = 1;
-    for_each_strip(shape.axes[1].written, [&](int rows, int strips) {
+    for_each_cut(down.written, longest_strip, [&](int rows, int strips) {
         const int64_t units = of_strip * strips;
-        const int64_t most
-                = std::clamp<int64_t>(longest_chain / (int64_t {rows} * width),
-                        1, ceil_div(units, int64_t {walk.slots}));
+        const int64_t most = std::clamp<int64_t>(
+                longest_f32_chain / (int64_t {rows} * width), 1,
+                ceil_div(units, int64_t {walk.slots}));
         for (int64_t each = most; each > 0; --each) {
             const int64_t blocks = ceil_div(units, each * walk.slots);
             const int64_t cost = turns.of(blocks * tiles)
@@ -116,26 +132,83 @@ bool cut_units(work_cut &walk, const problem_shape &shape, int widest,
     return true;
 }
 
-bool cut_data(
-        work_cut &walk, const problem_shape &shape, int64_t multiprocessors) {
-    const int size = shape.axes[2].kernel;
-    const int columns = data_run(size, walk.vector, walk.sum_bytes);
-    walk.steps = steps_of(shape);
-    const int64_t of_strip
-            = cut_groups(walk, shape, columns) * (shape.channels / walk.vector);
-    return cut_strips(walk, walk.steps.count, (size - 1) / shape.axes[1].stride,
-            of_strip, {multiprocessors * resident_blocks(size, walk, false)});
+/// 3x3x3: columns that threads may load and store together, of tensors that begin at
+/// multiples of 16 bytes.
+int columns_together(const problem_facts &facts) {
+    const window_axis &along = facts.shape.axes[2];
+    if (along.pad != usual_pad(along.kernel)) return 1;
+    for (const int count : {4, 2})
+        if (count * facts.element_bytes() <= 16
+                && rows_of_read_divide(facts.shape, count)
+                && rows_of_written_divide(facts.shape, count))
+            return count;
+    return 1;
 }
 
-bool cut_weights(work_cut &walk, const problem_shape &shape, int widest,
-        int64_t multiprocessors, int64_t longest_chain) {
-    const int size = shape.axes[2].kernel;
-    walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
-    const int columns = weights_run(size, walk.sum_bytes);
-    return cut_units(walk, shape, widest, columns,
-            cut_groups(walk, shape, columns),
-            {multiprocessors * resident_blocks(size, walk, true)},
-            longest_chain);
+} // namespace
+
+data_steps steps_of(const problem_shape &shape) {
+    const window_axis &down = shape.axes[1];
+    const int64_t completed = down.kernel - down.stride;
+    const int64_t pad = shape.to_src
+            ? int64_t {down.pad}
+            : int64_t {down.pad} + down.read - down.written;
+    const int64_t bottom = -floor_div(down.kernel - 1 - pad, down.stride);
+    const int64_t top
+            = floor_div(pad + down.written - 1 - completed, down.stride);
+    return {static_cast<int>(top), static_cast<int>(top - bottom + 1),
+            static_cast<int>(pad)};
+}
+
+bool takes(const problem_facts &facts) {
+    const problem_shape &shape = facts.shape;
+    const window_axis &along = shape.axes[2];
+    // The columns of a thread are 32-bit offsets apart.
+    constexpr int64_t longest = INT32_MAX / 8;
+    if (shape.read_strides[4] >= longest || shape.written_strides[4] >= longest)
+        return false;
+    if (shape.axes[0].kernel > 1) {
+        for (const window_axis &axis : shape.axes)
+            if (axis.kernel != 3 || axis.stride != 1 || axis.dilation != 1)
+                return false;
+        return !facts.channels_last || shape.axes[0].read > 1;
+    }
+    if (!window_is_usual(shape) || shape.axes[0].stride != 1) return false;
+    if (!facts.channels_last)
+        return facts.sum_bytes() == 4 && along.stride == 1
+                && (facts.of_weights() || rows_are_vectors(facts));
+    return along.stride == 1
+            || (along.stride == 2 && shape.to_src
+                    && (along.pad - usual_pad(along.kernel)) % 2 == 0);
+}
+
+bool rows_are_vectors(const problem_facts &facts) {
+    const auto contiguous = [](const detail::tensor_view &tensor) {
+        return tensor.dims[4] == 1 || tensor.strides[4] == 1;
+    };
+    return facts.shape.axes[0].kernel == 1
+            && facts.shape.base == -(facts.shape.taps / 2)
+            && contiguous(facts.problem.src) && contiguous(facts.problem.dst)
+            && facts.both_divide(16 / facts.element_bytes(), 4);
+}
+
+bool cut(work_cut &walk, const problem_facts &facts, bool vectors) {
+    if (!takes(facts)) return false;
+    const int deep = facts.shape.axes[0].kernel;
+    int widest = 1;
+    walk.channels_last = facts.channels_last;
+    if (facts.channels_last) {
+        const int most = widest_vector(
+                deep, facts.shape.axes[2].kernel, facts.element_bytes());
+        if (facts.both_divide(most, 1)) widest = most;
+    } else if (vectors && deep > 1) {
+        walk.together = columns_together(facts);
+    } else if (vectors && rows_are_vectors(facts)) {
+        walk.together = static_cast<int>(16 / facts.element_bytes());
+    }
+    walk.vector = vectors ? widest : 1;
+    return facts.of_weights() ? cut_weights(walk, facts, widest)
+                              : cut_data(walk, facts);
 }
 
 } // namespace gradnn::gpu::depthwise::walk

@@ -4,10 +4,6 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 
-namespace gradnn::gpu::depthwise {
-struct problem_facts;
-}
-
 namespace gradnn::gpu::depthwise::walk {
 
 /// Threads of a block.
@@ -27,15 +23,13 @@ struct data_steps {
 /// Windows of 3x3, 5x5 and 7x7 with dilations of 1 and strides of 1, or 2 in the
 /// gradient of src of NXC: threads that walk along H, each of some channels,
 /// columns and rows of written. And windows of 3x3x3, whose threads have some
-/// depths too (convolution/depthwise/volume/cut.hpp).
+/// depths too.
 struct work_cut {
     bool channels_last = false;
-    /// NCX: rows are whole vectors, and the window's middle column is the
-    /// written one.
-    bool dense = false;
-    int together = 1; ///< 3x3x3, NCX: columns that are loaded together
+    /// NCX: columns that are loaded together, where the window's middle column is
+    /// the written one; else 1.
+    int together = 1;
     int vector = 1; ///< channels; 1 in NCX
-    int sum_bytes = 4;
     uint32_t groups = 1; ///< of neighbouring columns
     data_steps steps; ///< of the data kernel
     uint32_t strips = 1; ///< of neighbouring rows, or steps
@@ -50,36 +44,26 @@ struct work_cut {
     int slots = 1; ///< threads of a block with the same channels
 };
 
-/// How long the blocks of such a walk take, a turn for each row or step.
-struct block_turns {
-    int64_t blocks = 1; ///< at a time
-    /// Those of a multiprocessor share its time, so that `blocks` counts one of
-    /// them; few do not fill it: a turn more.
-    bool shared = false;
-    /// What else a block takes, in rows: to load the weights, to add up sums.
-    int load_rows = 0;
-    int sum_rows = 8;
-
-    /// Turns for a row of each of so many blocks.
-    constexpr int64_t of(int64_t count) const {
-        return (count + blocks - 1) / blocks + (shared ? 1 : 0);
-    }
-};
-
 /// A thread of the data kernel has a bit for each step of its strip.
 constexpr int longest_strip = 64;
 
-/// Channels of a thread at most, and its columns: what its registers hold.
-constexpr int widest_vector(int size, int64_t sum_bytes = 4) {
-    return size == 7 || sum_bytes == 8 ? 1 : 2;
+/// Neighbouring depths of a thread, of written or dst, with so many taps along D.
+__host__ __device__ constexpr int depths_of(int deep) {
+    return deep == 1 ? 1 : 2;
 }
-constexpr int data_run(int size, int vector, int64_t sum_bytes) {
-    const bool few = sum_bytes == 8 ? size > 3 : size == 5 && vector == 2;
-    return few ? 4 : 8;
+/// Channels of a thread at most, and its columns: what its registers hold.
+constexpr int widest_vector(int deep, int size, int64_t element_bytes) {
+    if (deep > 1) return element_bytes == 2 ? 2 : 1;
+    return size == 7 || element_bytes == 8 ? 1 : 2;
+}
+constexpr int data_run(int deep, int size, int vector, int64_t element_bytes) {
+    const bool few = element_bytes == 8 ? size > 3 : size == 5 && vector == 2;
+    return deep > 1 || few ? 4 : 8;
 }
 /// The same for all vectors, and so the order of the sums.
-constexpr int weights_run(int size, int64_t sum_bytes) {
-    return size == 3 ? 8 : size == 7 && sum_bytes == 8 ? 3 : 4;
+constexpr int weights_run(int deep, int size, int64_t element_bytes) {
+    if (deep > 1) return 4;
+    return size == 3 ? 8 : size == 7 && element_bytes == 8 ? 3 : 4;
 }
 /// Blocks of block_threads that a multiprocessor's registers hold, of f64.
 constexpr int f64_blocks(int size, bool of_weights) {
@@ -88,31 +72,17 @@ constexpr int f64_blocks(int size, bool of_weights) {
 
 // In cut.cpp.
 data_steps steps_of(const problem_shape &);
-/// Cuts `rows` rows, or steps, into strips, each of which takes `ahead` more. A
-/// strip of all planes is so many threads. False where there are too many.
-bool cut_strips(
-        work_cut &, int rows, int ahead, int64_t of_strip, const block_turns &);
-/// The same of the weights gradient, and its units into parts; lanes is set. A
-/// strip of all planes is so many units, of which a row is `width` elements.
-bool cut_units(work_cut &, const problem_shape &, int widest, int width,
-        int64_t of_strip, const block_turns &, int64_t longest_chain);
-/// Whether the kernels that walk along H take the window, of some layout.
-bool takes(const problem_shape &);
-/// Cuts the work of the data kernel; vector, dense, sum_bytes and channels_last
-/// are set. False where the tensors are too large.
-bool cut_data(work_cut &, const problem_shape &, int64_t multiprocessors);
-/// Of the weights gradient, whose sums are in the order of vectors of `widest`
-/// channels whatever `vector` is, and in chains of at most so many terms.
-bool cut_weights(work_cut &, const problem_shape &, int widest,
-        int64_t multiprocessors, int64_t longest_chain);
-
-// In plan.cpp.
-/// Whether they take the window in the layout and types that it has.
+/// Whether these kernels take the window in the layout and types that it has. 3x3x3
+/// in NXC not where read is one slice, for which other kernels are faster.
 bool takes(const problem_facts &);
-/// NCX: rows of vectors of 16 bytes, that the walk loads and stores together.
+/// NCX, one depth: rows of vectors of 16 bytes, that the walk loads and stores
+/// together.
 bool rows_are_vectors(const problem_facts &);
+/// False also where the tensors are too large. The sums of the weights are in the
+/// order of the widest vectors whatever `vectors` are.
+bool cut(work_cut &, const problem_facts &, bool vectors);
 
-// In data.cu and weights.cu, of f64 for NXC alone.
+// In data.cu and weights.cu, of f64 and one depth for NXC alone.
 void launch_data(const execution &, const work_cut &);
 void launch_weights(const execution &, const work_cut &);
 

@@ -3,6 +3,7 @@
 
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 
 namespace gradnn::gpu::depthwise::walk {
@@ -96,36 +97,46 @@ struct row_columns {
     }
 };
 
-/// Calls body.template operator()<size, stride, vector, run, dense>() for a cut;
-/// `dense` are the columns of 16 bytes, or all of a thread where they are fewer.
+/// Whether a row is loaded before the one whose place it takes is multiplied, which
+/// then has to be moved away. Of several slices vectors that need no unpacking: the
+/// compiler would move parts of the new one otherwise, and wait for it to do so.
+template <typename Type, int deep, int dense>
+constexpr bool loads_row_first = deep == 1 || (sizeof(Type) >= 4 && dense > 1);
+
+/// Calls body.template operator()<deep, size, stride, vector, run, dense>() for a cut:
+/// taps along D and along the other axes; `dense` are the columns of 16 bytes, or all
+/// of a thread where they are fewer, and of 3x3x3 those that the cut says.
 template <typename Type, bool of_weights, typename Body>
 void with_constants(
         const problem_shape &shape, const work_cut &walk, const Body &body) {
-    const auto of_size = [&]<int size>() {
-        constexpr int64_t sum_bytes = sizeof(sum_of<Type>);
-        const auto of_vector = [&]<int vector>() {
-            constexpr int run = of_weights ? weights_run(size, sum_bytes)
-                                           : data_run(size, vector, sum_bytes);
-            constexpr int most = 16 / static_cast<int>(sizeof(Type));
-            constexpr int dense = run < most ? run : most;
-            if constexpr (vector == 1 && sum_bytes == 4)
-                if (walk.dense)
-                    return body.template operator()<size, 1, 1, run, dense>();
-            if constexpr (!of_weights)
-                if (shape.axes[1].stride == 2)
-                    return body.template operator()<size, 2, vector, run, 0>();
-            body.template operator()<size, 1, vector, run, 0>();
-        };
-        if constexpr (widest_vector(size, sum_bytes) == 2)
-            if (walk.vector == 2) return of_vector.template operator()<2>();
-        of_vector.template operator()<1>();
+    constexpr int64_t bytes = sizeof(Type);
+    constexpr int most = 16 / static_cast<int>(bytes);
+    const auto of_vector = [&]<int deep, int size, int vector>() {
+        constexpr int run = of_weights ? weights_run(deep, size, bytes)
+                                       : data_run(deep, size, vector, bytes);
+        constexpr int dense = run < most ? run : most;
+        if constexpr (vector == 1 && (deep > 1 || bytes < 8)) {
+            if constexpr (deep > 1 && dense > 2)
+                if (walk.together == 2)
+                    return body.template operator()<deep, size, 1, 1, run, 2>();
+            if (walk.together > 1)
+                return body.template operator()<deep, size, 1, 1, run, dense>();
+        }
+        if constexpr (!of_weights && deep == 1)
+            if (shape.axes[1].stride == 2)
+                return body
+                        .template operator()<deep, size, 2, vector, run, 0>();
+        body.template operator()<deep, size, 1, vector, run, 0>();
     };
-    if (shape.axes[1].kernel == 3)
-        of_size.template operator()<3>();
-    else if (shape.axes[1].kernel == 5)
-        of_size.template operator()<5>();
-    else
-        of_size.template operator()<7>();
+    const auto of_size = [&]<int deep, int size>() {
+        if constexpr (widest_vector(deep, size, bytes) == 2)
+            if (walk.vector == 2)
+                return of_vector.template operator()<deep, size, 2>();
+        of_vector.template operator()<deep, size, 1>();
+    };
+    if (shape.axes[0].kernel > 1) return of_size.template operator()<3, 3>();
+    with_chosen([&]<int size>() { of_size.template operator()<1, size>(); },
+            one_of<3, 5, 7> {shape.axes[1].kernel});
 }
 
 } // namespace gradnn::gpu::depthwise::walk
