@@ -36,9 +36,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_layers",
                 "dense NCX and NXC: whole layers added in registers first",
                 interpolation::layers::make},
-        {"interpolation.gpu_matrices",
-                "16-bit NCX and NXC, any ratio: rows added on tensor cores",
-                interpolation::matrices::make},
         {"interpolation.gpu_strided", "everything: a thread an element",
                 interpolation::make_strided, nullptr, true},
 };

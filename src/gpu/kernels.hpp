@@ -34,9 +34,6 @@ interpolation_maker make;
 namespace layers {
 interpolation_maker make;
 }
-namespace matrices {
-interpolation_maker make;
-}
 namespace pixels {
 interpolation_maker make;
 }
