@@ -1,6 +1,15 @@
 #include "gpu/kernels.hpp"
 
 #include "gpu/backend.hpp"
+#include "gpu/convolution/depthwise/any/cut.hpp"
+#include "gpu/convolution/depthwise/diagonals/cut.hpp"
+#include "gpu/convolution/depthwise/lines/cut.hpp"
+#include "gpu/convolution/depthwise/matrices/cut.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/convolution/depthwise/planes/cut.hpp"
+#include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
+#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
+#include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 
@@ -43,33 +52,36 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_depthwise_diagonals",
                 "16-bit NXC, 5x5 and 7x7: sparse tensor cores",
-                depthwise::make_diagonals},
+                depthwise::make<depthwise::diagonals::work_cut>},
         {"convolution.gpu_depthwise_lines",
                 "16-bit NCX, 5 to 63 points along W alone: tensor cores",
-                depthwise::make_lines},
+                depthwise::make<depthwise::lines::work_cut>},
         {"convolution.gpu_depthwise_matrices",
                 "16-bit NCX, 3x3, 5x5 and 7x7: tensor cores",
-                depthwise::make_matrices, depthwise_matrices_yields},
+                depthwise::make<depthwise::matrices::work_cut>,
+                depthwise_matrices_yields},
         {"convolution.gpu_depthwise_planes",
                 "NCX, 3x3, 5x5 and 7x7: planes in shared memory",
-                depthwise::make_planes, depthwise_planes_yields},
+                depthwise::make<depthwise::planes::work_cut>,
+                depthwise_planes_yields},
         {"convolution.gpu_depthwise_rows_ncx",
                 "f32 and f64 NCX, 3 to 64 points along W: rows in shared "
                 "memory",
-                depthwise::make_rows_ncx},
+                depthwise::make<depthwise::rows_ncx::work_cut>},
         {"convolution.gpu_depthwise_rows_nxc",
                 "NXC, 9 points and more along W alone: window in registers",
-                depthwise::make_rows_nxc, depthwise_rows_nxc_yields},
+                depthwise::make<depthwise::rows_nxc::work_cut>,
+                depthwise_rows_nxc_yields},
         {"convolution.gpu_depthwise_walk",
                 "3x3, 5x5, 7x7 and 3x3x3: threads walk along H in global "
                 "memory",
-                depthwise::make_walk},
+                depthwise::make<depthwise::walk::work_cut>},
         {"convolution.gpu_depthwise_tiles",
                 "NCX, any window: tiles of rows in shared memory",
-                depthwise::make_tiles},
+                depthwise::make<depthwise::any::tiles_cut>},
         {"convolution.gpu_depthwise_blocks",
                 "NXC, any window: threads along the channels",
-                depthwise::make_blocks},
+                depthwise::make<depthwise::any::blocks_cut>},
         {"convolution.gpu_few_channels",
                 "strict f32 gradient of src of at most 4 channels, any layout",
                 few_channels::make},

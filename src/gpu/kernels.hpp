@@ -45,13 +45,8 @@ interpolation_maker make;
 }
 } // namespace interpolation
 
-// convolution/depthwise/families.cpp
-namespace depthwise {
-convolution_maker make_blocks, make_diagonals, make_lines, make_matrices,
-        make_planes, make_rows_ncx, make_rows_nxc, make_tiles, make_walk;
-}
-
-// convolution/, a folder a kernel; implicit_gemm/ has three
+// convolution/, a folder a kernel (of depthwise/ each family is one, made of its cut
+// by depthwise/plan.hpp); implicit_gemm/ has three
 namespace cudnn {
 convolution_maker make;
 }

@@ -16,6 +16,7 @@
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
+#include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 
@@ -42,15 +43,6 @@ bool is_ncx(const tensor_view &tensor) {
         next *= tensor.dims[axis];
     }
     return tensor.dims[1] != 1;
-}
-
-/// As convolution.gpu_narrow_groups reads where it lies.
-bool is_channels_last(const tensor_view &tensor) {
-    if (tensor.strides[1] != 1) return false;
-    for (const size_t axis : {0U, 2U, 3U, 4U})
-        if (tensor.dims[axis] > 1 && tensor.strides[axis] % 4 != 0)
-            return false;
-    return true;
 }
 
 /// Fewer elements than cuDNN takes.
@@ -127,7 +119,8 @@ std::string narrow_groups_yields(
             && detail::size_of(problem.src.type) == 2
             && problem.weights.type == problem.src.type
             && problem.weights.dims[1] == 8 && problem.weights.dims[2] == 8
-            && is_channels_last(problem.src) && is_channels_last(problem.dst)
+            && narrow_groups::reads_channels_last(problem.src)
+            && narrow_groups::reads_channels_last(problem.dst)
             && is_small(problem.src) && is_small(problem.dst)
             && cudnn::library_version() != 0;
     return slower ? "16-bit gradients of weights of groups of 8 channels in "

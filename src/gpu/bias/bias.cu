@@ -21,7 +21,6 @@
 #include "gpu/bias/rows.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/early_start.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::bias {

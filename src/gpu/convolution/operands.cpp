@@ -30,6 +30,20 @@ size_t output_of(detail::convolution_direction direction) {
     return 2;
 }
 
+bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
+    for (size_t i = 0; i < 3; ++i) {
+        const int64_t dst = problem.dst.dims[i + 2];
+        const int64_t window = problem.weights.dims[i + 3];
+        if (problem.src.dims[i + 2] > most || dst > most || window > most
+                || problem.strides[i] > most
+                || problem.dilations[i] > most / window
+                || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
+                || dst > most / problem.strides[i])
+            return true;
+    }
+    return false;
+}
+
 detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
     int64_t next = 1;
     for (const size_t axis : {1U, 4U, 3U, 2U, 0U}) {
@@ -163,6 +177,26 @@ void convolution_operands::take_back(const std::array<void *, 3> &data,
 void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
     if (auto *other = dynamic_cast<staged_convolution *>(&earlier))
         operands_.share(other->operands_, argument);
+}
+
+size_t staged_convolution::workspace_bytes() const {
+    size_t bytes = operands_.staged_bytes() + own_bytes();
+    if (operands_.wants_zeros())
+        bytes = round_up(bytes, staged_alignment)
+                + convolution_operands::zeros_bytes;
+    return bytes != 0 ? bytes + staged_slack : 0;
+}
+
+void staged_convolution::execute(std::span<void *const> args,
+        std::byte *workspace, detail::stream_impl &stream) const {
+    const launch_scope scope(stream);
+    std::byte *const start = convolution_operands::start_of(workspace);
+    const std::array<void *, 3> data = operands_.bring(args, start, stream);
+    const size_t copies = operands_.staged_bytes();
+    const size_t own = own_bytes();
+    run(data, own != 0 ? start + copies : nullptr, scope.stream());
+    operands_.take_back(data, args,
+            start + round_up(copies + own, staged_alignment), stream);
 }
 
 std::string staged_convolution::shared_copies() const {

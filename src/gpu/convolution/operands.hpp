@@ -68,6 +68,10 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
 /// Which of src, weights and dst is computed: 0, 1 or 2.
 size_t output_of(detail::convolution_direction direction);
 
+/// Whether src, dst or the window, gaps included, have more than `most` points along
+/// an axis, or strides, pads or the positions that strides reach are beyond that.
+bool axes_exceed(const detail::convolution_problem &, int64_t most);
+
 /// A tensor of the same dims without gaps, channels last.
 detail::tensor_view dense_channels_last(detail::tensor_view tensor);
 
@@ -140,6 +144,9 @@ private:
 class staged_convolution : public detail::plan {
 public:
     void share_copy(detail::plan &earlier, size_t argument) final;
+    size_t workspace_bytes() const final;
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &stream) const final;
 
 protected:
     explicit staged_convolution(const convolution_operands &operands)
@@ -150,6 +157,14 @@ protected:
     std::string shared_copies() const;
 
 private:
+    /// Of the workspace, beside the copies.
+    virtual size_t own_bytes() const = 0;
+    /// Submits the kernel: where it finds src, weights and dst, and so many bytes of
+    /// its own at a multiple of staged_alignment, null where it wants none. The device
+    /// is current.
+    virtual void run(const std::array<void *, 3> &data, std::byte *own,
+            const launch_stream &stream) const = 0;
+
     convolution_operands operands_;
 };
 

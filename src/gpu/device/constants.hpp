@@ -9,21 +9,21 @@ struct one_of {
     int number;
 };
 
-/// Calls body.template operator()<...>() with those of the choices that the numbers
-/// are, in order.
+/// What body.template operator()<...>() returns, called with those of the choices that
+/// the numbers are, in order.
 template <int... chosen, typename Body>
-void with_chosen(const Body &body) {
-    body.template operator()<chosen...>();
+auto with_chosen(const Body &body) {
+    return body.template operator()<chosen...>();
 }
 template <int... chosen, typename Body, int value, int... others,
         typename... Choices>
-void with_chosen(
+auto with_chosen(
         const Body &body, one_of<value, others...> choice, Choices... choices) {
     if constexpr (sizeof...(others) > 0)
         if (choice.number != value)
             return with_chosen<chosen...>(
                     body, one_of<others...> {choice.number}, choices...);
-    with_chosen<chosen..., value>(body, choices...);
+    return with_chosen<chosen..., value>(body, choices...);
 }
 
 } // namespace gradnn::gpu

@@ -56,6 +56,11 @@ __device__ inline Type narrow(Sum value) {
     }
 }
 
+template <typename Sum>
+__device__ __forceinline__ bool is_finite(Sum value) {
+    return value - value == Sum(0);
+}
+
 /// So many bytes, loaded and stored by one instruction.
 template <int bytes>
 struct word;

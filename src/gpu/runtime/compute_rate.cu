@@ -10,6 +10,7 @@
 
 #include <gradnn/cuda.hpp>
 
+#include "gpu/device/constants.hpp"
 #include "gpu/device/tensor_cores.cuh"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
@@ -161,20 +162,11 @@ double compute(const stream &s, int64_t rounds) {
 } // namespace
 
 double compute_on(const stream &s, compute_loop loop, int64_t rounds) {
-    switch (loop) {
-        case compute_loop::f32_fma:
-            return compute<compute_loop::f32_fma>(s, rounds);
-        case compute_loop::f64_fma:
-            return compute<compute_loop::f64_fma>(s, rounds);
-        case compute_loop::f64_tensor:
-            return compute<compute_loop::f64_tensor>(s, rounds);
-        case compute_loop::tf32_tensor:
-            return compute<compute_loop::tf32_tensor>(s, rounds);
-        case compute_loop::bf16_tensor:
-            return compute<compute_loop::bf16_tensor>(s, rounds);
-        case compute_loop::f16_tensor: break;
-    }
-    return compute<compute_loop::f16_tensor>(s, rounds);
+    return with_chosen(
+            [&]<int number>() {
+                return compute<static_cast<compute_loop>(number)>(s, rounds);
+            },
+            one_of<0, 1, 2, 3, 4, 5> {static_cast<int>(loop)});
 }
 
 } // namespace gradnn::gpu

@@ -116,9 +116,12 @@ cudaStream_t stream_of_tables(int device) {
             static_cast<size_t>(device_count()));
     const std::lock_guard lock(mutex);
     cudaStream_t &stream = streams[static_cast<size_t>(device)];
-    if (stream == nullptr)
+    if (stream == nullptr) {
+        const device_guard current(device);
+        const capture_mode_guard relaxed;
         check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                 "cudaStreamCreateWithFlags");
+    }
     return stream;
 }
 
@@ -131,27 +134,65 @@ allocator_scope::~allocator_scope() {
     current_allocator = previous_;
 }
 
+void *allocate_device_memory(const cuda_interop::device_allocator &memory,
+        int device, size_t bytes, cudaStream_t stream, const char *what) {
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    void *pointer = nullptr;
+    if (memory.allocate == nullptr) {
+        const cudaError_t result = cudaMalloc(&pointer, bytes);
+        if (result != cudaSuccess)
+            fail(result, text(what, " (cudaMalloc)"), bytes);
+        return pointer;
+    }
+    pointer = memory.allocate(bytes, device, stream, memory.context);
+    if (pointer == nullptr)
+        throw error(status::out_of_memory,
+                text("the device allocator of GPU ", device, " could not give ",
+                        bytes, " bytes for ", what));
+    return pointer;
+}
+
+void *allocate_for_all_streams(const cuda_interop::device_allocator &memory,
+        int device, size_t bytes, cudaStream_t stream, const char *what) {
+    void *const pointer
+            = allocate_device_memory(memory, device, bytes, stream, what);
+    if (memory.allocate == nullptr) return pointer;
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    const cudaError_t result = cudaStreamSynchronize(stream);
+    if (result != cudaSuccess)
+        memory.deallocate(pointer, device, stream, memory.context);
+    check(result, "cudaStreamSynchronize");
+    return pointer;
+}
+
+void free_of_all_streams(const cuda_interop::device_allocator &memory,
+        int device, void *pointer, cudaStream_t stream) noexcept {
+    try {
+        const device_guard current(device);
+        const capture_mode_guard relaxed;
+        if (memory.deallocate == nullptr) {
+            ignore(cudaFree(pointer)); // waits for the device
+            return;
+        }
+        ignore(cudaDeviceSynchronize());
+        memory.deallocate(pointer, device, stream, memory.context);
+    } catch (...) {
+        // The driver is shutting down with the process; so is its memory.
+    }
+}
+
 device_buffer::device_buffer(int device, size_t bytes)
     : device_(device), bytes_(bytes) {
     if (current_allocator != nullptr) memory_ = *current_allocator;
-    if (bytes == 0) return;
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
-    if (memory_.allocate == nullptr) {
-        check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
-        return;
-    }
-    cudaStream_t stream = stream_of_tables(device);
-    data_ = memory_.allocate(bytes, device, stream, memory_.context);
-    if (data_ == nullptr)
-        throw error(status::out_of_memory,
-                text("the device allocator of GPU ", device, " could not give ",
-                        bytes, " bytes for a table"));
-    // Given in the order of that stream, but used on others too.
-    const cudaError_t result = cudaStreamSynchronize(stream);
-    if (result == cudaSuccess) return;
-    memory_.deallocate(data_, device, stream, memory_.context);
-    check(result, "cudaStreamSynchronize");
+    if (bytes != 0)
+        data_ = allocate_for_all_streams(
+                memory_, device, bytes, stream_of_memory(), "a table");
+}
+
+cudaStream_t device_buffer::stream_of_memory() const {
+    return memory_.allocate != nullptr ? stream_of_tables(device_) : nullptr;
 }
 
 device_buffer::device_buffer(device_buffer &&other) noexcept
@@ -169,22 +210,8 @@ device_buffer &device_buffer::operator=(device_buffer &&other) noexcept {
 }
 
 device_buffer::~device_buffer() {
-    if (data_ == nullptr) return;
-    try {
-        const device_guard current(device_);
-        const capture_mode_guard relaxed;
-        // Either way after kernels that read this: cudaFree waits for the
-        // device.
-        if (memory_.deallocate == nullptr) {
-            ignore(cudaFree(data_));
-            return;
-        }
-        ignore(cudaDeviceSynchronize());
-        memory_.deallocate(
-                data_, device_, stream_of_tables(device_), memory_.context);
-    } catch (...) {
-        // The driver is shutting down with the process; so is its memory.
-    }
+    if (data_ != nullptr)
+        free_of_all_streams(memory_, device_, data_, stream_of_memory());
 }
 
 device_buffer upload(int device, const void *data, size_t bytes) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -64,6 +63,21 @@ std::string no_device_reason();
 /// out of range.
 const device_properties &properties_of(int device);
 
+/// Whether a device has programmatic dependent launch, and the code that runs
+/// there the instructions for it (device/early_start.cuh).
+bool can_start_early(int device);
+
+/// `bytes` for what is named ("a tensor"), given in the order of the stream, of an
+/// allocator or, where its functions are null, of cudaMalloc.
+void *allocate_device_memory(const cuda_interop::device_allocator &, int device,
+        size_t bytes, cudaStream_t stream, const char *what);
+/// The same for all streams: it waits for that one.
+void *allocate_for_all_streams(const cuda_interop::device_allocator &,
+        int device, size_t bytes, cudaStream_t stream, const char *what);
+/// Gives such memory back after all that was submitted to the device.
+void free_of_all_streams(const cuda_interop::device_allocator &, int device,
+        void *pointer, cudaStream_t stream) noexcept;
+
 /// Until the end of the scope, device_buffers that the calling thread makes come
 /// from an allocator: those of the plans that compile builds. A state of the
 /// thread's, so that what makes plans need not hand it down to every table.
@@ -99,6 +113,9 @@ public:
     }
 
 private:
+    /// Of an allocator's memory, in the order of which it is given.
+    cudaStream_t stream_of_memory() const;
+
     int device_ = 0;
     void *data_ = nullptr;
     size_t bytes_ = 0;

@@ -1,5 +1,3 @@
-#include "gpu/runtime/early_start.hpp"
-
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 

@@ -7,7 +7,6 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "gpu/runtime/early_start.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -35,24 +34,16 @@ void gpu_engine::check_allocatable(detail::stream_impl &stream) const {
 }
 
 void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
-    gpu_stream &queue = as_gpu(stream);
+    cudaStream_t queue = as_gpu(stream).handle;
+    if (device_memory.allocate != nullptr
+            || !properties_of(device).memory_pools)
+        return allocate_device_memory(
+                device_memory, device, bytes, queue, "workspace");
     const device_guard current(device);
     const capture_mode_guard relaxed;
     void *pointer = nullptr;
-    if (device_memory.allocate != nullptr) {
-        pointer = device_memory.allocate(
-                bytes, device, queue.handle, device_memory.context);
-        if (pointer == nullptr)
-            throw error(status::out_of_memory,
-                    text("the device allocator of GPU ", device,
-                            " could not give ", bytes, " bytes of workspace"));
-    } else if (properties_of(device).memory_pools) {
-        check_allocation(cudaMallocAsync(&pointer, bytes, queue.handle),
-                "workspace (cudaMallocAsync)", bytes);
-    } else {
-        check_allocation(
-                cudaMalloc(&pointer, bytes), "workspace (cudaMalloc)", bytes);
-    }
+    check_allocation(cudaMallocAsync(&pointer, bytes, queue),
+            "workspace (cudaMallocAsync)", bytes);
     return pointer;
 }
 
@@ -77,43 +68,14 @@ void gpu_engine::deallocate(void *pointer, detail::stream_impl &stream) const {
     }
 }
 
-// The caller's functions are called for the legacy default stream; waiting makes
-// the memory usable on the others, and free of them.
+// The caller's functions are called for the legacy default stream.
 void *gpu_engine::allocate_tensor(size_t bytes) const {
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
-    void *pointer = nullptr;
-    if (device_memory.allocate == nullptr) {
-        check_allocation(
-                cudaMalloc(&pointer, bytes), "a tensor (cudaMalloc)", bytes);
-        return pointer;
-    }
-    pointer = device_memory.allocate(
-            bytes, device, nullptr, device_memory.context);
-    if (pointer == nullptr)
-        throw error(status::out_of_memory,
-                text("the device allocator of GPU ", device, " could not give ",
-                        bytes, " bytes of a tensor"));
-    const cudaError_t result = cudaStreamSynchronize(nullptr);
-    if (result != cudaSuccess) deallocate_tensor(pointer);
-    check(result, "cudaStreamSynchronize");
-    return pointer;
+    return allocate_for_all_streams(
+            device_memory, device, bytes, nullptr, "a tensor");
 }
 
 void gpu_engine::deallocate_tensor(void *pointer) const noexcept {
-    try {
-        const device_guard current(device);
-        const capture_mode_guard relaxed;
-        if (device_memory.deallocate == nullptr) {
-            ignore(cudaFree(pointer)); // waits for the device
-            return;
-        }
-        ignore(cudaDeviceSynchronize());
-        device_memory.deallocate(
-                pointer, device, nullptr, device_memory.context);
-    } catch (...) {
-        // As in deallocate.
-    }
+    free_of_all_streams(device_memory, device, pointer, nullptr);
 }
 
 std::string gpu_engine::check_pointer(const void *pointer) const {

@@ -16,10 +16,12 @@ namespace gradnn::gpu {
 /// Where kernels are launched.
 struct launch_stream {
     cudaStream_t native;
-    bool early_starts; ///< can_start_early of its device
+    int device;
+    bool early_starts; ///< can_start_early of the device
 
     explicit launch_stream(detail::stream_impl &stream)
         : native(as_gpu(stream).handle),
+          device(as_gpu(stream).device),
           early_starts(as_gpu(stream).early_starts) {}
     operator cudaStream_t() const { return native; }
 };
@@ -43,6 +45,16 @@ private:
 /// Whether an address is a multiple of so many bytes.
 inline bool is_aligned(const void *pointer, size_t bytes) {
     return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+/// Lets the blocks of a kernel have so much dynamic shared memory on the current
+/// device, ahead of launches: without asking they have 48 KiB.
+template <typename... Parameters>
+void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
+    check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                  static_cast<int>(bytes)),
+            "cudaFuncSetAttribute");
 }
 
 /// Launches a kernel; a failed launch becomes gradnn::error with `name`. The

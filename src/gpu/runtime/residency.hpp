@@ -8,9 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include "gpu/runtime/cuda_check.hpp"
-#include "gpu/runtime/device.hpp"
-#include "gpu/runtime/shared_memory.hpp"
+#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 

@@ -29,7 +29,6 @@ namespace {
 
 using detail::data_type;
 using detail::plan;
-using detail::stream_impl;
 using detail::text;
 
 int64_t product_of(std::span<const int64_t> dims) {
@@ -97,30 +96,6 @@ public:
           copies_(arrangement.copies()),
           chosen_(std::move(chosen)) {}
 
-    void execute(std::span<void *const> args, std::byte *workspace,
-            stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        std::byte *const start = convolution_operands::start_of(workspace);
-        const std::array<void *, 3> data
-                = operands().bring(args, start, stream);
-        // Its own part, or null where cuDNN wants none.
-        void *const own = chosen_.workspace_bytes() != 0
-                ? start + operands().staged_bytes()
-                : nullptr;
-        {
-            const borrowed_handle handle(device_of(stream), scope.stream());
-            chosen_.execute(handle.get(), data, own);
-        }
-        operands().take_back(data, args, start + zeros_offset(), stream);
-    }
-
-    size_t workspace_bytes() const override {
-        const size_t own = zeros_offset()
-                + (operands().wants_zeros() ? convolution_operands::zeros_bytes
-                                            : 0);
-        return own != 0 ? own + staged_slack : 0;
-    }
-
     std::string backend() const override {
         return text("cuDNN ", version_text(), " (", chosen_.tag(),
                 copies_.empty() ? "" : "; ", copies_, shared_copies(), ")");
@@ -129,9 +104,12 @@ public:
     bool deterministic() const override { return chosen_.deterministic(); }
 
 private:
-    size_t zeros_offset() const {
-        return operands().staged_bytes()
-                + round_up(chosen_.workspace_bytes(), staged_alignment);
+    size_t own_bytes() const override { return chosen_.workspace_bytes(); }
+
+    void run(const std::array<void *, 3> &data, std::byte *own,
+            const launch_stream &stream) const override {
+        const borrowed_handle handle(stream.device, stream);
+        chosen_.execute(handle.get(), data, own);
     }
 
     const std::string copies_;

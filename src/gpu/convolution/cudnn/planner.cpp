@@ -62,39 +62,26 @@ fe::Operation_v8 operation_of(const problem_arrangement &a) {
                       .setPostPadding(a.space, a.pads_end.data())
                       .setDilation(a.space, a.dilations.data())
                       .build();
+    const auto finish = [&](fe::OperationBuilder_v8 &builder) {
+        return builder.setcDesc(convolution).setAlpha(1.0).setBeta(0.0).build();
+    };
     using type = fe::DescriptorType_t;
+    fe::OperationBuilder_v8 to_data(
+            type::OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+    fe::OperationBuilder_v8 to_weights(
+            type::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+    fe::OperationBuilder_v8 forward(
+            type::OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
     switch (a.direction) {
         case convolution_direction::backward_data:
-            return fe::OperationBuilder_v8(
-                    type::OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-                    .setdxDesc(src)
-                    .setwDesc(weights)
-                    .setdyDesc(dst)
-                    .setcDesc(convolution)
-                    .setAlpha(1.0)
-                    .setBeta(0.0)
-                    .build();
+            return finish(
+                    to_data.setdxDesc(src).setwDesc(weights).setdyDesc(dst));
         case convolution_direction::backward_weights:
-            return fe::OperationBuilder_v8(
-                    type::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
-                    .setxDesc(src)
-                    .setdwDesc(weights)
-                    .setdyDesc(dst)
-                    .setcDesc(convolution)
-                    .setAlpha(1.0)
-                    .setBeta(0.0)
-                    .build();
+            return finish(
+                    to_weights.setxDesc(src).setdwDesc(weights).setdyDesc(dst));
         case convolution_direction::forward: break;
     }
-    return fe::OperationBuilder_v8(
-            type::OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
-            .setxDesc(src)
-            .setwDesc(weights)
-            .setyDesc(dst)
-            .setcDesc(convolution)
-            .setAlpha(1.0)
-            .setBeta(0.0)
-            .build();
+    return finish(forward.setxDesc(src).setwDesc(weights).setyDesc(dst));
 }
 
 } // namespace

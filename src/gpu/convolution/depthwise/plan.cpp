@@ -31,14 +31,8 @@ std::string common_refusal(const convolution_problem &problem) {
         return text("takes groups of one input and one output channel, given ",
                 weights[2], " and ", weights[1]);
     constexpr int64_t most = int64_t {1} << 28;
-    for (size_t i = 0; i < 3; ++i)
-        if (problem.src.dims[i + 2] > most || problem.dst.dims[i + 2] > most
-                || weights[i + 3] > most || problem.strides[i] > most
-                || problem.dilations[i] > most / weights[i + 3]
-                || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
-                || problem.dst.dims[i + 2] > most / problem.strides[i])
-            return "takes less than 2^28 points along an axis; "
-                    + given(problem);
+    if (axes_exceed(problem, most))
+        return "takes less than 2^28 points along an axis; " + given(problem);
     if (problem.strides[2] > 2)
         return text("takes strides of 1 and 2 along the last axis, given ",
                 problem.strides[2]);

@@ -81,8 +81,8 @@ protected:
     const problem_facts facts_;
 };
 
-/// The plan of a family, whose Cut says how the work is cut. Beside it, in the
-/// family's namespace, are
+/// The plan of a family, whose Cut says how the work is cut and, for refusals, which
+/// problems it takes (Cut::takes). Beside it, in the family's namespace, are
 ///
 ///     bool cut(Cut &, const problem_facts &, bool vectors);
 ///     void launch_data(const execution &, const Cut &);
@@ -124,10 +124,10 @@ private:
     const cuts cuts_;
 };
 
-/// A family's plan, or a refusal: `takes` says which problems it takes.
+/// A family's plan, or a refusal.
 template <typename Cut>
-plan_or_refusal make_plan(const char *takes, const convolution_problem &problem,
-        const compile_options &options) {
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
     auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
@@ -139,7 +139,7 @@ plan_or_refusal make_plan(const char *takes, const convolution_problem &problem,
         taken = cut(work[0], *facts);
         work[1] = work[0];
     }
-    if (!taken) return detail::refuse(takes, problem);
+    if (!taken) return detail::refuse(Cut::takes, problem);
     return within_workspace_limit(
             std::make_unique<plan_of<Cut>>(std::move(*facts), work), options,
             "its sums");

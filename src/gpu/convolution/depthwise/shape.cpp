@@ -126,6 +126,10 @@ bool rows_of_written_divide(const problem_shape &shape, int64_t by) {
             by);
 }
 
+bool rows_are_even(const problem_shape &shape) {
+    return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
+}
+
 bool planes_without_gaps(const problem_shape &shape) {
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::depthwise {
 
@@ -80,14 +82,6 @@ __device__ __forceinline__ int tap_at(const problem_shape &shape, int e) {
     return shape.to_src ? axis.kernel - 1 - k : k;
 }
 
-/// Zeros stand for what is outside, and times an infinity they are NaN. So a
-/// thread with a sum that is not finite looks at all of its own again
-/// (take_again).
-template <typename Sum>
-__device__ __forceinline__ bool is_finite(Sum value) {
-    return value - value == Sum(0);
-}
-
 /// sums + 0 * bits, of two 16-bit elements each: not zero any more once one of them
 /// was infinite or NaN.
 template <typename Type>
@@ -134,7 +128,9 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
     return total;
 }
 
-/// Takes an element of written that came out NaN again from the definition.
+/// Zeros stand for what is outside, and times an infinity they are NaN. So a
+/// thread with a sum that is not finite takes those of its own that are NaN again
+/// from the definition.
 /// Others stay as they are: their bits may not depend on what else their thread
 /// has, which is what made it look.
 template <typename Type>
@@ -203,24 +199,17 @@ void with_half_precision_type(detail::data_type type, const Body &body) {
 /// nobody wants every ounce, has fewer.
 template <typename Type, bool data, typename Body>
 void with_window(const problem_shape &shape, const Body &body) {
-    if constexpr (data) {
-        if (shape.up == 2) {
-            if (shape.taps == 4) return body.template operator()<4, 1, 2>();
-            return body.template operator()<8, 1, 2>();
-        }
-    }
-    if (shape.step == 2) {
-        if (shape.taps == 4) return body.template operator()<4, 2, 1>();
-        return body.template operator()<8, 2, 1>();
-    }
-    if constexpr (sizeof(Type) == 8) {
-        if (shape.taps == 4) return body.template operator()<4, 1, 1>();
-    } else {
-        if (shape.taps == 3) return body.template operator()<3, 1, 1>();
-        if (shape.taps == 5) return body.template operator()<5, 1, 1>();
-        if (shape.taps == 7) return body.template operator()<7, 1, 1>();
-    }
-    body.template operator()<8, 1, 1>();
+    const one_of<4, 8> few {shape.taps};
+    if constexpr (data)
+        if (shape.up == 2)
+            return with_chosen(body, few, one_of<1> {1}, one_of<2> {2});
+    if (shape.step == 2)
+        return with_chosen(body, few, one_of<2> {2}, one_of<1> {1});
+    if constexpr (sizeof(Type) == 8)
+        with_chosen(body, few, one_of<1> {1}, one_of<1> {1});
+    else
+        with_chosen(body, one_of<3, 5, 7, 8> {shape.taps}, one_of<1> {1},
+                one_of<1> {1});
 }
 
 /// The column at `from`, which goes on to the next; zeros where `column` is not

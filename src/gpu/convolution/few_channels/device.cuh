@@ -1,8 +1,10 @@
 // Gradient of src with one to four channels: what its kernels share on the
-// device: an element from the definition, and the choice of a template.
+// device: products of a row, an element from the definition, and the choice of a
+// template.
 #pragma once
 
 #include "gpu/convolution/few_channels/shape.hpp"
+#include "gpu/device/constants.hpp"
 
 namespace gradnn::gpu::few_channels {
 
@@ -38,43 +40,66 @@ __device__ __noinline__ inline float sum_again(const problem_shape &shape,
     return sum;
 }
 
-/// Calls body.template operator()<steps, stride, channels>() for those that
+__device__ __forceinline__ void load_four(float *to, const float *from) {
+    const float4 four = *reinterpret_cast<const float4 *>(from);
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
+/// Adds to a thread's sums, of `cells` neighbouring v with all phases, the products of
+/// a row of diff_dst, as it is staged, and its weights. The window's first cells begin
+/// at `near`, the others, which may lie beyond a gap, as if at `far`.
+template <int steps, int stride, int channels, int cells>
+__device__ __forceinline__ void add_row(float (&sums)[channels][cells * stride],
+        const float *row, int near, int far, const float *weights) {
+    constexpr int taps = tap_floats(steps, stride, channels);
+    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
+    float values[window * 4];
+#pragma unroll
+    for (int v = 0; v < window; ++v)
+        load_four(values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
+    float weight[taps];
+#pragma unroll
+    for (int k = 0; k < taps; k += 4)
+        load_four(weight + k, weights + k);
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+        for (int s = 0; s < stride; ++s)
+#pragma unroll
+            for (int i = 0; i < channels; ++i)
+#pragma unroll
+                for (int c = 0; c < cells; ++c)
+                    sums[i][c * stride + s] = __fmaf_rn(
+                            weight[(k * stride + s) * channels + i],
+                            values[c + steps - 1 - k], sums[i][c * stride + s]);
+}
+
+/// What body.template operator()<steps, stride, channels>() returns, for those that
 /// few_channels.cpp chose.
-template <int stride, int channels, typename Body>
-void with_steps(int steps, const Body &body) {
-    if constexpr (stride == 1) {
-        if (steps == 3) return body.template operator()<3, 1, channels>();
-        if (steps == 5) return body.template operator()<5, 1, channels>();
-        return body.template operator()<7, 1, channels>();
-    } else {
-        if constexpr (stride == 2)
-            if (steps == 4) return body.template operator()<4, 2, channels>();
-        if constexpr (stride <= 4)
-            if (steps == 3)
-                return body.template operator()<3, stride, channels>();
-        return body.template operator()<2, stride, channels>();
-    }
-}
-
-template <int stride, typename Body>
-void with_channels(const problem_shape &shape, const Body &body) {
-    if constexpr (stride <= 4)
-        if (shape.held_channels == 4)
-            return with_steps<stride, 4>(shape.steps, body);
-    if constexpr (stride <= 5)
-        if (shape.held_channels == 3)
-            return with_steps<stride, 3>(shape.steps, body);
-    with_steps<stride, 1>(shape.steps, body);
-}
-
 template <typename Body>
-void with_constants(const problem_shape &shape, const Body &body) {
+auto with_constants(const problem_shape &shape, const Body &body) {
+    const int steps = shape.steps;
+    const int channels = shape.held_channels;
+    const one_of<4, 3, 1> any_channels {channels};
     switch (shape.axes[2].stride) {
-        case 8: return with_channels<8>(shape, body);
-        case 5: return with_channels<5>(shape, body);
-        case 4: return with_channels<4>(shape, body);
-        case 2: return with_channels<2>(shape, body);
-        default: return with_channels<1>(shape, body);
+        case 8:
+            return with_chosen(body, one_of<2> {steps}, one_of<8> {8},
+                    one_of<1> {channels});
+        case 5:
+            return with_chosen(body, one_of<2> {steps}, one_of<5> {5},
+                    one_of<3, 1> {channels});
+        case 4:
+            return with_chosen(
+                    body, one_of<3, 2> {steps}, one_of<4> {4}, any_channels);
+        case 2:
+            return with_chosen(
+                    body, one_of<4, 3, 2> {steps}, one_of<2> {2}, any_channels);
+        default:
+            return with_chosen(
+                    body, one_of<3, 5, 7> {steps}, one_of<1> {1}, any_channels);
     }
 }
 

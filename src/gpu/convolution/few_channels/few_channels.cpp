@@ -29,6 +29,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
 
@@ -44,6 +45,12 @@ constexpr int64_t longest_chain = 4096;
 constexpr size_t most_shared_bytes = 96 * 1024;
 /// Lines: of each multiprocessor, if there are output channels for so many.
 constexpr int64_t wanted_warps = 32;
+
+struct launch_grid {
+    unsigned blocks = 0;
+    unsigned threads = 0;
+    size_t shared_bytes = 0;
+};
 
 /// Along the last axis, for which there are kernels; 0 where there are none.
 int64_t longest_window(int64_t stride, int64_t channels) {
@@ -169,23 +176,23 @@ launch_grid cut_lines(
 class data_plan final : public detail::plan {
 public:
     data_plan(const convolution_problem &problem, int device)
-        : shape_(shape_of(problem)),
-          line_(is_none(shape_.axes[0]) && is_none(shape_.axes[1])) {
+        : shape_(shape_of(problem)) {
         const int64_t images = problem.src.dims[0];
-        grid_ = line_ ? cut_lines(
+        // One spatial axis.
+        const bool line = is_none(shape_.axes[0]) && is_none(shape_.axes[1]);
+        grid_ = line ? cut_lines(
                         shape_, images, properties_of(device).multiprocessors)
-                      : cut_tiles(shape_, images);
+                     : cut_tiles(shape_, images);
         if (!fits()) return;
         gathered_ = int64_t {round_up(shape_.outputs, tile_outputs)}
                 * shape_.axes[0].kernel * shape_.axes[1].kernel
                 * tap_floats(shape_.steps, shape_.axes[2].stride,
                         shape_.held_channels);
+        gather_kernel_ = gather_kernel_of(shape_);
+        kernel_ = line ? line_kernel_of(shape_) : tile_kernel_of(shape_);
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        if (line_)
-            prepare_line(shape_, most_shared_bytes);
-        else
-            prepare_tile(shape_, most_shared_bytes);
+        allow_shared_bytes(kernel_, most_shared_bytes);
     }
 
     /// False where no block's part fits shared memory, or there are too many.
@@ -198,24 +205,27 @@ public:
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
         const launch_scope scope(stream);
-        const tensor_pointers pointers {static_cast<const float *>(args[2]),
-                static_cast<const float *>(args[1]),
-                static_cast<float *>(args[0]),
-                reinterpret_cast<float *>(workspace)};
-        launch_weights(shape_, gathered_, pointers, scope.stream());
-        if (line_)
-            launch_line(shape_, grid_, pointers, scope.stream());
-        else
-            launch_tile(shape_, grid_, pointers, scope.stream());
+        auto *const diff_src = static_cast<float *>(args[0]);
+        const auto *const weights = static_cast<const float *>(args[1]);
+        const auto *const diff_dst = static_cast<const float *>(args[2]);
+        auto *const gathered = reinterpret_cast<float *>(workspace);
+        launch_early("convolution.gpu_few_channels (weights)", gather_kernel_,
+                static_cast<unsigned>(ceil_div(gathered_, tile_threads)),
+                tile_threads, 0, scope.stream(), weights, gathered, shape_,
+                gathered_);
+        launch_early("convolution.gpu_few_channels", kernel_, grid_.blocks,
+                grid_.threads, grid_.shared_bytes, scope.stream(), diff_dst,
+                gathered, weights, diff_src, shape_);
     }
 
     std::string backend() const override { return "CUDA"; }
 
 private:
     problem_shape shape_;
-    bool line_; ///< one spatial axis
     launch_grid grid_;
-    int64_t gathered_ = 0;
+    int64_t gathered_ = 0; ///< floats of the weights in the workspace
+    gather_kernel *gather_kernel_ = nullptr;
+    data_kernel *kernel_ = nullptr;
 };
 
 } // namespace

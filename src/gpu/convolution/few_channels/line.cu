@@ -21,7 +21,6 @@
 #include "gpu/convolution/few_channels/device.cuh"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
-#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu::few_channels {
 
@@ -37,7 +36,6 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     constexpr int outputs = line_outputs;
     constexpr int cells = line_cells(stride);
     constexpr int taps = tap_floats(steps, stride, channels);
-    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
     constexpr int columns = lanes * cells + steps - 1; // of a whole piece
     constexpr int pitch = line_pitch(steps, stride);
     constexpr int slot_floats = outputs * (pitch + taps);
@@ -149,48 +147,15 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     };
 
     float sums[channels][run] = {}; // cells, phases
-    // The window's first cells, and the others, which may lie beyond a gap.
     const int near = line_place(stride, lane * cells);
     const int far = line_place(stride, lane * cells + cells) - cells;
     const auto add_stage = [&](int slot, int count) {
         const float *const rows = own + slot * slot_floats;
         const float *const of_stage = rows + outputs * pitch;
 #pragma unroll 1
-        for (int o = 0; o < count; ++o) {
-            const float *const from = rows + o * pitch;
-            float values[window * 4];
-#pragma unroll
-            for (int v = 0; v < window; ++v) {
-                const float4 four = *reinterpret_cast<const float4 *>(
-                        from + (v * 4 < cells ? near : far) + v * 4);
-                values[4 * v] = four.x;
-                values[4 * v + 1] = four.y;
-                values[4 * v + 2] = four.z;
-                values[4 * v + 3] = four.w;
-            }
-            float weight[taps];
-#pragma unroll
-            for (int k = 0; k < taps; k += 4) {
-                const float4 four = *reinterpret_cast<const float4 *>(
-                        of_stage + o * taps + k);
-                weight[k] = four.x;
-                weight[k + 1] = four.y;
-                weight[k + 2] = four.z;
-                weight[k + 3] = four.w;
-            }
-#pragma unroll
-            for (int k = 0; k < steps; ++k)
-#pragma unroll
-                for (int s = 0; s < stride; ++s)
-#pragma unroll
-                    for (int i = 0; i < channels; ++i)
-#pragma unroll
-                        for (int c = 0; c < cells; ++c)
-                            sums[i][c * stride + s] = __fmaf_rn(
-                                    weight[(k * stride + s) * channels + i],
-                                    values[c + steps - 1 - k],
-                                    sums[i][c * stride + s]);
-        }
+        for (int o = 0; o < count; ++o)
+            add_row<steps, stride, channels, cells>(
+                    sums, rows + o * pitch, near, far, of_stage + o * taps);
     };
     const bool computes = lane < shape.segments;
     int slot = 1;
@@ -235,20 +200,10 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
 
 } // namespace
 
-void prepare_line(const problem_shape &shape, size_t most_shared_bytes) {
-    with_constants(shape, [&]<int steps, int stride, int channels>() {
-        allow_shared_bytes(
-                few_line_kernel<steps, stride, channels>, most_shared_bytes);
-    });
-}
-
-void launch_line(const problem_shape &shape, const launch_grid &grid,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    with_constants(shape, [&]<int steps, int stride, int channels>() {
-        launch_early("convolution.gpu_few_channels",
-                few_line_kernel<steps, stride, channels>, grid.blocks,
-                grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
-                pointers.gathered, pointers.weights, pointers.diff_src, shape);
+data_kernel *line_kernel_of(const problem_shape &shape) {
+    return with_constants(shape, [&]<int steps, int stride, int channels>() {
+        return static_cast<data_kernel *>(
+                few_line_kernel<steps, stride, channels>);
     });
 }
 

@@ -1,12 +1,13 @@
-// Gradient of src with one to four channels: what its kernels are told, and who
-// starts them. See few_channels.cpp.
+// Gradient of src with one to four channels: what its kernels are told, and which
+// there are. See few_channels.cpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include <cuda_runtime.h>
+
 #include "gpu/device/rounding.hpp"
-#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::few_channels {
 
@@ -105,31 +106,14 @@ __host__ __device__ constexpr int line_floats(
     return stages > sums ? stages : sums;
 }
 
-struct launch_grid {
-    unsigned blocks = 0;
-    unsigned threads = 0;
-    size_t shared_bytes = 0;
-};
-
-struct tensor_pointers {
-    const float *diff_dst = nullptr;
-    const float *weights = nullptr;
-    float *diff_src = nullptr;
-    float *gathered = nullptr; ///< weights in the workspace
-};
-
-// In tile.cu.
-/// gathered[o][kd][kh][t][phase][i]; `count` floats.
-void launch_weights(const problem_shape &, int64_t count,
-        const tensor_pointers &, const launch_stream &);
-/// Lets blocks of the device that is current have so much shared memory.
-void prepare_tile(const problem_shape &, size_t most_shared_bytes);
-void launch_tile(const problem_shape &, const launch_grid &,
-        const tensor_pointers &, const launch_stream &);
-
-// In line.cu; the same for one spatial axis.
-void prepare_line(const problem_shape &, size_t most_shared_bytes);
-void launch_line(const problem_shape &, const launch_grid &,
-        const tensor_pointers &, const launch_stream &);
+// In tile.cu, for one spatial axis in line.cu.
+/// gathered[o][kd][kh][t][phase][i], of weights; `count` floats.
+using gather_kernel = void(
+        const float *weights, float *gathered, problem_shape, int64_t count);
+gather_kernel *gather_kernel_of(const problem_shape &);
+using data_kernel = void(const float *diff_dst, const float *gathered,
+        const float *weights, float *diff_src, problem_shape);
+data_kernel *tile_kernel_of(const problem_shape &);
+data_kernel *line_kernel_of(const problem_shape &);
 
 } // namespace gradnn::gpu::few_channels

@@ -16,7 +16,7 @@
 #include "gpu/convolution/few_channels/device.cuh"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
-#include "gpu/runtime/shared_memory.hpp"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::few_channels {
 
@@ -55,7 +55,6 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
         float *diff_src, const __grid_constant__ problem_shape shape) {
     constexpr int cells = tile_cells(stride);
     constexpr int taps = tap_floats(steps, stride, channels);
-    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
     extern __shared__ float4 shared[];
     auto *const stages = reinterpret_cast<float *>(shared);
     const window_axis &deep = shape.axes[0];
@@ -65,12 +64,10 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
     const auto threads = static_cast<int>(blockDim.x);
 
     unsigned rest = blockIdx.x;
-    const int column_tile = static_cast<int>(rest % shape.column_tiles);
-    rest /= shape.column_tiles;
-    const int row_tile = static_cast<int>(rest % shape.row_tiles);
-    rest /= shape.row_tiles;
-    const int depth = static_cast<int>(rest % deep.src);
-    const auto n = static_cast<int64_t>(rest / deep.src);
+    const int column_tile = take(rest, shape.column_tiles);
+    const int row_tile = take(rest, shape.row_tiles);
+    const int depth = take(rest, deep.src);
+    const auto n = static_cast<int64_t>(rest);
     const float *const image = diff_dst + n * shape.dst_strides[0];
 
     // The planes of diff_dst that the depth meets.
@@ -150,8 +147,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
         }
     };
 
-    float sums[channels][cells][stride] = {};
-    // The window's first cells, and the others, which may lie beyond a gap.
+    float sums[channels][cells * stride] = {}; // cells, phases
     const int near = staged_place(segment * cells);
     const int far = staged_place(segment * cells + cells) - cells;
     const auto add_stage = [&](int slot) {
@@ -165,40 +161,9 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
                         + (o * shape.staged_rows + cell_row + down_steps - 1
                                   - t)
                                 * shape.pitch;
-                float values[window * 4];
-#pragma unroll
-                for (int v = 0; v < window; ++v) {
-                    const float4 four = *reinterpret_cast<const float4 *>(
-                            from + (v * 4 < cells ? near : far) + v * 4);
-                    values[4 * v] = four.x;
-                    values[4 * v + 1] = four.y;
-                    values[4 * v + 2] = four.z;
-                    values[4 * v + 3] = four.w;
-                }
-                const float *const by = of_stage + o * row_weights
-                        + (phase + t * down.stride) * taps;
-                float weight[taps];
-#pragma unroll
-                for (int k = 0; k < taps; k += 4) {
-                    const float4 four
-                            = *reinterpret_cast<const float4 *>(by + k);
-                    weight[k] = four.x;
-                    weight[k + 1] = four.y;
-                    weight[k + 2] = four.z;
-                    weight[k + 3] = four.w;
-                }
-#pragma unroll
-                for (int k = 0; k < steps; ++k)
-#pragma unroll
-                    for (int s = 0; s < stride; ++s)
-#pragma unroll
-                        for (int i = 0; i < channels; ++i)
-#pragma unroll
-                            for (int c = 0; c < cells; ++c)
-                                sums[i][c][s] = __fmaf_rn(
-                                        weight[(k * stride + s) * channels + i],
-                                        values[c + steps - 1 - k],
-                                        sums[i][c][s]);
+                add_row<steps, stride, channels, cells>(sums, from, near, far,
+                        of_stage + o * row_weights
+                                + (phase + t * down.stride) * taps);
             }
         }
     };
@@ -229,7 +194,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
                 const int w = (tile_cell + segment * cells + c) * stride + s
                         - along.pad;
                 if (w < 0 || w >= along.src) continue;
-                float sum = sums[i][c][s];
+                float sum = sums[i][c * stride + s];
                 if (!isfinite(sum))
                     sum = sum_again(shape, image, weights, i, depth, h, w);
                 to[i * shape.src_strides[1] + w * shape.src_strides[4]] = sum;
@@ -239,31 +204,17 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
 
 } // namespace
 
-void launch_weights(const problem_shape &shape, int64_t count,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    with_constants(shape, [&]<int steps, int stride, int channels>() {
-        launch_early("convolution.gpu_few_channels (weights)",
-                few_weights_kernel<steps, stride, channels>,
-                static_cast<unsigned>(ceil_div(count, tile_threads)),
-                tile_threads, 0, stream, pointers.weights, pointers.gathered,
-                shape, count);
+gather_kernel *gather_kernel_of(const problem_shape &shape) {
+    return with_constants(shape, [&]<int steps, int stride, int channels>() {
+        return static_cast<gather_kernel *>(
+                few_weights_kernel<steps, stride, channels>);
     });
 }
 
-void prepare_tile(const problem_shape &shape, size_t most_shared_bytes) {
-    with_constants(shape, [&]<int steps, int stride, int channels>() {
-        allow_shared_bytes(
-                few_tile_kernel<steps, stride, channels>, most_shared_bytes);
-    });
-}
-
-void launch_tile(const problem_shape &shape, const launch_grid &grid,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    with_constants(shape, [&]<int steps, int stride, int channels>() {
-        launch_early("convolution.gpu_few_channels",
-                few_tile_kernel<steps, stride, channels>, grid.blocks,
-                grid.threads, grid.shared_bytes, stream, pointers.diff_dst,
-                pointers.gathered, pointers.weights, pointers.diff_src, shape);
+data_kernel *tile_kernel_of(const problem_shape &shape) {
+    return with_constants(shape, [&]<int steps, int stride, int channels>() {
+        return static_cast<data_kernel *>(
+                few_tile_kernel<steps, stride, channels>);
     });
 }
 

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 
@@ -28,10 +29,6 @@ constexpr double add_start = 6000.0;
 constexpr double add_slice = 50.0;
 constexpr double add_rate = 3000.0;
 constexpr int most_slices = 1024;
-
-constexpr int64_t up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /// The implicit GEMM of a problem.
 struct matrices {
@@ -66,8 +63,9 @@ struct estimate {
 
 estimate estimate_of(const tile_set &set, const dense_problem &p,
         const matrices &g, const tile &t, int slices, int multiprocessors) {
-    int64_t row_tiles = up(g.rows, t.m);
-    const int64_t channel_tiles = up(up(g.channels, slices), set.terms);
+    int64_t row_tiles = ceil_div(g.rows, t.m);
+    const int64_t channel_tiles
+            = ceil_div(ceil_div(g.channels, slices), set.terms);
     auto chain = static_cast<double>(g.windows * channel_tiles);
     estimate made;
     made.chain = g.windows * channel_tiles;
@@ -78,15 +76,15 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
         int64_t phases = 1;
         made.chain = channel_tiles;
         for (size_t axis = 0; axis < 3; ++axis) {
-            points *= up(p.src[axis], p.strides[axis]);
+            points *= ceil_div(p.src[axis], p.strides[axis]);
             phases *= p.strides[axis];
-            made.chain *= up(p.window[axis], p.strides[axis]);
+            made.chain *= ceil_div(p.window[axis], p.strides[axis]);
         }
-        row_tiles = up(points, t.m) * phases;
+        row_tiles = ceil_div(points, t.m) * phases;
         chain /= static_cast<double>(phases);
     }
     const auto blocks = static_cast<double>(row_tiles)
-            * static_cast<double>(up(g.columns, t.n)) * slices;
+            * static_cast<double>(ceil_div(g.columns, t.n)) * slices;
     const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
     const auto terms = static_cast<double>(set.terms);
     made.computed = blocks * chain * area * terms;
@@ -128,7 +126,7 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit) {
     const matrices g = matrices_of(problem);
     const size_t output_bytes = problem.output_bytes();
-    const int64_t all_tiles = up(g.channels, set.terms);
+    const int64_t all_tiles = ceil_div(g.channels, set.terms);
     const int64_t can = problem.operation == operation::strided_data
             ? 1
             : std::min<int64_t>(most_slices, all_tiles);

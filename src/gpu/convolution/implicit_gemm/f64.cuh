@@ -63,6 +63,9 @@ struct arithmetic {
     using sums = double;
     using instruction = shape<16, 8, 4>;
     using products = paired_products;
+    static constexpr int terms = 16;
+    template <int Rows, int Columns>
+    using warp = shape<32, Rows == 128 && Columns == 128 ? 64 : 32, terms>;
     static constexpr int stages = 3;
     /// CUTLASS's arrangements of f64 in shared memory take single numbers.
     static constexpr int read_at_once = 1;
@@ -70,18 +73,3 @@ struct arithmetic {
 };
 
 } // namespace gradnn::gpu::f64
-
-namespace gradnn::gpu::implicit_gemm {
-
-template <>
-struct tile_kernels<arithmetic::f64> {
-    template <operation Operation, int Space, int Rows, int Columns>
-    static std::unique_ptr<tile_kernel> make(
-            const dense_problem &problem, int slices) {
-        using warp = shape<32, Rows == 128 && Columns == 128 ? 64 : 32, 16>;
-        return cutlass_kernel<f64::arithmetic, Operation, Space,
-                shape<Rows, Columns, 16>, warp>::make(problem, slices);
-    }
-};
-
-} // namespace gradnn::gpu::implicit_gemm

@@ -43,31 +43,6 @@ public:
           choice_(choice),
           kernel_(std::move(kernel)) {}
 
-    void execute(std::span<void *const> args, std::byte *workspace,
-            stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        std::byte *const start = convolution_operands::start_of(workspace);
-        const std::array<void *, 3> data
-                = operands().bring(args, start, stream);
-        const auto [first, second, output] = order_;
-        void *const partials = choice_.slices > 1
-                ? start + operands().staged_bytes()
-                : data[output];
-        kernel_->run(data[first], data[second], partials, scope.stream());
-        if (choice_.slices > 1)
-            add_slices(name_, problem_, partials, choice_.slices, data[output],
-                    scope.stream());
-        operands().take_back(data, args, nullptr, stream);
-    }
-
-    size_t workspace_bytes() const override {
-        size_t bytes = operands().staged_bytes();
-        if (choice_.slices > 1)
-            bytes += static_cast<size_t>(choice_.slices)
-                    * problem_.output_bytes();
-        return bytes != 0 ? bytes + staged_slack : 0;
-    }
-
     std::string backend() const override {
         const std::string copies = operands().copies();
         return text("CUTLASS (", choice_.tile->name(),
@@ -77,6 +52,23 @@ public:
     }
 
 private:
+    size_t own_bytes() const override {
+        return choice_.slices > 1
+                ? static_cast<size_t>(choice_.slices) * problem_.output_bytes()
+                : 0;
+    }
+
+    void run(const std::array<void *, 3> &data, std::byte *partials,
+            const launch_stream &stream) const override {
+        const auto [first, second, output] = order_;
+        const bool sliced = choice_.slices > 1;
+        kernel_->run(data[first], data[second],
+                sliced ? partials : data[output], stream);
+        if (sliced)
+            add_slices(name_, problem_, partials, choice_.slices, data[output],
+                    stream);
+    }
+
     const char *const name_;
     const dense_problem problem_;
     const std::array<size_t, 3> order_;

@@ -1,5 +1,5 @@
-// A CUTLASS implicit GEMM as a tile_kernel. Each row of tiles/CMakeLists.txt
-// becomes a source file that instantiates one.
+// A CUTLASS implicit GEMM as a tile_kernel. Each tile of kernels.cpp becomes a
+// source file that instantiates one.
 //
 // dst[n,y,o] = sum over k, i of src[n, y*stride - pad + k*dilation, i]
 // * weights[o,k,i], and its gradients, as matrix products whose operands are
@@ -27,7 +27,6 @@
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "gpu/runtime/shared_memory.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 
@@ -63,6 +62,8 @@ constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
 ///     sums            float or double: of the sums and of the output
 ///     instruction     the shape of the tensor cores' instruction
 ///     products        CUTLASS's name of the way to multiply
+///     terms           of a k tile
+///     warp            a warp's part of a tile of so many rows and columns
 ///     stages          k tiles in shared memory
 ///     read_at_once    elements that an asynchronous copy brings (2-D kernels;
 ///                     the others follow the copy's own arrangement)
@@ -246,16 +247,21 @@ private:
     const dim3 grid_;
 };
 
-/// What an arithmetic's <name>.cuh has: make, the kernel of a tile.
-template <arithmetic Arithmetic>
-struct tile_kernels;
-
-template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
-        int Columns>
-std::unique_ptr<tile_kernel> make_tile(
-        const dense_problem &problem, int slices) {
-    return tile_kernels<Arithmetic>::template make<Operation, Space, Rows,
-            Columns>(problem, slices);
+/// The kernel of a tile, of an arithmetic or of that which the problem's inputs want
+/// of two.
+template <typename A, operation Operation, int Space, int Rows, int Columns>
+std::unique_ptr<tile_kernel> make_of(const dense_problem &problem, int slices) {
+    if constexpr (requires { typename A::of_bf16; })
+        return problem.types.input == detail::data_type::bf16
+                ? make_of<typename A::of_bf16, Operation, Space, Rows, Columns>(
+                        problem, slices)
+                : make_of<typename A::of_f16, Operation, Space, Rows, Columns>(
+                        problem, slices);
+    else
+        return cutlass_kernel<A, Operation, Space,
+                shape<Rows, Columns, A::terms>,
+                typename A::template warp<Rows, Columns>>::make(problem,
+                slices);
 }
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -14,8 +14,8 @@ constexpr auto forward = operation::forward;
 constexpr auto strided_data = operation::strided_data;
 constexpr auto weights = operation::weights;
 
-// Of all tiles: the blocks that a multiprocessor holds follow from their registers
-// and their shared memory.
+// Of all tiles, of which tiles/CMakeLists.txt makes a source file each: the blocks
+// that a multiprocessor holds follow from their registers and their shared memory.
 
 /// Strict f32, each product as three TF32 products, each sum in f32, as exact as
 /// f32 products and sums: tf32x3_split.hpp says how a number is split and what

@@ -126,39 +126,30 @@ std::vector<axis> window_axes(const convolution_problem &problem,
     return {channels, rows, columns};
 }
 
-convolution_operand src_operand(const convolution_problem &problem,
-        data_type input, bool patches, bool is_output) {
+convolution_operand data_operand(
+        const detail::tensor_view &data, data_type input, bool is_output) {
+    const auto axis_of
+            = [&](size_t i) { return plain(data.dims[i], data.strides[i]); };
+    return operand_of(data.type,
+            {axis_of(0), axis_of(2), axis_of(3), axis_of(4),
+                    filled_axis({{data.dims[1], data.strides[1]}}, input)},
+            is_output);
+}
+
+convolution_operand patches_operand(
+        const convolution_problem &problem, data_type input, bool is_output) {
     const detail::tensor_view &src = problem.src;
-    const axis channels {src.dims[1], src.strides[1]};
-    if (!patches)
-        return operand_of(src.type,
-                {plain(src.dims[0], src.strides[0]),
-                        plain(src.dims[2], src.strides[2]),
-                        plain(src.dims[3], src.strides[3]),
-                        plain(src.dims[4], src.strides[4]),
-                        filled_axis({channels}, input)},
-                is_output);
     const int64_t height = problem.weights.dims[4];
     const int64_t width = problem.weights.dims[5];
     return operand_of(src.type,
             {plain(src.dims[0], src.strides[0]), plain(1, 0),
                     plain(problem.dst.dims[3], height * src.strides[3]),
                     plain(problem.dst.dims[4], width * src.strides[4]),
-                    filled_axis(window_axes(problem, channels,
-                                        {height, src.strides[3]},
-                                        {width, src.strides[4]}),
+                    filled_axis(
+                            window_axes(problem, {src.dims[1], src.strides[1]},
+                                    {height, src.strides[3]},
+                                    {width, src.strides[4]}),
                             input)},
-            is_output);
-}
-
-convolution_operand dst_operand(
-        const detail::tensor_view &dst, data_type input, bool is_output) {
-    return operand_of(dst.type,
-            {plain(dst.dims[0], dst.strides[0]),
-                    plain(dst.dims[2], dst.strides[2]),
-                    plain(dst.dims[3], dst.strides[3]),
-                    plain(dst.dims[4], dst.strides[4]),
-                    filled_axis({{dst.dims[1], dst.strides[1]}}, input)},
             is_output);
 }
 
@@ -321,9 +312,10 @@ std::optional<dense_mapping> dense_mapping_of(
         p.callers_terms = share_of(outputs, strided ? p.k : p.c);
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
-    made.operands = {src_operand(problem, input, patches, output == 0),
+    made.operands = {patches ? patches_operand(problem, input, output == 0)
+                             : data_operand(problem.src, input, output == 0),
             weights_operand(problem, input, patches, turned, output == 1),
-            dst_operand(problem.dst, input, output == 2)};
+            data_operand(problem.dst, input, output == 2)};
     return made;
 }
 

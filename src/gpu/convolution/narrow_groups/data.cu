@@ -40,19 +40,14 @@ __global__ void __launch_bounds__(gather_threads)
     let_later_work_start();
     if (number >= count) return;
     auto rest = static_cast<uint32_t>(number);
-    const auto next = [&](int size) {
-        const auto taken = static_cast<int>(rest % static_cast<uint32_t>(size));
-        rest /= static_cast<uint32_t>(size);
-        return taken;
-    };
-    const int o = next(chunk_channels);
-    const int lane = next(weights_unit_lanes(planes));
-    const int i = next(chunk_channels);
+    const int o = take(rest, chunk_channels);
+    const int lane = take(rest, weights_unit_lanes(planes));
+    const int i = take(rest, chunk_channels);
     int tap[3];
-    tap[2] = next(shape.axes[2].kernel);
-    const int chunk = next(shape.read_chunks);
-    tap[1] = next(shape.axes[1].kernel);
-    tap[0] = next(shape.axes[0].kernel);
+    tap[2] = take(rest, shape.axes[2].kernel);
+    const int chunk = take(rest, shape.read_chunks);
+    tap[1] = take(rest, shape.axes[1].kernel);
+    tap[0] = take(rest, shape.axes[0].kernel);
     const int unit = static_cast<int>(rest) * shape.lanes + lane;
     sum_of<Type> value = 0;
     if (lane < shape.lanes && unit < shape.units) {

@@ -5,6 +5,7 @@
 
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::narrow_groups {
 
@@ -13,6 +14,7 @@ __device__ __forceinline__ uint32_t divide(
     return __umulhi(2 * n, divider.magic) >> divider.shift;
 }
 
+using gpu::take;
 /// What is left of `rest` by the divider, which goes on to the quotient.
 __device__ __forceinline__ int take(
         uint32_t &rest, const exact_divider &divider) {
@@ -173,15 +175,6 @@ __device__ __forceinline__ void load_sums(
     channel_column<Sum, false> column;
     column.load(true, {from, 1}, 0, 0);
     column.unpack(values);
-}
-
-/// Zeros stand for what is outside, and times an infinity they are NaN. So a
-/// sum that comes out infinite or NaN is taken again, by its definition.
-__device__ __forceinline__ bool is_finite(double value) {
-    return value - value == 0.0;
-}
-__device__ __forceinline__ bool is_finite(float value) {
-    return value - value == 0.0F;
 }
 
 } // namespace gradnn::gpu::narrow_groups

@@ -50,14 +50,6 @@ constexpr int64_t most_points = int64_t {1} << 26;
 /// A warp of fewer columns reads short pieces of rows.
 constexpr int64_t fewest_columns = 4;
 
-bool channels_last(const tensor_view &tensor) {
-    if (tensor.strides[1] != 1) return false;
-    for (const size_t axis : {0U, 2U, 3U, 4U})
-        if (tensor.dims[axis] > 1 && tensor.strides[axis] % chunk_channels != 0)
-            return false;
-    return true;
-}
-
 /// Of the caller's tensor, which the kernel sees as `seen`.
 template <typename View>
 convolution_operand operand_of(
@@ -91,12 +83,12 @@ window_axis axis_of(const convolution_problem &problem, size_t i, bool to_src) {
     window_axis axis;
     const auto src = static_cast<int>(problem.src.dims[i + 2]);
     const auto dst = static_cast<int>(problem.dst.dims[i + 2]);
-    const auto pad = static_cast<int>(problem.pads_begin[i]);
     axis.read = to_src ? dst : src;
     axis.written = to_src ? src : dst;
     axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
     axis.stride = static_cast<int>(problem.strides[i]);
     axis.dilation = static_cast<int>(problem.dilations[i]);
+    const auto pad = static_cast<int>(problem.pads_begin[i]);
     axis.base = -pad;
     axis.move = axis.dilation;
     if (to_src) {
@@ -158,27 +150,6 @@ public:
         return {};
     }
 
-    size_t workspace_bytes() const override {
-        return operands().staged_bytes() + own_bytes() + staged_slack;
-    }
-
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        std::byte *const start = convolution_operands::start_of(workspace);
-        const std::array<void *, 3> data
-                = operands().bring(args, start, stream);
-        const bool to_src = shape_.to_src;
-        const tensor_pointers pointers {data[to_src ? 2 : 0], data[1],
-                data[to_src ? 0 : 2], start + operands().staged_bytes()};
-        if (of_weights())
-            launch_weights(type_, weights_type_, shape_, parts_, pointers,
-                    scope.stream());
-        else
-            launch_data(type_, shape_, pointers, scope.stream());
-        operands().take_back(data, args, nullptr, stream);
-    }
-
     std::string backend() const override {
         return copies_.empty() ? "CUDA"
                                : text("CUDA (", copies_, shared_copies(), ")");
@@ -189,12 +160,24 @@ private:
         return direction_ == convolution_direction::backward_weights;
     }
 
-    size_t own_bytes() const {
+    size_t own_bytes() const override {
         const int64_t sums = of_weights()
                 ? int64_t {parts_.parts} * parts_.sums()
                 : gathered_weights(shape_);
         return static_cast<size_t>(sums)
                 * (type_ == data_type::f64 ? sizeof(double) : sizeof(float));
+    }
+
+    void run(const std::array<void *, 3> &data, std::byte *own,
+            const launch_stream &stream) const override {
+        const bool to_src = shape_.to_src;
+        const tensor_pointers pointers {
+                data[to_src ? 2 : 0], data[1], data[to_src ? 0 : 2], own};
+        if (of_weights())
+            launch_weights(
+                    type_, weights_type_, shape_, parts_, pointers, stream);
+        else
+            launch_data(type_, shape_, pointers, stream);
     }
 
     void set_shape(const convolution_problem &problem, bool planes) {
@@ -301,18 +284,10 @@ std::string reason_against(const convolution_problem &problem) {
         return text("takes several groups of 4 or 8 input and 4 or 8 output "
                     "channels, given ",
                 weights[0], " of ", weights[2], " and ", weights[1]);
+    if (axes_exceed(problem, most_points))
+        return "takes less than 2^26 points along an axis; " + given(problem);
     int64_t window = weights[0];
     for (size_t i = 0; i < 3; ++i) {
-        if (problem.src.dims[i + 2] > most_points
-                || problem.dst.dims[i + 2] > most_points
-                || weights[i + 3] > most_points
-                || problem.strides[i] > most_points
-                || problem.dilations[i] > most_points / weights[i + 3]
-                || problem.pads_begin[i] > most_points
-                || problem.pads_begin[i] < -most_points
-                || problem.dst.dims[i + 2] > most_points / problem.strides[i])
-            return "takes less than 2^26 points along an axis; "
-                    + given(problem);
         if (weights[i + 3] > most_points / window)
             return "takes less than 2^26 groups times taps; " + given(problem);
         window *= weights[i + 3];
@@ -331,6 +306,14 @@ std::string reason_against(const convolution_problem &problem) {
 
 } // namespace
 
+bool reads_channels_last(const tensor_view &tensor) {
+    if (tensor.strides[1] != 1) return false;
+    for (const size_t axis : {0U, 2U, 3U, 4U})
+        if (tensor.dims[axis] > 1 && tensor.strides[axis] % chunk_channels != 0)
+            return false;
+    return true;
+}
+
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     const std::string reason = reason_against(problem);
@@ -339,10 +322,9 @@ plan_or_refusal make(
     convolution_problem seen = problem;
     if (!planes)
         for (tensor_view *tensor : {&seen.src, &seen.dst})
-            if (!channels_last(*tensor)) *tensor = dense_channels_last(*tensor);
-    size_t output = 1;
-    if (problem.direction == convolution_direction::backward_data) output = 0;
-    if (problem.direction == convolution_direction::forward) output = 2;
+            if (!reads_channels_last(*tensor))
+                *tensor = dense_channels_last(*tensor);
+    const size_t output = output_of(problem.direction);
     const std::array<convolution_operand, 3> operands {
             operand_of(problem.src, seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),

@@ -118,6 +118,9 @@ inline int64_t gathered_weights(const problem_shape &shape) {
     return count;
 }
 
+/// Whether a tensor of NXC is read where it lies (narrow_groups.cpp).
+bool reads_channels_last(const detail::tensor_view &);
+
 // One file each. `type` is that of src and dst; the workspace is of the type of sums,
 // at a multiple of 16 bytes.
 void launch_data(detail::data_type type, const problem_shape &,

@@ -42,9 +42,8 @@ __global__ void __launch_bounds__(32 * weights_warps,
     constexpr int span = (run_positions - 1) * step + taps;
     uint32_t rest = blockIdx.x;
     const int tile = take(rest, shape.by_tiles);
-    const auto job_block
-            = static_cast<int>(rest % static_cast<uint32_t>(parts.job_blocks));
-    const uint32_t part = rest / static_cast<uint32_t>(parts.job_blocks);
+    const int job_block = take(rest, parts.job_blocks);
+    const uint32_t part = rest;
     const int job
             = job_block * parts.block_jobs + static_cast<int>(threadIdx.x / 32);
     if (job >= parts.jobs) return; // the whole warp
@@ -166,16 +165,11 @@ __device__ __forceinline__ weight_place weight_of(const problem_shape &shape,
     weight_place weight;
     const auto unit = static_cast<int>(number % parts.padded_units);
     auto rest = static_cast<int>(number / parts.padded_units);
-    const auto next = [&](int size) {
-        const int taken = rest % size;
-        rest /= size;
-        return taken;
-    };
-    const int o = next(chunk_channels);
-    const int i = next(chunk_channels);
-    const int e = next(parts.taps);
-    weight.tap[2] = next(parts.chunks) * parts.taps + e;
-    weight.tap[1] = next(shape.axes[1].kernel);
+    const int o = take(rest, chunk_channels);
+    const int i = take(rest, chunk_channels);
+    const int e = take(rest, parts.taps);
+    weight.tap[2] = take(rest, parts.chunks) * parts.taps + e;
+    weight.tap[1] = take(rest, shape.axes[1].kernel);
     weight.tap[0] = rest;
     weight.is_one = unit < shape.units && rest < shape.axes[0].kernel
             && weight.tap[2] < shape.axes[2].kernel;

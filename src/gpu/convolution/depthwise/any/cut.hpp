@@ -77,6 +77,9 @@ struct weights_parts {
 
 /// NCX: all of it.
 struct tiles_cut {
+    static constexpr const char *takes
+            = "NCX, any window of which tiles of rows fit in shared memory, "
+              "less than 2^31 tiles";
     tile_shape tile;
     weights_parts weights;
 
@@ -85,6 +88,9 @@ struct tiles_cut {
 
 /// NXC: all of it.
 struct blocks_cut {
+    static constexpr const char *takes
+            = "NXC, any window: threads along the channels, less than 2^31 "
+              "blocks of them";
     block_shape block;
     weights_parts weights;
     /// Data: the weights in the sums' type, as rows of taps without gaps.

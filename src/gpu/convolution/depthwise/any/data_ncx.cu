@@ -58,12 +58,10 @@ __global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
 
     auto rest = static_cast<int>(blockIdx.x);
     const int first_column
-            = rest % tile.column_tiles * tile.groups * run_columns;
-    rest /= tile.column_tiles;
-    const int first_row = rest % tile.row_tiles * tile.rows;
-    rest /= tile.row_tiles;
-    const int first_depth = rest % tile.depth_tiles * tile.depths;
-    const int first_plane = rest / tile.depth_tiles * tile.planes;
+            = take(rest, tile.column_tiles) * tile.groups * run_columns;
+    const int first_row = take(rest, tile.row_tiles) * tile.rows;
+    const int first_depth = take(rest, tile.depth_tiles) * tile.depths;
+    const int first_plane = rest * tile.planes;
     const auto channels = static_cast<int>(shape.channels);
     const int first_image = first_plane / channels;
     const int first_channel = first_plane - first_image * channels;

@@ -60,24 +60,19 @@ __global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
     using sum = sum_of<Type>;
     constexpr int span = chunk_columns<taps, step, up>;
     auto rest = static_cast<int>(threadIdx.x);
-    const int lane = rest % block.lanes;
-    rest /= block.lanes;
-    const int group = rest % block.groups;
-    rest /= block.groups;
-    const int row = rest % block.rows;
-    const int depth = rest / block.rows;
+    const int lane = take(rest, block.lanes);
+    const int group = take(rest, block.groups);
+    const int row = take(rest, block.rows);
+    const int depth = rest;
     rest = static_cast<int>(blockIdx.x);
     const int channel
-            = (rest % block.channel_tiles * block.lanes + lane) * vector;
-    rest /= block.channel_tiles;
-    const int w
-            = (rest % block.column_tiles * block.groups + group) * run_columns;
-    rest /= block.column_tiles;
+            = (take(rest, block.channel_tiles) * block.lanes + lane) * vector;
+    const int w = (take(rest, block.column_tiles) * block.groups + group)
+            * run_columns;
     const int first_row
-            = rest % block.row_tiles * (block.rows * block.repeats) + row;
-    rest /= block.row_tiles;
-    const int d = rest % block.depth_tiles * block.depths + depth;
-    const int image = rest / block.depth_tiles;
+            = take(rest, block.row_tiles) * (block.rows * block.repeats) + row;
+    const int d = take(rest, block.depth_tiles) * block.depths + depth;
+    const int image = rest;
     if (channel >= shape.channels || w >= shape.axes[2].written
             || d >= shape.axes[0].written || depth >= block.depths)
         return;
@@ -186,10 +181,8 @@ void start(const execution &on, const block_shape &block) {
 
 void launch_data(const execution &on, const blocks_cut &cut) {
     with_float_type(on.type, [&]<typename Type>() {
-        if (cut.block.vector == 1)
-            start<Type, 1>(on, cut.block);
-        else
-            start<Type, sizeof(Type) == 8 ? 2 : 4>(on, cut.block);
+        with_chosen([&]<int vector>() { start<Type, vector>(on, cut.block); },
+                one_of < 1, sizeof(Type) == 8 ? 2 : 4 > {cut.block.vector});
     });
 }
 

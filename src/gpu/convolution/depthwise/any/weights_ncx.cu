@@ -60,10 +60,9 @@ __global__ void __launch_bounds__(threads_of_block)
 
     const auto channels = static_cast<int>(shape.channels);
     auto rest = static_cast<int>(blockIdx.x);
-    const int channel = rest % channels;
-    rest /= channels;
-    const int job = rest % parts.jobs;
-    const int part = rest / parts.jobs;
+    const int channel = take(rest, channels);
+    const int job = take(rest, parts.jobs);
+    const int part = rest;
     const int chunk = job % shape.chunks;
     const window_axis &deep = shape.axes[0];
     const window_axis &down = shape.axes[1];
@@ -80,10 +79,9 @@ __global__ void __launch_bounds__(threads_of_block)
     for (int64_t unit = begin; unit < end; ++unit) {
         auto number = static_cast<int>(unit);
         const int first_column
-                = number % tile.column_tiles * tile.groups * run_columns;
-        number /= tile.column_tiles;
-        const int first_row = number % tile.row_tiles * tile.rows;
-        const int first_plane = number / tile.row_tiles * tile.planes;
+                = take(number, tile.column_tiles) * tile.groups * run_columns;
+        const int first_row = take(number, tile.row_tiles) * tile.rows;
+        const int first_plane = number * tile.planes;
         const int planes = min(tile.planes,
                 static_cast<int>(shape.images) * deep.written - first_plane);
         const int src_row

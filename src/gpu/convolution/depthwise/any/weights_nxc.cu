@@ -34,18 +34,16 @@ __global__ void __launch_bounds__(threads_of_block,
     __shared__ sum sums[vector][threads_of_block];
     const auto thread = static_cast<int>(threadIdx.x);
     auto rest = thread;
-    const int lane = rest % block.lanes;
-    rest /= block.lanes;
-    const int job_lane = rest % parts.block_jobs;
-    const int row_lane = rest / parts.block_jobs;
+    const int lane = take(rest, block.lanes);
+    const int job_lane = take(rest, parts.block_jobs);
+    const int row_lane = rest;
     rest = static_cast<int>(blockIdx.x);
     const int channel
-            = (rest % block.channel_tiles * block.lanes + lane) * vector;
-    rest /= block.channel_tiles;
+            = (take(rest, block.channel_tiles) * block.lanes + lane) * vector;
     const int job_blocks
             = (parts.jobs + parts.block_jobs - 1) / parts.block_jobs;
-    const int job = rest % job_blocks * parts.block_jobs + job_lane;
-    const int part = rest / job_blocks;
+    const int job = take(rest, job_blocks) * parts.block_jobs + job_lane;
+    const int part = rest;
     const int chunk = job % shape.chunks;
     const int kh = job / shape.chunks % shape.axes[1].kernel;
     const int kd = job / shape.chunks / shape.axes[1].kernel;
@@ -62,18 +60,11 @@ __global__ void __launch_bounds__(threads_of_block,
     const int first_column = shape.base + chunk * taps;
     for (int64_t unit = begin + row_lane; unit < end; unit += parts.lanes) {
         auto number = static_cast<uint32_t>(unit);
-        const auto first = static_cast<int>(number
-                % static_cast<uint32_t>(parts.segments)
-                * static_cast<uint32_t>(parts.segment_columns));
-        number /= static_cast<uint32_t>(parts.segments);
+        const int first = take(number, parts.segments) * parts.segment_columns;
         const int last = min(first + parts.segment_columns, along.written);
-        const int h = static_cast<int>(
-                number % static_cast<uint32_t>(shape.axes[1].written));
-        number /= static_cast<uint32_t>(shape.axes[1].written);
-        const int d = static_cast<int>(
-                number % static_cast<uint32_t>(shape.axes[0].written));
-        const int64_t image
-                = number / static_cast<uint32_t>(shape.axes[0].written);
+        const int h = take(number, shape.axes[1].written);
+        const int d = take(number, shape.axes[0].written);
+        const int64_t image = number;
         const int src_h = h * shape.axes[1].stride - shape.axes[1].pad
                 + kh * shape.axes[1].dilation;
         const int src_d = d * shape.axes[0].stride - shape.axes[0].pad
@@ -158,10 +149,8 @@ void start(const execution &on, const blocks_cut &cut) {
 
 void launch_weights(const execution &on, const blocks_cut &cut) {
     with_float_type(on.type, [&]<typename Type>() {
-        if (cut.block.vector == 1)
-            start<Type, 1>(on, cut);
-        else
-            start<Type, sizeof(Type) == 8 ? 2 : 4>(on, cut);
+        with_chosen([&]<int vector>() { start<Type, vector>(on, cut); },
+                one_of < 1, sizeof(Type) == 8 ? 2 : 4 > {cut.block.vector});
     });
 }
 

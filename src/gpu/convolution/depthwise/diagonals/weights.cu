@@ -19,7 +19,6 @@
 #include "gpu/convolution/depthwise/diagonals/device.cuh"
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/runtime/cuda_check.hpp"
-#include "gpu/runtime/shared_memory.hpp"
 #include <cstddef>
 
 namespace gradnn::gpu::depthwise::diagonals {

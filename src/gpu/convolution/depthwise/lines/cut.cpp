@@ -32,10 +32,6 @@ bool takes(const problem_facts &facts) {
 
 } // namespace
 
-bool rows_are_wide(const problem_shape &shape) {
-    return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
-}
-
 bool cut(work_cut &lines, const problem_facts &facts) {
     if (!takes(facts)) return false;
     const problem_shape &shape = facts.shape;

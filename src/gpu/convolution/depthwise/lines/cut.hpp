@@ -21,6 +21,10 @@ __host__ __device__ constexpr int steps_of_taps(int taps) {
 /// Blocks of one channel each; a warp has every so manyeth piece of the
 /// channel's rows, in all images.
 struct work_cut {
+    static constexpr const char *takes
+            = "bf16 and f16 in NCX without gaps, weights alike, windows of 5 "
+              "to 63 points along W alone with strides and dilations of 1 "
+              "and pads smaller than the window, 64 columns and more";
     int pieces = 1; ///< of a row
     int parts = 1; ///< blocks of a channel
     int lead = 0; ///< zeros before the window's first tap
@@ -31,9 +35,6 @@ struct work_cut {
 /// NCX without gaps of bf16 and f16, for which these kernels are faster than the
 /// others. False where there are too many pieces or blocks.
 bool cut(work_cut &, const problem_facts &);
-/// Whether threads may load and store two columns at a time, of tensors that
-/// begin at multiples of two elements.
-bool rows_are_wide(const problem_shape &);
 
 // In data.cu and weights.cu, for bf16 and f16.
 void launch_data(const execution &, const work_cut &);

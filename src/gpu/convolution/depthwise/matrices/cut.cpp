@@ -108,7 +108,7 @@ bool takes(const problem_facts &facts) {
 
 bool rows_are_wide(const problem_shape &shape, bool of_weights) {
     const window_axis &along = shape.axes[2];
-    return along.read % 2 == 0 && along.written % 2 == 0
+    return rows_are_even(shape)
             && (!of_weights || (along.pad - usual_pad(along.kernel)) % 2 == 0);
 }
 

@@ -11,6 +11,10 @@ namespace gradnn::gpu::depthwise::matrices {
 /// of the rows of one, lie in shared memory as they do in the tensors, of some
 /// images at a time, and of the next ones on their way.
 struct work_cut {
+    static constexpr const char *takes
+            = "bf16 and f16 in NCX without gaps, weights alike, windows of "
+              "5x5 and 7x7 (of src 3x3 too) on planes with strides and "
+              "dilations of 1 and pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
     int bands = 1; ///< of the rows of written (of dst), a block's each

@@ -222,7 +222,7 @@ bool rows_are_wide(const problem_shape &shape, bool of_weights) {
     const window_axis &along = shape.axes[2];
     // The first column of a thread is to have the remainder of lead_of.
     const int multiple = along.stride == 2 && !of_weights ? 4 : 2;
-    return along.read % 2 == 0 && along.written % 2 == 0
+    return rows_are_even(shape)
             && (along.pad - usual_pad(along.kernel)) % multiple == 0;
 }
 

@@ -12,6 +12,10 @@ namespace gradnn::gpu::depthwise::planes {
 /// tensors. Threads walk along H there, each of some neighbouring columns and rows
 /// of what they compute (of the weights gradient, of dst).
 struct work_cut {
+    static constexpr const char *takes
+            = "NCX without gaps, windows of 3x3, 5x5 and 7x7 on planes with "
+              "dilations of 1 and strides of 1 or (gradients) 2, rows that "
+              "fit in shared memory";
     int planes = 1; ///< of a block, neighbours in memory
     walk::data_steps steps; ///< of the data kernel
     /// Of the steps, or of the rows of dst, a block's each; one where planes > 1.

@@ -47,6 +47,10 @@ struct row_copies {
 /// A block has one channel, and of its rows (in all images and depths) a tile of
 /// some, or of one piece of them; of the weights gradient every so manyeth tile.
 struct work_cut {
+    static constexpr const char *takes
+            = "f32 and f64 in NCX, windows of 3 to 64 points along W alone "
+              "with strides and dilations of 1 and pads smaller than the "
+              "window, channels with rows enough";
     int lead = 0; ///< zeros before the window's first tap
     int chunks = 1; ///< of the window, a thread's
     int jobs = 1; ///< weights: threads with the same columns, other chunks

@@ -23,6 +23,9 @@ constexpr int longest_piece = 64;
 /// Blocks of some channels and some pieces of rows (of written, or of dst), a
 /// thread's each: `lanes` threads along the channels, `slots` along the pieces.
 struct work_cut {
+    static constexpr const char *takes
+            = "NXC, windows of 9 points and more along W alone with strides "
+              "and dilations of 1, 16 columns and more";
     int vector = 1; ///< channels of a thread
     int taps = 16; ///< that a thread holds at a time: 16 or 32
     int chunks = 1; ///< of so many taps

@@ -62,12 +62,10 @@ struct row_piece {
 
     __device__ __forceinline__ row_piece(
             const problem_shape &shape, const work_cut &cut, int unit) {
-        column = unit % cut.pieces * cut.piece_runs * run_length;
-        int rest = unit / cut.pieces;
-        h = rest % shape.axes[1].written;
-        rest /= shape.axes[1].written;
-        d = rest % shape.axes[0].written;
-        image = rest / shape.axes[0].written;
+        column = take(unit, cut.pieces) * cut.piece_runs * run_length;
+        h = take(unit, shape.axes[1].written);
+        d = take(unit, shape.axes[0].written);
+        image = unit;
     }
     /// The row's first element in a tensor of such strides.
     __device__ __forceinline__ int64_t row(const int64_t *strides) const {

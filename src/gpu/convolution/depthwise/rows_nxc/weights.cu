@@ -33,10 +33,9 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
     const int lane = thread % cut.lanes;
     const int slot = thread / cut.lanes;
     int rest = static_cast<int>(blockIdx.x);
-    const int tile = rest % cut.channel_tiles;
-    rest /= cut.channel_tiles;
-    const int first_tap = rest % cut.chunks * taps;
-    const int part = rest / cut.chunks;
+    const int tile = take(rest, cut.channel_tiles);
+    const int first_tap = take(rest, cut.chunks) * taps;
+    const int part = rest;
     const int channel = (tile * cut.lanes + lane) * vector;
     const bool works = channel < shape.channels && slot < cut.slots;
     const auto src_stride = static_cast<int>(shape.read_strides[4]);

@@ -25,6 +25,12 @@ struct data_steps {
 /// columns and rows of written. And windows of 3x3x3, whose threads have some
 /// depths too.
 struct work_cut {
+    static constexpr const char *takes
+            = "windows of 3x3, 5x5 and 7x7 with dilations of 1: f64 in NXC "
+              "alone, NXC with strides of 1 or (gradient of src) 2, NCX with "
+              "strides of 1 and, of data, rows that are whole vectors of 16 "
+              "bytes; windows of 3x3x3 with strides and dilations of 1, in "
+              "NXC of more than one slice";
     bool channels_last = false;
     /// NCX: columns that are loaded together, where the window's middle column is
     /// the written one; else 1.

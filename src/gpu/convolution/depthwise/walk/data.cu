@@ -79,23 +79,20 @@ __global__ void __launch_bounds__(block_threads,
     const window_axis &along = shape.axes[2];
     uint32_t rest = blockIdx.x * block_threads + threadIdx.x;
     if (rest >= walk.items) return;
-    const auto take = [&](uint32_t count) {
-        const uint32_t taken = rest % count;
-        rest /= count;
-        return static_cast<int>(taken);
-    };
     int channel = 0;
     int d = 0;
     int w = 0;
     // Of several depths the channels' lanes come first, their tiles last.
-    if constexpr (deep_size > 1) channel = take(walk.lanes);
-    const auto take_columns = [&] { w = take(walk.groups) * run; };
+    if constexpr (deep_size > 1) channel = take(rest, walk.lanes);
+    const auto take_columns = [&] { w = take(rest, walk.groups) * run; };
     const auto take_beside = [&] {
         if constexpr (deep_size == 1)
-            channel = take(static_cast<uint32_t>(shape.channels) / vector)
+            channel = take(rest, static_cast<uint32_t>(shape.channels) / vector)
                     * vector;
         else
-            d = take(static_cast<uint32_t>(deep.written + depths - 1) / depths)
+            d = take(rest,
+                        static_cast<uint32_t>(deep.written + depths - 1)
+                                / depths)
                     * depths;
     };
     if (walk.channels_last) {
@@ -105,11 +102,12 @@ __global__ void __launch_bounds__(block_threads,
         take_columns();
         take_beside();
     }
-    const int first = take(walk.strips) * walk.strip_rows; // of the steps
+    const int first = take(rest, walk.strips) * walk.strip_rows; // of the steps
     if constexpr (deep_size == 1)
-        d = take(static_cast<uint32_t>(deep.written));
+        d = take(rest, static_cast<uint32_t>(deep.written));
     else
-        channel = (take(walk.channel_tiles) * walk.lanes + channel) * vector;
+        channel = (take(rest, walk.channel_tiles) * walk.lanes + channel)
+                * vector;
     const auto image = static_cast<int64_t>(rest);
     if (deep_size > 1 && channel >= shape.channels) return;
     wait_for_earlier_work();

@@ -117,21 +117,17 @@ __global__ void __launch_bounds__(
 #pragma unroll 1
     for (; unit < walk.units; unit += step_units) {
         uint32_t rest = unit;
-        const auto take = [&](uint32_t count) {
-            const uint32_t taken = rest % count;
-            rest /= count;
-            return static_cast<int>(taken);
-        };
         const auto take_depths = [&] {
-            return take(static_cast<uint32_t>(deep.written + depths - 1)
-                           / depths)
+            return take(rest,
+                           static_cast<uint32_t>(deep.written + depths - 1)
+                                   / depths)
                     * depths;
         };
         int d = 0;
         if (deep_size > 1 && walk.channels_last) d = take_depths();
-        const int w = take(walk.groups) * run;
+        const int w = take(rest, walk.groups) * run;
         if (deep_size > 1 && !walk.channels_last) d = take_depths();
-        const int first = take(walk.strips) * walk.strip_rows;
+        const int first = take(rest, walk.strips) * walk.strip_rows;
         if constexpr (deep_size == 1) d = take_depths();
         const auto image = static_cast<int64_t>(rest);
         const int rows = min(walk.strip_rows, down.written - first);

@@ -1,0 +1,20 @@
+// A number taken apart, axis by axis, the innermost first.
+#pragma once
+
+#include <cstdint>
+
+namespace gradnn::gpu {
+
+/// rest % count; `rest` goes on to rest / count.
+__device__ __forceinline__ int take(int &rest, int count) {
+    const int taken = rest % count;
+    rest /= count;
+    return taken;
+}
+__device__ __forceinline__ int take(uint32_t &rest, uint32_t count) {
+    const uint32_t taken = rest % count;
+    rest /= count;
+    return static_cast<int>(taken);
+}
+
+} // namespace gradnn::gpu
