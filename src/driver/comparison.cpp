@@ -63,8 +63,10 @@ bool keeps_norm(const op &the_op, size_t port, const detail::promise &held,
                     return has_few_values(input.values);
                 }))
         return true;
-    const double most
-            = held.norm + detail::norm_of_equal_terms(the_op, port, inputs);
+    // The errors of few elements scatter around their mean.
+    const auto elements = static_cast<double>(given.size());
+    const double most = held.norm * (1 + 1 / std::sqrt(elements))
+            + detail::norm_of_equal_terms(the_op, port, inputs);
     if (relative_error(finite, exact, exact) <= most) return true;
     // The terms may cancel more than by chance.
     const auto deviations = detail::sum_deviations(the_op, inputs);

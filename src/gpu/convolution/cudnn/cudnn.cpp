@@ -130,16 +130,17 @@ bool crashes_cudnn(
     return false;
 }
 
-/// Where cuDNN (9.14 and 9.19) may give NaN for finite operands: some gradients of
-/// src with groups from a dst of one position, by tensor cores, have NaN or bits
-/// that change from run to run (doc/notes/cudnn_faults.md). A window whose other
-/// taps lie beside src comes here without its dilation.
-bool may_give_nan(
+/// Where cuDNN (9.14 and 9.19) reads or writes beyond a dst of one position: in some
+/// convolutions with groups by tensor cores. Gradients of src then have NaN, or bits
+/// that change from run to run, and what lies behind dst is written
+/// (doc/notes/cudnn_faults.md). A window whose other taps lie beside src comes here
+/// without its dilation.
+bool leaves_dst(
         const convolution_problem &problem, const compile_options &options) {
     const bool by_tensor_cores = detail::size_of(problem.src.type) == 2
             || (problem.src.type == detail::data_type::f32
                     && options.fpmath != fpmath_mode::strict);
-    if (problem.direction != detail::convolution_direction::backward_data
+    if (problem.direction == detail::convolution_direction::backward_weights
             || !by_tensor_cores || problem.weights.dims[0] == 1)
         return false;
     for (size_t axis = 2; axis < 5; ++axis)
@@ -182,10 +183,10 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 "no gradients of src with these strides and dilations along an "
                 "axis, on which cuDNN crashes",
                 problem);
-    if (may_give_nan(problem, options))
-        return detail::refuse(
-                "no gradients of src by tensor cores with groups from a dst of "
-                "one position, of which cuDNN makes NaN",
+    if (leaves_dst(problem, options))
+        return detail::refuse("no data by tensor cores with groups and a dst "
+                              "of one position, "
+                              "beyond which cuDNN reads and writes",
                 problem);
     if (strays(problem))
         return detail::refuse(
