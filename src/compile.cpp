@@ -120,18 +120,20 @@ void log_compilation(
     line.event = cache_hit ? "compile:cache_hit" : "compile:cache_miss";
     line.milliseconds = log_milliseconds(milliseconds);
     write_log(line);
-    if (log_level() < log_refusals) return;
+    if (log_level() < log_choices) return;
     for (const executable_step &step : compiled.program->steps)
-        for (const kernel_refusal &refusal : step.refusals) {
-            log_line refused = compiled.common_line();
-            refused.event = "dispatch";
-            refused.steps = text(step_text(compiled.ops[step.op], step.output),
-                    ':', refusal.kernel);
-            refused.workspace_bytes.clear();
-            refused.moved_bytes.clear();
-            refused.note = refusal.reason;
-            write_log(refused);
-        }
+        for (const auto *remarks : {&step.refusals, &step.timings})
+            for (const kernel_remark &remark : *remarks) {
+                log_line asked = compiled.common_line();
+                asked.event = "dispatch";
+                asked.steps
+                        = text(step_text(compiled.ops[step.op], step.output),
+                                ':', remark.kernel);
+                asked.workspace_bytes.clear();
+                asked.moved_bytes.clear();
+                asked.note = remark.text;
+                write_log(asked);
+            }
 }
 
 } // namespace

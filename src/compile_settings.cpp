@@ -68,12 +68,12 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
         options.threads = threads_of(settings);
         return options;
     }
-    options.cudnn_autotune = settings.cudnn_autotune
-            ? *settings.cudnn_autotune
-            : flag_from_environment("GRADNN_CUDNN_AUTOTUNE");
-    options.cudnn_plan_cache = settings.cudnn_plan_cache
-            ? *settings.cudnn_plan_cache
-            : from_environment("GRADNN_CUDNN_PLAN_CACHE");
+    options.autotune = settings.autotune
+            ? *settings.autotune
+            : flag_from_environment("GRADNN_AUTOTUNE");
+    options.plan_cache = settings.plan_cache
+            ? *settings.plan_cache
+            : from_environment("GRADNN_PLAN_CACHE");
     options.convolution_workspace_limit = settings.convolution_workspace_limit
             ? settings.convolution_workspace_limit
             : bytes_from_environment("GRADNN_CONVOLUTION_WORKSPACE_LIMIT");

@@ -29,21 +29,22 @@ struct executable_port {
     std::vector<int64_t> expected;
 };
 
-/// Why a kernel of the list did not take a problem.
-struct kernel_refusal {
+/// What is said of a kernel of the list.
+struct kernel_remark {
     const char *kernel;
-    std::string reason;
+    std::string text;
 };
 
 /// A plan and where its arguments come from. Steps run one after the other and
 /// share the workspace.
 struct executable_step {
-    const char *kernel;
+    const char *kernel = nullptr;
     std::unique_ptr<detail::plan> plan;
     std::vector<size_t> arguments; ///< indices of ports
     size_t op = 0; ///< index of the op that it belongs to
     size_t output = 0; ///< index of the op's output that it computes
-    std::vector<kernel_refusal> refusals; ///< of earlier kernels of the list
+    std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
+    std::vector<kernel_remark> timings; ///< of this and others, where measured
 };
 
 /// Immutable; shared by compiled partitions and by the cache.

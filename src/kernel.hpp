@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gradnn/engine.hpp>
 
@@ -26,9 +27,10 @@ struct compile_options {
     size_t device = 0;
     /// Names of the kernels that may be tried, or empty.
     std::string kernels;
-    bool cudnn_autotune = false;
-    /// A file, or empty.
-    std::string cudnn_plan_cache;
+    /// Whether kernels are timed to take the fastest.
+    bool autotune = false;
+    /// The file that keeps what was timed, or empty.
+    std::string plan_cache;
     /// In bytes; what is not set is for the backend to decide.
     std::optional<size_t> convolution_workspace_limit;
 };
@@ -90,6 +92,22 @@ struct kernel {
     /// Why other rows are to be tried first although this one may be able: that
     /// they were measured to be faster. Empty: nothing says so. Null: never.
     std::string (*yields)(const Problem &, const compile_options &) = nullptr;
+    /// Takes everything and is slow: not timed where another row takes the
+    /// problem.
+    bool last_resort = false;
+};
+
+/// How a backend times plans of one problem, for compile_options::autotune.
+struct plan_timer {
+    /// The name of the device, which measurements are kept with.
+    std::string (*device)(const compile_options &);
+    /// Microseconds that an execution of each plan takes while caches are cold,
+    /// on memory of its own of so many bytes for each argument; infinity where
+    /// the plan failed or the time was up before its turn. Bounds its own time,
+    /// waits for the device. Throws out_of_memory where that memory cannot be
+    /// had.
+    std::vector<double> (*time)(std::span<const plan *const> plans,
+            std::span<const size_t> argument_bytes, const compile_options &);
 };
 
 /// The kernel lists of a backend.
@@ -104,6 +122,8 @@ struct kernel_lists {
     bool (*writes_channels_last)(
             const convolution_problem &, const compile_options &)
             = nullptr;
+    /// For the rows of interpolation. Null where the backend times nothing.
+    const plan_timer *timer = nullptr;
 };
 
 } // namespace gradnn::detail

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "cpu/kernels.hpp"
 #include "failures.hpp"
 #include "gpu/backend.hpp"
+#include "measured_choice.hpp"
+#include "plan_cache.hpp"
 #include "text.hpp"
 
 namespace gradnn::detail {
@@ -135,10 +138,9 @@ bool take(executable_step &step, const kernel<Problem> &row,
 }
 
 template <typename Problem>
-executable_step choose(const Problem &problem, engine::kind kind,
-        const compile_options &options, const op &the_op) {
-    const auto rows
-            = candidates(list_for<Problem>(lists_of(kind)), options.kernels);
+executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
+        const Problem &problem, const compile_options &options,
+        const op &the_op) {
     executable_step step;
     std::vector<std::pair<const kernel<Problem> *, std::string>> later;
     for (const auto &row : rows) {
@@ -154,13 +156,86 @@ executable_step choose(const Problem &problem, engine::kind kind,
     for (const auto &[row, why] : later)
         if (take(step, *row, problem, options, the_op)) return step;
     std::string reasons;
-    for (const kernel_refusal &each : step.refusals) {
+    for (const kernel_remark &each : step.refusals) {
         if (!reasons.empty()) reasons += "; ";
-        reasons += text(each.kernel, ": ", each.reason);
+        reasons += text(each.kernel, ": ", each.text);
     }
     throw error(status::unimplemented,
             text(op_label(the_op), ": no kernel takes the ", Problem::name,
                     " problem (", reasons, ")"));
+}
+
+/// The rows beside the step's that can compute its problem and are not slow by
+/// what they are. The refusals become those of the rest.
+std::vector<rival_kernel> rivals_of(executable_step &step,
+        std::span<const kernel<interpolation_problem>> rows,
+        const interpolation_problem &problem, const compile_options &options,
+        const op &the_op) {
+    std::vector<rival_kernel> rivals;
+    step.refusals.clear();
+    for (const auto &row : rows) {
+        if (std::string_view(row.name) == step.kernel) continue;
+        std::string why = "not measured: " + std::string(row.takes);
+        if (!row.last_resort) {
+            try {
+                auto made = make_named(row, problem, options, the_op);
+                if (made.plan) {
+                    rivals.push_back({row.name, std::move(made.plan)});
+                    continue;
+                }
+                why = std::move(made.refusal);
+            } catch (const error &failure) { // no memory for its tables
+                why = failure.what();
+            }
+        }
+        step.refusals.push_back({row.name, std::move(why)});
+    }
+    return rivals;
+}
+
+/// The row that the plan cache names, or the fastest where options.autotune asks,
+/// or that of the rules.
+executable_step choose_measured(
+        std::span<const kernel<interpolation_problem>> rows, bool all_rows,
+        const interpolation_problem &problem, const compile_options &options,
+        const plan_timer &timer, const op &the_op) {
+    std::string key = measurement_key(problem, timer.device(options));
+    if (!all_rows) {
+        key += "; of";
+        for (const auto &row : rows)
+            key += text(' ', row.name);
+    }
+    if (const auto kept = find_in_plan_cache(key, options.plan_cache)) {
+        executable_step step;
+        for (const auto &row : rows)
+            if (*kept == row.name
+                    && take(step, row, problem, options, the_op)) {
+                step.timings.push_back(
+                        {row.name, "kept in the plan cache as the fastest"});
+                return step;
+            }
+    }
+    executable_step step = choose_by_rules(rows, problem, options, the_op);
+    if (!options.autotune) return step;
+    auto rivals = rivals_of(step, rows, problem, options, the_op);
+    if (!rivals.empty()
+            && take_fastest(step, std::move(rivals), problem, options, timer))
+        keep_in_plan_cache(key, step.kernel, options.plan_cache);
+    return step;
+}
+
+template <typename Problem>
+executable_step choose(const Problem &problem, engine::kind kind,
+        const compile_options &options, const op &the_op) {
+    const kernel_lists &lists = lists_of(kind);
+    const auto list = list_for<Problem>(lists);
+    const auto chosen = candidates(list, options.kernels);
+    const std::span<const kernel<Problem>> rows(chosen);
+    if constexpr (std::is_same_v<Problem, interpolation_problem>)
+        if (lists.timer != nullptr && rows.size() > 1)
+            return choose_measured(rows, rows.size() == list.size(), problem,
+                    options, *lists.timer, the_op);
+    return choose_by_rules(rows, problem, options, the_op);
 }
 
 } // namespace

@@ -11,7 +11,7 @@ namespace gradnn::detail {
 
 /// Levels, by what they add.
 constexpr int log_events = 1;
-constexpr int log_refusals = 2;
+constexpr int log_choices = 2;
 constexpr int log_step_times = 3;
 
 /// Negative until the environment has been read.

@@ -195,11 +195,11 @@ TEST(settings, are_kept_by_the_graph) {
     graph g(engine::kind::cpu);
     EXPECT_EQ(g.get_compile_settings().threads, 0);
     compile_settings settings = with_threads(7);
-    settings.cudnn_autotune = true;
+    settings.autotune = true;
     settings.convolution_workspace_limit = 12;
     g.set_compile_settings(settings);
     EXPECT_EQ(g.get_compile_settings().threads, 7);
-    EXPECT_EQ(g.get_compile_settings().cudnn_autotune, true);
+    EXPECT_EQ(g.get_compile_settings().autotune, true);
     EXPECT_EQ(g.get_compile_settings().convolution_workspace_limit, 12U);
 }
 

@@ -111,7 +111,8 @@ def _executor(call: _Call, device: str) -> Callable[[], None]:
     settings: dict[str, object] = {}
     stream = None
     if device == "cuda":
-        settings["cudnn_autotune"] = True  # as cudnn.benchmark has it
+        # As gradnn.torch does where cudnn.benchmark is set.
+        settings["autotune"] = call.kind.startswith("Conv")
         stream = torch.cuda.current_stream().cuda_stream
     else:
         settings["threads"] = torch.get_num_threads()

@@ -131,8 +131,8 @@ typedef struct gradnn_settings {
     int32_t fpmath; /* gradnn_fpmath; default strict */
     int32_t deterministic; /* default 1 */
     int32_t threads; /* of the CPU engine; 0: the process's default */
-    int32_t cudnn_autotune; /* 0, 1; -1: what the environment says */
-    const char *cudnn_plan_cache; /* file name; null: the environment's */
+    int32_t autotune; /* 0, 1; -1: what the environment says */
+    const char *plan_cache; /* file name; null: the environment's */
     const char *kernels; /* null: the environment's */
     int64_t convolution_workspace_limit; /* bytes; -1: the environment's */
 } gradnn_settings;

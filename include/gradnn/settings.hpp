@@ -27,13 +27,14 @@ struct compile_settings {
     /// Empty: GRADNN_KERNEL. For tests and measurements.
     std::string kernels;
 
-    /// Whether cuDNN's kernels are timed at compile, to take the fastest. Not
-    /// set: GRADNN_CUDNN_AUTOTUNE; the default is false.
-    std::optional<bool> cudnn_autotune;
+    /// Whether kernels are timed at compile on a GPU engine, to take the
+    /// fastest: for an interpolation gradnn's own, for a convolution that cuDNN
+    /// computes cuDNN's. Not set: GRADNN_AUTOTUNE; the default is false.
+    std::optional<bool> autotune;
 
-    /// The file that keeps what cudnn_autotune measured. Not set:
-    /// GRADNN_CUDNN_PLAN_CACHE; the default, and an empty name, is no file.
-    std::optional<std::string> cudnn_plan_cache;
+    /// The file that keeps what autotune measured, and is read without it too.
+    /// Not set: GRADNN_PLAN_CACHE; the default, and an empty name, is no file.
+    std::optional<std::string> plan_cache;
 
     /// The most bytes of workspace that a convolution on a GPU may take,
     /// except in convolution.gpu_direct, the kernel of last resort. Not set:

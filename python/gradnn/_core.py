@@ -262,7 +262,7 @@ class Compiled:
 class Op:
     """An operation and how to compile it: the kind and the attributes of a page
     of doc/ops, and compile settings (threads=, fpmath=, deterministic=,
-    cudnn_autotune=, cudnn_plan_cache=, kernels=, convolution_workspace_limit=)."""
+    autotune=, plan_cache=, kernels=, convolution_workspace_limit=)."""
 
     def __init__(
         self,
@@ -272,8 +272,8 @@ class Op:
         fpmath: str = "strict",
         deterministic: bool = True,
         threads: int = 0,
-        cudnn_autotune: bool | None = None,
-        cudnn_plan_cache: str | None = None,
+        autotune: bool | None = None,
+        plan_cache: str | None = None,
         kernels: str | None = None,
         convolution_workspace_limit: int | None = None,
     ) -> None:
@@ -289,10 +289,10 @@ class Op:
         settings.fpmath = FPMATH_MODES[fpmath]
         settings.deterministic = deterministic
         settings.threads = threads
-        if cudnn_autotune is not None:
-            settings.cudnn_autotune = cudnn_autotune
-        if cudnn_plan_cache is not None:
-            settings.cudnn_plan_cache = cudnn_plan_cache.encode()
+        if autotune is not None:
+            settings.autotune = autotune
+        if plan_cache is not None:
+            settings.plan_cache = plan_cache.encode()
         if kernels is not None:
             settings.kernels = kernels.encode()
         if convolution_workspace_limit is not None:

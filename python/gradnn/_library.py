@@ -31,8 +31,8 @@ class Settings(Structure):
         ("fpmath", c_int32),
         ("deterministic", c_int32),
         ("threads", c_int32),
-        ("cudnn_autotune", c_int32),
-        ("cudnn_plan_cache", c_char_p),
+        ("autotune", c_int32),
+        ("plan_cache", c_char_p),
         ("kernels", c_char_p),
         ("convolution_workspace_limit", c_int64),
     ]

@@ -135,6 +135,7 @@ def test_strides_follow_the_switch_of_cudnn():
     call = torch.ops.aten.convolution_backward
     for enabled in (True, False, True):
         with torch.backends.cudnn.flags(enabled=enabled):
+            FakeTensorMode.cache_clear()  # its key does not have the switch
             mode = FakeTensorMode()
             fake = [mode.from_tensor(tensor) for tensor in tensors]
             with mode:

@@ -65,7 +65,10 @@ def test_number_of_threads_is_pytorchs():
 
 
 FORK = """
-import os, torch, gradnn.torch
+import os
+# PyTorch's autograd has a thread for each GPU, and refuses to run after a fork.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import torch, gradnn.torch
 import torch.nn.functional as F
 torch.set_num_threads(1)
 gradnn.torch.enable()

@@ -142,10 +142,8 @@ void apply_settings(
     compile_settings &settings = partition.settings;
     settings.threads = given.threads;
     if (given.kernels) settings.kernels = given.kernels;
-    if (given.cudnn_autotune >= 0)
-        settings.cudnn_autotune = given.cudnn_autotune != 0;
-    if (given.cudnn_plan_cache)
-        settings.cudnn_plan_cache = given.cudnn_plan_cache;
+    if (given.autotune >= 0) settings.autotune = given.autotune != 0;
+    if (given.plan_cache) settings.plan_cache = given.plan_cache;
     if (given.convolution_workspace_limit >= 0)
         settings.convolution_workspace_limit
                 = static_cast<size_t>(given.convolution_workspace_limit);

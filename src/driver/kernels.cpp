@@ -1,7 +1,9 @@
 // gradnn kernels: the kernel lists, and what each row says of a graph's problems.
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -38,12 +40,16 @@ void write_lists() {
     rows.write(std::cout);
 }
 
-std::string text_of(const kernel_opinion &opinion, bool taken) {
+std::string text_of(const kernel_opinion &opinion, bool taken,
+        std::span<const detail::kernel_remark> timings) {
     if (!opinion.refusal.empty()) return opinion.refusal;
     std::string says = opinion.backend;
     if (opinion.workspace_bytes != 0)
         says += text(", ", opinion.workspace_bytes, " bytes of workspace");
     if (!taken && !opinion.yields.empty()) says += "; " + opinion.yields;
+    for (const detail::kernel_remark &timing : timings)
+        if (std::string_view(timing.kernel) == opinion.kernel)
+            says += "; " + timing.text;
     return says;
 }
 
@@ -52,11 +58,13 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
             = *detail::access::impl(step.partition);
     const detail::compile_options options
             = detail::options_of(partition, graph.device);
+    const auto &compiled = *detail::access::impl(step.compiled);
+    const detail::executable &program = *compiled.program;
     const auto taken = kernel_steps(step);
     size_t index = 0;
-    for (const detail::checked_op &the_op :
-            detail::access::impl(step.compiled)->ops) {
+    for (const detail::checked_op &the_op : compiled.ops) {
         for (const detail::lowered_step &lowered : detail::lower(the_op)) {
+            const auto &timings = program.steps.at(index).timings;
             const kernel_step &chosen = taken.at(index++);
             const op &identity = the_op.identity();
             std::cout << to_string(identity.get_kind()) << ' '
@@ -73,7 +81,8 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
                     verdict = "cannot";
                 else if (!opinion.yields.empty())
                     verdict = "yields";
-                rows.add({opinion.kernel, verdict, text_of(opinion, is_taken)});
+                rows.add({opinion.kernel, verdict,
+                        text_of(opinion, is_taken, timings)});
             }
             rows.write(std::cout);
         }

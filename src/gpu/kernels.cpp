@@ -11,6 +11,7 @@
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/measured.hpp"
+#include "gpu/runtime/plan_timer.hpp"
 
 namespace gradnn::gpu {
 
@@ -45,7 +46,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 "dense NCX and NXC: whole layers added in registers first",
                 interpolation::layers::make},
         {"interpolation.gpu_strided", "everything: a thread an element",
-                interpolation::make_strided},
+                interpolation::make_strided, nullptr, true},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
@@ -99,7 +100,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "what cuDNN has a deterministic and exact engine for",
                 cudnn::make},
         {"convolution.gpu_direct", "everything, from the definition",
-                direct::make},
+                direct::make, nullptr, true},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
@@ -115,7 +116,7 @@ constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists lists {interpolation_kernels,
             convolution_kernels, bias_kernels, elementwise_kernels,
-            writes_channels_last};
+            writes_channels_last, &plans_timer};
     return lists;
 }
 

@@ -202,7 +202,8 @@ int64_t elements_of(const tensor_view &tensor) {
 // 55 and 43 %. Little enlarged: 28x50x65 to 31x56x73 bf16 7 and 19 %, 186x42x46 to
 // 42x25x16 f32 16 and 37 %. Short rows: 13x7x4 to 49x7x15 f32 26 and 52 %. Rows of
 // more than one tile: 162x123x159 to 315x239x309 f16 12 and 29 %. Many planes for a
-// depth: 8x10x16 to 30x37x59 f32 42 and 54 %.
+// depth: 8x10x16 to 30x37x59 f32 42 and 54 %. H100, 5a9827b: 16x12x18 to 46x36x43
+// bf16 14 and 32 %, 14x10x15 to 41x30x36 f32 38 and 50 %.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (!is_volume(problem)) return {};
@@ -213,7 +214,7 @@ std::string ncx_yields(
     if (dst[4] < 32 || dst[4] > 256)
         return "volumes whose rows of diff_dst do not have 32 to 256 elements "
                "were slower";
-    return dst[2] > 3 * src[2] ? "depths enlarged more than 3 times were slower"
+    return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
                                : std::string();
 }
 
@@ -249,15 +250,19 @@ std::string intervals_yields(
 
 // Volumes in 16 bits: of 5, 9, 20 and 21 channels 11 and 28, 9 and 31, 27 and 23, 9
 // and 21 %; of 41 and 70 47 and 31, 35 and 32 %. In f32 and f64 its few kernels
-// reached 13 to 34 and 21 to 51 %.
+// reached 13 to 34 and 21 to 51 %. Columns reduced, H100, 5a9827b, bf16: 32 to 4 30
+// and 53 %, 24 to 6 26 and 38 %, but 192 to 64 74 and 65 %.
 std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &) {
     constexpr int64_t fewest_channels = 32;
-    const bool slower = is_volume(problem)
-            && (detail::size_of(problem.diff_src.type) != 2
-                    || problem.diff_src.dims[1] < fewest_channels);
-    return slower ? "volumes of few channels, and of f32 and f64, were slower"
-                  : std::string();
+    if (is_volume(problem))
+        return detail::size_of(problem.diff_src.type) != 2
+                        || problem.diff_src.dims[1] < fewest_channels
+                ? "volumes of few channels, and of f32 and f64, were slower"
+                : std::string();
+    return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
+            ? "columns reduced 4 times and more were slower"
+            : std::string();
 }
 
 } // namespace gradnn::gpu

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct event {
 
 /// What was submitted since the last call.
 std::vector<event> take_events();
+
+/// From now on the device's clock, which events read, goes on by so many
+/// milliseconds with each launch of a kernel, named as it is mangled. Without such
+/// a function it stands still.
+void set_kernel_times(std::function<double(const std::string &kernel)> times);
 
 /// FNV-1a.
 uint64_t digest_of(const void *data, size_t bytes);

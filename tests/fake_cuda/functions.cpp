@@ -143,6 +143,7 @@ cudaError_t launch(
                 launched.grid = {grid.x, grid.y, grid.z};
                 launched.block = {block.x, block.y, block.z};
                 launched.bytes = dynamic_bytes;
+                pass_time_of(launched.kernel);
                 note(std::move(launched));
                 return cudaSuccess;
             });

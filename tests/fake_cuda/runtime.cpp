@@ -1,4 +1,4 @@
-// The device, its memory, streams, events and errors.
+// The device, its memory, streams and errors.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -106,14 +106,6 @@ cudaError_t transfer(
     }
     std::memcpy(to, from, bytes);
     return cudaSuccess;
-}
-
-template <typename Handle>
-Handle new_handle() {
-    static std::uintptr_t last = 0x1000; // not null, nor a stream of CUDA's own
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    return reinterpret_cast<Handle>(last += 16);
 }
 
 /// The figures of an NVIDIA H200: compute capability 9.0 by the CUDA programming
@@ -321,26 +313,6 @@ cudaError_t cudaStreamIsCapturing(
     return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) {
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t *made) {
-    *made = new_handle<cudaEvent_t>();
-    return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t) {
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
-    return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-    return cudaSuccess;
-}
-// No time passes on a device that does nothing.
-cudaError_t cudaEventElapsedTime(
-        float *milliseconds, cudaEvent_t, cudaEvent_t) {
-    *milliseconds = 0.0F;
     return cudaSuccess;
 }
 

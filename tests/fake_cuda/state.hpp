@@ -1,6 +1,9 @@
 // What the files of the stand-in share.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include <driver_types.h>
 
 #include "fake_cuda.hpp"
@@ -11,6 +14,18 @@ namespace gradnn::fake_cuda {
 void note(event happened);
 
 const cudaDeviceProp &properties();
+
+/// Has the device's clock go on by the time that a kernel takes.
+void pass_time_of(const std::string &kernel);
+
+/// Where nothing is; another one in each call.
+std::uintptr_t new_address();
+
+/// Not null, nor a stream of CUDA's own.
+template <typename Handle>
+Handle new_handle() {
+    return reinterpret_cast<Handle>(new_address());
+}
 
 /// Keeps a failure for cudaGetLastError, as the runtime does, and returns it.
 cudaError_t keep(cudaError_t result);

@@ -50,7 +50,9 @@ def _arguments(which: Upsampling, align_corners: bool, scales) -> tuple:
 def _upsample(input, mode, output_size, align_corners, scales):
     which = find(mode, len(output_size))
     forward = getattr(torch.ops.aten, which.forward).default
-    return forward(input, output_size, *_arguments(which, align_corners, scales))
+    # Autocast, which left gradnn's op alone, would convert ATen's.
+    with torch.autocast(input.device.type, enabled=False):
+        return forward(input, output_size, *_arguments(which, align_corners, scales))
 
 
 @torch.library.impl(_library, "upsample_backward", "CompositeExplicitAutograd")

@@ -39,4 +39,4 @@ def cuda_key(dtype: torch.dtype) -> tuple:
 
 def cuda_settings(dtype: torch.dtype) -> dict[str, object]:
     tf32, benchmark, _ = cuda_key(dtype)
-    return dict(fpmath="tf32" if tf32 else "strict", cudnn_autotune=benchmark)
+    return dict(fpmath="tf32" if tf32 else "strict", autotune=benchmark)

@@ -130,18 +130,39 @@ bool crashes_cudnn(
     return false;
 }
 
-/// Where cuDNN (9.14 and 9.19) may give NaN for finite operands: some 16-bit
-/// gradients of src with groups from a dst of one position have NaN
-/// (doc/notes/cudnn_faults.md). A window whose other taps lie beside src comes
-/// here without its dilation.
-bool may_give_nan(const convolution_problem &problem) {
+/// Where cuDNN (9.14 and 9.19) may give NaN for finite operands: some gradients of
+/// src with groups from a dst of one position, by tensor cores, have NaN or bits
+/// that change from run to run (doc/notes/cudnn_faults.md). A window whose other
+/// taps lie beside src comes here without its dilation.
+bool may_give_nan(
+        const convolution_problem &problem, const compile_options &options) {
+    const bool by_tensor_cores = detail::size_of(problem.src.type) == 2
+            || (problem.src.type == detail::data_type::f32
+                    && options.fpmath != fpmath_mode::strict);
     if (problem.direction != detail::convolution_direction::backward_data
-            || detail::size_of(problem.src.type) != 2
-            || problem.weights.dims[0] == 1)
+            || !by_tensor_cores || problem.weights.dims[0] == 1)
         return false;
     for (size_t axis = 2; axis < 5; ++axis)
         if (problem.dst.dims[axis] != 1) return false;
     return true;
+}
+
+/// Where more than one window at an end of an axis lies beside src, or a window's
+/// steps are beyond what networks have: kernels of cuDNN end with an illegal
+/// instruction or an illegal address there (doc/notes/cudnn_faults.md).
+bool strays(const convolution_problem &problem) {
+    constexpr int64_t longest_step = 1 << 15;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const int64_t stride = problem.strides[axis];
+        const int64_t dilation = problem.dilations[axis];
+        if (std::max(stride, dilation) > longest_step) return true;
+        const int64_t pad = problem.pads_begin[axis];
+        const int64_t span = (problem.weights.dims[3 + axis] - 1) * dilation;
+        const int64_t last = (problem.dst.dims[2 + axis] - 1) * stride - pad;
+        if (pad > span + stride || last >= problem.src.dims[2 + axis] + stride)
+            return true;
+    }
+    return false;
 }
 
 } // namespace
@@ -161,10 +182,15 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 "no gradients of src with these strides and dilations along an "
                 "axis, on which cuDNN crashes",
                 problem);
-    if (may_give_nan(problem))
+    if (may_give_nan(problem, options))
         return detail::refuse(
-                "no 16-bit gradients of src with groups from a dst of one "
-                "position, of which cuDNN makes NaN",
+                "no gradients of src by tensor cores with groups from a dst of "
+                "one position, of which cuDNN makes NaN",
+                problem);
+    if (strays(problem))
+        return detail::refuse(
+                "steps of at most 2^15, and windows of which at most one at "
+                "either end lies beside src: on others cuDNN crashes",
                 problem);
     // No refusal: what runs without cuDNN may be a hundred times slower, which
     // the caller must want.

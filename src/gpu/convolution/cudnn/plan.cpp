@@ -4,9 +4,9 @@
 
 #include <gradnn/status.hpp>
 
-#include "gpu/convolution/cudnn/plan_cache.hpp"
 #include "gpu/convolution/cudnn/planner.hpp"
 #include "gpu/runtime/device.hpp"
+#include "plan_cache.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -80,13 +80,13 @@ built_plan find_plan(const problem_arrangement &arrangement,
             return {};
         }
         const std::string key = key_of(arrangement, options, limit);
-        const std::string &file = options.cudnn_plan_cache;
-        if (const auto known = find_in_plan_cache(key, file))
+        const std::string &file = options.plan_cache;
+        if (const auto known = detail::find_in_plan_cache(key, file))
             if (built_plan plan = planner.named(*known)) return plan;
-        if (options.cudnn_autotune) {
+        if (options.autotune) {
             std::string found;
             if (built_plan plan = planner.fastest(device, found)) {
-                keep_in_plan_cache(key, found, file);
+                detail::keep_in_plan_cache(key, found, file);
                 return plan;
             }
         }

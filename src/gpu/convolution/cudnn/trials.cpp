@@ -10,7 +10,7 @@
 #include "gpu/convolution/cudnn/planner.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "gpu/runtime/pause.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -32,45 +32,6 @@ constexpr float hopeless_ms = 500.0F;
 /// compiles some of them.
 constexpr std::chrono::seconds most_building {2};
 constexpr std::chrono::seconds most_measuring {4};
-
-/// A stream and two events, for one measurement.
-class stopwatch {
-public:
-    stopwatch() {
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-                "cudaStreamCreateWithFlags");
-        for (cudaEvent_t &event : events_)
-            check(cudaEventCreate(&event), "cudaEventCreate");
-    }
-    stopwatch(const stopwatch &) = delete;
-    stopwatch &operator=(const stopwatch &) = delete;
-    ~stopwatch() {
-        for (cudaEvent_t event : events_)
-            if (event != nullptr) ignore(cudaEventDestroy(event));
-        ignore(cudaStreamDestroy(stream_));
-    }
-
-    cudaStream_t stream() const { return stream_; }
-
-    /// Of one run of `runs`, which do not wait for the host.
-    template <typename Work>
-    float milliseconds(int runs, const Work &work) {
-        pause(stream_, runs);
-        check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
-        for (int number = 0; number < runs; ++number)
-            work();
-        check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
-        check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
-        float time = 0.0F;
-        check(cudaEventElapsedTime(&time, events_[0], events_[1]),
-                "cudaEventElapsedTime");
-        return time / static_cast<float>(runs);
-    }
-
-private:
-    cudaStream_t stream_ = nullptr;
-    std::array<cudaEvent_t, 2> events_ {};
-};
 
 /// Where plans of an arrangement can be run: operands of zeros and a workspace.
 class trial {

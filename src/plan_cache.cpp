@@ -1,4 +1,4 @@
-#include "gpu/convolution/cudnn/plan_cache.hpp"
+#include "plan_cache.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -15,17 +15,15 @@
 #include "input_error.hpp"
 #include "text.hpp"
 
-namespace gradnn::gpu::cudnn {
-
-using detail::text;
+namespace gradnn::detail {
 
 namespace {
 
 /// What names the file, for messages.
 constexpr const char *setting
-        = "compile_settings::cudnn_plan_cache or GRADNN_CUDNN_PLAN_CACHE";
+        = "compile_settings::plan_cache or GRADNN_PLAN_CACHE";
 /// The first line of a file: what it is, and the version of its format.
-constexpr const char *header = "gradnn cuDNN plans 1";
+constexpr const char *header = "gradnn plans 1";
 
 using entries = std::map<std::string, std::string>;
 
@@ -53,12 +51,12 @@ entries read_file(const std::string &path) {
 
 void write_file(const std::string &path, const entries &kept) {
     try {
-        detail::atomic_file file(path);
+        atomic_file file(path);
         file.write(text(header, "\n"));
         for (const auto &[problem, kernel] : kept)
             file.write(text(problem, "\t", kernel, "\n"));
         file.commit();
-    } catch (const detail::input_error &failure) {
+    } catch (const input_error &failure) {
         throw error(status::runtime_error,
                 text(setting, " names ", failure.what()));
     }
@@ -91,6 +89,13 @@ std::optional<std::string> find_in_plan_cache(
     return found->second;
 }
 
+void forget_plans() {
+    plan_cache &plans = cache();
+    const std::lock_guard lock(plans.mutex);
+    plans.known.clear();
+    plans.files.clear();
+}
+
 void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
         const std::string &file) {
     plan_cache &plans = cache();
@@ -103,4 +108,4 @@ void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
     write_file(file, all);
 }
 
-} // namespace gradnn::gpu::cudnn
+} // namespace gradnn::detail

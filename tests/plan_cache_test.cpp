@@ -1,4 +1,4 @@
-// The file that keeps cuDNN's plans. Needs no GPU.
+// The file that keeps what was measured.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gpu/convolution/cudnn/plan_cache.hpp"
+#include "plan_cache.hpp"
 #include "support/expect_error.hpp"
 
 namespace gradnn::test {
@@ -26,10 +26,10 @@ protected:
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
     void keep(const std::string &problem, const std::string &kernel) const {
-        gpu::cudnn::keep_in_plan_cache(problem, kernel, file_.string());
+        detail::keep_in_plan_cache(problem, kernel, file_.string());
     }
     std::optional<std::string> find(const std::string &problem) const {
-        return gpu::cudnn::find_in_plan_cache(problem, file_.string());
+        return detail::find_in_plan_cache(problem, file_.string());
     }
     void write(const std::string &text) const { std::ofstream(file_) << text; }
     std::string read() const {
@@ -43,22 +43,20 @@ protected:
 };
 
 TEST_F(plan_cache_file, keeps_what_others_added) {
-    write("gradnn cuDNN plans 1\ntheirs\tkernel 1\n");
+    write("gradnn plans 1\ntheirs\tkernel 1\n");
     keep("ours", "kernel 2");
-    EXPECT_EQ(
-            read(), "gradnn cuDNN plans 1\nours\tkernel 2\ntheirs\tkernel 1\n");
+    EXPECT_EQ(read(), "gradnn plans 1\nours\tkernel 2\ntheirs\tkernel 1\n");
 }
 
 TEST_F(plan_cache_file, is_read_when_it_is_named) {
-    write("gradnn cuDNN plans 1\nread from a file\tkernel 3\n");
+    write("gradnn plans 1\nread from a file\tkernel 3\n");
     EXPECT_EQ(find("read from a file"), "kernel 3");
     EXPECT_FALSE(find("in no file"));
 }
 
 TEST_F(plan_cache_file, without_a_name_is_none) {
-    gpu::cudnn::keep_in_plan_cache("of this process", "kernel 7", "");
-    EXPECT_EQ(
-            gpu::cudnn::find_in_plan_cache("of this process", ""), "kernel 7");
+    detail::keep_in_plan_cache("of this process", "kernel 7", "");
+    EXPECT_EQ(detail::find_in_plan_cache("of this process", ""), "kernel 7");
     EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
@@ -76,11 +74,11 @@ TEST_F(plan_cache_file, that_cannot_be_used_is_named) {
     write("something else\n");
     expect_error({"not a cache", [&] { keep("any", "k 5"); },
             status::invalid_arguments,
-            {"GRADNN_CUDNN_PLAN_CACHE", file_.string(), "line 1"}});
+            {"GRADNN_PLAN_CACHE", file_.string(), "line 1"}});
     file_ = folder_ / "absent" / "plans";
     expect_error({"no folder", [&] { keep("any", "k 6"); },
             status::runtime_error,
-            {"GRADNN_CUDNN_PLAN_CACHE", file_.string(), "cannot be written"}});
+            {"GRADNN_PLAN_CACHE", file_.string(), "cannot be written"}});
 }
 
 } // namespace

@@ -1,13 +1,13 @@
-// Which of cuDNN's kernels a measurement found fastest.
+// Which kernels measurements found fastest.
 #pragma once
 
 #include <optional>
 #include <string>
 
-namespace gradnn::gpu::cudnn {
+namespace gradnn::detail {
 
-/// The kernel that was kept for a problem (both as plan.cpp writes them,
-/// without tabs and line ends), by this process or in a file. The name of the
+/// The kernel that was kept for a problem (both without tabs and line ends; what
+/// measures writes them), by this process or in a file. The name of the
 /// file is empty where there is none. The file need not exist; where it cannot
 /// be read or holds other text, throws invalid_arguments with its name and
 /// line. Thread-safe.
@@ -20,4 +20,7 @@ std::optional<std::string> find_in_plan_cache(
 void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
         const std::string &file);
 
-} // namespace gradnn::gpu::cudnn
+/// Forgets what was kept and which files were read, as a new process: for tests.
+void forget_plans();
+
+} // namespace gradnn::detail

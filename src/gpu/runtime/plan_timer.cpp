@@ -1,0 +1,123 @@
+// Every plan runs once, which loads its kernels, and then once in each round, so
+// that a clock that rises or other work on the device meets all plans alike. Of a
+// plan's times the least counts.
+#include "gpu/runtime/plan_timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
+#include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/stopwatch.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// After the one that loads kernels.
+constexpr int rounds = 5;
+/// A plan that takes so many times as long as the fastest is not run again.
+constexpr float hopeless_factor = 2.0F;
+/// After so long nothing is run any more.
+constexpr std::chrono::milliseconds most_measuring {30};
+
+constexpr float never = std::numeric_limits<float>::infinity();
+
+/// Where plans of a problem can be run: tensors of zeros and a workspace.
+class scratch {
+public:
+    scratch(int device, std::span<const size_t> argument_bytes,
+            size_t workspace_bytes)
+        : other_data_(device, properties_of(device).l2_bytes),
+          workspace_(device, workspace_bytes),
+          queue_(std::make_shared<gpu_engine>(static_cast<size_t>(device),
+                         allocator(), cuda_interop::device_allocator()),
+                  watch_.stream()) {
+        for (const size_t bytes : argument_bytes) {
+            const device_buffer &tensor = tensors_.emplace_back(device, bytes);
+            data_.push_back(tensor.data());
+            fill(tensor);
+        }
+    }
+    scratch(const scratch &) = delete;
+    scratch &operator=(const scratch &) = delete;
+    ~scratch() { ignore(cudaStreamSynchronize(watch_.stream())); }
+
+    /// Of one execution, none of whose data is in the cache before.
+    float milliseconds(const detail::plan &plan) {
+        fill(other_data_);
+        return watch_.milliseconds(1, [&] {
+            plan.execute(
+                    data_, static_cast<std::byte *>(workspace_.data()), queue_);
+        });
+    }
+
+private:
+    void fill(const device_buffer &buffer) const {
+        check(cudaMemsetAsync(
+                      buffer.data(), 0, buffer.size_bytes(), watch_.stream()),
+                "cudaMemsetAsync");
+    }
+
+    const device_buffer other_data_; ///< as large as the cache
+    const device_buffer workspace_;
+    std::vector<device_buffer> tensors_;
+    std::vector<void *> data_;
+    stopwatch watch_;
+    gpu_stream queue_;
+};
+
+std::string device_name(const detail::compile_options &options) {
+    return properties_of(static_cast<int>(options.device)).name;
+}
+
+std::vector<double> time(std::span<const detail::plan *const> plans,
+        std::span<const size_t> argument_bytes,
+        const detail::compile_options &options) {
+    const auto device = static_cast<int>(options.device);
+    const device_guard current(device);
+    const capture_mode_guard relaxed;
+    size_t workspace_bytes = 0;
+    for (const detail::plan *plan : plans)
+        workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes());
+    scratch memory(device, argument_bytes, workspace_bytes);
+    std::vector<float> times(plans.size(), never);
+    std::vector<bool> left_out(plans.size(), false);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int round = 0; round <= rounds; ++round) {
+        const float least = *std::min_element(times.begin(), times.end());
+        for (size_t index = 0; index < plans.size(); ++index) {
+            // The first round tells little but where kernels are long.
+            left_out[index] = left_out[index]
+                    || (round > 1 && times[index] > hopeless_factor * least);
+            if (left_out[index]) continue;
+            if (std::chrono::steady_clock::now() - begin > most_measuring)
+                break;
+            try {
+                times[index] = std::min(
+                        times[index], memory.milliseconds(*plans[index]));
+            } catch (const error &failure) {
+                if (failure.status == status::out_of_memory) throw;
+                // A plan that fails is not the fastest.
+                left_out[index] = true;
+                times[index] = never;
+            }
+        }
+    }
+    constexpr double microseconds = 1e3;
+    std::vector<double> result(times.begin(), times.end());
+    for (double &each : result)
+        each *= microseconds;
+    return result;
+}
+
+} // namespace
+
+constexpr detail::plan_timer plans_timer {device_name, time};
+
+} // namespace gradnn::gpu

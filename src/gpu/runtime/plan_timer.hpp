@@ -1,0 +1,11 @@
+// Times plans of one problem, to take the fastest.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace gradnn::gpu {
+
+/// Of the GPU's kernel lists.
+extern const detail::plan_timer plans_timer;
+
+} // namespace gradnn::gpu

@@ -1,0 +1,232 @@
+// The choice of an interpolation's kernel by measuring, on a machine without a
+// GPU: the stand-in of tests/fake_cuda has kernels take what times a test says.
+#include <cstdlib>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "fake_cuda/fake_cuda.hpp"
+#include "plan_cache.hpp"
+#include "support/captured_log.hpp"
+#include "support/expect_error.hpp"
+#include "support/op_builders.hpp"
+#include "support/plan_file.hpp"
+
+namespace gradnn::test {
+namespace {
+
+/// Which gpu_bands takes by the rules, and gpu_ncx and gpu_layers take too.
+op enlarged_twice(int64_t images = 64) {
+    return interpolation_op({"up", images, 32, {16, 16}, {32, 32}},
+            {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+}
+
+class measured_choice : public testing::Test {
+protected:
+    void SetUp() override {
+        detail::forget_plans();
+        fake_cuda::take_events();
+        set_compiled_partition_cache_capacity(0);
+        settings_.autotune = true;
+        settings_.plan_cache = file_.path();
+    }
+    void TearDown() override {
+        fake_cuda::set_kernel_times({});
+        set_compiled_partition_cache_capacity(1024);
+    }
+
+    /// A kernel of a folder of src/gpu/interpolation takes so long; others take a
+    /// millisecond.
+    static void set_times(const std::map<std::string, double> &milliseconds) {
+        fake_cuda::set_kernel_times([milliseconds](const std::string &kernel) {
+            for (const auto &[folder, time] : milliseconds)
+                if (is_of(kernel, folder)) return time;
+            return 1.0;
+        });
+    }
+
+    std::string taken(const op &the_op = enlarged_twice()) const {
+        return compile_with(the_op, settings_, engine(engine::kind::gpu, 0))
+                .get_info()
+                .steps.at(0)
+                .kernel;
+    }
+
+    /// A new process, which measures nothing.
+    void restart() {
+        detail::forget_plans();
+        settings_.autotune = false;
+        fake_cuda::take_events();
+    }
+
+    /// Launches since restart or the last call, of a folder's kernels.
+    static size_t launches_of(const std::string &folder) {
+        size_t count = 0;
+        for (const fake_cuda::event &event : fake_cuda::take_events())
+            count += event.what == fake_cuda::event::kind::launch
+                    && is_of(event.kernel, folder);
+        return count;
+    }
+
+    plan_file file_;
+    compile_settings settings_;
+
+private:
+    static bool is_of(const std::string &kernel, const std::string &folder) {
+        return kernel.find(std::to_string(folder.size()) + folder)
+                != std::string::npos;
+    }
+};
+
+TEST_F(measured_choice, takes_the_fastest_and_keeps_it) {
+    set_times({{"layers", 0.25}});
+    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    const auto lines = file_.lines();
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(lines[0].starts_with("NVIDIA H200 (stand-in); gradnn "))
+            << lines[0];
+    EXPECT_TRUE(lines[0].ends_with("\tinterpolation.gpu_layers")) << lines[0];
+    EXPECT_EQ(taken(enlarged_twice(65)), "interpolation.gpu_layers");
+    EXPECT_EQ(file_.lines().size(), 2U);
+}
+
+TEST_F(measured_choice, is_that_of_the_rules_without_measuring) {
+    set_times({{"layers", 0.25}});
+    settings_.autotune = false;
+    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    EXPECT_EQ(launches_of("layers"), 0U);
+    EXPECT_TRUE(file_.lines().empty());
+}
+
+TEST_F(measured_choice, is_that_of_the_rules_where_nothing_is_faster) {
+    set_times({});
+    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    EXPECT_EQ(file_.lines().size(), 1U);
+}
+
+TEST_F(measured_choice, is_read_from_the_file) {
+    set_times({{"columns", 0.25}});
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    restart();
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    settings_.autotune = true;
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(launches_of("columns"), 0U);
+    // Without the file, and another problem.
+    restart();
+    EXPECT_EQ(taken(enlarged_twice(66)), "interpolation.gpu_bands");
+    settings_.plan_cache = "";
+    detail::forget_plans();
+    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+}
+
+TEST_F(measured_choice, does_not_read_what_cannot_be) {
+    set_times({{"columns", 0.25}});
+    taken();
+    std::string line = file_.lines().at(0);
+    line.erase(line.find('\t') + 1);
+    for (const char *const kernel : {"interpolation.gpu_nxc", "no.such"}) {
+        file_.write({line + kernel});
+        restart();
+        EXPECT_EQ(taken(), "interpolation.gpu_bands") << kernel;
+        settings_.autotune = true;
+        EXPECT_EQ(taken(), "interpolation.gpu_ncx") << kernel;
+        EXPECT_EQ(file_.lines(), std::vector {line + "interpolation.gpu_ncx"});
+    }
+    file_.write({"half a li"});
+    restart();
+    expect_error({"half a line", [&] { taken(); }, status::invalid_arguments,
+            {"GRADNN_PLAN_CACHE", file_.path(), "line 2"}});
+}
+
+// Each list of names has a line of its own.
+TEST_F(measured_choice, is_of_the_named_kernels) {
+    set_times({{"columns", 0.25}, {"layers", 0.5}});
+    settings_.kernels = "interpolation.gpu_bands,interpolation.gpu_layers";
+    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    settings_.kernels.clear();
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(file_.lines().size(), 2U);
+    settings_.kernels = "interpolation.gpu_ncx";
+    fake_cuda::take_events();
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(launches_of("columns"), 0U) << "nothing to compare it with";
+    EXPECT_EQ(file_.lines().size(), 2U);
+}
+
+TEST_F(measured_choice, times_rows_that_yield_and_no_last_resort) {
+    // gpu_ncx yields: rows of diff_dst of 14 elements.
+    const op volume
+            = interpolation_op({"volume", 8, 32, {7, 7, 7}, {14, 14, 14}},
+                    {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+    set_times({{"columns", 0.5}, {"interpolation14strided", 0.1}});
+    EXPECT_EQ(taken(volume), "interpolation.gpu_ncx");
+}
+
+// Five times, and once before that; what takes far longer twice in all.
+TEST_F(measured_choice, runs_slow_rows_less_often) {
+    set_times({{"columns", 0.25}, {"layers", 0.2}});
+    fake_cuda::take_events();
+    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    std::map<std::string, size_t> launches;
+    for (const fake_cuda::event &event : fake_cuda::take_events())
+        for (const char *const folder : {"5bands", "7columns", "6layers"})
+            launches[folder] += event.kernel.find(folder) != std::string::npos;
+    EXPECT_EQ(launches["6layers"] % 6, 0U);
+    EXPECT_EQ(launches["7columns"], 6U);
+    EXPECT_EQ(launches["5bands"], 2U);
+}
+
+TEST_F(measured_choice, is_that_of_the_rules_where_memory_runs_out) {
+    const op huge
+            = interpolation_op({"huge", 512, 64, {1024, 1024}, {2048, 2048}},
+                    {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+    settings_.autotune = false;
+    const std::string by_rules = taken(huge);
+    settings_.autotune = true;
+    set_times({{"layers", 0.25}});
+    const captured_log log(2);
+    EXPECT_EQ(taken(huge), by_rules);
+    EXPECT_TRUE(file_.lines().empty());
+    size_t told = 0;
+    for (const fields &line : log.lines("dispatch"))
+        told += line.at("note").starts_with("not measured: ")
+                && line.at("note").find("bytes") != std::string::npos;
+    EXPECT_EQ(told, 1U);
+}
+
+TEST_F(measured_choice, is_logged) {
+    set_times({{"layers", 0.25}});
+    const auto notes = [&] {
+        const captured_log log(2);
+        taken();
+        std::map<std::string, std::string> by_kernel;
+        for (const fields &line : log.lines("dispatch"))
+            by_kernel[split(line.at("steps"), ':').at(1)] = line.at("note");
+        return by_kernel;
+    };
+    auto told = notes();
+    EXPECT_EQ(told["interpolation.gpu_layers"], "250.0 us measured");
+    EXPECT_EQ(told["interpolation.gpu_bands"], "1000.0 us measured");
+    EXPECT_EQ(told["interpolation.gpu_strided"].rfind("not measured", 0), 0U);
+    EXPECT_EQ(told["interpolation.gpu_nxc"].rfind("takes ", 0), 0U);
+    told = notes();
+    EXPECT_EQ(told.size(), 1U);
+    EXPECT_EQ(told["interpolation.gpu_layers"],
+            "kept in the plan cache as the fastest");
+}
+
+TEST_F(measured_choice, is_asked_for_by_the_environment) {
+    settings_ = {};
+    set_times({{"layers", 0.25}});
+    setenv("GRADNN_PLAN_CACHE", file_.path().c_str(), 1);
+    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    setenv("GRADNN_AUTOTUNE", "1", 1);
+    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    unsetenv("GRADNN_AUTOTUNE");
+    unsetenv("GRADNN_PLAN_CACHE");
+    EXPECT_EQ(file_.lines().size(), 1U);
+}
+
+} // namespace
+} // namespace gradnn::test
