@@ -26,7 +26,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_bands",
                 "NCX: rows enlarged 2, 4 or 8 times, a thread a band of "
                 "columns",
-                interpolation::bands::make},
+                interpolation::bands::make, bands_yields},
         {"interpolation.gpu_ncx",
                 "NCX, any ratio and alignment: a warp a tile of columns",
                 interpolation::columns::make_ncx, ncx_yields},
