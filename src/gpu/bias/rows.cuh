@@ -4,7 +4,6 @@
 #include "gpu/bias/batches.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/long_sum.cuh"
-#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::bias {
 
@@ -142,7 +141,10 @@ __global__ void __launch_bounds__(threads, resident)
         add_items<true, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
     else
         add_items<false, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
-    const double total = sum_of_warp(sum_of_lane.value());
+    double total = sum_of_lane.value();
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        total += __shfl_down_sync(0xffffffffU, total, distance);
     if (thread % 32 == 0) partials[unit] = static_cast<sum>(total);
 }
 
