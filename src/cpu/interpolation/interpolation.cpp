@@ -101,7 +101,7 @@ class separable_plan : public detail::plan {
 public:
     explicit separable_plan(separable_job job)
         : job_(std::move(job)),
-          run_share_(find_separable_share(job_.type)),
+          run_share_(find_separable_share(job_.type, job_.lanes)),
           target_(simd_target()) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,

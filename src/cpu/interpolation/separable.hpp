@@ -262,6 +262,10 @@ using separable_share = void (*)(const separable_job &, const void *diff_dst,
 int64_t separable_lanes(detail::data_type type);
 
 /// The function for a type on the machine's best target.
-separable_share find_separable_share(detail::data_type type);
+separable_share find_separable_share(detail::data_type type, tap_lanes lanes);
+/// Its parts: for bf16 and f16 (separable_half.cpp), and where slabs of planes are
+/// in lanes (planes.cpp).
+separable_share find_half_share(detail::data_type type);
+separable_share find_plane_share(detail::data_type type);
 
 } // namespace gradnn::cpu
