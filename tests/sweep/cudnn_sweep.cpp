@@ -5,12 +5,14 @@
 //   cudnn_sweep [--seed N] [--first N] [--count N] [--seconds N] [--jobs N]
 //               [--type f16|bf16|f32|f64] [--direction forward|data|weights]
 //               [--fpmath strict|tf32|bf16|f16|any] [--positive] [--refused]
-//               [--refused-problems] [--only NAME] [--list] [--problems FILE]
+//               [--refused-problems] [--small-groups] [--only NAME] [--list]
+//               [--problems FILE]
 //
 // --refused also tries kernels that gradnn does not use ("unused" in the table),
 // --refused-problems problems that it refuses to cuDNN ("refused"), so that rules
 // can be seen to be needed; --positive draws values of [0, 1] in place of [-1, 1], and holds no
-// result to the promise in norm; --only takes the kernels with that in their names;
+// result to the promise in norm; --small-groups draws problems of several groups and
+// few positions; --only takes the kernels with that in their names;
 // --list prints every trial; --problems reads problems, one a line, as this program
 // prints them. --jobs processes share the GPU: most of the time goes into making
 // plans on the host.
@@ -212,7 +214,10 @@ cudnn_settings parse(const std::vector<std::string> &arguments) {
             s.refused_too = true;
         else if (option == "--refused-problems")
             s.refused_problems = true;
-        else if (option == "--only")
+        else if (option == "--small-groups") {
+            s.from.grouped = true;
+            s.from.most.axis = {8, 5, 4};
+        } else if (option == "--only")
             s.only = value();
         else if (option == "--list")
             s.list = true;

@@ -131,7 +131,7 @@ convolution_problem random_problem(
         p.direction = static_cast<convolution_direction>(
                 from.direction < 0 ? random.integer(0, 2) : from.direction);
         const int64_t rank = random.integer(1, 3);
-        const bool grouped = random.integer(0, 2) == 0;
+        const bool grouped = random.integer(0, 2) == 0 || from.grouped;
         const int64_t groups = grouped
                 ? random.pick(std::vector<int64_t> {2, 3, 4, 8, 16, 17, 32, 40})
                 : 1;

@@ -28,6 +28,7 @@ struct choice {
     std::vector<detail::data_type> types {detail::data_type::f32,
             detail::data_type::bf16, detail::data_type::f16};
     limits most;
+    bool grouped = false; ///< of several groups always
 };
 
 /// "bf16", and back. Throw std::invalid_argument for others.

@@ -59,6 +59,22 @@ bool flawed(const std::string &tag, const problem_arrangement &a,
         const compile_options &options) {
     const std::string engine = engine_of(tag);
     const data_type seen = a.operands[0].seen.type;
+    const bool grouped
+            = a.operands[0].seen.dims[1] != a.operands[1].seen.dims[1];
+    // With groups, on tensors of few positions, and not on all of them: 71 and 78
+    // read at misaligned addresses and beyond their operands; 9 and 23 write
+    // outside of their workspace; 70 gives nonsense.
+    if (grouped) switch (a.direction) {
+            case convolution_direction::forward:
+                if (engine == "eng71") return true;
+                break;
+            case convolution_direction::backward_data:
+                if (engine == "eng78") return true;
+                break;
+            case convolution_direction::backward_weights:
+                if (engine == "eng9" || engine == "eng23" || engine == "eng70")
+                    return true;
+        }
     if (a.direction == convolution_direction::forward)
         // Turns -Inf into numbers.
         return engine == "eng47" && a.operands[2].seen.type == data_type::f16;
@@ -71,10 +87,6 @@ bool flawed(const std::string &tag, const problem_arrangement &a,
         // Parts of sums are rounded to 16 bits before they are added.
         if (engine == "eng47" && knob_of(tag, "k0") > 1) return true;
         if (engine == "eng62" && knob_of(tag, "k25") > 0) return true;
-        // Writes outside of its workspace, seen with groups of 4 channels.
-        const bool grouped
-                = a.operands[0].seen.dims[1] != a.operands[1].seen.dims[1];
-        if (engine == "eng9" && grouped) return true;
     }
     if (!a.f32_output || options.fpmath != fpmath_mode::strict) return false;
     // One chain of f32 sums: an error of 6e-8 times the terms' square root.
