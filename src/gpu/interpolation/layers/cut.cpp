@@ -78,7 +78,7 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
                                 static_cast<int>(tile_channels), vector));
     const int64_t pitch = round_up(
             elements, std::max<int64_t>(vector, 16 / facts_.sum_bytes));
-    if (pitch > int64_t {most_threads} * facts_.elements) return;
+    if (pitch > int64_t {facts_.most_threads} * facts_.elements) return;
     columns_cut_ = problem_;
     columns_cut_.tile_columns = static_cast<int32_t>(tile_columns);
     columns_cut_.tile_channels = static_cast<int32_t>(tile_channels);
@@ -120,14 +120,15 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     const int64_t words = tile_groups * band * shape.pitch / facts_.vector;
     const int64_t words_of_thread = facts_.elements / facts_.vector;
     const int64_t threads = round_up(ceil_div(words, words_of_thread), 32);
-    if (threads > most_threads) return false;
+    if (threads > facts_.most_threads) return false;
     // The bytes between a tile's elements are counted by 32 bits.
     constexpr int64_t reach = int64_t {1} << 32;
-    if (((tile_groups - 1) * shape.dst_group_pitch
-                + (shape.dst_rows - 1) * shape.dst_row_pitch
-                + int64_t {shape.dst_columns} * shape.channels)
-                    * facts_.element_bytes
-            >= reach)
+    const int64_t dst_reach = (tile_groups - 1) * shape.dst_group_pitch
+            + (shape.dst_rows - 1) * shape.dst_row_pitch
+            + int64_t {shape.dst_columns} * shape.channels;
+    const int64_t src_reach = (tile_groups - 1) * shape.src_group_pitch
+            + (shape.src_rows - 1) * shape.src_row_pitch;
+    if (std::max(dst_reach, src_reach) * facts_.element_bytes >= reach)
         return false;
     shape.tile_rows = static_cast<int32_t>(tile_rows);
     shape.tile_groups = static_cast<int32_t>(tile_groups);
@@ -148,7 +149,7 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
                             + int64_t {shape.tile_columns} * shape.column_taps
                             + tile_rows * shape.row_taps)
             + static_cast<int64_t>(sizeof(tap_place)) * (lines + outputs)
-            + static_cast<int64_t>(sizeof(int64_t)) * lines;
+            + static_cast<int64_t>(sizeof(uint32_t)) * lines;
     if (made.shared_bytes > facts_.shared_bytes) return false;
     made.threads = static_cast<int>(threads);
     try_runs(made,
@@ -169,11 +170,13 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
                             / (round_up(facts_.registers, 8) * threads),
                     int64_t {227 * 1024} / (made.shared_bytes + 1024),
                     int64_t {2048} / threads}));
-    // A layer of diff_dst: loads and their addresses, conversions, products.
+    // Instructions, as the machine code has them. A layer of diff_dst: the loop,
+    // loads and their addresses, conversions, products.
     const double conversion = facts_.element_bytes == 2 ? 1.0 : 0.0;
     const double dst_issues
-            = warps * (14.0 + 2.0 * words + (2.0 + conversion) * elements);
-    // A layer of diff_src: its sums to shared memory, its rows, its columns.
+            = warps * (45.0 + 3.0 * words + (2.0 + conversion) * elements);
+    // A layer of diff_src: its sums moved and to shared memory, its rows, its
+    // columns.
     const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     const auto column_taps = static_cast<double>(columns_.max_count);
@@ -181,13 +184,14 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
     const double width = shape.wide_outputs != 0 ? wide : 1.0;
     const int64_t cells = outputs / static_cast<int64_t>(width);
     const auto row_taps = static_cast<double>(rows_.max_count);
-    double src_issues = 40.0 + 3.0 * words + turns(cells, 1, threads) * 20.0
+    double src_issues = 40.0 + 3.0 * words + 3.0 * elements
+            + turns(cells, 1, threads) * 20.0
             + turns(cells, lines, threads)
-                    * (8.0 + 2.0 * width + (2.0 + width) * column_taps);
+                    * (8.0 + width + (2.0 + 1.5 * width) * column_taps);
     if (facts_.volume)
         src_issues += 20.0
                 + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
-                        * (14.0 + (2.5 + wide) * row_taps);
+                        * (11.0 + (5.0 + wide) * row_taps);
     src_issues *= warps;
     // Bytes, in whole sectors.
     const auto size = static_cast<double>(facts_.element_bytes);

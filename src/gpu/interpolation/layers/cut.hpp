@@ -19,11 +19,19 @@
 
 namespace gradnn::gpu::interpolation::layers {
 
-constexpr int most_threads = 384;
+/// Elements of a layer of diff_dst that a thread has: the more, the fewer
+/// instructions an element. What is on its way takes half as many registers where
+/// elements of 16 bits are loaded in pairs.
+GRADNN_HOST_DEVICE constexpr int elements_of_thread(
+        int element_bytes, int vector) {
+    if (element_bytes == 8) return 4;
+    return element_bytes == 2 && vector > 1 ? 16 : 8;
+}
 
-/// Elements of a layer of diff_dst that a thread has.
-template <typename Sum>
-constexpr int elements_of_thread = sizeof(Sum) == 8 ? 4 : 8;
+/// Of a block. The largest tile has as many elements either way, or more.
+GRADNN_HOST_DEVICE constexpr int most_threads(int element_bytes, int vector) {
+    return element_bytes == 2 && vector > 1 ? 256 : 384;
+}
 
 /// Sums that go through shared memory at once.
 template <typename Sum>
@@ -95,6 +103,7 @@ struct search_facts {
     bool volume = false;
     int vector = 1; ///< elements in a word
     int elements = 8; ///< of a thread
+    int most_threads = 384; ///< of a block
     int sum_bytes = 4;
     int element_bytes = 4;
     int registers = 64; ///< of a thread

@@ -47,13 +47,14 @@ constexpr int layers_ahead = sizeof(Type) == 8 ? 1 : 2;
 
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
 template <typename Type, int vector, bool volume>
-__global__ void __launch_bounds__(most_threads, 2)
+__global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
+        768 / most_threads(sizeof(Type), vector))
         layers_kernel(const Type *diff_dst, Type *diff_src,
                 const __grid_constant__ work_shape shape,
                 const __grid_constant__ kernel_tables<sum_of<Type>> tables) {
     using sum = sum_of<Type>;
     using words = pack<Type, vector>;
-    constexpr int elements = elements_of_thread<sum>;
+    constexpr int elements = elements_of_thread(sizeof(Type), vector);
     constexpr int count = elements / vector;
     constexpr int wide = sums_at_once<sum>;
     constexpr int ahead = layers_ahead<Type>;
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(most_threads, 2)
     auto *const row_taps = reinterpret_cast<tap_place *>(
             row_weights + (volume ? shape.tile_rows * shape.row_taps : 0));
     auto *const output_taps = row_taps + shape.tile_groups * shape.tile_rows;
-    auto *const row_offsets = reinterpret_cast<int64_t *>(
+    auto *const row_offsets = reinterpret_cast<uint32_t *>( // bytes
             output_taps + shape.tile_columns * shape.tile_channels);
 
     for (int j = thread; j < tile_columns; j += threads) {
@@ -123,8 +124,9 @@ __global__ void __launch_bounds__(most_threads, 2)
     for (int y = thread; y < lines; y += threads) {
         const int group = y / tile_rows;
         const int i = y - group * tile_rows;
-        row_offsets[y] = group * shape.src_group_pitch
-                + (first_row + i) * shape.src_row_pitch;
+        row_offsets[y] = static_cast<uint32_t>(sizeof(Type)
+                * (group * shape.src_group_pitch
+                        + (first_row + i) * shape.src_row_pitch));
         if constexpr (volume) {
             const line_column row = tables.rows[first_row + i];
             row_taps[y]
@@ -176,8 +178,6 @@ __global__ void __launch_bounds__(most_threads, 2)
 
     sum low[elements] = {};
     sum high[elements] = {};
-    bool low_any = false;
-    bool high_any = false;
     bool other = false;
     const shared_out row_cells(pitch / wide);
     const shared_out output_cells(
@@ -185,10 +185,14 @@ __global__ void __launch_bounds__(most_threads, 2)
     // Resamples the rows of `full`, `wide` elements at a time.
     const auto resample_rows = [&](const sum *full) {
         with_taps(shape.most_row_taps, [&]<int taps>() {
+            const uint32_t places = shared_address(full);
+            const uint32_t to_second = shared_address(second);
             for (int x = row_cells.x; x < pitch / wide; x += row_cells.x_step)
                 for (int y = row_cells.y; y < lines; y += row_cells.y_step) {
                     const tap_place row = row_taps[y];
-                    const sum *const place = full + row.start + x * wide;
+                    const uint32_t place = places
+                            + (row.start + x * wide)
+                                    * static_cast<uint32_t>(sizeof(sum));
                     const sum *const weights = row_weights + row.weights;
                     sum sums[wide] = {};
                     if constexpr (taps != 0) {
@@ -198,45 +202,62 @@ __global__ void __launch_bounds__(most_threads, 2)
                     } else {
                         add_all_taps(sums, weights, place, row.count, pitch);
                     }
-                    store_sums(second + y * pitch + x * wide, sums);
+                    store_shared(to_second
+                                    + (y * pitch + x * wide)
+                                            * static_cast<uint32_t>(
+                                                    sizeof(sum)),
+                            sums);
                 }
         });
     };
     // Resamples the columns of lines and writes `width` neighbouring channels of
-    // the outputs at a time.
-    const auto write_outputs = [&]<int width>(const sum *source) {
+    // the outputs at a time. `step`: elements between the taps of an output.
+    const auto write_outputs = [&]<int width>(const sum *source, int step) {
         with_taps(shape.most_column_taps, [&]<int taps>() {
+            const uint32_t places = shared_address(source);
+            const uint32_t rows = shared_address(row_offsets);
+            const uint32_t first = output_cells.y * pitch;
+            const uint32_t place_step
+                    = output_cells.y_step * pitch * sizeof(sum);
+            const uint32_t row_step = output_cells.y_step * sizeof(uint32_t);
             for (int x = output_cells.x; x < outputs / width;
                     x += output_cells.x_step) {
                 const tap_place output = output_taps[x * width];
                 const sum *const weights = column_weights + output.weights;
                 sum by[taps == 0 ? 1 : taps];
                 if constexpr (taps != 0) load_weights(by, weights);
-                Type *const out = to + output.out;
-                const sum *place
-                        = source + output_cells.y * pitch + output.start;
-                const int step = output_cells.y_step * pitch;
+                char *out = reinterpret_cast<char *>(to + output.out);
+                keep(out);
+                uint32_t place = places
+                        + (first + output.start)
+                                * static_cast<uint32_t>(sizeof(sum));
+                uint32_t row = rows
+                        + output_cells.y
+                                * static_cast<uint32_t>(sizeof(uint32_t));
 #pragma unroll 1
                 for (int y = output_cells.y; y < lines;
                         y += output_cells.y_step) {
                     sum sums[width] = {};
                     if constexpr (taps != 0)
-                        add_taps(sums, by, place, output.count,
-                                shape.tile_channels);
+                        add_taps(sums, by, place, output.count, step);
                     else
-                        add_all_taps(sums, weights, place, output.count,
-                                shape.tile_channels);
-                    pack<Type, width>::of(sums).stream(out + row_offsets[y]);
-                    place += step;
+                        add_all_taps(sums, weights, place, output.count, step);
+                    pack<Type, width>::of(sums).stream(
+                            reinterpret_cast<Type *>(out + load_shared(row)));
+                    place += place_step;
+                    row += row_step;
                 }
             }
         });
     };
     const auto write = [&](const sum *source) {
         if (shape.wide_outputs != 0)
-            write_outputs.template operator()<wide>(source);
+            write_outputs.template operator()<wide>(
+                    source, shape.tile_channels);
+        else if (shape.tile_channels == 1)
+            write_outputs.template operator()<1>(source, 1);
         else
-            write_outputs.template operator()<1>(source);
+            write_outputs.template operator()<1>(source, shape.tile_channels);
     };
     const auto write_zeros = [&] {
         const int width = shape.wide_outputs != 0 ? wide : 1;
@@ -244,25 +265,31 @@ __global__ void __launch_bounds__(most_threads, 2)
                 x += output_cells.x_step)
             for (int y = output_cells.y; y < lines; y += output_cells.y_step)
                 for (int e = 0; e < width; ++e)
-                    stream_one(to + row_offsets[y] + output_taps[x * width].out
-                                    + e,
+                    stream_one(reinterpret_cast<Type *>(
+                                       reinterpret_cast<char *>(to)
+                                       + row_offsets[y])
+                                    + output_taps[x * width].out + e,
                             sum(0));
     };
 
     // Writes a layer of diff_src, the sums `low`.
-    const auto emit = [&] {
-        if (!low_any) return write_zeros();
+    const auto emit = [&](int layer) {
+        const line_reach fed_by = tables.reach[layer];
+        if (fed_by.first >= fed_by.end) return write_zeros();
         // Of an image two lines take turns: nothing else separates their uses.
         sum *const full = !volume && other ? second : line;
         other = !other;
+        const uint32_t places = shared_address(full);
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             sum some[vector];
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 some[e] = low[i * vector + e];
-            store_sums(
-                    full + min(thread + i * threads, last_word) * vector, some);
+            store_shared(places
+                            + min(thread + i * threads, last_word)
+                                    * static_cast<uint32_t>(sizeof some),
+                    some);
         }
         __syncthreads();
         if constexpr (volume) {
@@ -297,13 +324,10 @@ __global__ void __launch_bounds__(most_threads, 2)
                       for (int e = 0; e < vector; ++e)
                           values[i * vector + e] = some[e];
                   }
-                  const bool both = by.high_weight != 0;
-                  low_any = true;
-                  high_any = high_any || both;
 #pragma unroll
                   for (int i = 0; i < elements; ++i)
                       low[i] = add_product(low[i], by.low_weight, values[i]);
-                  if (!both) return;
+                  if (by.high_weight == 0) return;
 #pragma unroll
                   for (int i = 0; i < elements; ++i)
                       high[i] = add_product(high[i], by.high_weight, values[i]);
@@ -333,7 +357,7 @@ __global__ void __launch_bounds__(most_threads, 2)
         for (int finished = last ? end_layer - layer : by.finished;
                 finished > 0; --finished) {
             if (layer >= first_layer) {
-                emit();
+                emit(layer);
                 to += shape.src_layer_pitch;
             }
             ++layer;
@@ -342,8 +366,6 @@ __global__ void __launch_bounds__(most_threads, 2)
                 low[i] = high[i];
                 high[i] = 0;
             }
-            low_any = high_any;
-            high_any = false;
         }
         if (last) break;
             // Not by an index: words that are on their way stay in their registers.

@@ -141,7 +141,8 @@ private:
             search_facts facts;
             facts.volume = volume_;
             facts.vector = vector;
-            facts.elements = elements_of_thread<Sum>;
+            facts.elements = elements_of_thread(sizeof(Type), vector);
+            facts.most_threads = most_threads(sizeof(Type), vector);
             facts.sum_bytes = sizeof(Sum);
             facts.element_bytes = sizeof(Type);
             facts.registers = attributes_of(kernel).numRegs;

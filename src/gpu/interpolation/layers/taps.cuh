@@ -2,6 +2,7 @@
 // how threads share out a rectangle, and sums over the taps of an output.
 #pragma once
 
+#include "gpu/device/shared_memory.cuh"
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/walk.cuh"
 
@@ -22,23 +23,6 @@ struct shared_out {
     }
 };
 
-/// To shared memory, in one word: the compiler splits a copy of uint4.
-__device__ __forceinline__ void store_sums(float *to, const float (&sums)[4]) {
-    *reinterpret_cast<float4 *>(to)
-            = make_float4(sums[0], sums[1], sums[2], sums[3]);
-}
-__device__ __forceinline__ void store_sums(float *to, const float (&sums)[2]) {
-    *reinterpret_cast<float2 *>(to) = make_float2(sums[0], sums[1]);
-}
-__device__ __forceinline__ void store_sums(
-        double *to, const double (&sums)[2]) {
-    *reinterpret_cast<double2 *>(to) = make_double2(sums[0], sums[1]);
-}
-template <typename Sum>
-__device__ __forceinline__ void store_sums(Sum *to, const Sum (&sums)[1]) {
-    *to = sums[0];
-}
-
 /// Weights of taps, which begin at 16 bytes, in registers.
 template <int taps, typename Sum>
 __device__ __forceinline__ void load_weights(
@@ -54,35 +38,40 @@ __device__ __forceinline__ void load_weights(
     }
 }
 
-/// sums[i] += sum over k < count of by[k] * line[k * pitch + i]; there is room
-/// for `taps` at most.
+/// As it is, in a register: the compiler would put it together again for each use.
+__device__ __forceinline__ void keep(char *&address) {
+    asm volatile("" : "+l"(address));
+}
+
+/// sums[i] += sum over k < count of by[k] * line[k * pitch + i], where `line` is
+/// an address in shared memory; there is room for `taps` at most.
 template <int taps, int width, typename Sum>
 __device__ __forceinline__ void add_taps(Sum (&sums)[width],
-        const Sum (&by)[taps], const Sum *line, int count, int pitch) {
+        const Sum (&by)[taps], uint32_t line, int count, int pitch) {
+    const auto step = pitch * static_cast<uint32_t>(sizeof(Sum));
 #pragma unroll
     for (int k = 0; k < taps; ++k) {
         if (k < count) {
             Sum values[width];
-            pack<Sum, width>::load(line).unpack(values);
+            load_shared(values, line + k * step);
 #pragma unroll
             for (int i = 0; i < width; ++i)
                 sums[i] = add_product(sums[i], by[k], values[i]);
         }
-        line += pitch;
     }
 }
 
 /// The same of any number of taps, with weights from shared memory.
 template <int width, typename Sum>
 __device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
-        const Sum *weights, const Sum *line, int count, int pitch) {
+        const Sum *weights, uint32_t line, int count, int pitch) {
     constexpr int at_once = static_cast<int>(weights_at_once);
 #pragma unroll 1
     for (int k = 0; k < count; k += at_once) {
         Sum by[at_once];
         load_weights(by, weights + k);
         add_taps(sums, by, line, count - k, pitch);
-        line += at_once * pitch;
+        line += at_once * pitch * static_cast<uint32_t>(sizeof(Sum));
     }
 }
 
