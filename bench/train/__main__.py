@@ -27,7 +27,7 @@ import torch  # noqa: E402
 
 import gradnn  # noqa: E402
 
-from . import calls, steps, table  # noqa: E402
+from . import calls, markdown, steps, table  # noqa: E402
 from .networks import NETWORKS  # noqa: E402
 
 
@@ -84,6 +84,13 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--no-calls", action="store_true", help="no host times of small calls")
     add("--status", action="store_true", help="print gradnn.torch.status()")
     add("--json", type=pathlib.Path, help="write the report to this file too")
+    add(
+        "--tables",
+        type=pathlib.Path,
+        nargs="+",
+        metavar="JSON",
+        help="time nothing: print what --json wrote as tables in Markdown",
+    )
     return parser.parse_args(given)
 
 
@@ -193,6 +200,10 @@ def _has_failed(report: dict) -> bool:
 
 def main(given: list[str] | None = None) -> int:
     options = _arguments(given)
+    if options.tables:
+        reports = [json.loads(each.read_text()) for each in options.tables]
+        print(markdown.markdown(reports))
+        return 0
     if options.threads:
         torch.set_num_threads(options.threads)
     report: dict = {

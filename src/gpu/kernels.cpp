@@ -10,6 +10,7 @@
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
+#include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 
@@ -22,14 +23,17 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 interpolation::make_copy},
         {"interpolation.gpu_planes",
                 "NCX: whole small planes in shared memory, depth not resampled",
-                interpolation::planes::make},
+                interpolation::by_images<interpolation::planes::make>,
+                small_images_yield},
         {"interpolation.gpu_bands",
                 "NCX: rows enlarged 2, 4 or 8 times, a thread a band of "
                 "columns",
-                interpolation::bands::make, bands_yields},
+                interpolation::by_images<interpolation::bands::make>,
+                bands_yields},
         {"interpolation.gpu_ncx",
                 "NCX, any ratio and alignment: a warp a tile of columns",
-                interpolation::columns::make_ncx, ncx_yields},
+                interpolation::by_images<interpolation::columns::make_ncx>,
+                ncx_yields},
         {"interpolation.gpu_pixels",
                 "NXC, channels in vectors of 16 bytes, at most 8 taps a column",
                 interpolation::pixels::make, pixels_yields},
@@ -44,7 +48,8 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 interpolation::columns::make_nxc, nxc_yields},
         {"interpolation.gpu_layers",
                 "dense NCX and NXC: whole layers added in registers first",
-                interpolation::layers::make},
+                interpolation::by_images<interpolation::layers::make>,
+                small_images_yield},
         {"interpolation.gpu_strided", "everything: a thread an element",
                 interpolation::make_strided, nullptr, true},
 };

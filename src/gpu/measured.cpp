@@ -18,6 +18,7 @@
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/interpolation/by_images.hpp"
 #include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
@@ -198,6 +199,20 @@ int64_t elements_of(const tensor_view &tensor) {
 
 } // namespace
 
+// A launch for each image: 1 MiB takes an H100 the 0.4 us of a copy and its launch
+// about 2, as long as interpolation.gpu_strided takes for it.
+std::string small_images_yield(
+        const interpolation_problem &problem, const compile_options &) {
+    constexpr int64_t fewest_bytes = int64_t {1} << 20;
+    const int64_t bytes
+            = (elements_of(problem.diff_dst) + elements_of(problem.diff_src))
+            * detail::size_of(problem.diff_src.type);
+    return interpolation::has_images_apart(problem)
+                    && bytes / problem.diff_dst.dims[0] < fewest_bytes
+            ? "one launch for each image of less than 1 MiB takes too long"
+            : std::string();
+}
+
 // 19x34x33 to 38x68x66 in bf16 41 and 25 %, 40x50x60 to 77x91x133 33 and 24 %, f32
 // 55 and 43 %. Little enlarged: 28x50x65 to 31x56x73 bf16 7 and 19 %, 186x42x46 to
 // 42x25x16 f32 16 and 37 %. Short rows: 13x7x4 to 49x7x15 f32 26 and 52 %. Rows of
@@ -205,8 +220,8 @@ int64_t elements_of(const tensor_view &tensor) {
 // depth: 8x10x16 to 30x37x59 f32 42 and 54 %. H100, 5a9827b: 16x12x18 to 46x36x43
 // bf16 14 and 32 %, 14x10x15 to 41x30x36 f32 38 and 50 %.
 std::string ncx_yields(
-        const interpolation_problem &problem, const compile_options &) {
-    if (!is_volume(problem)) return {};
+        const interpolation_problem &problem, const compile_options &options) {
+    if (!is_volume(problem)) return small_images_yield(problem, options);
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     if (elements_of(problem.diff_dst) < 4 * elements_of(problem.diff_src))
@@ -215,13 +230,13 @@ std::string ncx_yields(
         return "volumes whose rows of diff_dst do not have 32 to 256 elements "
                "were slower";
     return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
-                               : std::string();
+                               : small_images_yield(problem, options);
 }
 
 // A warp has the short rows of several planes side by side where their number is a
 // multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
 std::string bands_yields(
-        const interpolation_problem &problem, const compile_options &) {
+        const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t warp = 32;
     const auto &dst = problem.diff_dst.dims;
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
@@ -233,7 +248,7 @@ std::string bands_yields(
         --side_by_side;
     return 2 * lanes * side_by_side < warp
             ? "warps with columns for less than half of their lanes were slower"
-            : std::string();
+            : small_images_yield(problem, options);
 }
 
 // A row of 23 vectors 8 and 44 %, one of 49 58 and 49 %. In volumes one of 35 13 and

@@ -20,6 +20,8 @@ std::string narrow_groups_yields(
 std::string f64_yields(const convolution_problem &, const compile_options &);
 std::string wide_weights_yields(
         const convolution_problem &, const compile_options &);
+std::string small_images_yield(
+        const interpolation_problem &, const compile_options &);
 std::string bands_yields(
         const interpolation_problem &, const compile_options &);
 std::string ncx_yields(const interpolation_problem &, const compile_options &);
