@@ -92,6 +92,13 @@ def test_calls(tmp_path, capsys):
         assert min(call[f"{each}_us"] for each in ("pytorch", "gradnn")) > 0
         assert 0 < call["execute_us"]
         assert call["op"] in printed
+    # The same as tables for doc/performance, of a report that was written.
+    assert program.main(["--tables", str(tmp_path / "report.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (step,) = [line for line in lines if line.startswith("| HiFi-GAN generator |")]
+    assert step.split("|")[2].strip() == "f32 NCX"
+    assert f"{report['rows'][0]['modes']['gradnn']['ms']:.1f} (" in step
+    assert sum(line.startswith("| convolution_backward") for line in lines) == 2
 
 
 def test_what_raises_and_what_runs_in_pytorch_is_said(monkeypatch, capsys, tmp_path):
