@@ -85,6 +85,8 @@ __device__ __forceinline__ void with_taps(int taps, const Body &body) {
         body.template operator()<4>();
     else if (taps <= 6)
         body.template operator()<6>();
+    else if (taps <= 8)
+        body.template operator()<8>();
     else
         body.template operator()<0>();
 }
