@@ -1,6 +1,5 @@
 // interpolation.gpu_layers: which problems, and the plan. The kernel: kernel.cuh;
 // how a problem is cut: cut.hpp.
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
+#include "gpu/interpolation/layers/layered.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/residency.hpp"
@@ -18,59 +18,6 @@
 namespace gradnn::gpu::interpolation::layers {
 
 namespace {
-
-/// The problem as layers.
-struct layered_problem {
-    work_shape shape; ///< without tiles
-    size_t layer_axis = 0; ///< of the maps
-    bool volume = false;
-};
-
-/// Nothing, with a refusal in `why`, where the layout is another.
-std::optional<layered_problem> describe(const interpolation_problem &problem,
-        const walk_description &walk, bool nxc, std::string &why) {
-    const detail::tensor_view &dst = problem.diff_dst;
-    const detail::tensor_view &src = problem.diff_src;
-    layered_problem made;
-    work_shape &shape = made.shape;
-    shape.channels = static_cast<int32_t>(nxc ? src.dims[1] : 1);
-    for (const detail::tensor_view *view : {&src, &dst})
-        if (view->dims[4] > 1 && view->strides[4] != shape.channels) {
-            why = "takes rows without gaps; " + detail::given(problem);
-            return {};
-        }
-    made.volume = walk.volume;
-    made.layer_axis = walk.volume ? 0 : walk.row_axis - 2;
-    shape.groups = walk.groups;
-    shape.dst_group_pitch = walk.shape.dst_group_pitch;
-    shape.src_group_pitch = walk.shape.src_group_pitch;
-    shape.dst_columns = static_cast<int32_t>(dst.dims[4]);
-    shape.src_columns = static_cast<int32_t>(src.dims[4]);
-    if (walk.volume) {
-        shape.dst_layers = static_cast<int32_t>(dst.dims[2]);
-        shape.src_layers = walk.shape.src_depths;
-        shape.dst_layer_pitch = walk.shape.dst_depth_pitch;
-        shape.src_layer_pitch = walk.shape.src_depth_pitch;
-        shape.dst_rows = walk.shape.dst_rows;
-        shape.src_rows = walk.shape.src_rows;
-        shape.dst_row_pitch = walk.shape.dst_row_pitch;
-        shape.src_row_pitch = walk.shape.src_row_pitch;
-    } else {
-        shape.dst_layers = walk.shape.dst_rows;
-        shape.src_layers = walk.shape.src_rows;
-        shape.dst_layer_pitch = walk.shape.dst_row_pitch;
-        shape.src_layer_pitch = walk.shape.src_row_pitch;
-    }
-    return made;
-}
-
-template <typename Sum>
-std::vector<Sum> weights_of(const detail::axis_map &map) {
-    // Not empty, even where there are no taps.
-    std::vector<Sum> weights(map.weights.begin(), map.weights.end());
-    weights.push_back(0);
-    return weights;
-}
 
 template <typename Sum>
 class layers_plan final : public detail::plan {

@@ -1,0 +1,69 @@
+// A problem as layers of rows of columns of channels, and its weights.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/interpolation/layers/cut.hpp"
+#include "gpu/interpolation/walk_plan.hpp"
+#include "problem_text.hpp"
+
+namespace gradnn::gpu::interpolation::layers {
+
+/// The problem as layers.
+struct layered_problem {
+    work_shape shape; ///< without tiles
+    size_t layer_axis = 0; ///< of the maps
+    bool volume = false;
+};
+
+/// Nothing, with a refusal in `why`, where the layout is another.
+inline std::optional<layered_problem> describe(
+        const detail::interpolation_problem &problem,
+        const walk_description &walk, bool nxc, std::string &why) {
+    const detail::tensor_view &dst = problem.diff_dst;
+    const detail::tensor_view &src = problem.diff_src;
+    layered_problem made;
+    work_shape &shape = made.shape;
+    shape.channels = static_cast<int32_t>(nxc ? src.dims[1] : 1);
+    for (const detail::tensor_view *view : {&src, &dst})
+        if (view->dims[4] > 1 && view->strides[4] != shape.channels) {
+            why = "takes rows without gaps; " + detail::given(problem);
+            return {};
+        }
+    made.volume = walk.volume;
+    made.layer_axis = walk.volume ? 0 : walk.row_axis - 2;
+    shape.groups = walk.groups;
+    shape.dst_group_pitch = walk.shape.dst_group_pitch;
+    shape.src_group_pitch = walk.shape.src_group_pitch;
+    shape.dst_columns = static_cast<int32_t>(dst.dims[4]);
+    shape.src_columns = static_cast<int32_t>(src.dims[4]);
+    if (walk.volume) {
+        shape.dst_layers = static_cast<int32_t>(dst.dims[2]);
+        shape.src_layers = walk.shape.src_depths;
+        shape.dst_layer_pitch = walk.shape.dst_depth_pitch;
+        shape.src_layer_pitch = walk.shape.src_depth_pitch;
+        shape.dst_rows = walk.shape.dst_rows;
+        shape.src_rows = walk.shape.src_rows;
+        shape.dst_row_pitch = walk.shape.dst_row_pitch;
+        shape.src_row_pitch = walk.shape.src_row_pitch;
+    } else {
+        shape.dst_layers = walk.shape.dst_rows;
+        shape.src_layers = walk.shape.src_rows;
+        shape.dst_layer_pitch = walk.shape.dst_row_pitch;
+        shape.src_layer_pitch = walk.shape.src_row_pitch;
+    }
+    return made;
+}
+
+template <typename Sum>
+std::vector<Sum> weights_of(const detail::axis_map &map) {
+    // Not empty, even where there are no taps.
+    std::vector<Sum> weights(map.weights.begin(), map.weights.end());
+    weights.push_back(0);
+    return weights;
+}
+
+} // namespace gradnn::gpu::interpolation::layers

@@ -1,0 +1,154 @@
+// Device code as C++ on the CPU: a block's threads are fibers, each of which runs to
+// its next barrier in turn. Include it ahead of the device code, in a translation
+// unit of its own; the folder has headers in place of those with inline assembly.
+//
+// What it cannot show: races between two barriers, but that threads run in ascending
+// and descending order; and what a warp does at once.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#undef __device__
+#define __device__
+#undef __global__
+#define __global__
+#undef __host__
+#define __host__
+#undef __shared__
+#define __shared__
+#undef __forceinline__
+#define __forceinline__ inline
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+#undef __grid_constant__
+#define __grid_constant__
+
+namespace gradnn::emulated {
+
+struct index3 {
+    unsigned x = 0;
+    unsigned y = 0;
+    unsigned z = 0;
+};
+
+inline index3 thread_index;
+inline index3 block_index;
+inline index3 block_size;
+
+/// Where the kernel's dynamic shared memory is, and how much of it there is.
+inline char *shared_memory = nullptr;
+inline size_t shared_bytes = 0;
+
+class block {
+public:
+    /// Runs `kernel` in `threads` threads; `descending`: the last one first.
+    static void run(unsigned index, unsigned threads, bool descending,
+            const std::function<void()> &kernel) {
+        body = &kernel;
+        while (fibers.size() < threads)
+            fibers.push_back(std::make_unique<fiber>());
+        block_size = {threads, 1, 1};
+        for (unsigned i = 0; i < threads; ++i)
+            fibers[i]->begin();
+        for (bool left = true; left;) {
+            left = false;
+            for (unsigned i = 0; i < threads; ++i) {
+                fiber &each = *fibers[descending ? threads - 1 - i : i];
+                if (each.ended) continue;
+                running = &each;
+                thread_index = {descending ? threads - 1 - i : i, 0, 0};
+                block_index = {index, 0, 0};
+                swapcontext(&scheduler, &each.context);
+                left = left || !each.ended;
+            }
+        }
+    }
+
+    static void wait() { swapcontext(&running->context, &scheduler); }
+
+private:
+    struct fiber {
+        static constexpr size_t stack_bytes = 1 << 17;
+        ucontext_t context {};
+        std::vector<char> stack = std::vector<char>(stack_bytes);
+        bool ended = false;
+
+        void begin() {
+            ended = false;
+            getcontext(&context);
+            context.uc_stack.ss_sp = stack.data();
+            context.uc_stack.ss_size = stack.size();
+            context.uc_link = nullptr;
+            makecontext(&context, &enter, 0);
+        }
+    };
+
+    static void enter() {
+        (*body)();
+        running->ended = true;
+        wait();
+    }
+
+    static inline std::vector<std::unique_ptr<fiber>> fibers;
+    static inline ucontext_t scheduler {};
+    static inline fiber *running = nullptr;
+    static inline const std::function<void()> *body = nullptr;
+};
+
+} // namespace gradnn::emulated
+
+#define threadIdx gradnn::emulated::thread_index
+#define blockIdx gradnn::emulated::block_index
+#define blockDim gradnn::emulated::block_size
+
+inline void __syncthreads() {
+    gradnn::emulated::block::wait();
+}
+inline void __syncwarp() {
+    gradnn::emulated::block::wait();
+}
+inline float __fmaf_rn(float a, float b, float c) {
+    return std::fma(a, b, c);
+}
+inline double __fma_rn(double a, double b, double c) {
+    return std::fma(a, b, c);
+}
+inline float __uint_as_float(unsigned bits) {
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline __half half_of_bits(unsigned short bits) {
+    __half value;
+    std::memcpy(static_cast<void *>(&value), &bits, sizeof value);
+    return value;
+}
+#define __ushort_as_half half_of_bits
+template <typename Value>
+void __stcs(Value *to, Value value) {
+    *to = value;
+}
+template <typename Value>
+Value __ldg(const Value *from) {
+    return *from;
+}
+/// Of asynchronous copies, which are not emulated.
+inline size_t __cvta_generic_to_shared(const void *) {
+    std::abort();
+}
+using std::max;
+using std::min;
