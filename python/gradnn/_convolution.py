@@ -81,7 +81,7 @@ def _operand(
         dims = _run.integers(name, value)
         if any(dim < 0 for dim in dims):
             raise bad(name, f"shape {dims}; none may be negative", "invalid_shape")
-        return _arrays.shape_alone(dims, like)
+        return _arrays.shape_alone(name, dims, like)
     if needed and isinstance(value, (tuple, list)):
         raise TypeError(
             f"{name} is a {type(value).__name__}; a shape serves only if output_mask "
