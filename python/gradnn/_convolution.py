@@ -155,6 +155,12 @@ def _backward(
     stream: Any,
     out: Any,
 ) -> tuple[Any, Any, Any]:
+    for name, values in (("output_mask", output_mask), ("out", out)):
+        optional = name == "out" and values is None
+        if not (optional or isinstance(values, (tuple, list))):
+            raise TypeError(
+                f"{name} is a {type(values).__name__}; a tuple of three is wanted"
+            )
     mask = tuple(bool(each) for each in output_mask)
     if len(mask) != 3 or not any(mask):
         raise bad(
