@@ -20,8 +20,8 @@ int threads_of(const compile_settings &settings) {
     if (settings.threads == 0) return cpu::default_threads();
     if (settings.threads > cpu::thread_limit())
         throw error(status::invalid_arguments,
-                text("compile_settings::threads is ", settings.threads, "; ",
-                        cpu::thread_limit(), " are allowed",
+                text("compile_settings::threads is ", settings.threads,
+                        "; at most ", cpu::thread_limit(), " is allowed",
                         cpu::thread_limit() < cpu::most_threads
                                 ? ", by OMP_THREAD_LIMIT"
                                 : ""));

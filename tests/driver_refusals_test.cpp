@@ -61,7 +61,9 @@ TEST_F(driver, bad_usage) {
     expect_refusal("check " + graph + " --latency", {"--latency"});
     expect_refusal("bench " + graph + " --latency=x", {"latency", "x"});
     expect_refusal("bench --latency", {"GRAPH.json"});
-    expect_refusal("bench " + graph + " --seconds x", {"--seconds", "x"});
+    for (const std::string value : {"x", "nan", "-1", "3601", "1s"})
+        expect_refusal("bench " + graph + " --seconds " + value,
+                {"--seconds", value, "0 to 3600"});
     expect_refusal("info --yaml", {"--yaml"});
     expect_refusal("support now", {"now"});
 }

@@ -5,6 +5,7 @@ results and, on a GPU, workspace."""
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -208,8 +209,12 @@ def array(
     return _from_dlpack(name, source, written, stream)
 
 
-def shape_alone(dims: tuple[int, ...], like: Array) -> Array:
+def shape_alone(name: str, dims: tuple[int, ...], like: Array) -> Array:
     """An array that is not there: its data is not read."""
+    # Dims of 0 do not count: strides must fit too.
+    elements = math.prod(dim for dim in dims if dim)
+    if elements * _ITEM_SIZES[like.dtype] >= 2**63:
+        raise bad(name, f"{dims} reaches beyond 2^63 bytes", "invalid_shape")
     return Array(
         like.dtype, dims, _dlpack.dense_strides(dims), None, like.device, None, None
     )

@@ -81,7 +81,7 @@ def _operand(
         dims = _run.integers(name, value)
         if any(dim < 0 for dim in dims):
             raise bad(name, f"shape {dims}; none may be negative", "invalid_shape")
-        return _arrays.shape_alone(dims, like)
+        return _arrays.shape_alone(name, dims, like)
     if needed and isinstance(value, (tuple, list)):
         raise TypeError(
             f"{name} is a {type(value).__name__}; a shape serves only if output_mask "
@@ -155,6 +155,12 @@ def _backward(
     stream: Any,
     out: Any,
 ) -> tuple[Any, Any, Any]:
+    for name, values in (("output_mask", output_mask), ("out", out)):
+        optional = name == "out" and values is None
+        if not (optional or isinstance(values, (tuple, list))):
+            raise TypeError(
+                f"{name} is a {type(values).__name__}; a tuple of three is wanted"
+            )
     mask = tuple(bool(each) for each in output_mask)
     if len(mask) != 3 or not any(mask):
         raise bad(

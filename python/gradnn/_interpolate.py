@@ -148,6 +148,7 @@ def interpolate_backward(
         attributes.append(("scales", _numbers("scales", scales, rank)))
     else:
         attributes.append(("sizes", grad.dims[spatial]))
+    source = _arrays.shape_alone("input_shape", dims, grad)
     (result,) = _run.outputs(grad, ["out"], [dims], [out], queue)
     assert result is not None
     if result.dtype != grad.dtype:
@@ -156,7 +157,6 @@ def interpolate_backward(
             f"data type {result.dtype}; that of grad_output is {grad.dtype}",
             "invalid_data_type",
         )
-    source = _arrays.shape_alone(dims, grad)
     compiled = _run.compile_for(
         "InterpolateBackward",
         tuple(attributes),

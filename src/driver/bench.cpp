@@ -46,6 +46,15 @@ struct bench_options {
     bool every_kernel = false;
 };
 
+/// What is wrong with a value of --seconds; CLI::Range would let NaN pass.
+std::string fault_of_seconds(const std::string &value) {
+    double seconds = 0;
+    if (CLI::detail::lexical_cast(value, seconds) && seconds >= 0
+            && seconds <= 3600)
+        return {};
+    return "Value " + value + " not in range 0 to 3600";
+}
+
 /// The compute limits of this run, each measured once, when it is asked for.
 class compute_limits {
 public:
@@ -176,7 +185,7 @@ action add_bench(CLI::App &program) {
                    "about how long each partition, and again its steps, are "
                    "timed (default: 1)")
             ->type_name("S")
-            ->check(CLI::Range(0.0, 3600.0));
+            ->check(fault_of_seconds);
     command->add_flag("--latency", options->latency,
             "time one call at a time too, until its work is done; on a GPU "
             "also by replay of a CUDA graph");

@@ -1,9 +1,11 @@
 #!/bin/bash
 # format.sh ROOT: whether clang-format would leave every C++, CUDA and C source
 # as it is. Releases of clang-format differ, so it is one release that decides
-# (Debian 12's); exits with 77 where that is not on the machine.
+# (Debian 12's); exits with 77 where that is not on the machine, and where git
+# has no list of the sources.
 set -euo pipefail
 cd "$1"
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
 
 release=14
 for program in clang-format-$release clang-format; do
