@@ -86,7 +86,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "strict f32 gradient of src of at most 4 channels, any layout",
                 few_channels::make},
         {"convolution.gpu_narrow_groups",
-                "groups of 4 or 8 channels in and out: plain products",
+                "several groups, best of few channels: plain products",
                 narrow_groups::make, narrow_groups_yields},
         {"convolution.gpu_tf32x3",
                 "strict f32: three TF32 products for one, by CUTLASS",

@@ -231,7 +231,7 @@ plan_or_refusal make_whole(
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    constexpr size_t most_parts = 16; // each has a plan of its own
+    constexpr size_t most_parts = 32;
     taken_apart crashes;
     for (size_t axis = 0; axis < crashes.axes.size(); ++axis)
         crashes.axes[axis]
