@@ -119,8 +119,11 @@ std::string depthwise_rows_nxc_yields(
 // too. In f64 30 and 70. In 16 bits and TF32 tensor cores are several times faster.
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
-    if (cudnn::library_version() == 0) return {};
     const auto &weights = problem.weights.dims;
+    if (weights[0] == 1)
+        return "of one group, which fills tiles of tensor cores if it has many "
+               "channels, nothing was measured";
+    if (cudnn::library_version() == 0) return {};
     const auto is_chunk
             = [](int64_t channels) { return channels == 4 || channels == 8; };
     const bool narrow_type = detail::size_of(problem.src.type) == 2;

@@ -331,7 +331,6 @@ bool takes_planes(const convolution_problem &problem) {
 /// Why not; empty where the kernels take it.
 std::string reason_against(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
-    if (weights[0] < 2) return "takes several groups; " + given(problem);
     if (axes_exceed(problem, most_points) || problem.src.dims[1] > most_points
             || problem.dst.dims[1] > most_points)
         return "takes less than 2^26 points along an axis; " + given(problem);
