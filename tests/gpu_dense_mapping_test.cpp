@@ -1,6 +1,6 @@
 // What the kernels of the implicit GEMM are asked to compute is the problem:
-// every mapping, and every set of parts, is carried out by plain loops, copies
-// included, and compared with the problem's formula. Needs no GPU.
+// every mapping is carried out by plain loops, copies included, and compared with
+// the problem's formula. Needs no GPU.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/convolution/implicit_gemm/parts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "support/plain_convolution.hpp"
 
@@ -208,59 +207,6 @@ TEST(ConvolutionOperands, ShareOneInput) {
     wider.bytes = 400;
     convolution_operands differs {wider, wider, wider, 0};
     EXPECT_FALSE(other_weights.share(differs, 2));
-}
-
-TEST(ConvolutionParts, LeavesOnePositionWhole) {
-    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
-    p.strides = {1, 2, 3};
-    p.dst.dims = {2, 16, 1, 1, 1};
-    std::string refusal;
-    EXPECT_EQ(gpu::implicit_gemm::parts_of(p, true, 32, refusal).size(), 1U);
-    p.dst.dims[3] = 4;
-    EXPECT_EQ(gpu::implicit_gemm::parts_of(p, true, 32, refusal).size(), 2U);
-}
-
-TEST(ConvolutionParts, ComputeTheProblem) {
-    const uint64_t seed = test_seed(20261123);
-    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
-    random_source random(seed);
-    size_t tried = 0;
-    for (int round = 0; round < 4000; ++round) {
-        const convolution_problem p = random_problem(random);
-        const bool without_strides = random.integer(0, 1) == 1;
-        std::string refusal;
-        const auto parts
-                = gpu::implicit_gemm::parts_of(p, without_strides, 32, refusal);
-        EXPECT_NE(parts.empty(), refusal.empty());
-        if (parts.size() < 2) continue;
-        const bool to_src = p.direction == convolution_direction::backward_data;
-        const size_t output = gpu::output_of(p.direction);
-        const std::array<data_type, 3> types {
-                p.src.type, p.weights.type, p.dst.type};
-        const auto by_parts = [&](std::array<memory, 3> &data) {
-            for (const auto &part : parts) {
-                EXPECT_EQ(part.problem.weights.dims[0], 1);
-                if (to_src && without_strides) {
-                    for (size_t a = 0; a < 3; ++a) {
-                        EXPECT_TRUE(part.problem.strides[a] == 1
-                                || p.dst.dims[2 + a] == 1);
-                    }
-                }
-                std::array<memory, 3> slices;
-                std::array<int64_t, 3> begin {};
-                for (size_t i = 0; i < 3; ++i) {
-                    begin[i] = part.offsets[i] / detail::size_of(types[i]);
-                    slices[i].assign(data[i].begin() + begin[i], data[i].end());
-                }
-                by_formula(part.problem, output, slices);
-                std::copy(slices[output].begin(), slices[output].end(),
-                        data[output].begin() + begin[output]);
-            }
-        };
-        ASSERT_TRUE(computes(p, output, random, by_parts)) << "round " << round;
-        ++tried;
-    }
-    EXPECT_GT(tried, 1000U);
 }
 
 TEST(DenseMapping, TakesChannelsLastAsItIs) {

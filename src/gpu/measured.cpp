@@ -113,20 +113,56 @@ std::string depthwise_rows_nxc_yields(
 
 // --name resnext, 408e674: groups of 8 channels in 16 bits and NXC, cuDNN's
 // gradient of the weights takes half the time.
+//
+// Of other groups by count, not by a run: a multiprocessor does about 60 plain f32
+// products in a cycle here, and on tensor cores 127 of the narrowest tile of
+// convolution.gpu_tf32x3, 32 channels by terms of 16, those of filled-up channels
+// too. In f64 30 and 70. In 16 bits and TF32 tensor cores are several times faster.
 std::string narrow_groups_yields(
-        const convolution_problem &problem, const compile_options &) {
-    const bool slower
-            = problem.direction == convolution_direction::backward_weights
-            && detail::size_of(problem.src.type) == 2
-            && problem.weights.type == problem.src.type
-            && problem.weights.dims[1] == 8 && problem.weights.dims[2] == 8
-            && narrow_groups::reads_channels_last(problem.src)
-            && narrow_groups::reads_channels_last(problem.dst)
-            && is_small(problem.src) && is_small(problem.dst)
-            && cudnn::library_version() != 0;
-    return slower ? "16-bit gradients of weights of groups of 8 channels in "
-                    "NXC took twice as long as cuDNN's"
-                  : std::string();
+        const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    if (weights[0] == 1)
+        return "of one group, which fills tiles of tensor cores if it has many "
+               "channels, nothing was measured";
+    if (cudnn::library_version() == 0) return {};
+    const auto is_chunk
+            = [](int64_t channels) { return channels == 4 || channels == 8; };
+    const bool narrow_type = detail::size_of(problem.src.type) == 2;
+    if (is_chunk(weights[1]) && is_chunk(weights[2])) {
+        const bool slower
+                = problem.direction == convolution_direction::backward_weights
+                && narrow_type && problem.weights.type == problem.src.type
+                && weights[1] == 8 && weights[2] == 8
+                && narrow_groups::reads_channels_last(problem.src)
+                && narrow_groups::reads_channels_last(problem.dst)
+                && is_small(problem.src) && is_small(problem.dst);
+        return slower ? "16-bit gradients of weights of groups of 8 channels "
+                        "in NXC took twice as long as cuDNN's"
+                      : std::string();
+    }
+    if (narrow_type
+            || (problem.src.type == data_type::f32
+                    && options.fpmath != fpmath_mode::strict))
+        return "tensor cores are faster on groups of other than 4 or 8 "
+               "channels in 16 bits and in relaxed f32";
+    const auto share = [](int64_t channels, int64_t multiple) {
+        return static_cast<double>(channels)
+                / static_cast<double>(round_up(channels, multiple));
+    };
+    constexpr int64_t chunk = narrow_groups::chunk_channels;
+    constexpr double least = 0.25;
+    if (share(weights[1], chunk) * share(weights[2], chunk) < least)
+        return "groups of one or two channels waste most of the products";
+    constexpr int64_t columns = 32;
+    constexpr int64_t terms = 16;
+    constexpr double most = 0.6;
+    const bool to_src
+            = problem.direction == convolution_direction::backward_data;
+    const double filled = share(weights[to_src ? 2 : 1], columns)
+            * share(weights[to_src ? 1 : 2], terms);
+    return filled > most ? "groups that fill more than 0.6 of a tile of tensor "
+                           "cores are faster there"
+                         : std::string();
 }
 
 // --name 1x1 in f64, 5e32061 and 444af2a: products of matrices that lie in NCX

@@ -17,6 +17,7 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/parts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -120,7 +121,8 @@ private:
 /// or does not return: some gradients of src with strides and dilations along the
 /// same axis. Which ones is not known. In three dimensions (3, 3, 4) with
 /// (2, 3, 2) and 4 with 2 throughout do, 2 with 2 and 3 with 2 do not; in two,
-/// strides of 3 to 5 with dilations of 2 to 4, f16 and f32.
+/// strides of 3 to 5 with dilations of 2 to 4, f16 and f32. make() takes such axes
+/// apart.
 bool crashes_cudnn(
         const convolution_problem &problem, const problem_arrangement &seen) {
     if (problem.direction != detail::convolution_direction::backward_data)
@@ -203,7 +205,9 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     return plan_or_refusal::refuse({});
 }
 
-plan_or_refusal make(
+namespace {
+
+plan_or_refusal make_whole(
         const convolution_problem &problem, const compile_options &options) {
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
@@ -221,6 +225,21 @@ plan_or_refusal make(
             reasons += (reasons.empty() ? "" : "; ") + reason;
     }
     return plan_or_refusal::refuse(reasons);
+}
+
+} // namespace
+
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
+    constexpr size_t most_parts = 32;
+    taken_apart crashes;
+    for (size_t axis = 0; axis < crashes.axes.size(); ++axis)
+        crashes.axes[axis]
+                = problem.strides[axis] > 1 && problem.dilations[axis] > 1;
+    return make_of_parts(problem, parts_of(problem, crashes, most_parts),
+            [&](const convolution_problem &part) {
+                return make_whole(part, options);
+            });
 }
 
 } // namespace gradnn::gpu::cudnn

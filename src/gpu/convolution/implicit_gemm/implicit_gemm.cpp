@@ -10,16 +10,14 @@
 //
 // The tensors must be dense, channels last, channels in whole 16 bytes: others
 // are copied through the workspace (mapping.cpp).
-// Groups, and gradients of src with strides in three dimensions, are computed in
-// parts, one after the other (parts.cpp).
-#include <algorithm>
+// Groups, and gradients of src with strides and dilations or in three dimensions,
+// are computed in parts, one after the other (../parts.hpp).
 #include <array>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/convolution/implicit_gemm/parts.hpp"
+#include "gpu/convolution/parts.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "text.hpp"
 
@@ -28,7 +26,6 @@ namespace gradnn::gpu::implicit_gemm {
 namespace {
 
 using detail::plan_or_refusal;
-using detail::stream_impl;
 using detail::text;
 
 class implicit_gemm_plan final : public staged_convolution {
@@ -76,48 +73,6 @@ private:
     const std::unique_ptr<tile_kernel> kernel_;
 };
 
-/// Plans of the parts of a convolution, on one workspace.
-class plan_of_parts final : public detail::plan {
-public:
-    struct part {
-        std::unique_ptr<detail::plan> plan;
-        std::array<int64_t, 3> offsets;
-    };
-
-    explicit plan_of_parts(std::vector<part> parts) : parts_(std::move(parts)) {
-        for (size_t i = 1; i < parts_.size(); ++i)
-            for (size_t argument = 0; argument < 3; ++argument)
-                if (parts_[i].offsets[argument]
-                        == parts_[i - 1].offsets[argument])
-                    parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
-    }
-
-    void execute(std::span<void *const> args, std::byte *workspace,
-            stream_impl &stream) const override {
-        for (const part &each : parts_) {
-            std::array<void *, 3> own {};
-            for (size_t i = 0; i < own.size(); ++i)
-                own[i] = static_cast<std::byte *>(args[i]) + each.offsets[i];
-            each.plan->execute(own, workspace, stream);
-        }
-    }
-
-    size_t workspace_bytes() const override {
-        size_t most = 0;
-        for (const part &each : parts_)
-            most = std::max(most, each.plan->workspace_bytes());
-        return most;
-    }
-
-    std::string backend() const override {
-        return text(parts_.front().plan->backend(), " and ", parts_.size() - 1,
-                " like it");
-    }
-
-private:
-    const std::vector<part> parts_;
-};
-
 /// Channels far fewer than a tile's columns leave most of it idle. Small
 /// problems are no matter, unless they are many.
 bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts) {
@@ -162,25 +117,28 @@ plan_or_refusal make_part(const tile_set &set,
             set.kernel, *mapping, choice, std::move(kernel));
 }
 
+/// Strides where there is no kernel with strides.
+taken_apart taken_apart_of(const detail::convolution_problem &problem) {
+    bool apart = has_depth(problem);
+    for (size_t i = 0; i < 3; ++i)
+        apart = apart || problem.pads_begin[i] < 0
+                || (problem.weights.dims[3 + i] != 1
+                        && problem.dilations[i] != 1);
+    return {.groups = true, .axes = {apart, apart, apart}};
+}
+
 } // namespace
 
 plan_or_refusal make_plan(const tile_set &set,
         const detail::convolution_problem &problem,
         const detail::compile_options &options) {
     constexpr size_t most_parts = 32;
-    std::string refusal;
-    const auto parts
-            = parts_of(problem, has_depth(problem), most_parts, refusal);
-    if (parts.empty()) return plan_or_refusal::refuse(refusal);
-    if (parts.size() == 1) return make_part(set, problem, 1, options);
-    std::vector<plan_of_parts::part> plans;
-    for (const problem_part &part : parts) {
-        plan_or_refusal made
-                = make_part(set, part.problem, parts.size(), options);
-        if (!made.plan) return made;
-        plans.push_back({std::move(made.plan), part.offsets});
-    }
-    return std::make_unique<plan_of_parts>(std::move(plans));
+    const convolution_parts parts
+            = parts_of(problem, taken_apart_of(problem), most_parts);
+    return make_of_parts(
+            problem, parts, [&](const detail::convolution_problem &part) {
+                return make_part(set, part, parts.parts.size(), options);
+            });
 }
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -45,22 +45,25 @@ __global__ void __launch_bounds__(gather_threads)
     const int i = take(rest, chunk_channels);
     int tap[3];
     tap[2] = take(rest, shape.axes[2].kernel);
-    const int chunk = take(rest, shape.read_chunks);
+    const int chunk = take(rest, shape.read.chunks);
     tap[1] = take(rest, shape.axes[1].kernel);
     tap[0] = take(rest, shape.axes[0].kernel);
     const int unit = static_cast<int>(rest) * shape.lanes + lane;
     sum_of<Type> value = 0;
     if (lane < shape.lanes && unit < shape.units) {
-        const int group = unit / shape.written_chunks;
+        const int group = unit / shape.written.chunks;
+        const int channel
+                = (unit - group * shape.written.chunks) * chunk_channels + o;
+        const int of_read = shape.read.number(group, chunk, i);
         int64_t from = group * shape.weights_strides[0]
-                + ((unit - group * shape.written_chunks) * chunk_channels + o)
-                        * shape.weights_strides[1]
-                + (chunk * chunk_channels + i) * shape.weights_strides[2];
+                + channel * shape.weights_strides[1]
+                + of_read * shape.weights_strides[2];
         for (int axis = 0; axis < 3; ++axis)
             from += (shape.to_src ? shape.axes[axis].kernel - 1 - tap[axis]
                                   : tap[axis])
                     * shape.weights_strides[3 + axis];
-        value = widen(weights[from]);
+        if (of_read >= 0 && channel < shape.written.of_group)
+            value = widen(weights[from]);
     }
     gathered[number] = value;
 }
@@ -70,16 +73,16 @@ template <typename Type>
 __device__ __noinline__ sum_of<Type> sum_again(const Type *read,
         const Type *weights, const problem_shape &shape, const run_place &place,
         int along, int unit, int o) {
-    const int group = unit / shape.written_chunks;
-    const int channels = shape.read_chunks * chunk_channels;
+    const int group = unit / shape.written.chunks;
+    const int channels = shape.read.of_group;
     const axis_taps of[3]
             = {taps_inside(shape.axes[0], shape.to_src, place.deep),
                     taps_inside(shape.axes[1], shape.to_src, place.down),
                     taps_inside(shape.axes[2], shape.to_src, along)};
     read += place.image * shape.read_strides[0]
-            + int64_t {group} * channels * shape.read_strides[1];
+            + int64_t {group} * shape.read.pitch * shape.read_strides[1];
     weights += group * shape.weights_strides[0]
-            + ((unit - group * shape.written_chunks) * chunk_channels + o)
+            + ((unit - group * shape.written.chunks) * chunk_channels + o)
                     * shape.weights_strides[1];
     sum_of<Type> sum = 0;
     for (int a = 0; a < of[0].count; ++a)
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
     if (item >= shape.items || unit >= shape.units) return;
     const run_place place = place_of(shape, item);
     const window_axis &along = shape.axes[2];
-    const int group = unit / shape.written_chunks;
+    const int group = unit / shape.written.chunks;
     const axis_taps of_deep
             = taps_inside(shape.axes[0], shape.to_src, place.deep);
     const axis_taps of_down
@@ -132,11 +135,10 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
     const axis_taps of_along = taps_of(along, shape.to_src, place.along);
     const bool slides = shape.run_move == 1 && along.move == 1;
     const Type *const from_group = read + place.image * shape.read_strides[0]
-            + int64_t {group} * (shape.read_chunks * chunk_channels)
-                    * shape.read_strides[1];
+            + shape.read.first(group, 0) * shape.read_strides[1];
     const sum *const by_unit = gathered
             + int64_t {tile} * shape.axes[0].kernel * shape.axes[1].kernel
-                    * shape.read_chunks * along.kernel * tap_weights
+                    * shape.read.chunks * along.kernel * tap_weights
             + lane * chunk_channels;
     const int64_t apart = shape.read_strides[1];
     const int64_t stride = shape.read_strides[4];
@@ -191,9 +193,9 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
                             * shape.read_strides[3];
             const sum *by = by_unit
                     + int64_t {tap_a * shape.axes[1].kernel + tap_b}
-                            * shape.read_chunks * along.kernel * tap_weights;
+                            * shape.read.chunks * along.kernel * tap_weights;
 #pragma unroll 1
-            for (int chunk = 0; chunk < shape.read_chunks; ++chunk) {
+            for (int chunk = 0; chunk < shape.read.chunks; ++chunk) {
                 int tap = of_along.first;
                 int at = of_along.from;
                 int left = of_along.count;
@@ -216,16 +218,20 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
                     tap += along.tap_step;
                     at += along.move;
                 }
-                from += chunk_channels * apart;
+                from += (shape.read.first(group, chunk + 1)
+                                - shape.read.first(group, chunk))
+                        * apart;
                 by += along.kernel * tap_weights;
             }
         }
 
     sum of_all = 0; // infinite or NaN if one of them is
     const int64_t to_apart = shape.written_strides[1];
+    const int to_chunk = (unit - group * shape.written.chunks) * chunk_channels;
+    const int to_count = min(shape.written.of_group - to_chunk, chunk_channels);
     const int64_t to_stride = shape.run_step * shape.written_strides[4];
     Type *const first_to = written + place.image * shape.written_strides[0]
-            + int64_t {unit} * chunk_channels * to_apart
+            + (group * shape.written.pitch + to_chunk) * to_apart
             + place.deep * shape.written_strides[2]
             + place.down * shape.written_strides[3]
             + place.along * shape.written_strides[4];
@@ -233,7 +239,7 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
 #pragma unroll
     for (int p = 0; p < run_positions; ++p) {
         if (place.along + p * shape.run_step < along.written)
-            column::stream(to, to_apart, total[p]);
+            column::stream(to, to_apart, total[p], to_count);
         to += to_stride;
 #pragma unroll
         for (int o = 0; o < chunk_channels; ++o)
@@ -245,7 +251,7 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
         const int x = place.along + p * shape.run_step;
         if (x >= along.written) return;
 #pragma unroll 1
-        for (int o = 0; o < chunk_channels; ++o) {
+        for (int o = 0; o < to_count; ++o) {
             Type &element = first_to[p * to_stride + o * to_apart];
             // Those that are not NaN stay: their bits may not depend on what
             // else the thread has.

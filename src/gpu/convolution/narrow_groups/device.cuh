@@ -151,8 +151,9 @@ struct channel_column {
             }
         }
     }
+    /// Of planes the first `count`.
     __device__ static __forceinline__ void stream(Type *to, int64_t apart,
-            const sum_of<Type> (&values)[chunk_channels]) {
+            const sum_of<Type> (&values)[chunk_channels], int count) {
         if constexpr (parts == 1) {
             part::of(values).stream(to);
         } else {
@@ -162,7 +163,8 @@ struct channel_column {
 #pragma unroll
                 for (int j = 0; j < together; ++j)
                     some[j] = values[i * together + j];
-                part::of(some).stream(to + i * (planes ? apart : together));
+                if (!planes || i < count)
+                    part::of(some).stream(to + i * (planes ? apart : together));
             }
         }
     }

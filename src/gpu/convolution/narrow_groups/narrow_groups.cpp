@@ -1,4 +1,4 @@
-// Convolution with groups of 4 or 8 channels in and out, all directions: plain
+// Convolution with groups of few channels in and out, all directions: plain
 // products in f32, of f64 in f64.
 //
 //     forward, backward_data   data.cu
@@ -9,6 +9,10 @@
 // (NXC), or both contiguous columns (NCX); what has neither is copied to dense
 // NXC through the workspace. So are planes of few rows or columns, of which
 // threads would have little to do. Weights may have any strides.
+//
+// Channels are taken in chunks of 4. Where a group does not fill them, its copy in
+// NXC has zeros; in NCX its last chunk reads channels of others too, which meet
+// weights of 0.
 //
 // Workspace: the copies; the weights in the order of the threads and the type
 // of sums; of backward_weights partial sums, as many for each weight as it
@@ -50,6 +54,16 @@ constexpr int64_t most_points = int64_t {1} << 26;
 /// A warp of fewer columns reads short pieces of rows.
 constexpr int64_t fewest_columns = 4;
 
+/// The same tensor with an axis of groups before the channels'.
+detail::weights_view with_groups(const tensor_view &tensor, int64_t groups) {
+    const auto &dims = tensor.dims;
+    const auto &strides = tensor.strides;
+    const int64_t channels = dims[1] / groups;
+    return {tensor.type, {dims[0], groups, channels, dims[2], dims[3], dims[4]},
+            {strides[0], channels * strides[1], strides[1], strides[2],
+                    strides[3], strides[4]}};
+}
+
 /// Of the caller's tensor, which the kernel sees as `seen`.
 template <typename View>
 convolution_operand operand_of(
@@ -71,6 +85,27 @@ convolution_operand operand_of(
     }
     operand.bytes = static_cast<size_t>((last + 1) * size_of(callers.type));
     return operand;
+}
+
+/// A copy in dense NXC, the groups' channels filled up with zeros to chunks.
+convolution_operand filled_operand(const tensor_view &callers,
+        const tensor_view &filled, int64_t groups, bool is_output) {
+    convolution_operand operand = operand_of(with_groups(callers, groups),
+            with_groups(filled, groups), is_output);
+    operand.staged = true;
+    operand.zero_first = !is_output;
+    operand.bytes = static_cast<size_t>(
+            filled.dims[0] * filled.strides[0] * size_of(filled.type));
+    return operand;
+}
+
+/// Of a tensor as the kernel sees it, whose groups have so many channels.
+channel_chunks chunks_of(
+        const tensor_view &seen, int64_t groups, int64_t of_group) {
+    const auto all = static_cast<int>(seen.dims[1]);
+    return {static_cast<int>(of_group),
+            static_cast<int>(ceil_div(of_group, chunk_channels)),
+            all / static_cast<int>(groups), all - chunk_channels};
 }
 
 /// The last axis of a thread's: W, or of planes H.
@@ -110,6 +145,23 @@ int lanes_of(int units) {
                                     < round_up(units, lanes))))
         lanes /= 2;
     return lanes;
+}
+
+/// Parts, of so many blocks each, that fill so many places: a few times, where once
+/// would leave many of them empty.
+int64_t fill_of(int64_t places, int64_t blocks) {
+    constexpr int64_t most_times = 4;
+    int64_t best = 0;
+    int64_t best_times = 1;
+    for (int64_t times = 1; times <= most_times; ++times) {
+        const int64_t parts = times * places / blocks;
+        // By a tenth of the time at least.
+        if (10 * times * best < 9 * best_times * parts || best == 0) {
+            best = parts;
+            best_times = times;
+        }
+    }
+    return best;
 }
 
 class groups_plan final : public staged_convolution {
@@ -190,10 +242,9 @@ private:
         shape.to_src = to_src;
         const size_t read_axis = to_src ? 1 : 2;
         const size_t written_axis = to_src ? 2 : 1;
-        shape.read_chunks
-                = static_cast<int>(weights.dims[read_axis]) / chunk_channels;
-        shape.written_chunks
-                = static_cast<int>(weights.dims[written_axis]) / chunk_channels;
+        shape.read = chunks_of(read, weights.dims[0], weights.dims[read_axis]);
+        shape.written = chunks_of(
+                written, weights.dims[0], weights.dims[written_axis]);
         shape.weights_strides[0] = weights.strides[0];
         shape.weights_strides[1] = weights.strides[written_axis];
         shape.weights_strides[2] = weights.strides[read_axis];
@@ -206,8 +257,8 @@ private:
             shape.written_strides[i + 2] = written.strides[axes[i] + 2];
             shape.weights_strides[i + 3] = weights.strides[axes[i] + 3];
         }
-        shape.units = static_cast<int>(weights.dims[0]) * shape.written_chunks
-                * (of_weights() ? shape.read_chunks : 1);
+        shape.units = static_cast<int>(weights.dims[0]) * shape.written.chunks
+                * (of_weights() ? shape.read.chunks : 1);
         shape.lanes = planes ? 1 : lanes_of(shape.units);
         shape.unit_tiles = ceil_div(shape.units, shape.lanes);
         const window_axis &along = shape.axes[2];
@@ -240,12 +291,12 @@ private:
         parts_.block_jobs = ceil_div(parts_.jobs, parts_.job_blocks);
         parts_.padded_units = shape_.unit_tiles * shape_.lanes;
         const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
-        // Not a block more than there is place for at a time.
+        // Not a block more than there is place for.
         const int64_t resident = type_ == data_type::f64
                 ? resident_f64_warps / parts_.block_jobs
                 : weights_blocks(size_of(type_));
-        const int64_t fill = multiprocessors * resident
-                / (int64_t {parts_.job_blocks} * shape_.unit_tiles);
+        const int64_t fill = fill_of(multiprocessors * resident,
+                int64_t {parts_.job_blocks} * shape_.unit_tiles);
         const int64_t least = ceil_div(runs * run_positions,
                 type_ == data_type::f64 ? longest_f64_chain : longest_chain);
         parts_.parts = static_cast<uint32_t>(
@@ -271,6 +322,8 @@ bool takes_planes(const convolution_problem &problem) {
     const int64_t rows
             = ceil_div(written.dims[3], to_src ? problem.strides[1] : 1);
     return problem.src.strides[4] == 1 && problem.dst.strides[4] == 1
+            && problem.src.dims[1] >= chunk_channels
+            && problem.dst.dims[1] >= chunk_channels
             && written.dims[4] >= fewest_columns
             && 2 * rows >= round_up(rows, run_positions);
 }
@@ -278,13 +331,8 @@ bool takes_planes(const convolution_problem &problem) {
 /// Why not; empty where the kernels take it.
 std::string reason_against(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
-    const auto narrow
-            = [](int64_t channels) { return channels == 4 || channels == 8; };
-    if (weights[0] < 2 || !narrow(weights[1]) || !narrow(weights[2]))
-        return text("takes several groups of 4 or 8 input and 4 or 8 output "
-                    "channels, given ",
-                weights[0], " of ", weights[2], " and ", weights[1]);
-    if (axes_exceed(problem, most_points))
+    if (axes_exceed(problem, most_points) || problem.src.dims[1] > most_points
+            || problem.dst.dims[1] > most_points)
         return "takes less than 2^26 points along an axis; " + given(problem);
     int64_t window = weights[0];
     for (size_t i = 0; i < 3; ++i) {
@@ -319,16 +367,26 @@ plan_or_refusal make(
     const std::string reason = reason_against(problem);
     if (!reason.empty()) return plan_or_refusal::refuse(reason);
     const bool planes = takes_planes(problem);
-    convolution_problem seen = problem;
-    if (!planes)
-        for (tensor_view *tensor : {&seen.src, &seen.dst})
-            if (!reads_channels_last(*tensor))
-                *tensor = dense_channels_last(*tensor);
+    const int64_t groups = problem.weights.dims[0];
     const size_t output = output_of(problem.direction);
+    convolution_problem seen = problem;
+    const auto data_operand = [&](tensor_view &tensor, bool is_output) {
+        const tensor_view callers = tensor;
+        const int64_t channels = callers.dims[1] / groups;
+        const int64_t filled = round_up(channels, chunk_channels);
+        if (!planes && channels != filled) {
+            tensor.dims[1] = groups * filled;
+            tensor = dense_channels_last(tensor);
+            return filled_operand(callers, tensor, groups, is_output);
+        }
+        if (!planes && !reads_channels_last(tensor))
+            tensor = dense_channels_last(tensor);
+        return operand_of(callers, tensor, is_output);
+    };
     const std::array<convolution_operand, 3> operands {
-            operand_of(problem.src, seen.src, output == 0),
+            data_operand(seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),
-            operand_of(problem.dst, seen.dst, output == 2)};
+            data_operand(seen.dst, output == 2)};
     auto plan = std::make_unique<groups_plan>(problem, seen, planes, operands,
             output,
             properties_of(static_cast<int>(options.device)).multiprocessors);

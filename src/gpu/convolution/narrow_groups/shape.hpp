@@ -59,6 +59,26 @@ struct exact_divider {
     }
 };
 
+/// The channels of a tensor, in chunks of 4 of one group each.
+struct channel_chunks {
+    int of_group = chunk_channels;
+    int chunks = 1; ///< of a group
+    int pitch = chunk_channels; ///< from group to group
+    int last = 0; ///< where a chunk begins at most: none ends beyond the tensor
+
+    __host__ __device__ int first(int group, int chunk) const {
+        const int begin = group * pitch + chunk * chunk_channels;
+        return begin < last ? begin : last;
+    }
+    /// Which of its group's channels a chunk's channel i is; -1 where it is another
+    /// group's, another chunk's or none.
+    __host__ __device__ int number(int group, int chunk, int i) const {
+        const int channel = first(group, chunk) + i - group * pitch;
+        return channel >= chunk * chunk_channels && channel < of_group ? channel
+                                                                       : -1;
+    }
+};
+
 /// forward: reads src, writes dst. backward_data: reads dst, writes src.
 /// backward_weights: `read` is src and `written` dst, which is read too.
 ///
@@ -71,8 +91,7 @@ struct problem_shape {
     int64_t weights_strides[6] = {}; // group, written, read channel, axes
     bool planes = false;
     bool to_src = false; ///< backward_data
-    int read_chunks = 1; ///< of a group's channels, 4 each
-    int written_chunks = 1;
+    channel_chunks read, written;
     /// Threads' shares of the channels: a chunk of written, and of
     /// backward_weights a chunk of read with it. `lanes` neighbouring threads
     /// have as many units; of planes 1.
@@ -110,7 +129,7 @@ __host__ __device__ constexpr int weights_unit_lanes(bool planes) {
 
 /// Weights in the data kernel's order.
 inline int64_t gathered_weights(const problem_shape &shape) {
-    int64_t count = int64_t {shape.unit_tiles} * shape.read_chunks
+    int64_t count = int64_t {shape.unit_tiles} * shape.read.chunks
             * chunk_channels * chunk_channels
             * weights_unit_lanes(shape.planes);
     for (const window_axis &axis : shape.axes)

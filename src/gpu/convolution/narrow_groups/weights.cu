@@ -56,11 +56,12 @@ __global__ void __launch_bounds__(32 * weights_warps,
     const window_axis &deep = shape.axes[0];
     const window_axis &down = shape.axes[1];
     const window_axis &along = shape.axes[2];
-    const int pair = unit / shape.read_chunks;
-    const int src_channel = pair / shape.written_chunks * shape.read_chunks
-            + unit - pair * shape.read_chunks;
-    src += int64_t {src_channel} * chunk_channels * shape.read_strides[1];
-    dst += int64_t {pair} * chunk_channels * shape.written_strides[1];
+    const int pair = unit / shape.read.chunks;
+    const int group = pair / shape.written.chunks;
+    src += shape.read.first(group, unit - pair * shape.read.chunks)
+            * shape.read_strides[1];
+    dst += shape.written.first(group, pair - group * shape.written.chunks)
+            * shape.written_strides[1];
     const auto end = static_cast<uint32_t>(
             uint64_t {part + 1} * shape.items / parts.parts);
     uint32_t item
@@ -171,13 +172,15 @@ __device__ __forceinline__ weight_place weight_of(const problem_shape &shape,
     weight.tap[2] = take(rest, parts.chunks) * parts.taps + e;
     weight.tap[1] = take(rest, shape.axes[1].kernel);
     weight.tap[0] = rest;
+    const int pair = unit / shape.read.chunks;
+    const int group = pair / shape.written.chunks;
+    weight.group = group;
+    weight.o = shape.written.number(
+            group, pair - group * shape.written.chunks, o);
+    weight.i = shape.read.number(group, unit - pair * shape.read.chunks, i);
     weight.is_one = unit < shape.units && rest < shape.axes[0].kernel
-            && weight.tap[2] < shape.axes[2].kernel;
-    const int pair = unit / shape.read_chunks;
-    weight.group = pair / shape.written_chunks;
-    weight.o
-            = (pair - weight.group * shape.written_chunks) * chunk_channels + o;
-    weight.i = (unit - pair * shape.read_chunks) * chunk_channels + i;
+            && weight.tap[2] < shape.axes[2].kernel && weight.o >= 0
+            && weight.i >= 0;
     return weight;
 }
 
@@ -187,11 +190,9 @@ template <typename Type>
 __device__ double sum_again(const Type *src, const Type *dst,
         const problem_shape &shape, const weight_place &weight, int share) {
     double sum = 0;
-    src += (int64_t {weight.group} * shape.read_chunks * chunk_channels
-                   + weight.i)
+    src += (int64_t {weight.group} * shape.read.pitch + weight.i)
             * shape.read_strides[1];
-    dst += (int64_t {weight.group} * shape.written_chunks * chunk_channels
-                   + weight.o)
+    dst += (int64_t {weight.group} * shape.written.pitch + weight.o)
             * shape.written_strides[1];
     const auto rows = static_cast<uint32_t>(shape.items);
     for (uint32_t item = static_cast<uint32_t>(share); item < rows;

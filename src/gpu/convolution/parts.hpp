@@ -1,0 +1,58 @@
+// A convolution as several smaller ones, one after the other: for kernels that take
+// one group, or of gradients of src no strides. Plain host arithmetic, but for the
+// plan.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu {
+
+/// A convolution of slices of the whole one's tensors.
+struct convolution_part {
+    detail::convolution_problem problem;
+    /// Where the slices of src, weights and dst begin, in bytes.
+    std::array<int64_t, 3> offsets {};
+};
+
+/// The parts' outputs are all of the whole one's, each element in one part.
+struct convolution_parts {
+    std::vector<convolution_part> parts;
+    /// But for elements that no tap meets, which are 0.
+    bool zeros = false;
+    std::string refusal; ///< why there are none; else empty
+};
+
+/// What is taken apart: the groups, one by one; and of gradients of src the
+/// positions that a stride meets with the same taps, along the axes that are named.
+/// Of one position of dst a stride says nothing: there it becomes 1.
+struct taken_apart {
+    bool groups = false;
+    std::array<bool, 3> axes {};
+};
+
+/// Just the whole where there is nothing to take apart. Refused where there would be
+/// more than `most`.
+///
+/// Along an axis with stride s and dilation d, x + pad = y * s + k * d. With g =
+/// gcd(s, d), taps k0, k0 + s / g, ... meet the same positions of src, which are s
+/// apart: v + pad' = y + j * (d / g), a gradient without strides. Positions that
+/// another remainder leaves have no taps.
+convolution_parts parts_of(const detail::convolution_problem &problem,
+        const taken_apart &what, size_t most);
+
+/// A plan of the parts, on one workspace; the parts' plans are `make`'s. Refused
+/// where one of them is.
+detail::plan_or_refusal make_of_parts(const detail::convolution_problem &whole,
+        const convolution_parts &parts,
+        const std::function<detail::plan_or_refusal(
+                const detail::convolution_problem &part)> &make);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,121 @@
+// The parts of a convolution are the convolution: every set of them is carried out
+// by plain loops and compared with the problem's formula. Needs no GPU.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/parts.hpp"
+#include "support/plain_convolution.hpp"
+
+namespace gradnn::test {
+namespace {
+
+constexpr gpu::taken_apart strides_apart {true, {true, true, true}};
+
+TEST(ConvolutionParts, LeavesOnePositionWhole) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.direction = convolution_direction::backward_data;
+    p.strides = {1, 2, 3};
+    p.dst.dims = {2, 16, 1, 1, 1};
+    const auto one = gpu::parts_of(p, strides_apart, 32);
+    EXPECT_EQ(one.parts.size(), 1U);
+    EXPECT_FALSE(one.zeros);
+    EXPECT_EQ(one.parts[0].problem.strides, (std::array<int64_t, 3> {1, 1, 1}));
+    p.dst.dims[3] = 4;
+    EXPECT_EQ(gpu::parts_of(p, strides_apart, 32).parts.size(), 2U);
+}
+
+TEST(ConvolutionParts, RefuseTooMany) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.direction = convolution_direction::backward_data;
+    p.strides = {1, 2, 2};
+    p.dst.dims[3] = p.dst.dims[4] = 4;
+    EXPECT_EQ(gpu::parts_of(p, strides_apart, 3).refusal,
+            "takes what up to 3 parts make, given 4");
+    EXPECT_EQ(gpu::parts_of(p, strides_apart, 4).refusal, "");
+}
+
+// A dilation that shares a divisor with the stride leaves positions without taps.
+TEST(ConvolutionParts, LeavesPositionsWithoutTaps) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    p.direction = convolution_direction::backward_data;
+    p.dst.dims[3] = p.dst.dims[4] = 4;
+    for (const int64_t dilation : {2, 3}) {
+        p.strides = {1, 2, 2};
+        p.dilations = {1, dilation, dilation};
+        const auto made = gpu::parts_of(p, strides_apart, 32);
+        EXPECT_EQ(made.zeros, dilation == 2);
+        EXPECT_EQ(made.parts.size(), dilation == 2 ? 1U : 4U);
+        for (const auto &part : made.parts)
+            EXPECT_EQ(part.problem.dilations[1], dilation == 2 ? 1 : 3);
+    }
+}
+
+/// No more than one position of dst lies beside src, as cuDNN's kernels want it.
+bool strays(const convolution_problem &p, size_t axis) {
+    const int64_t span = (p.weights.dims[3 + axis] - 1) * p.dilations[axis];
+    const int64_t pad = p.pads_begin[axis];
+    return pad > span + 1
+            || p.dst.dims[2 + axis] - 1 - pad >= p.src.dims[2 + axis] + 1;
+}
+
+TEST(ConvolutionParts, ComputeTheProblem) {
+    const uint64_t seed = test_seed(20261123);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    size_t with_zeros = 0;
+    for (int round = 0; round < 8000; ++round) {
+        convolution_problem p = random_problem(random);
+        for (size_t axis = 0; axis < 3; ++axis)
+            if (p.src.dims[2 + axis] != 1 && random.integer(0, 1) == 1) {
+                p.strides[axis] = random.integer(1, 6);
+                p.dilations[axis] = random.integer(1, 6);
+            }
+        gpu::taken_apart what {random.integer(0, 1) == 1, {}};
+        for (bool &axis : what.axes)
+            axis = random.integer(0, 3) != 0;
+        const auto made = gpu::parts_of(p, what, 32);
+        if (!made.refusal.empty()) continue;
+        if (made.parts.size() < 2 && !made.zeros) continue;
+        const bool to_src = p.direction == convolution_direction::backward_data;
+        const size_t output = gpu::output_of(p.direction);
+        const std::array<data_type, 3> types {
+                p.src.type, p.weights.type, p.dst.type};
+        const auto by_parts = [&](std::array<memory, 3> &data) {
+            if (made.zeros)
+                for_each(p.src.dims, [&](const auto &i) {
+                    data[0][static_cast<size_t>(dot(i, p.src.strides))] = 0.0;
+                });
+            for (const auto &part : made.parts) {
+                EXPECT_TRUE(!what.groups || part.problem.weights.dims[0] == 1);
+                for (size_t a = 0; to_src && a < 3; ++a) {
+                    if (!what.axes[a] || p.strides[a] == 1) continue;
+                    EXPECT_EQ(part.problem.strides[a], 1);
+                    if (p.dst.dims[2 + a] == 1) continue;
+                    EXPECT_FALSE(strays(part.problem, a));
+                }
+                std::array<memory, 3> slices;
+                std::array<int64_t, 3> begin {};
+                for (size_t i = 0; i < 3; ++i) {
+                    begin[i] = part.offsets[i] / detail::size_of(types[i]);
+                    slices[i].assign(data[i].begin() + begin[i], data[i].end());
+                }
+                by_formula(part.problem, output, slices);
+                std::copy(slices[output].begin(), slices[output].end(),
+                        data[output].begin() + begin[output]);
+            }
+        };
+        ASSERT_TRUE(computes(p, output, random, by_parts)) << "round " << round;
+        ++tried;
+        if (made.zeros) ++with_zeros;
+    }
+    EXPECT_GT(tried, 2000U);
+    EXPECT_GT(with_zeros, 500U);
+}
+
+} // namespace
+} // namespace gradnn::test
