@@ -125,7 +125,7 @@ bool gemm_is_faster(
         const geometry &problem, const implementation &best, bool long_sums) {
     if (problem.grouped) return false;
     if (problem.src.type != detail::data_type::f32)
-        return is_narrow_point(problem);
+        return !best.filled && is_narrow_point(problem);
     if (problem.direction == convolution_direction::backward_data) return false;
     const auto &weights = problem.weights.sizes;
     const auto &dst = problem.dst.sizes;
