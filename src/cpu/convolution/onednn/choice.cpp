@@ -66,22 +66,29 @@ bool has_contiguous_channels(const geometry &problem) {
 }
 
 /// Groups that fill a small part of a vector: copied into blocks of channels they
-/// are computed with the lanes mostly idle. With contiguous channels, which are
-/// copied in rows, oneDNN catches up where a group has 16 pairs of channels; not in
-/// 16-bit gradients of weights.
+/// are computed with the lanes mostly idle. Where a group has 16 pairs of channels
+/// oneDNN catches up: with contiguous channels, which are copied in rows, but for
+/// 16-bit gradients of weights; in planes with one tap, and in bf16 but for
+/// gradients of weights.
 bool has_narrow_groups(const geometry &problem) {
     constexpr int64_t narrow = 4;
     constexpr int64_t caught_up = 16;
+    using detail::data_type;
     const auto &weights = problem.weights.sizes;
     if (!problem.grouped || weights[0] == 1 || weights[1] > narrow
             || weights[2] > narrow || is_depthwise(problem))
         return false;
-    if (in_planes(problem)) return true;
-    return has_contiguous_channels(problem)
-            && (weights[1] * weights[2] < caught_up
-                    || (problem.direction
-                                    == convolution_direction::backward_weights
-                            && problem.src.type != detail::data_type::f32));
+    const bool planes = in_planes(problem);
+    const int64_t pairs = weights[1] * weights[2];
+    if (!planes && !has_contiguous_channels(problem)) return false;
+    if (pairs < caught_up) return true;
+    const bool of_weights
+            = problem.direction == convolution_direction::backward_weights;
+    if (!planes) return of_weights && problem.src.type != data_type::f32;
+    const bool one_tap = problem.weights.elements() == weights[0] * pairs;
+    const bool adds_pairs = problem.src.type == data_type::bf16
+            && cpu_has(dnnl::cpu_isa::avx512_core_bf16);
+    return !one_tap && (of_weights || !adds_pairs);
 }
 
 /// Gradients of src of few channels and few products, in planes and without
