@@ -108,13 +108,48 @@ void transpose_tile(const tile<In, Out> &from, int64_t step, Out *stage) {
     }
 }
 
+/// A side of so few elements leaves squares of vectors mostly empty.
+template <typename In, typename Out>
+bool is_thin(const tile<In, Out> &from) {
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator_of<In>>);
+    return 4 * std::min(from.along, from.across) <= lanes;
+}
+
+/// The same by lines along the longer side, which are converted in vectors.
+template <typename In, typename Out>
+void transpose_lines(const tile<In, Out> &from, int64_t step, Out *stage) {
+    constexpr int64_t most = 128;
+    if (from.across <= from.along) {
+        In line[most];
+        for (int64_t j = 0; j < from.across; ++j)
+            for (int64_t i = 0; i < from.along; i += most) {
+                const int64_t some = std::min(most, from.along - i);
+                for (int64_t k = 0; k < some; ++k)
+                    line[k] = from.src[(i + k) * step + j];
+                convert_row(line, stage + j * from.along + i,
+                        static_cast<size_t>(some));
+            }
+        return;
+    }
+    Out line[most];
+    for (int64_t i = 0; i < from.along; ++i)
+        for (int64_t j = 0; j < from.across; j += most) {
+            const int64_t some = std::min(most, from.across - j);
+            convert_row(
+                    from.src + i * step + j, line, static_cast<size_t>(some));
+            for (int64_t k = 0; k < some; ++k)
+                stage[(j + k) * from.along + i] = line[k];
+        }
+}
+
 template <typename In, typename Out>
 void transpose_and_copy(
         const conversion_work &work, const tile<In, Out> &from) {
     constexpr auto elements
             = static_cast<size_t>(transpose_along_tile * transpose_across_tile);
     alignas(64) Out stage[elements];
-    transpose_tile(from, work.along.src, stage);
+    (is_thin(from) ? transpose_lines<In, Out> : transpose_tile<In, Out>)(from,
+            work.along.src, stage);
     // One copy where the tile's rows follow one another in dst.
     const bool whole = work.across.dst == from.along;
     const int64_t rows = whole ? 1 : from.across;

@@ -23,6 +23,11 @@ namespace gradnn::cpu::HWY_NAMESPACE {
 /// 32 vector registers, not 16.
 constexpr bool wide_file = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
 
+/// Neighbouring positions that are summed at once, and those that go through all
+/// channels together.
+constexpr int pixels_at_once = wide_file ? 4 : 3;
+constexpr int64_t segment = 2 * pixels_at_once;
+
 /// Sums of `pixels` neighbouring positions from x on, for channels from c on;
 /// all taps are inside.
 template <typename T, int pixels, int vectors>
@@ -89,33 +94,19 @@ HWY_INLINE void multiply_border(const line_tap *HWY_RESTRICT taps,
         store(d, sums[v], written + x * written_step + c + v * lanes);
 }
 
+/// Positions [first, last) of a line, at which all taps are inside.
 template <typename T, int vectors>
-void multiply_channels(const line_tap *taps, int64_t tap_count, const T *read,
-        int64_t read_step, const accumulator_of<T> *weights, T *written,
-        int64_t written_step, int64_t first, int64_t last, int64_t c,
-        int64_t channels) {
-    constexpr int pixels = wide_file ? 4 : 3;
-    int64_t begin = first;
-    int64_t end = last;
-    for (int64_t t = 0; t < tap_count; ++t) {
-        begin = taps[t].begin > begin ? taps[t].begin : begin;
-        end = taps[t].end < end ? taps[t].end : end;
-    }
-    if (begin > last) begin = last;
-    if (end < begin) end = begin;
-    for (int64_t x = first; x < begin; ++x)
-        multiply_border<T, vectors>(taps, tap_count, read, read_step, weights,
-                written, written_step, x, c, channels);
-    int64_t x = begin;
-    for (; x + pixels <= end; x += pixels)
-        multiply_pixels<T, pixels, vectors>(taps, tap_count, read, read_step,
-                weights, written, written_step, x, c, channels);
-    for (; x < end; ++x)
+HWY_INLINE void multiply_inside(const line_tap *taps, int64_t tap_count,
+        const T *read, int64_t read_step, const accumulator_of<T> *weights,
+        T *written, int64_t written_step, int64_t first, int64_t last,
+        int64_t c, int64_t channels) {
+    int64_t x = first;
+    for (; x + pixels_at_once <= last; x += pixels_at_once)
+        multiply_pixels<T, pixels_at_once, vectors>(taps, tap_count, read,
+                read_step, weights, written, written_step, x, c, channels);
+    for (; x < last; ++x)
         multiply_pixels<T, 1, vectors>(taps, tap_count, read, read_step,
                 weights, written, written_step, x, c, channels);
-    for (; x < last; ++x)
-        multiply_border<T, vectors>(taps, tap_count, read, read_step, weights,
-                written, written_step, x, c, channels);
 }
 
 /// Calls body(c, vectors) for blocks of at most `most` vectors of channels,
@@ -131,19 +122,43 @@ HWY_INLINE void for_channel_blocks(int64_t channels, const Body &body) {
                 std::integral_constant<int, 1>());
 }
 
+/// A few positions at a time go through all channels: what they read of each line
+/// stays in the first-level cache, whatever the distance of neighbouring pixels
+/// is (powers of two meet in few of its lines).
 template <typename T>
 void multiply_line(const line_tap *taps, int64_t tap_count, const void *read,
         int64_t read_step, const void *weights, void *written,
         int64_t written_step, int64_t first, int64_t last, int64_t channels) {
     using wide = accumulator_of<T>;
-    for_channel_blocks<wide, 2>(
-            channels, [&](int64_t c, auto vectors) HWY_ATTR {
-                multiply_channels<T, vectors()>(taps, tap_count,
-                        static_cast<const T *>(read), read_step,
-                        static_cast<const wide *>(weights),
-                        static_cast<T *>(written), written_step, first, last, c,
-                        channels);
-            });
+    int64_t begin = first;
+    int64_t end = last;
+    for (int64_t t = 0; t < tap_count; ++t) {
+        begin = taps[t].begin > begin ? taps[t].begin : begin;
+        end = taps[t].end < end ? taps[t].end : end;
+    }
+    if (begin > last) begin = last;
+    if (end < begin) end = begin;
+    for (int64_t x = first; x < last;) {
+        const bool inside = x >= begin && x < end;
+        const int64_t left = (inside ? end : x < begin ? begin : last) - x;
+        const int64_t next = x + (left < segment ? left : segment);
+        for_channel_blocks<wide, 2>(
+                channels, [&](int64_t c, auto vectors) HWY_ATTR {
+                    const auto *from = static_cast<const T *>(read);
+                    const auto *w = static_cast<const wide *>(weights);
+                    auto *to = static_cast<T *>(written);
+                    if (inside)
+                        multiply_inside<T, vectors()>(taps, tap_count, from,
+                                read_step, w, to, written_step, x, next, c,
+                                channels);
+                    else
+                        for (int64_t at = x; at < next; ++at)
+                            multiply_border<T, vectors()>(taps, tap_count, from,
+                                    read_step, w, to, written_step, at, c,
+                                    channels);
+                });
+        x = next;
+    }
 }
 
 /// Adds positions [begin, end), at all of which all taps are inside.

@@ -14,7 +14,7 @@ namespace {
 using dnnl::memory;
 
 /// The layouts of activations that are worth telling apart.
-enum class arrangement { ncx, nxc, blocks_of_16, other_blocks, other };
+enum class arrangement { ncx, nxc, blocks, other_blocks, other };
 
 /// Whether axes of more than one element have these strides.
 bool has_strides(const operand &tensor, const dims &strides) {
@@ -32,13 +32,19 @@ arrangement arrangement_of(const operand &tensor) {
     return arrangement::other;
 }
 
+/// The channels of a block where that is 8 or 16 and nothing else is blocked;
+/// otherwise 0.
+int64_t block_of(const memory::desc &layout) {
+    if (layout.get_inner_idxs() != dims {1}) return 0;
+    const int64_t block = layout.get_inner_blks()[0];
+    return block == 8 || block == 16 ? block : 0;
+}
+
 arrangement arrangement_of(const memory::desc &layout) {
     if (layout.get_inner_nblks() == 0)
         return arrangement_of(operand {from_onednn(layout.get_data_type()),
                 layout.get_dims(), layout.get_strides()});
-    if (layout.get_inner_blks() == dims {channel_blocking::block}
-            && layout.get_inner_idxs() == dims {1})
-        return arrangement::blocks_of_16;
+    if (block_of(layout) > 0) return arrangement::blocks;
     return arrangement::other_blocks;
 }
 
@@ -74,14 +80,13 @@ std::optional<conversion> describe_conversion(
     return result;
 }
 
-/// The copy of 16-bit activations into blocks; empty where they are no such
-/// thing or not contiguous either way.
+/// The copy of activations into blocks; empty where it is no such thing or they
+/// are not contiguous either way.
 std::optional<channel_blocking> describe_blocking(
         const operand &tensor, const memory::desc &layout) {
-    if (!is_narrow(tensor.type)
-            || arrangement_of(layout) != arrangement::blocks_of_16)
-        return {};
     channel_blocking result;
+    result.block = block_of(layout);
+    if (result.block == 0) return {};
     result.plain_type = tensor.type;
     result.blocked_type = from_onednn(layout.get_data_type());
     if (result.blocked_type != result.plain_type
@@ -93,7 +98,7 @@ std::optional<channel_blocking> describe_blocking(
     result.channel_stride = tensor.strides[1];
     result.point_stride = 1;
     // Space as one axis, on both sides.
-    int64_t blocked_stride = channel_blocking::block;
+    int64_t blocked_stride = result.block;
     const dims blocked_strides = layout.get_strides();
     for (size_t axis = tensor.sizes.size(); axis-- > 2;) {
         if (tensor.sizes[axis] == 1) continue;
@@ -104,13 +109,15 @@ std::optional<channel_blocking> describe_blocking(
         blocked_stride *= tensor.sizes[axis];
         result.points *= tensor.sizes[axis];
     }
-    const int64_t blocks = (result.channels + channel_blocking::block - 1)
-            / channel_blocking::block;
+    const int64_t blocks = (result.channels + result.block - 1) / result.block;
     if ((blocks > 1 && blocked_strides[1] != blocked_stride)
             || (result.images > 1
                     && blocked_strides[0] != blocked_stride * blocks))
         return {};
     if (result.point_stride != 1 && result.channel_stride != 1) return {};
+    // A single point is copied as a row of channels.
+    if (result.points == 1 && result.channel_stride == 1)
+        result.point_stride = result.channels;
     return result;
 }
 
@@ -213,7 +220,7 @@ double copy_bytes(
     const auto ours = arrangement_of(layout);
     if (theirs == arrangement::other) return bytes * anything;
     if (theirs == ours) return bytes;
-    if (ours == arrangement::blocks_of_16) return bytes * into_blocks;
+    if (ours == arrangement::blocks) return bytes * into_blocks;
     const bool narrow = is_narrow(tensor.type);
     if (ours == arrangement::other_blocks)
         return bytes

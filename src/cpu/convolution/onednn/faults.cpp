@@ -104,7 +104,8 @@ bool is_faulty(const geometry &problem, const implementation &found) {
     const bool of_weights
             = problem.direction == convolution_direction::backward_weights;
     const bool amx = contains(name, "amx");
-    if (contains(name, "jit_bf16_1x1") && !brg && has_partial_block(found))
+    if (contains(name, "jit_bf16_1x1") && !brg && !found.filled
+            && has_partial_block(found))
         return true;
     if (brg && amx && !of_weights && strides_over_partial_tile(problem, found))
         return true;

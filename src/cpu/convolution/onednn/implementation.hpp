@@ -14,6 +14,8 @@ struct implementation {
     dnnl::memory::desc weights;
     dnnl::memory::desc dst;
     std::string name;
+    /// Whether the descriptor counts the channels that pad the layouts, too.
+    bool filled = false;
     /// As estimated (cost.hpp).
     double cost = 0;
 

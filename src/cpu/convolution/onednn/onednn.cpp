@@ -326,14 +326,18 @@ void builder::add_block(std::vector<step> &list, const implementation &chosen) {
 
     if (!backward_data) copy(src, false);
     if (!forward) copy(dst, false);
+    // Not the layouts of `chosen`, whose blocks it may fill up.
+    const auto at = [&](int index, const location &where) {
+        const auto which = dnnl::query::exec_arg_md;
+        return primitive_step::argument {
+                index, chosen.descriptor.query_md(which, index), where};
+    };
     add_primitive(list, chosen.descriptor,
-            {{backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, chosen.src,
-                     src.ours},
-                    {backward_weights ? DNNL_ARG_DIFF_WEIGHTS
-                                      : DNNL_ARG_WEIGHTS,
-                            chosen.weights, weights_},
-                    {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, chosen.dst,
-                            dst.ours}});
+            {at(backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, src.ours),
+                    at(backward_weights ? DNNL_ARG_DIFF_WEIGHTS
+                                        : DNNL_ARG_WEIGHTS,
+                            weights_),
+                    at(forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, dst.ours)});
     if (backward_data) copy(src, true);
     if (forward) copy(dst, true);
     if (options_.partial_sums)

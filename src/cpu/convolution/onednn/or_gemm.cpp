@@ -104,17 +104,20 @@ bool is_narrow_point(const geometry &problem) {
 bool gemm_is_cheaper(
         const geometry &problem, const implementation &best, int64_t images) {
     // Of the rate of oneDNN's kernels, in gradients of weights of 1x1 windows:
-    // 0.7 to 1, measured on two cores of a Xeon.
+    // 0.7 to 1, measured on two cores of a Xeon. Lines of planes are transposed
+    // in squares of vectors: what an image's last one costs, in points.
     constexpr double gemm_efficiency = 0.7;
+    constexpr double line_end = 40;
     const auto &weights = problem.weights.sizes;
     if (problem.direction != convolution_direction::backward_weights
             || problem.grouped || problem.src.type != detail::data_type::f32
             || problem.weights.elements() != weights[0] * weights[1])
         return false;
-    const double points = static_cast<double>(problem.dst.elements())
-            / static_cast<double>(problem.dst.sizes[0] * problem.dst.sizes[1])
-            * static_cast<double>(images);
-    const double cost = 2 * points
+    const double space = static_cast<double>(problem.dst.elements())
+            / static_cast<double>(problem.dst.sizes[0] * problem.dst.sizes[1]);
+    const double line
+            = has_contiguous_channels(problem) ? space : space + line_end;
+    const double cost = 2 * line * static_cast<double>(images)
                     * static_cast<double>(weights[0] * weights[1])
                     / gemm_efficiency
             + step_cost;
@@ -125,7 +128,7 @@ bool gemm_is_faster(
         const geometry &problem, const implementation &best, bool long_sums) {
     if (problem.grouped) return false;
     if (problem.src.type != detail::data_type::f32)
-        return is_narrow_point(problem);
+        return !best.filled && is_narrow_point(problem);
     if (problem.direction == convolution_direction::backward_data) return false;
     const auto &weights = problem.weights.sizes;
     const auto &dst = problem.dst.sizes;
