@@ -254,7 +254,8 @@ std::string small_images_yield(
 // 42x25x16 f32 16 and 37 %. Short rows: 13x7x4 to 49x7x15 f32 26 and 52 %. Rows of
 // more than one tile: 162x123x159 to 315x239x309 f16 12 and 29 %. Many planes for a
 // depth: 8x10x16 to 30x37x59 f32 42 and 54 %. H100, 5a9827b: 16x12x18 to 46x36x43
-// bf16 14 and 32 %, 14x10x15 to 41x30x36 f32 38 and 50 %.
+// bf16 14 and 32 %, 14x10x15 to 41x30x36 f32 38 and 50 %. Rows not resampled (seed 201,
+// e401cbb): 15x12x23 to 20x12x79 bf16 18 and 33 %, f32 41 and 48 %.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     if (!is_volume(problem)) return small_images_yield(problem, options);
@@ -265,6 +266,8 @@ std::string ncx_yields(
     if (dst[4] < 32 || dst[4] > 256)
         return "volumes whose rows of diff_dst do not have 32 to 256 elements "
                "were slower";
+    if (dst[3] == src[3])
+        return "volumes whose rows are not resampled were slower";
     return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
                                : small_images_yield(problem, options);
 }
@@ -288,12 +291,19 @@ std::string bands_yields(
 }
 
 // A row of 23 vectors 8 and 44 %, one of 49 58 and 49 %. In volumes one of 35 13 and
-// 47 %, one of 84 58 and 46 %.
+// 47 %, one of 84 58 and 46 %. Linear volumes whose columns are not enlarged, H100,
+// seed 201, e401cbb, bf16 and f32: 51 to 51 32 and 59 %, 38 and 56 %; 102 (in f32 83)
+// to 44 (36) 44 and 69 %, 66 and 66 %; 22 to 13 51 and 66 %, 71 and 73 %.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
-    const int64_t lanes = is_volume(problem) ? 64 : 32;
-    const int64_t vectors = problem.diff_src.dims[4] * problem.diff_src.dims[1]
-            * detail::size_of(problem.diff_src.type) / 16;
+    const auto &src = problem.diff_src.dims;
+    const bool volume = is_volume(problem);
+    if (volume && problem.mode == detail::interpolation_mode::linear
+            && problem.diff_dst.dims[4] <= src[4])
+        return "volumes whose columns are not enlarged were slower";
+    const int64_t lanes = volume ? 64 : 32;
+    const int64_t vectors
+            = src[4] * src[1] * detail::size_of(problem.diff_src.type) / 16;
     return vectors < lanes
             ? "rows of diff_src with too few vectors for a block "
               "were slower"
@@ -317,18 +327,13 @@ std::string intervals_yields(
                                 : std::string();
 }
 
-// Volumes in 16 bits: of 5, 9, 20 and 21 channels 11 and 28, 9 and 31, 27 and 23, 9
-// and 21 %; of 41 and 70 47 and 31, 35 and 32 %. In f32 and f64 its few kernels
-// reached 13 to 34 and 21 to 51 %. Columns reduced, H100, 5a9827b, bf16: 32 to 4 30
-// and 53 %, 24 to 6 26 and 38 %, but 192 to 64 74 and 65 %.
+// Volumes, H100, seed 201, e401cbb: 21 of 16 bits and 19 of f32, of 1 to 618 channels,
+// were 1.09 to 6 times as fast by gpu_layers, one of 15 channels 0.86 times, one of 384
+// 0.83. Columns reduced, 5a9827b, bf16: 32 to 4 30 and 53 %, 24 to 6 26 and 38 %, but
+// 192 to 64 74 and 65 %.
 std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &) {
-    constexpr int64_t fewest_channels = 32;
-    if (is_volume(problem))
-        return detail::size_of(problem.diff_src.type) != 2
-                        || problem.diff_src.dims[1] < fewest_channels
-                ? "volumes of few channels, and of f32 and f64, were slower"
-                : std::string();
+    if (is_volume(problem)) return "volumes were slower";
     return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
             ? "columns reduced 4 times and more were slower"
             : std::string();

@@ -132,22 +132,24 @@ bool crashes_cudnn(
     return false;
 }
 
-/// Where cuDNN (9.14 and 9.19) reads or writes beyond a dst of one position: in some
-/// convolutions with groups by tensor cores. Gradients of src then have NaN, or bits
-/// that change from run to run, and what lies behind dst is written
-/// (doc/notes/cudnn_faults.md). A window whose other taps lie beside src comes here
-/// without its dilation.
-bool leaves_dst(
+/// Where cuDNN (9.14 and 9.19) reads or writes beyond its operands: in convolutions of
+/// data with groups by tensor cores, where dst has one position or, over all images,
+/// few. What is computed then has NaN, or bits that change from run to run, and what
+/// lies behind it is written (doc/notes/cudnn_faults.md). A window whose other taps lie
+/// beside src comes here without its dilation.
+bool leaves_operands(
         const convolution_problem &problem, const compile_options &options) {
+    // The faults that are known had 30 at most.
+    constexpr int64_t fewest_positions = 32;
     const bool by_tensor_cores = detail::size_of(problem.src.type) == 2
             || (problem.src.type == detail::data_type::f32
                     && options.fpmath != fpmath_mode::strict);
     if (problem.direction == detail::convolution_direction::backward_weights
             || !by_tensor_cores || problem.weights.dims[0] == 1)
         return false;
-    for (size_t axis = 2; axis < 5; ++axis)
-        if (problem.dst.dims[axis] != 1) return false;
-    return true;
+    const auto &dims = problem.dst.dims;
+    const int64_t of_an_image = product_of(std::span(dims).subspan(2));
+    return of_an_image == 1 || dims[0] * of_an_image < fewest_positions;
 }
 
 /// Where more than one window at an end of an axis lies beside src, or a window's
@@ -185,10 +187,10 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 "no gradients of src with these strides and dilations along an "
                 "axis, on which cuDNN crashes",
                 problem);
-    if (leaves_dst(problem, options))
+    if (leaves_operands(problem, options))
         return detail::refuse("no data by tensor cores with groups and a dst "
-                              "of one position, "
-                              "beyond which cuDNN reads and writes",
+                              "of one position, or of less than 32 over all "
+                              "images: cuDNN reads and writes beyond them",
                 problem);
     if (strays(problem))
         return detail::refuse(

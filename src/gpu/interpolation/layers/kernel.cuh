@@ -178,6 +178,9 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
 
     sum low[elements] = {};
     sum high[elements] = {};
+    // Whether a term was added.
+    bool low_any = false;
+    bool high_any = false;
     bool other = false;
     const shared_out row_cells(pitch / wide);
     const shared_out output_cells(
@@ -273,9 +276,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     };
 
     // Writes a layer of diff_src, the sums `low`.
-    const auto emit = [&](int layer) {
-        const line_reach fed_by = tables.reach[layer];
-        if (fed_by.first >= fed_by.end) return write_zeros();
+    const auto emit = [&] {
+        if (!low_any) return write_zeros();
         // Of an image two lines take turns: nothing else separates their uses.
         sum *const full = !volume && other ? second : line;
         other = !other;
@@ -327,7 +329,9 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
 #pragma unroll
                   for (int i = 0; i < elements; ++i)
                       low[i] = add_product(low[i], by.low_weight, values[i]);
+                  low_any = true;
                   if (by.high_weight == 0) return;
+                  high_any = true;
 #pragma unroll
                   for (int i = 0; i < elements; ++i)
                       high[i] = add_product(high[i], by.high_weight, values[i]);
@@ -357,7 +361,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
         for (int finished = last ? end_layer - layer : by.finished;
                 finished > 0; --finished) {
             if (layer >= first_layer) {
-                emit(layer);
+                emit();
                 to += shape.src_layer_pitch;
             }
             ++layer;
@@ -366,6 +370,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                 low[i] = high[i];
                 high[i] = 0;
             }
+            low_any = high_any;
+            high_any = false;
         }
         if (last) break;
             // Not by an index: words that are on their way stay in their registers.
