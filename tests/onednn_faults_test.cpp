@@ -97,6 +97,20 @@ TEST(onednn_faults, tall_windows_that_leave_both_ends) {
     EXPECT_FALSE(refuses("jit:avx512_core", plane(13)));
 }
 
+TEST(onednn_faults, rows_that_are_padded_far) {
+    // 30 points of dst, in two blocks.
+    const auto row = [](int64_t columns, int64_t stride, int64_t pad) {
+        return convolution_case {"row", 1, 1, 16, 16, {columns}, {7}, {stride},
+                {3}, {pad}, {pad}};
+    };
+    const std::string name = "jit:avx512_core";
+    EXPECT_TRUE(refuses(name, row(46, 2, 16)));
+    EXPECT_FALSE(refuses(name, row(46, 2, 12)));
+    EXPECT_FALSE(refuses(name, row(36, 2, 16)));
+    EXPECT_FALSE(refuses(name, row(46, 1, 16)));
+    EXPECT_FALSE(refuses("jit:avx2", row(46, 2, 16)));
+}
+
 TEST(onednn_faults, rows_that_are_padded_and_cropped) {
     const auto forward = convolution_direction::forward;
     // Two positions of a window of 3, from -pad and 4 further on.
