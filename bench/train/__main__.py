@@ -27,7 +27,7 @@ import torch  # noqa: E402
 
 import gradnn  # noqa: E402
 
-from . import calls, markdown, steps, table  # noqa: E402
+from . import calls, markdown, network_calls, steps, table  # noqa: E402
 from .networks import NETWORKS  # noqa: E402
 
 
@@ -82,6 +82,11 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     )
     add("--threads", type=int, help="of the CPU, as torch.set_num_threads has it")
     add("--no-calls", action="store_true", help="no host times of small calls")
+    add(
+        "--network-calls",
+        action="store_true",
+        help="the host time of the networks' convolution gradients, and no steps",
+    )
     add("--status", action="store_true", help="print gradnn.torch.status()")
     add("--json", type=pathlib.Path, help="write the report to this file too")
     add(
@@ -135,6 +140,20 @@ def _not_run(report: dict, start: float, title: str, failure: Exception) -> None
     _say(start, report["not_run"][-1])
 
 
+def _time_network_calls(options, report: dict, rows: list, start: float) -> None:
+    for name, dtype, layout in rows:
+        try:
+            row = network_calls.measure(
+                NETWORKS[name], options.size, dtype, layout, options.device
+            )
+        except Exception as failure:  # the others go on
+            _not_run(report, start, f"{name} {dtype} {layout}", failure)
+            continue
+        report["network_calls"].append(row)
+        _free(options.device)
+        _write(report, options.json)
+
+
 def _run(options: argparse.Namespace, report: dict) -> None:
     start = time.perf_counter()
     end = start + options.limit
@@ -155,6 +174,10 @@ def _run(options: argparse.Namespace, report: dict) -> None:
         if layout in NETWORKS[name].layouts
     ]
     reference, of = None, None
+    if options.network_calls:
+        _time_network_calls(options, report, left, start)
+        report["seconds"] = time.perf_counter() - start
+        return
     while left:
         name, dtype, layout = left[0]
         title = f"{name} {dtype} {layout}"
@@ -210,6 +233,7 @@ def main(given: list[str] | None = None) -> int:
         "machine": _machine(options.device),
         "size": options.size,
         "calls": [],
+        "network_calls": [],
         "rows": [],
         "not_run": [],
         "failed": False,

@@ -200,6 +200,18 @@ def text(report: dict) -> str:
             times = [call[f"{each}_us"] for each in ("pytorch", "gradnn", "execute")]
             grid.append([call["op"], "", "", *(f"{us:.1f}" for us in times)])
         lines += [*_aligned(grid), ""]
+    if report["network_calls"]:
+        grid = [["convolution_backward of a step", "", "", "calls"]]
+        grid[0] += ["PyTorch's host ms", "gradnn's", "with the device's ms", "gradnn's"]
+        for row in report["network_calls"]:
+            times = [
+                row[f"{mode}{part}_ms"]
+                for part in ("_host", "")
+                for mode in ("pytorch", "gradnn")
+            ]
+            grid.append([row["network"], row["dtype"], row["layout"]])
+            grid[-1] += [str(row["calls"]), *(f"{ms:.2f}" for ms in times)]
+        lines += [*_aligned(grid), ""]
     if rows:
         lines += [*_aligned([_HEADER, *map(cells, rows)]), ""]
         lines += _remarks(rows)

@@ -101,6 +101,22 @@ def test_calls(tmp_path, capsys):
     assert sum(line.startswith("| convolution_backward") for line in lines) == 2
 
 
+def test_network_calls(tmp_path, capsys):
+    code, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", "hifigan", "--dtype", "f32",
+        "--no-calls", "--network-calls",
+    )  # fmt: skip
+    assert code == 0 and not report["rows"] and not report["not_run"]
+    (row,) = report["network_calls"]
+    network = NETWORKS["hifigan"]
+    layers = (torch.nn.Conv1d, torch.nn.ConvTranspose1d)
+    made = network.make("small").modules()
+    assert row["calls"] == sum(isinstance(each, layers) for each in made)
+    for mode in ("pytorch", "gradnn"):
+        assert row[f"{mode}_host_ms"] > 0 and row[f"{mode}_ms"] > 0
+    assert f"{row['gradnn_host_ms']:.2f}" in printed
+
+
 def test_what_raises_and_what_runs_in_pytorch_is_said(monkeypatch, capsys, tmp_path):
     look = steps._look_at
 
