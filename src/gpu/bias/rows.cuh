@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(threads, resident)
                 const __grid_constant__ channel_shape shape, int64_t channels,
                 int64_t parts, bool whole) {
     using sum = sum_of<Type>;
-    constexpr int vector = vector_of<Type>;
+    constexpr int vector = elements_of_16_bytes<Type>;
     const auto thread = static_cast<int>(threadIdx.x);
     const int64_t unit = blockIdx.x * int64_t {warps} + thread / 32;
     if (unit >= channels * parts) return; // whole warps
