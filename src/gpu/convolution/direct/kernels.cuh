@@ -5,6 +5,7 @@
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::direct {
 
@@ -256,9 +257,7 @@ __global__ void __launch_bounds__(threads)
             d_at += at * shape.dst_strides[0];
             total += widen(s[s_at]) * widen(d[d_at]);
         }
-#pragma unroll
-        for (int distance = 16; distance > 0; distance /= 2)
-            total += __shfl_down_sync(0xffffffffU, total, distance);
+        total = sum_of_warp(total);
         if (thread % 32 == 0) warp_sums[thread / 32] = total;
         __syncthreads();
         if (thread == 0) {
