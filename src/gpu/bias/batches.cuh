@@ -23,9 +23,6 @@ constexpr int chain = 32; ///< batches that are added one after the other
 /// when all is done.
 constexpr int resident = 4;
 
-template <typename Type>
-constexpr int vector_of = 16 / static_cast<int>(sizeof(Type));
-
 /// A pack from an address that need not be a multiple of its size. Where the
 /// caller's memory lies must not decide which thread sums what, or the bits
 /// would depend on it.

@@ -148,7 +148,7 @@ private:
     template <typename Type>
     void run_columns(const Type *from, sum_of<Type> *partials,
             const launch_stream &stream) const {
-        const int64_t vectors = row_elements_ / vector_of<Type>;
+        const int64_t vectors = row_elements_ / elements_of_16_bytes<Type>;
         const dim3 grid(static_cast<unsigned>(parts_),
                 static_cast<unsigned>(ceil_div(vectors, threads)));
         launch_early("bias (columns)", columns_kernel<Type>, grid, threads, 0,

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
         const Type *diff_dst, sum_of<Type> *partials, int64_t elements,
         int64_t rows, int64_t vectors, int lanes, bool whole) {
     using sum = sum_of<Type>;
-    constexpr int vector = vector_of<Type>;
+    constexpr int vector = elements_of_16_bytes<Type>;
     __shared__ __align__(16) sum lane_sums[threads * vector];
     const auto thread = static_cast<int>(threadIdx.x);
     const int width = lanes == 1 ? threads : static_cast<int>(vectors);
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
     sum *to = partials + blockIdx.x * vectors * vector;
     if (lanes == 1) {
         // A row of partial sums begins at a multiple of 16 bytes.
-        constexpr int together = vector_of<sum>;
+        constexpr int together = elements_of_16_bytes<sum>;
         if (mine)
 #pragma unroll
             for (int e = 0; e < vector; e += together) {

@@ -4,6 +4,7 @@
 #include "gpu/bias/batches.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/long_sum.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::bias {
 
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(threads, resident)
                 const __grid_constant__ channel_shape shape, int64_t channels,
                 int64_t parts, bool whole) {
     using sum = sum_of<Type>;
-    constexpr int vector = vector_of<Type>;
+    constexpr int vector = elements_of_16_bytes<Type>;
     const auto thread = static_cast<int>(threadIdx.x);
     const int64_t unit = blockIdx.x * int64_t {warps} + thread / 32;
     if (unit >= channels * parts) return; // whole warps
@@ -141,10 +142,7 @@ __global__ void __launch_bounds__(threads, resident)
         add_items<true, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
     else
         add_items<false, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
-    double total = sum_of_lane.value();
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-        total += __shfl_down_sync(0xffffffffU, total, distance);
+    const double total = sum_of_warp(sum_of_lane.value());
     if (thread % 32 == 0) partials[unit] = static_cast<sum>(total);
 }
 

@@ -65,12 +65,16 @@ __device__ __forceinline__ void copy_async_past_l1_if(
                  : "memory");
 }
 
-/// 4 bytes, or zeros where they are not `wanted`.
+/// 4, 8 or 16 bytes, the latter past the L1 cache, or zeros where they are not
+/// `wanted`.
+template <int bytes>
 __device__ __forceinline__ void copy_async_or_zero(
         bool wanted, void *shared, const void *global) {
+    if constexpr (bytes == 16)
+        return copy_async_up_to_16(shared, global, wanted ? 16 : 0);
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
-                 "l"(global), "r"(wanted ? 4 : 0)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                 "l"(global), "n"(bytes), "r"(wanted ? bytes : 0)
                  : "memory");
 }
 

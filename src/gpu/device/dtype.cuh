@@ -149,6 +149,22 @@ private:
     }
 };
 
+/// Elements in 16 bytes.
+template <typename Type>
+constexpr int elements_of_16_bytes = static_cast<int>(16 / sizeof(Type));
+
+/// `count` values of f32 or f64, and those that fill up 16 bytes, of which each access
+/// loads as many.
+template <int count, typename Sum>
+__device__ __forceinline__ void load_values(Sum *values, const Sum *from) {
+    constexpr int each = elements_of_16_bytes<Sum>;
+#pragma unroll
+    for (int i = 0; i < count; i += each) {
+        const auto bits = pack<Sum, each>::load(from + i).bits;
+        memcpy(values + i, &bits, sizeof bits);
+    }
+}
+
 template <typename Type>
 __device__ void stream_one(Type *to, sum_of<Type> value) {
     const sum_of<Type> values[1] = {value};

@@ -12,7 +12,6 @@
 
 #include "gpu/device/constants.hpp"
 #include "gpu/device/tensor_cores.cuh"
-#include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
 
@@ -146,11 +145,8 @@ template <compute_loop Loop>
 double compute(const stream &s, int64_t rounds) {
     const auto device = static_cast<int>(s.get_engine().get_index());
     const device_guard current(device);
-    int multiprocessors = 0;
-    check(cudaDeviceGetAttribute(
-                  &multiprocessors, cudaDevAttrMultiProcessorCount, device),
-            "cudaDeviceGetAttribute");
-    const int blocks = blocks_of_multiprocessor * multiprocessors;
+    const int blocks
+            = blocks_of_multiprocessor * properties_of(device).multiprocessors;
     launch("a loop of arithmetic", compute_kernel<Loop>, blocks, threads, 0,
             cuda_interop::get_native(s), rounds,
             static_cast<double *>(nullptr));

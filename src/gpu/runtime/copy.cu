@@ -164,16 +164,12 @@ __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
             number += gridDim.x) {
         const tile_place place
                 = find_tile<Index, tile_rows, tile>(of, tiles, number);
-        const int64_t src_base = place.src;
-        const int64_t dst_base = place.dst;
-        const int rows = place.rows;
-        const int columns = place.columns;
 #pragma unroll
         for (int pass = 0; pass < tile_rows / tile_passes; ++pass) {
             const int row = pass * tile_passes + y;
-            if (row < rows && x < columns)
+            if (row < place.rows && x < place.columns)
                 staged[row][x] = Mover::load(of, src,
-                        src_base + row * of.src_strides[0]
+                        place.src + row * of.src_strides[0]
                                 + x * of.src_strides[1]);
         }
         __syncthreads();
@@ -181,9 +177,9 @@ __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
         for (int pass = 0; pass < tile_rows / tile_passes; ++pass) {
             const int row = pass % 2 * tile + x;
             const int column = pass / 2 * tile_passes + y;
-            if (row < rows && column < columns)
+            if (row < place.rows && column < place.columns)
                 Mover::store(of, dst,
-                        dst_base + row * of.dst_strides[0]
+                        place.dst + row * of.dst_strides[0]
                                 + column * of.dst_strides[1],
                         staged[row][column]);
         }

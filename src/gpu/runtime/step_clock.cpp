@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
-#include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/event.hpp"
 
 namespace gradnn::gpu {
 
@@ -12,49 +12,26 @@ namespace {
 
 struct event_clock final : detail::step_clock {
     event_clock(int adevice, cudaStream_t astream, size_t count)
-        : device(adevice), stream(astream) {
-        const device_guard current(device);
-        events.reserve(count);
-        while (events.size() < count) {
-            cudaEvent_t made = nullptr;
-            check(cudaEventCreate(&made), "cudaEventCreate");
-            events.emplace_back(made);
-        }
-    }
+        : device(adevice), stream(astream), events(count) {}
 
     void mark() override {
         const device_guard current(device);
-        check(cudaEventRecord(events[marks++].get(), stream),
-                "cudaEventRecord");
+        events[marks++].record(stream);
     }
 
     std::vector<double> milliseconds() override {
-        std::vector<double> times;
-        if (marks == 0) return times;
         const device_guard current(device);
         const capture_mode_guard relaxed;
-        check(cudaEventSynchronize(events[marks - 1].get()),
-                "cudaEventSynchronize");
-        for (size_t index = 1; index < marks; ++index) {
-            float passed = 0.0F;
-            check(cudaEventElapsedTime(&passed, events[index - 1].get(),
-                          events[index].get()),
-                    "cudaEventElapsedTime");
-            times.push_back(static_cast<double>(passed));
-        }
+        std::vector<double> times;
+        for (size_t index = 1; index < marks; ++index)
+            times.push_back(static_cast<double>(
+                    events[index].milliseconds_since(events[index - 1])));
         return times;
     }
 
-    struct destroy {
-        void operator()(cudaEvent_t event) const {
-            ignore(cudaEventDestroy(event));
-        }
-    };
-    using event = std::unique_ptr<CUevent_st, destroy>;
-
     const int device;
     const cudaStream_t stream;
-    std::vector<event> events;
+    std::vector<timed_event> events;
     size_t marks = 0;
 };
 
@@ -62,6 +39,7 @@ struct event_clock final : detail::step_clock {
 
 std::unique_ptr<detail::step_clock> gpu_stream::make_step_clock(size_t steps) {
     if (is_capturing()) return nullptr;
+    const device_guard current(device);
     return std::make_unique<event_clock>(device, handle, steps + 1);
 }
 

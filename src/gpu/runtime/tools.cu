@@ -1,15 +1,22 @@
 #include "gpu/runtime/tools.hpp"
 
-#include <array>
-
 #include <gradnn/cuda.hpp>
 
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
+#include "gpu/runtime/event.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/pause.hpp"
 
 namespace gradnn::gpu {
+
+namespace {
+
+int device_index(const stream &s) {
+    return static_cast<int>(s.get_engine().get_index());
+}
+
+} // namespace
 
 size_t available_memory(const engine &e) {
     const device_guard current(static_cast<int>(e.get_index()));
@@ -55,7 +62,7 @@ void memory_block::read(size_t offset, void *to, size_t bytes) const {
 }
 
 void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
-    const device_guard current(static_cast<int>(s.get_engine().get_index()));
+    const device_guard current(device_index(s));
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
                   cuda_interop::get_native(s)),
             "cudaMemcpyAsync");
@@ -68,63 +75,42 @@ __global__ void nothing_kernel() {}
 } // namespace
 
 void launch_nothing_on(const stream &s) {
-    const device_guard current(static_cast<int>(s.get_engine().get_index()));
+    const device_guard current(device_index(s));
     launch("nothing", nothing_kernel, 1, 1, 0, cuda_interop::get_native(s));
 }
 
 struct stream_timer::events {
-    explicit events(const stream &timed)
-        : queue(timed),
-          device(static_cast<int>(timed.get_engine().get_index())) {
-        const device_guard current(device);
-        for (cudaEvent_t &each : marks)
-            check(cudaEventCreate(&each), "cudaEventCreate");
-    }
-    events(const events &) = delete;
-    events &operator=(const events &) = delete;
-    ~events() {
-        for (cudaEvent_t each : marks)
-            if (each != nullptr) ignore(cudaEventDestroy(each));
-    }
-
-    void record(size_t index) {
-        const device_guard current(device);
-        check(cudaEventRecord(marks[index], cuda_interop::get_native(queue)),
-                "cudaEventRecord");
-    }
+    explicit events(const stream &timed) : queue(timed) {}
 
     const stream queue;
-    const int device;
-    std::array<cudaEvent_t, 2> marks {};
+    const cudaStream_t native = cuda_interop::get_native(queue);
+    const int device = device_index(queue);
+    timed_event begin;
+    timed_event end;
 };
 
-stream_timer::stream_timer(const stream &s)
-    : events_(std::make_shared<events>(s)) {}
+stream_timer::stream_timer(const stream &s) {
+    const device_guard current(device_index(s));
+    events_ = std::make_shared<events>(s);
+}
 
 void stream_timer::begin(size_t partitions) {
-    {
-        const device_guard current(events_->device);
-        pause(cuda_interop::get_native(events_->queue), partitions);
-    }
-    events_->record(0);
+    const device_guard current(events_->device);
+    pause(events_->native, partitions);
+    events_->begin.record(events_->native);
 }
 
 double stream_timer::end() {
-    events_->record(1);
     const device_guard current(events_->device);
-    check(cudaEventSynchronize(events_->marks[1]), "cudaEventSynchronize");
-    float milliseconds = 0.0F;
-    check(cudaEventElapsedTime(
-                  &milliseconds, events_->marks[0], events_->marks[1]),
-            "cudaEventElapsedTime");
-    return static_cast<double>(milliseconds);
+    events_->end.record(events_->native);
+    return static_cast<double>(events_->end.milliseconds_since(events_->begin));
 }
 
 struct recorded_work::state {
     explicit state(const stream &s)
         : queue(s),
           native(cuda_interop::get_native(s)),
-          device(static_cast<int>(s.get_engine().get_index())) {}
+          device(device_index(s)) {}
     state(const state &) = delete;
     state &operator=(const state &) = delete;
     ~state() {

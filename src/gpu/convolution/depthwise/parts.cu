@@ -7,17 +7,11 @@
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::depthwise {
 
 namespace {
-
-__device__ __forceinline__ double sum_of_warp(double value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-        value += __shfl_xor_sync(0xffffffffU, value, distance);
-    return value;
-}
 
 template <typename Type, typename Result>
 __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(

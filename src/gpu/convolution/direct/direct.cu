@@ -35,21 +35,18 @@ public:
         : direction_(problem.direction),
           type_(problem.src.type),
           weights_type_(problem.weights.type) {
-        for (size_t i = 0; i < 5; ++i) {
-            shape_.src_dims[i] = problem.src.dims[i];
-            shape_.src_strides[i] = problem.src.strides[i];
-            shape_.dst_dims[i] = problem.dst.dims[i];
-            shape_.dst_strides[i] = problem.dst.strides[i];
-        }
-        for (size_t i = 0; i < 6; ++i) {
-            shape_.weights_dims[i] = problem.weights.dims[i];
-            shape_.weights_strides[i] = problem.weights.strides[i];
-        }
-        for (size_t i = 0; i < 3; ++i) {
-            shape_.strides[i] = problem.strides[i];
-            shape_.dilations[i] = problem.dilations[i];
-            shape_.pads[i] = problem.pads_begin[i];
-        }
+        const auto set = [](auto &to, const auto &from) {
+            std::copy(from.begin(), from.end(), to);
+        };
+        set(shape_.src_dims, problem.src.dims);
+        set(shape_.src_strides, problem.src.strides);
+        set(shape_.dst_dims, problem.dst.dims);
+        set(shape_.dst_strides, problem.dst.strides);
+        set(shape_.weights_dims, problem.weights.dims);
+        set(shape_.weights_strides, problem.weights.strides);
+        set(shape_.strides, problem.strides);
+        set(shape_.dilations, problem.dilations);
+        set(shape_.pads, problem.pads_begin);
         if (direction_ == convolution_direction::backward_weights)
             plan_weights(device);
         else

@@ -5,6 +5,7 @@
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::direct {
 
@@ -46,6 +47,19 @@ __device__ inline void locate(const problem_shape &shape,
     }
 }
 
+/// The i from `first`, below `end` and `most`, with 0 <= start + i * step < length.
+struct range {
+    int64_t first;
+    int64_t end;
+};
+
+__device__ inline range steps_inside(
+        int64_t start, int64_t step, int64_t length, int64_t most) {
+    const int64_t left = length - start;
+    return {start < 0 ? (-start - 1) / step + 1 : 0,
+            left <= 0 ? 0 : min(most, (left - 1) / step + 1)};
+}
+
 /// The taps k = first, first + step, ... < end of one axis that reach inside,
 /// and the position that `first` reads; each further tap reads `move` on.
 struct axis_taps {
@@ -58,17 +72,12 @@ struct axis_taps {
 
 __device__ inline axis_taps forward_taps(
         const problem_shape &shape, int axis, int64_t y) {
-    axis_taps taps;
     const int64_t dilation = shape.dilations[axis];
     const int64_t start = y * shape.strides[axis] - shape.pads[axis];
-    const int64_t inside = shape.src_dims[axis + 2] - start;
-    taps.first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    taps.end = inside <= 0 ? 0
-                           : min(shape.weights_dims[axis + 3],
-                                   (inside + dilation - 1) / dilation);
-    taps.from = start + taps.first * dilation;
-    taps.move = dilation;
-    return taps;
+    const range inside = steps_inside(start, dilation, shape.src_dims[axis + 2],
+            shape.weights_dims[axis + 3]);
+    return {inside.first, inside.end, 1, start + inside.first * dilation,
+            dilation};
 }
 
 __device__ inline axis_taps backward_taps(
@@ -79,12 +88,11 @@ __device__ inline axis_taps backward_taps(
     const int64_t stride = shape.strides[axis];
     const int64_t dilation = shape.dilations[axis];
     const int64_t start = z + shape.pads[axis];
-    const int64_t last_y = shape.dst_dims[axis + 2] - 1;
-    const int64_t beyond = start - last_y * stride;
-    taps.end = start < 0
-            ? 0
-            : min(shape.weights_dims[axis + 3], start / dilation + 1);
-    taps.first = beyond > 0 ? (beyond + dilation - 1) / dilation : 0;
+    const int64_t last = (shape.dst_dims[axis + 2] - 1) * stride;
+    const range inside = steps_inside(
+            last - start, dilation, last + 1, shape.weights_dims[axis + 3]);
+    taps.first = inside.first;
+    taps.end = inside.end;
     while (taps.first < taps.end
             && (start - taps.first * dilation) % stride != 0)
         ++taps.first;
@@ -182,26 +190,6 @@ __global__ void __launch_bounds__(threads)
     }
 }
 
-/// The range of y with 0 <= y * stride - pad + k * dilation < src.
-struct range {
-    int64_t first = 0;
-    int64_t count = 0;
-};
-
-__device__ inline range outputs_of_tap(
-        const problem_shape &shape, int axis, int64_t k) {
-    const int64_t stride = shape.strides[axis];
-    const int64_t start = k * shape.dilations[axis] - shape.pads[axis];
-    const int64_t inside = shape.src_dims[axis + 2] - start;
-    range found;
-    found.first = start < 0 ? (-start + stride - 1) / stride : 0;
-    const int64_t end = inside <= 0
-            ? 0
-            : min(shape.dst_dims[axis + 2], (inside + stride - 1) / stride);
-    found.count = max(end - found.first, static_cast<int64_t>(0));
-    return found;
-}
-
 /// partials[weight][part]; block (weight, part).
 template <typename Type>
 __global__ void __launch_bounds__(threads)
@@ -228,16 +216,19 @@ __global__ void __launch_bounds__(threads)
                 + (group * shape.weights_dims[2] + i) * shape.src_strides[1];
         const Type *d = dst
                 + (group * shape.weights_dims[1] + o) * shape.dst_strides[1];
-        range outputs[3];
+        int64_t counts[3]; // positions of dst
         int64_t pixels = shape.src_dims[0];
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
-            outputs[axis] = outputs_of_tap(shape, axis, k[axis]);
-            pixels *= outputs[axis].count;
-            s += (outputs[axis].first * shape.strides[axis] - shape.pads[axis]
-                         + k[axis] * shape.dilations[axis])
+            const int64_t start
+                    = k[axis] * shape.dilations[axis] - shape.pads[axis];
+            const range inside = steps_inside(start, shape.strides[axis],
+                    shape.src_dims[axis + 2], shape.dst_dims[axis + 2]);
+            counts[axis] = max(inside.end - inside.first, int64_t {0});
+            pixels *= counts[axis];
+            s += (start + inside.first * shape.strides[axis])
                     * shape.src_strides[axis + 2];
-            d += outputs[axis].first * shape.dst_strides[axis + 2];
+            d += inside.first * shape.dst_strides[axis + 2];
         }
         const int64_t begin = part * pixels / parts;
         const int64_t end = (part + 1) * pixels / parts;
@@ -252,12 +243,12 @@ __global__ void __launch_bounds__(threads)
                 int64_t y = 0;
                 if (small) {
                     y = static_cast<uint32_t>(at)
-                            % static_cast<uint32_t>(outputs[axis].count);
+                            % static_cast<uint32_t>(counts[axis]);
                     at = static_cast<uint32_t>(at)
-                            / static_cast<uint32_t>(outputs[axis].count);
+                            / static_cast<uint32_t>(counts[axis]);
                 } else {
-                    y = at % outputs[axis].count;
-                    at /= outputs[axis].count;
+                    y = at % counts[axis];
+                    at /= counts[axis];
                 }
                 s_at += y * shape.strides[axis] * shape.src_strides[axis + 2];
                 d_at += y * shape.dst_strides[axis + 2];
@@ -266,9 +257,7 @@ __global__ void __launch_bounds__(threads)
             d_at += at * shape.dst_strides[0];
             total += widen(s[s_at]) * widen(d[d_at]);
         }
-#pragma unroll
-        for (int distance = 16; distance > 0; distance /= 2)
-            total += __shfl_down_sync(0xffffffffU, total, distance);
+        total = sum_of_warp(total);
         if (thread % 32 == 0) warp_sums[thread / 32] = total;
         __syncthreads();
         if (thread == 0) {

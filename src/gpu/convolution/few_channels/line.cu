@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
         const int x = first_column + c;
         const bool inside
                 = static_cast<unsigned>(x) < static_cast<unsigned>(along.dst);
-        copy_async_or_zero(inside, to + line_place(stride, c),
+        copy_async_or_zero<4>(inside, to + line_place(stride, c),
                 inside ? row + x * column_stride : image);
     };
     const auto load_columns_first = [&](float *to, const float *row,

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
             if (inside)
                 place += output * shape.dst_strides[1]
                         + y * shape.dst_strides[3] + x * shape.dst_strides[4];
-            copy_async_or_zero(inside,
+            copy_async_or_zero<4>(inside,
                     to + (o * shape.staged_rows + r) * shape.pitch
                             + staged_place(c),
                     place);

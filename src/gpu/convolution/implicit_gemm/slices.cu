@@ -7,6 +7,7 @@
 // elements, and one of them adds up their sums, in shared memory. The order
 // follows from the number of slices alone.
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/launch.hpp"
 
@@ -18,12 +19,8 @@ constexpr int block = 128;
 constexpr int fewest_shared = 8;
 constexpr int sharers = 8;
 
-/// 16 bytes.
 template <typename Element>
-struct alignas(16) vector {
-    static constexpr int size = 16 / sizeof(Element);
-    Element elements[size];
-};
+using vector = pack<Element, elements_of_16_bytes<Element>>;
 
 template <typename Element, int Sharers>
 __global__ void __launch_bounds__(block) add_up(const vector<Element> *partials,
@@ -31,7 +28,7 @@ __global__ void __launch_bounds__(block) add_up(const vector<Element> *partials,
     wait_for_earlier_work();
     let_later_work_start();
     constexpr int columns = block / Sharers;
-    constexpr int size = vector<Element>::size;
+    constexpr int size = elements_of_16_bytes<Element>;
     const int column = static_cast<int>(threadIdx.x) % columns;
     const int sharer = static_cast<int>(threadIdx.x) / columns;
     const int64_t i = int64_t {blockIdx.x} * columns + column;
@@ -39,9 +36,11 @@ __global__ void __launch_bounds__(block) add_up(const vector<Element> *partials,
     if (i < vectors) {
 #pragma unroll 4
         for (int s = sharer; s < slices; s += Sharers) {
-            const vector<Element> part = partials[s * vectors + i];
+            const vector<Element> loaded = partials[s * vectors + i];
+            Element part[size];
+            loaded.unpack(part);
             for (int e = 0; e < size; ++e)
-                sum[e] += part.elements[e];
+                sum[e] += part[e];
         }
     }
     if constexpr (Sharers > 1) {
@@ -55,16 +54,16 @@ __global__ void __launch_bounds__(block) add_up(const vector<Element> *partials,
                 sum[e] += sums[other][e][column];
     }
     if (i >= vectors) return;
-    vector<Element> all;
+    Element all[size];
     for (int e = 0; e < size; ++e)
-        all.elements[e] = static_cast<Element>(sum[e]);
-    output[i] = all;
+        all[e] = static_cast<Element>(sum[e]);
+    output[i] = vector<Element>::of(all);
 }
 
 template <typename Element>
 void add_up_on(const launch_stream &stream, const char *kernel,
         const void *partials, int slices, int64_t elements, void *output) {
-    const int64_t vectors = elements / vector<Element>::size;
+    const int64_t vectors = elements / elements_of_16_bytes<Element>;
     const bool shared = slices >= fewest_shared;
     const int columns = shared ? block / sharers : block;
     // Below 2^23: a tensor has less than 2^31 bytes.

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
                 const __grid_constant__ tile_shape tile) {
     using sum = sum_of<Type>;
     constexpr int span = chunk_columns<taps, step, up>;
-    constexpr int each = sums_of_16_bytes<sum>;
+    constexpr int each = elements_of_16_bytes<sum>;
     constexpr int weight_pitch = round_up(taps, 4);
     extern __shared__ uint4 shared[];
     const int staged = tile.staged_rows();
@@ -167,8 +167,8 @@ __global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
                     for (int chunk = 0; chunk < chunks; ++chunk) {
                         sum values[round_up(span, each)];
                         sum by[round_up(taps, each)];
-                        load_run<span>(values, from + chunk * (taps / up));
-                        load_run<taps>(by, with + chunk * weight_pitch);
+                        load_values<span>(values, from + chunk * (taps / up));
+                        load_values<taps>(by, with + chunk * weight_pitch);
 #pragma unroll
                         for (int e = 0; e < taps; ++e)
 #pragma unroll

@@ -6,21 +6,6 @@
 
 namespace gradnn::gpu::depthwise::any {
 
-template <typename Sum>
-constexpr int sums_of_16_bytes = static_cast<int>(16 / sizeof(Sum));
-
-/// `count` values from shared memory, 16 bytes at a time, and up to 3 more.
-template <int count, typename Sum, int size>
-__device__ __forceinline__ void load_run(Sum (&values)[size], const Sum *from) {
-    constexpr int each = sums_of_16_bytes<Sum>;
-    static_assert(size >= round_up(count, each));
-#pragma unroll
-    for (int i = 0; i < count; i += each) {
-        const uint4 bits = *reinterpret_cast<const uint4 *>(from + i);
-        memcpy(&values[i], &bits, sizeof bits);
-    }
-}
-
 /// Rows of read to shared memory, as sums' type. Row r of the tile begins at
 /// column `origin` of read; table[r] is the address of column 0, of any row for
 /// one that is outside, which nobody will look at. Columns outside are left

@@ -18,6 +18,7 @@
 // f32 has 90.
 #include "gpu/convolution/depthwise/any/ncx.cuh"
 #include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(threads_of_block)
                 const __grid_constant__ weights_parts parts) {
     using sum = sum_of<Type>;
     constexpr int span = chunk_columns<taps, step, 1>;
-    constexpr int each = sums_of_16_bytes<sum>;
+    constexpr int each = elements_of_16_bytes<sum>;
     extern __shared__ uint4 shared[];
     __shared__ sum warp_sums[window_rows * taps][threads_of_block / 32];
     const int staged = tile.staged_rows();
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(threads_of_block)
                     if (first_kh + k < down.kernel && src_h >= 0
                             && src_h < down.read) {
                         sum values[round_up(span, each)];
-                        load_run<span>(values, window);
+                        load_values<span>(values, window);
 #pragma unroll
                         for (int e = 0; e < taps; ++e)
 #pragma unroll
@@ -171,10 +172,7 @@ __global__ void __launch_bounds__(threads_of_block)
     for (int k = 0; k < window_rows; ++k)
 #pragma unroll
         for (int e = 0; e < taps; ++e) {
-            sum of_warp = total[k][e];
-#pragma unroll
-            for (int distance = 16; distance > 0; distance /= 2)
-                of_warp += __shfl_down_sync(0xffffffffU, of_warp, distance);
+            const sum of_warp = sum_of_warp(total[k][e]);
             if (thread % 32 == 0)
                 warp_sums[k * taps + e][thread / 32] = of_warp;
         }

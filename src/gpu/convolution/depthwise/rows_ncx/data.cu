@@ -77,12 +77,12 @@ __global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
 
     if (works) {
         Type columns[run + taps];
-        load_vectors<run>(columns, place);
+        load_values<run>(columns, place);
 #pragma unroll
         for (int s = 0; s < taps; s += each) {
             Type by[each];
-            load_vectors<each>(by, window + s);
-            load_vectors<each>(columns + run + s, place + run + s);
+            load_values<each>(by, window + s);
+            load_values<each>(columns + run + s, place + run + s);
 #pragma unroll
             for (int e = 0; e < each; ++e)
 #pragma unroll

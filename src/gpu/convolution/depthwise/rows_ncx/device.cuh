@@ -8,25 +8,9 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::depthwise::rows_ncx {
-
-template <typename Type>
-constexpr int elements_of_16_bytes = static_cast<int>(16 / sizeof(Type));
-
-/// An element or 16 bytes, or zeros where they are not `inside`.
-template <int bytes>
-__device__ __forceinline__ void copy_async_inside(
-        bool inside, void *shared, const void *global) {
-    if constexpr (bytes == 16) {
-        copy_async_up_to_16(shared, global, inside ? 16 : 0);
-    } else {
-        const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
-                     "l"(global), "n"(bytes), "r"(inside ? bytes : 0)
-                     : "memory");
-    }
-}
 
 /// What a block has at a time.
 struct held_tile {
@@ -81,7 +65,7 @@ __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
         const int column = first + place;
         const bool inside = static_cast<unsigned>(column)
                 < static_cast<unsigned>(columns);
-        copy_async_inside<bytes>(
+        copy_async_or_zero<bytes>(
                 inside, to + number * pitch + place, row(number) + column);
     }
 }
@@ -94,21 +78,6 @@ __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
     else
         fetch_rows<elements_of_16_bytes<Type>>(
                 to, pitch, rows, first, columns, copies, row);
-}
-
-/// `count` elements of shared memory, 16 bytes at a time.
-template <int count, typename Type>
-__device__ __forceinline__ void load_vectors(Type *values, const Type *from) {
-    constexpr int each = elements_of_16_bytes<Type>;
-    static_assert(count % each == 0);
-#pragma unroll
-    for (int i = 0; i < count; i += each) {
-        Type some[each];
-        pack<Type, each>::load(from + i).unpack(some);
-#pragma unroll
-        for (int e = 0; e < each; ++e)
-            values[i + e] = some[e];
-    }
 }
 
 /// How rows of read and of written are copied, by where the tensors begin.

@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(
         buffer ^= 1;
         if (row >= rows_here) continue;
         Type by[run];
-        load_vectors<run>(by, from + dst_place);
+        load_values<run>(by, from + dst_place);
 #pragma unroll
         for (int c = 0; c < run + taps; c += each) {
             Type columns[each];
-            load_vectors<each>(columns, from + src_place + c);
+            load_values<each>(columns, from + src_place + c);
 #pragma unroll
             for (int e = 0; e < each; ++e)
 #pragma unroll
@@ -136,9 +136,7 @@ __global__ void __launch_bounds__(
             Type sum = 0;
             for (int other = lane; other < cut.threads; other += 32)
                 sum += of_threads[other];
-#pragma unroll
-            for (int distance = 16; distance > 0; distance /= 2)
-                sum += __shfl_xor_sync(0xffffffffU, sum, distance);
+            sum = sum_of_warp(sum);
             const int tap = of_job * taps + chunk * chunk_taps + e - cut.lead;
             if (lane == 0 && tap >= 0 && tap < along.kernel)
                 partials[(channel * along.kernel + tap) * cut.parts + part]

@@ -5,6 +5,7 @@
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::depthwise::walk {
 

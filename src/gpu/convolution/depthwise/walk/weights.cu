@@ -52,9 +52,7 @@ __device__ __forceinline__ void add_up_slice(
 #pragma unroll
             for (int other = 0; other < block_threads; other += 32)
                 of_block += sums[at / vector][at % vector][other + thread % 32];
-#pragma unroll
-            for (int distance = 16; distance > 0; distance /= 2)
-                of_block += __shfl_down_sync(0xffffffffU, of_block, distance);
+            of_block = sum_of_warp(of_block);
             if (thread % 32 == 0)
                 write(at / vector, first_channel + at % vector, of_block);
         }
@@ -259,12 +257,8 @@ __global__ void __launch_bounds__(
             __syncthreads();
 #pragma unroll
             for (int v = 0; v < vector; ++v) {
-                sum each = total[0][kh][e][v];
-                if (by_warps)
-#pragma unroll
-                    for (int distance = 16; distance > 0; distance /= 2)
-                        each += __shfl_down_sync(0xffffffffU, each, distance);
-                sums[0][v][thread] = each;
+                const sum each = total[0][kh][e][v];
+                sums[0][v][thread] = by_warps ? sum_of_warp(each) : each;
             }
             __syncthreads();
             if (!works || slot != 0) continue;
