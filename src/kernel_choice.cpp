@@ -142,19 +142,21 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
         const Problem &problem, const compile_options &options,
         const op &the_op) {
     executable_step step;
-    std::vector<std::pair<const kernel<Problem> *, std::string>> later;
+    std::vector<const kernel<Problem> *> later;
     for (const auto &row : rows) {
         std::string reason = yields(row, problem, options);
-        if (!reason.empty())
-            later.emplace_back(&row, std::move(reason));
-        else if (take(step, row, problem, options, the_op)) {
-            for (auto &[earlier, why] : later)
-                step.refusals.push_back({earlier->name, std::move(why)});
+        if (!reason.empty()) {
+            later.push_back(&row);
+            step.refusals.push_back({row.name, std::move(reason)});
+        } else if (take(step, row, problem, options, the_op))
             return step;
-        }
     }
-    for (const auto &[row, why] : later)
+    for (const kernel<Problem> *row : later) {
+        std::erase_if(step.refusals, [&](const kernel_remark &each) {
+            return each.kernel == row->name;
+        });
         if (take(step, *row, problem, options, the_op)) return step;
+    }
     std::string reasons;
     for (const kernel_remark &each : step.refusals) {
         if (!reasons.empty()) reasons += "; ";

@@ -5,7 +5,6 @@
 
 #include "gpu/convolution/few_channels/shape.hpp"
 #include "gpu/device/constants.hpp"
-#include "gpu/device/dtype.cuh"
 
 namespace gradnn::gpu::few_channels {
 
@@ -41,6 +40,14 @@ __device__ __noinline__ inline float sum_again(const problem_shape &shape,
     return sum;
 }
 
+__device__ __forceinline__ void load_four(float *to, const float *from) {
+    const float4 four = *reinterpret_cast<const float4 *>(from);
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
 /// Adds to a thread's sums, of `cells` neighbouring v with all phases, the products of
 /// a row of diff_dst, as it is staged, and its weights. The window's first cells begin
 /// at `near`, the others, which may lie beyond a gap, as if at `far`.
@@ -52,10 +59,11 @@ __device__ __forceinline__ void add_row(float (&sums)[channels][cells * stride],
     float values[window * 4];
 #pragma unroll
     for (int v = 0; v < window; ++v)
-        load_values<4>(
-                values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
+        load_four(values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
     float weight[taps];
-    load_values<taps>(weight, weights);
+#pragma unroll
+    for (int k = 0; k < taps; k += 4)
+        load_four(weight + k, weights + k);
 #pragma unroll
     for (int k = 0; k < steps; ++k)
 #pragma unroll
