@@ -135,10 +135,10 @@ layers::search_facts random_facts(const layers::layered_problem &layered,
     facts.most_threads = layers::most_threads(sizeof(Type), facts.vector);
     facts.sum_bytes = sizeof(sum);
     facts.element_bytes = sizeof(Type);
-    facts.registers = 80;
+    facts.registers = sizeof(Type) > 2 ? 64 : 80;
     facts.shared_bytes = random.integer(0, 2) == 0
             ? int64_t {sizeof layers::layers_shared}
-            : random.integer(3000, 20000);
+            : random.integer(3000, 60000);
     facts.multiprocessors = random.integer(1, 60);
     facts.wide_outputs = facts.vector > 1;
     for (const int64_t distance :

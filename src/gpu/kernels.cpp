@@ -51,7 +51,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 interpolation::by_images<interpolation::layers::make>,
                 small_images_yield},
         {"interpolation.gpu_strided", "everything: a thread an element",
-                interpolation::make_strided, nullptr, true},
+                interpolation::make_strided, strided_yields, true},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {

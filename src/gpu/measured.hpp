@@ -29,6 +29,8 @@ std::string intervals_yields(
         const interpolation_problem &, const compile_options &);
 std::string pixels_yields(
         const interpolation_problem &, const compile_options &);
+std::string strided_yields(
+        const interpolation_problem &problem, const compile_options &options);
 std::string nxc_yields(const interpolation_problem &, const compile_options &);
 
 } // namespace gradnn::gpu

@@ -151,7 +151,9 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
                             + int64_t {shape.tile_columns} * shape.column_taps
                             + tile_rows * shape.row_taps)
             + static_cast<int64_t>(sizeof(tap_place)) * (lines + outputs)
-            + static_cast<int64_t>(sizeof(uint32_t)) * lines;
+            + static_cast<int64_t>(sizeof(uint32_t)) * lines
+            + queue_bytes(facts_.element_bytes, facts_.vector,
+                    static_cast<int>(threads));
     if (made.shared_bytes > facts_.shared_bytes) return false;
     made.threads = static_cast<int>(threads);
     try_runs(made,
@@ -175,8 +177,9 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
     // Instructions, as the machine code has them. A layer of diff_dst: the loop,
     // loads and their addresses, conversions, products.
     const double conversion = facts_.element_bytes == 2 ? 1.0 : 0.0;
-    const double dst_issues
-            = warps * (45.0 + 3.0 * words + (2.0 + conversion) * elements);
+    const double word_issues = is_queued(facts_.element_bytes) ? 4.0 : 3.0;
+    const double dst_issues = warps
+            * (45.0 + word_issues * words + (2.0 + conversion) * elements);
     // A layer of diff_src: its sums moved and to shared memory, its rows, its
     // columns.
     const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
@@ -211,7 +214,7 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
             shape.tile_groups, shape.band, shape.pitch / shape.tile_channels);
     const double src_bytes
             = moved(shape.tile_groups, shape.tile_rows, shape.tile_columns);
-    const int64_t ahead = facts_.element_bytes == 8 ? 1 : 2;
+    const int ahead = layers_ahead(facts_.element_bytes);
     const double ratio = static_cast<double>(layers_.dst)
             / static_cast<double>(layers_.src);
     each_cut(shape.src_layers, [&](int64_t run_layers) {
@@ -233,7 +236,7 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
         // the other.
         const double busy = std::max(
                 at_once * issues / rate, at_once * bytes / bytes_a_cycle);
-        const double chain = dst * latency / static_cast<double>(ahead)
+        const double chain = dst * latency / ahead
                 + src * (facts_.volume ? 300.0 : 150.0) + 2.0 * latency;
         const double other = std::min(
                 at_once * issues / rate, at_once * bytes / bytes_a_cycle);

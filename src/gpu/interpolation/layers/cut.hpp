@@ -20,17 +20,39 @@
 namespace gradnn::gpu::interpolation::layers {
 
 /// Elements of a layer of diff_dst that a thread has: the more, the fewer
-/// instructions an element. What is on its way takes half as many registers where
-/// elements of 16 bits are loaded in pairs.
+/// instructions an element.
 GRADNN_HOST_DEVICE constexpr int elements_of_thread(
         int element_bytes, int vector) {
     if (element_bytes == 8) return 4;
     return element_bytes == 2 && vector > 1 ? 16 : 8;
 }
 
-/// Of a block. The largest tile has as many elements either way, or more.
+/// Layers of diff_dst on their way to a thread: in shared memory, where they take no
+/// registers, or in those. 16-bit types were slower so (README.md).
+GRADNN_HOST_DEVICE constexpr bool is_queued(int element_bytes) {
+    return element_bytes > 2;
+}
+GRADNN_HOST_DEVICE constexpr int layers_ahead(int element_bytes) {
+    return is_queued(element_bytes) ? 4 : 2;
+}
+
+/// Bytes in shared memory of what is on its way to a block.
+GRADNN_HOST_DEVICE constexpr int queue_bytes(
+        int element_bytes, int vector, int threads) {
+    return is_queued(element_bytes) ? layers_ahead(element_bytes) * threads
+                    * elements_of_thread(element_bytes, vector) * element_bytes
+                                    : 0;
+}
+
+/// Of a block. The largest tile has 3,072 elements or more (f64: 2,048).
 GRADNN_HOST_DEVICE constexpr int most_threads(int element_bytes, int vector) {
-    return element_bytes == 2 && vector > 1 ? 256 : 384;
+    if (is_queued(element_bytes)) return 512;
+    return vector > 1 ? 256 : 384;
+}
+
+/// Of an SM, for which the registers must do.
+GRADNN_HOST_DEVICE constexpr int resident_threads(int element_bytes) {
+    return is_queued(element_bytes) ? 1024 : 768;
 }
 
 /// Sums that go through shared memory at once.

@@ -7,8 +7,7 @@
 //     sums_i = sum over p of wl[p] * diff_dst[p].
 //
 // A block has a tile of a layer and walks along that axis. Its threads load the
-// elements of a layer straight into registers, `layers_ahead` layers ahead, and
-// add each to the sums of two layers of diff_src, in registers too: an element
+// elements of a layer, `layers_ahead` layers ahead, each its own, and add each to the sums of two layers of diff_src, in registers too: an element
 // costs a load, a conversion and two products, whatever its row or channel. Sums
 // of a layer that is complete go to shared memory, where the block resamples the
 // axes that are left: in volumes the rows, then the columns.
@@ -41,14 +40,10 @@ struct kernel_tables {
     const dst_range *row_spans = nullptr; ///< of diff_dst, by row tile
 };
 
-/// Layers of diff_dst on their way to a thread.
-template <typename Type>
-constexpr int layers_ahead = sizeof(Type) == 8 ? 1 : 2;
-
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
 template <typename Type, int vector, bool volume>
 __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
-        768 / most_threads(sizeof(Type), vector))
+        resident_threads(sizeof(Type)) / most_threads(sizeof(Type), vector))
         layers_kernel(const Type *diff_dst, Type *diff_src,
                 const __grid_constant__ work_shape shape,
                 const __grid_constant__ kernel_tables<sum_of<Type>> tables) {
@@ -57,7 +52,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     constexpr int elements = elements_of_thread(sizeof(Type), vector);
     constexpr int count = elements / vector;
     constexpr int wide = sums_at_once<sum>;
-    constexpr int ahead = layers_ahead<Type>;
+    constexpr bool queued = is_queued(sizeof(Type));
+    constexpr int ahead = layers_ahead(sizeof(Type));
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
 
@@ -95,7 +91,10 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     const int pitch = shape.pitch;
 
     extern __shared__ uint4 layers_shared[];
-    auto *const line = reinterpret_cast<sum *>(layers_shared);
+    // What is on its way: a layer's words as the threads have them.
+    auto *const queue = reinterpret_cast<words *>(layers_shared);
+    auto *const line = reinterpret_cast<sum *>(
+            queue + (queued ? ahead * count * threads : 0));
     sum *const second = line + shape.line_elements;
     sum *const column_weights = second + shape.second_elements;
     sum *const row_weights
@@ -302,14 +301,13 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     };
 
     // Places of the next layer's words and of the tables ahead.
-    words loaded[ahead][count];
     int to_load = end - at;
-    const auto load_next = [&](words(&slot)[count]) {
+    // Calls body(number, address) for each word of the next layer.
+    const auto each_next = [&](const auto &body) {
         if (to_load > 0) {
 #pragma unroll
             for (int i = 0; i < count; ++i)
-                slot[i] = words::load(reinterpret_cast<const Type *>(
-                        reinterpret_cast<const char *>(from) + offsets[i]));
+                body(i, reinterpret_cast<const char *>(from) + offsets[i]);
             from += shape.dst_layer_pitch;
         }
         --to_load;
@@ -337,6 +335,30 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                       high[i] = add_product(high[i], by.high_weight, values[i]);
               };
 
+    // The layers ahead, and the place of the one that comes next.
+    words loaded[queued ? 1 : ahead][count];
+    words *next_words = queue + thread;
+    int slot = 0;
+    const auto load_next = [&](words(&to_registers)[count]) {
+        if constexpr (queued) {
+            each_next([&](int i, const char *word) {
+                copy_async<sizeof(words)>(next_words + i * threads, word);
+            });
+            commit_copies();
+        } else {
+            each_next([&](int i, const char *word) {
+                to_registers[i]
+                        = words::load(reinterpret_cast<const Type *>(word));
+            });
+        }
+    };
+    const auto go_on = [&] {
+        next_words += count * threads;
+        if (++slot < ahead) return;
+        slot = 0;
+        next_words = queue + thread;
+    };
+
     wait_for_earlier_work();
     if (shape.lets_start != 0) let_later_work_start();
     __syncthreads(); // the tables
@@ -348,10 +370,11 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
         layer = min(first_layer, by.low);
         by.finished = by.low - layer;
 #pragma unroll
-        for (int slot = 0; slot < ahead; ++slot)
-            load_next(loaded[slot]);
+        for (int i = 0; i < ahead; ++i) {
+            load_next(loaded[queued ? 0 : i]);
+            go_on();
+        }
     }
-    int slot = 0;
 #pragma unroll 1
     while (true) {
         const bool last = at >= end;
@@ -374,14 +397,23 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             high_any = false;
         }
         if (last) break;
-            // Not by an index: words that are on their way stay in their registers.
+        if constexpr (queued) {
+            wait_for_copies<ahead - 1>();
 #pragma unroll
-        for (int i = 0; i < ahead; ++i)
-            if (slot == i) {
-                add_layer(loaded[i], by);
-                load_next(loaded[i]);
-            }
-        slot = slot + 1 == ahead ? 0 : slot + 1;
+            for (int i = 0; i < count; ++i)
+                loaded[0][i] = next_words[i * threads];
+            add_layer(loaded[0], by);
+            load_next(loaded[0]);
+        } else {
+            // Not by an index: words on their way stay in their registers.
+#pragma unroll
+            for (int i = 0; i < ahead; ++i)
+                if (slot == i) {
+                    add_layer(loaded[i], by);
+                    load_next(loaded[i]);
+                }
+        }
+        go_on();
         by = next;
         ++at;
     }

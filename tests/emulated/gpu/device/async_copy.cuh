@@ -1,0 +1,64 @@
+// In place of src/gpu/device/async_copy.cuh: a copy is made when its thread waits for
+// it, and not before. Addresses are checked.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <vector>
+
+#include "emulated/simt.hpp"
+
+namespace gradnn::gpu {
+
+struct submitted_copies {
+    struct one {
+        char *to;
+        const char *from;
+        size_t bytes;
+    };
+    std::vector<one> open; ///< in no group yet
+    std::deque<std::vector<one>> groups;
+};
+
+/// Of the thread that runs. Begins anew with each block.
+inline submitted_copies &copies_of_thread() {
+    static std::vector<submitted_copies> all;
+    static uint64_t blocks = 0;
+    if (blocks != emulated::block::count) all.clear();
+    blocks = emulated::block::count;
+    if (all.size() <= emulated::thread_index.x)
+        all.resize(emulated::thread_index.x + 1);
+    return all[emulated::thread_index.x];
+}
+
+template <int bytes>
+void copy_async(void *shared, const void *global) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    auto *const to = static_cast<char *>(shared);
+    if (to < emulated::shared_memory
+            || to + bytes > emulated::shared_memory + emulated::shared_bytes
+            || (to - emulated::shared_memory) % bytes != 0
+            || reinterpret_cast<uintptr_t>(global) % bytes != 0)
+        throw std::out_of_range("copy of " + std::to_string(bytes)
+                + " bytes to " + std::to_string(to - emulated::shared_memory));
+    copies_of_thread().open.push_back(
+            {to, static_cast<const char *>(global), bytes});
+}
+
+inline void commit_copies() {
+    submitted_copies &mine = copies_of_thread();
+    mine.groups.push_back(std::move(mine.open));
+    mine.open.clear();
+}
+
+template <int last>
+void wait_for_copies() {
+    submitted_copies &mine = copies_of_thread();
+    for (; mine.groups.size() > last; mine.groups.pop_front())
+        for (const auto &[to, from, bytes] : mine.groups.front())
+            std::memcpy(to, from, bytes);
+}
+
+} // namespace gradnn::gpu
