@@ -1,44 +1,19 @@
-// InterpolateBackward layer by layer: NCX and NXC, any ratio and alignment.
+// InterpolateBackward layer by layer: README.md has the formula and a picture.
 //
-// A layer is what the outermost resampled axis counts: a plane of a volume, a
-// row of an image. A layer of diff_dst feeds at most two neighbouring layers of
-// diff_src, element by element:
-//
-//     sums_i = sum over p of wl[p] * diff_dst[p].
-//
-// A block has a tile of a layer and walks along that axis. Its threads load the
-// elements of a layer, `layers_ahead` layers ahead, each its own, and add each to the sums of two layers of diff_src, in registers too: an element
-// costs a load, a conversion and two products, whatever its row or channel. Sums
-// of a layer that is complete go to shared memory, where the block resamples the
-// axes that are left: in volumes the rows, then the columns.
-//
-//     diff_dst   layer p   [ tile: groups x rows x columns x channels ]
-//                  thread t: words t, t + threads, ... of the tile
-//     registers            low, high: sums of two layers of diff_src
-//     shared     line      the sums of a complete layer, as the tile lies
-//                second    its rows resampled, or the line of the next layer
-//     diff_src   layer i   [ groups x source rows x source columns x channels ]
+// A block has a tile of a layer and walks along the axis of layers. Its threads load
+// the elements of a layer, each its own, `layers_ahead` layers ahead, and add them to
+// the sums of two layers of diff_src in registers. Sums of a complete layer go to
+// shared memory, where the block resamples the rows (of volumes), then the columns.
 //
 // Every sum runs over ascending layers, then rows, then columns, one fma for
 // each product, in one thread: the same bits for every tile, word and alignment.
 // A tap of weight 0 is never taken.
 #pragma once
 
+#include "gpu/interpolation/layers/tables.cuh"
 #include "gpu/interpolation/layers/taps.cuh"
 
 namespace gradnn::gpu::interpolation::layers {
-
-template <typename Sum>
-struct kernel_tables {
-    const line_row<Sum> *layers = nullptr;
-    const line_reach *reach = nullptr;
-    const line_column *columns = nullptr;
-    const Sum *column_weights = nullptr;
-    const dst_range *column_spans = nullptr; ///< of diff_dst, by column tile
-    const line_column *rows = nullptr;
-    const Sum *row_weights = nullptr;
-    const dst_range *row_spans = nullptr; ///< of diff_dst, by row tile
-};
 
 /// `vector` elements in a word of memory; `volume`: a layer is a plane.
 template <typename Type, int vector, bool volume>
