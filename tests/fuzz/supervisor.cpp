@@ -91,11 +91,11 @@ private:
         if (child != 0) return child;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         limit_process(options_.problems.device);
-        work(options_, skip_, counts_);
+        const bool well = work(options_, skip_, counts_);
         std::cout.flush();
         std::cerr.flush();
         // Not exit: libraries may hang or crash at their own ends.
-        _exit(counts_.finished || counts_.stop || counts_.no_engine ? 0 : 1);
+        _exit(well ? 0 : 1);
     }
 
     int watch(pid_t child) {

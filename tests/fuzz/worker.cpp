@@ -107,10 +107,14 @@ public:
           counts_(counts),
           device_(test::shared_engine(options.problems.device)) {}
 
-    void run_all() {
+    /// All that is left, or as much of it as a process should run.
+    void run() {
         uint64_t index = counts_.next;
-        const uint64_t end = options_.first
+        const uint64_t all = options_.first
                 + std::min(options_.count, UINT64_MAX - options_.first);
+        const uint64_t end = all - index > most_of_a_process
+                ? index + most_of_a_process
+                : all;
         ahead_ = index;
         while (index < end && !counts_.stop) {
             fill(end);
@@ -130,10 +134,15 @@ public:
         }
         finish(0);
         counts_.next = index;
-        if (index >= end) counts_.finished = true;
+        if (index >= all) counts_.finished = true;
     }
 
 private:
+    /// oneDNN keeps the code of every small product of matrices that it makes
+    /// (each takes 256 KiB of addresses): after a million problems of all sorts
+    /// they took the 12 GiB that the supervisor allows.
+    static constexpr uint64_t most_of_a_process = 200'000;
+
     std::shared_ptr<item> draw(uint64_t index) const {
         use_one_thread_if_many();
         return std::make_shared<item>(options_, index);
@@ -259,16 +268,18 @@ void report(const fuzz_options &options, uint64_t index,
     std::cout << std::endl;
 }
 
-void work(const fuzz_options &options, const std::set<uint64_t> &skip,
+bool work(const fuzz_options &options, const std::set<uint64_t> &skip,
         statistics &counts) {
     try {
-        pipeline(options, skip, counts).run_all();
+        pipeline(options, skip, counts).run();
+        return true;
     } catch (const error &failure) {
         std::cerr << "gradnn_fuzz: " << failure.what() << '\n';
         counts.no_engine = counts.done == 0;
     } catch (const std::exception &failure) {
         std::cerr << "gradnn_fuzz: " << failure.what() << '\n';
     }
+    return counts.no_engine;
 }
 
 } // namespace gradnn::fuzz

@@ -8,9 +8,10 @@
 
 namespace gradnn::fuzz {
 
-/// Runs what is left, from statistics::next on, but not the indices in `skip`
-/// (which ended an earlier process). Never throws.
-void work(const fuzz_options &options, const std::set<uint64_t> &skip,
+/// Runs what is left, from statistics::next on, or as much of it as one process
+/// should, but not the indices in `skip` (which ended an earlier process). False
+/// where it had to end early. Never throws.
+bool work(const fuzz_options &options, const std::set<uint64_t> &skip,
         statistics &counts);
 
 /// Writes the problem of an index to a file in options.folder, prints what
