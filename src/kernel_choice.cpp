@@ -153,7 +153,7 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
     }
     for (const kernel<Problem> *row : later) {
         std::erase_if(step.refusals, [&](const kernel_remark &each) {
-            return each.kernel == row->name;
+            return std::string_view(each.kernel) == row->name;
         });
         if (take(step, *row, problem, options, the_op)) return step;
     }

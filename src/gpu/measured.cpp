@@ -1,4 +1,4 @@
-// All figures are of an H200 (driver 580, CUDA 13.0, cuDNN 9.14), by
+// Figures are of an H200 (driver 580, CUDA 13.0, cuDNN 9.14) where no other GPU is named, by
 //
 //     bench/compare --engine gpu --kind convolution --name NAMES
 //
@@ -322,7 +322,8 @@ std::string pixels_yields(
 }
 
 // A block has 128 threads or 256 along a row of diff_src. With fewer elements than
-// 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %. Volumes 10 to 23 and 24 to
+// 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %; with fewer in rows of diff_dst 12
+// and 13 % (H100, e401cbb, seed 201, 3x8x10 -> 3x3x4 and 9x5 -> 5x3). Volumes 10 to 23 and 24 to
 // 51 %. With up to 8 taps a column gpu_nxc was faster in 16 bits (9e22f9a).
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
@@ -336,13 +337,15 @@ std::string intervals_yields(
                                 : std::string();
 }
 
-// H100, e401cbb, seed 201: volumes that gpu_layers refuses took 0.4 to 0.5 of the time by
-// gpu_intervals, which yields in all volumes, but rows with fewer elements up to 25 times
-// as long.
+// H100, e401cbb, seed 201: volumes in NXC that gpu_layers refuses took 0.4 to 0.5 of the
+// time by gpu_intervals, which yields in all volumes, but those with shorter rows up to 25
+// times as long.
 std::string strided_yields(
         const interpolation_problem &problem, const compile_options &) {
-    return rows_fill_a_block(problem)
-            ? "another kernel that takes the problem was faster"
+    const bool channels_last = problem.diff_src.strides[1] == 1
+            && problem.diff_dst.strides[1] == 1;
+    return channels_last && is_volume(problem) && rows_fill_a_block(problem)
+            ? "volumes in NXC were faster by the kernels that yield in volumes"
             : std::string();
 }
 

@@ -124,7 +124,9 @@ private:
             // Not while a problem ran: go on, unless nothing goes on.
             std::cout << "gradnn_fuzz: " << how_it_ended(status)
                       << " between problems" << std::endl;
-            if (++idle_deaths_ > 20) counts_.stop = true;
+            if (++idle_deaths_ <= most_idle_deaths) return;
+            counts_.stop = true;
+            ++counts_.findings; // the run is not whole
             return;
         }
         const uint64_t index = counts_.current;
@@ -176,6 +178,7 @@ private:
     int64_t begin_;
     int64_t told_;
     bool hung_ = false;
+    static constexpr int most_idle_deaths = 20;
     int idle_deaths_ = 0;
 };
 

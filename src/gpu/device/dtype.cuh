@@ -153,8 +153,8 @@ private:
 template <typename Type>
 constexpr int elements_of_16_bytes = static_cast<int>(16 / sizeof(Type));
 
-/// `count` values of f32 or f64, and those that fill up 16 bytes, of which each access
-/// loads as many.
+/// `count` values of f32 or f64, rounded up to whole 16 bytes, by loads of 16 bytes;
+/// `values` has room for them.
 template <int count, typename Sum>
 __device__ __forceinline__ void load_values(Sum *values, const Sum *from) {
     constexpr int each = elements_of_16_bytes<Sum>;

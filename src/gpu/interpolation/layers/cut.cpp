@@ -7,8 +7,8 @@ namespace {
 // What a multiprocessor does in a cycle: bytes that memory moves, instructions that
 // its warps issue, with enough of them and each alone; and cycles from a load to its
 // use. Fitted to the times of 177 random problems on an H100 (bench/sweep
-// --every-row --seed 201, bf16 and f32): the logarithm of estimate by time spreads
-// by 0.30.
+// --every-row --seed 201, bf16 and f32, before the queue of f32): the logarithm of
+// estimate by time spreads by 0.30.
 constexpr double bytes_a_cycle = 15.0;
 constexpr double issues_a_cycle = 3.6;
 constexpr double issues_of_a_warp = 0.15;

@@ -27,11 +27,12 @@ GRADNN_HOST_DEVICE constexpr int elements_of_thread(
     return element_bytes == 2 && vector > 1 ? 16 : 8;
 }
 
-/// Layers of diff_dst on their way to a thread: in shared memory, where they take no
-/// registers, or in those. 16-bit types were slower so (README.md).
+/// Whether layers of diff_dst that are on their way to a thread wait in shared memory,
+/// not in registers. 16-bit types were slower with it (README.md).
 GRADNN_HOST_DEVICE constexpr bool is_queued(int element_bytes) {
     return element_bytes > 2;
 }
+/// How many layers are on their way.
 GRADNN_HOST_DEVICE constexpr int layers_ahead(int element_bytes) {
     return is_queued(element_bytes) ? 4 : 2;
 }

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     const int pitch = shape.pitch;
 
     extern __shared__ uint4 layers_shared[];
-    // What is on its way: a layer's words as the threads have them.
+    // Layers on their way: [layer][word of a thread][thread].
     auto *const queue = reinterpret_cast<words *>(layers_shared);
     auto *const line = reinterpret_cast<sum *>(
             queue + (queued ? ahead * count * threads : 0));
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
         write(volume ? second : full);
     };
 
-    // Places of the next layer's words and of the tables ahead.
+    // Layers of diff_dst that are not asked for yet; negative beyond the last.
     int to_load = end - at;
     // Calls body(number, address) for each word of the next layer.
     const auto each_next = [&](const auto &body) {
@@ -310,7 +310,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                       high[i] = add_product(high[i], by.high_weight, values[i]);
               };
 
-    // The layers ahead, and the place of the one that comes next.
+    // The layers ahead in registers, or the place in the queue that is read next
+    // and filled again.
     words loaded[queued ? 1 : ahead][count];
     words *next_words = queue + thread;
     int slot = 0;

@@ -176,8 +176,8 @@ plan_or_refusal make(
         auto plan = std::make_unique<layers_plan<Sum>>(
                 src.type, *layers, maps, widest, wide_outputs, device);
         if (!plan->possible())
-            return detail::refuse("columns that are fed by at most 3,072 "
-                                  "elements (f64: 1,536)",
+            return detail::refuse("columns that are fed by at most 4,096 "
+                                  "elements (f64: 2,048; 16 bits: 3,072)",
                     problem);
         return plan_or_refusal(std::move(plan));
     };
