@@ -138,9 +138,9 @@ public:
     }
 
 private:
-    /// oneDNN keeps the code of every small product of matrices that it makes
-    /// (each takes 256 KiB of addresses): after a million problems of all sorts
-    /// they took the 12 GiB that the supervisor allows.
+    /// oneDNN 3.2 keeps code that its convolutions compiled, 256 KiB of addresses
+    /// each, although they are gone: after a million problems of all sorts that
+    /// was the 12 GiB that the supervisor allows.
     static constexpr uint64_t most_of_a_process = 200'000;
 
     std::shared_ptr<item> draw(uint64_t index) const {
