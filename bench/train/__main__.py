@@ -142,13 +142,18 @@ def _not_run(report: dict, start: float, title: str, failure: Exception) -> None
 
 def _time_network_calls(options, report: dict, rows: list, start: float) -> None:
     for name, dtype, layout in rows:
+        title = f"{name} {dtype} {layout}"
+        if time.perf_counter() > start + options.limit:
+            report["not_run"].append(f"{title}: no time")
+            continue
         try:
             row = network_calls.measure(
                 NETWORKS[name], options.size, dtype, layout, options.device
             )
         except Exception as failure:  # the others go on
-            _not_run(report, start, f"{name} {dtype} {layout}", failure)
+            _not_run(report, start, title, failure)
             continue
+        _say(start, title)
         report["network_calls"].append(row)
         _free(options.device)
         _write(report, options.json)

@@ -1,4 +1,5 @@
-// Figures are of an H200 (driver 580, CUDA 13.0, cuDNN 9.14) where no other GPU is named, by
+// Figures are of an H200 (driver 580, CUDA 13.0, cuDNN 9.14) where no other GPU is
+// named, by
 //
 //     bench/compare --engine gpu --kind convolution --name NAMES
 //
@@ -322,9 +323,10 @@ std::string pixels_yields(
 }
 
 // A block has 128 threads or 256 along a row of diff_src. With fewer elements than
-// 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %; with fewer in rows of diff_dst 12
-// and 13 % (H100, e401cbb, seed 201, 3x8x10 -> 3x3x4 and 9x5 -> 5x3). Volumes 10 to 23 and 24 to
-// 51 %. With up to 8 taps a column gpu_nxc was faster in 16 bits (9e22f9a).
+// 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %. Volumes 10 to 23 and 24 to
+// 51 %. With up to 8 taps a column gpu_nxc was faster in 16 bits (9e22f9a). With fewer
+// than 128 along a row of diff_dst 12 and 13 % (H100, e401cbb, seed 201, f32,
+// 3x8x10 -> 3x3x4 and 9x5 -> 5x3).
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";

@@ -30,7 +30,7 @@ std::string intervals_yields(
 std::string pixels_yields(
         const interpolation_problem &, const compile_options &);
 std::string strided_yields(
-        const interpolation_problem &problem, const compile_options &options);
+        const interpolation_problem &, const compile_options &);
 std::string nxc_yields(const interpolation_problem &, const compile_options &);
 
 } // namespace gradnn::gpu

@@ -55,12 +55,16 @@ inline size_t shared_bytes = 0;
 class block {
 public:
     inline static uint64_t count = 0; ///< blocks that have begun
+    /// Asynchronous copies are made when they are submitted, else when they are
+    /// waited for: the earliest and the latest that a GPU may make them.
+    inline static bool copies_early = false;
 
     /// Runs `kernel` in `threads` threads; `descending`: the last one first.
     static void run(unsigned index, unsigned threads, bool descending,
             const std::function<void()> &kernel) {
         body = &kernel;
         ++count;
+        copies_early = count % 2 == 0;
         while (fibers.size() < threads)
             fibers.push_back(std::make_unique<fiber>());
         block_size = {threads, 1, 1};

@@ -70,12 +70,15 @@ __device__ __forceinline__ void copy_async_past_l1_if(
 template <int bytes>
 __device__ __forceinline__ void copy_async_or_zero(
         bool wanted, void *shared, const void *global) {
-    if constexpr (bytes == 16)
-        return copy_async_up_to_16(shared, global, wanted ? 16 : 0);
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
-                 "l"(global), "n"(bytes), "r"(wanted ? bytes : 0)
-                 : "memory");
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    if constexpr (bytes == 16) {
+        copy_async_up_to_16(shared, global, wanted ? 16 : 0);
+    } else {
+        const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                     "l"(global), "n"(bytes), "r"(wanted ? bytes : 0)
+                     : "memory");
+    }
 }
 
 /// What was submitted since the last call is one group.

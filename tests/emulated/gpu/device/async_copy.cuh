@@ -1,5 +1,5 @@
 // In place of src/gpu/device/async_copy.cuh: a copy is made when its thread waits for
-// it, and not before. Addresses are checked.
+// it, and not before, or at once in every other block. Addresses are checked.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,10 @@ void copy_async(void *shared, const void *global) {
             || reinterpret_cast<uintptr_t>(global) % bytes != 0)
         throw std::out_of_range("copy of " + std::to_string(bytes)
                 + " bytes to " + std::to_string(to - emulated::shared_memory));
-    copies_of_thread().open.push_back(
+    if (emulated::block::copies_early)
+        std::memcpy(to, global, bytes);
+    else
+        copies_of_thread().open.push_back(
             {to, static_cast<const char *>(global), bytes});
 }
 
