@@ -47,7 +47,7 @@ void copy_async(void *shared, const void *global) {
         std::memcpy(to, global, bytes);
     else
         copies_of_thread().open.push_back(
-            {to, static_cast<const char *>(global), bytes});
+                {to, static_cast<const char *>(global), bytes});
 }
 
 inline void commit_copies() {
