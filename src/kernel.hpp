@@ -122,7 +122,8 @@ struct kernel_lists {
     bool (*writes_channels_last)(
             const convolution_problem &, const compile_options &)
             = nullptr;
-    /// For the rows of interpolation. Null where the backend times nothing.
+    /// For the rows of interpolation and convolution. Null where the backend times
+    /// nothing.
     const plan_timer *timer = nullptr;
 };
 

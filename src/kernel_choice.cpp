@@ -169,10 +169,10 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
 
 /// The rows beside the step's that can compute its problem and are not slow by
 /// what they are. The refusals become those of the rest.
+template <typename Problem>
 std::vector<rival_kernel> rivals_of(executable_step &step,
-        std::span<const kernel<interpolation_problem>> rows,
-        const interpolation_problem &problem, const compile_options &options,
-        const op &the_op) {
+        std::span<const kernel<Problem>> rows, const Problem &problem,
+        const compile_options &options, const op &the_op) {
     std::vector<rival_kernel> rivals;
     step.refusals.clear();
     for (const auto &row : rows) {
@@ -186,7 +186,7 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
                     continue;
                 }
                 why = std::move(made.refusal);
-            } catch (const error &failure) { // no memory for its tables
+            } catch (const error &failure) { // no memory, no library
                 why = failure.what();
             }
         }
@@ -197,11 +197,11 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
 
 /// The row that the plan cache names, or the fastest where options.autotune asks,
 /// or that of the rules.
-executable_step choose_measured(
-        std::span<const kernel<interpolation_problem>> rows, bool all_rows,
-        const interpolation_problem &problem, const compile_options &options,
+template <typename Problem>
+executable_step choose_measured(std::span<const kernel<Problem>> rows,
+        bool all_rows, const Problem &problem, const compile_options &options,
         const plan_timer &timer, const op &the_op) {
-    std::string key = measurement_key(problem, timer.device(options));
+    std::string key = measurement_key(problem, options, timer.device(options));
     if (!all_rows) {
         key += "; of";
         for (const auto &row : rows)
@@ -221,10 +221,17 @@ executable_step choose_measured(
     if (!options.autotune) return step;
     auto rivals = rivals_of(step, rows, problem, options, the_op);
     if (!rivals.empty()
-            && take_fastest(step, std::move(rivals), problem, options, timer))
+            && take_fastest(step, std::move(rivals), argument_bytes(problem),
+                    options, timer))
         keep_in_plan_cache(key, step.kernel, options.plan_cache);
     return step;
 }
+
+/// Whether a backend's timer is for rows of the problem's list.
+template <typename Problem>
+constexpr bool is_timed
+        = std::is_same_v<Problem,
+                  interpolation_problem> || std::is_same_v<Problem, convolution_problem>;
 
 template <typename Problem>
 executable_step choose(const Problem &problem, engine::kind kind,
@@ -233,7 +240,7 @@ executable_step choose(const Problem &problem, engine::kind kind,
     const auto list = list_for<Problem>(lists);
     const auto chosen = candidates(list, options.kernels);
     const std::span<const kernel<Problem>> rows(chosen);
-    if constexpr (std::is_same_v<Problem, interpolation_problem>)
+    if constexpr (is_timed<Problem>)
         if (lists.timer != nullptr && rows.size() > 1)
             return choose_measured(rows, rows.size() == list.size(), problem,
                     options, *lists.timer, the_op);

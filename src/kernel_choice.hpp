@@ -17,9 +17,9 @@ namespace gradnn::detail {
 /// invalid_arguments where options.kernels names an unknown kernel. What the
 /// step reads and writes is left to the caller.
 ///
-/// An interpolation on an engine that times plans takes the kernel that the plan
-/// cache names, or else with options.autotune the one that is measured to be the
-/// fastest of those that accept (doc/gpu.md).
+/// An interpolation or convolution on an engine that times plans takes the kernel
+/// that the plan cache names, or else with options.autotune the one that is measured
+/// to be the fastest of those that accept (doc/gpu.md).
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
 

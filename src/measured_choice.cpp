@@ -24,13 +24,20 @@ std::string exact(Number value) {
     return {digits.data(), end.ptr};
 }
 
-std::string dims_and_strides(const tensor_view &tensor) {
+/// Of a tensor_view or a weights_view.
+std::string dims_and_strides(const auto &tensor) {
     return text(text_of(std::span(tensor.dims)), ' ',
             text_of(std::span(tensor.strides)));
 }
 
+std::string head_of_key(const char *problem, const std::string &device) {
+    const version_info library = version();
+    return text(device, "; gradnn ", library.major, '.', library.minor, '.',
+            library.patch, "; ", problem);
+}
+
 /// From the first element to the end of the last.
-size_t bytes_of(const tensor_view &tensor) {
+size_t bytes_of(const auto &tensor) {
     int64_t last = 0;
     for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
         last += (tensor.dims[axis] - 1) * tensor.strides[axis];
@@ -44,11 +51,9 @@ std::string microseconds(double time) {
 
 } // namespace
 
-std::string measurement_key(
-        const interpolation_problem &problem, const std::string &device) {
-    const version_info library = version();
-    std::string key = text(device, "; gradnn ", library.major, '.',
-            library.minor, '.', library.patch, "; interpolation; mode ",
+std::string measurement_key(const interpolation_problem &problem,
+        const compile_options &, const std::string &device) {
+    std::string key = text(head_of_key(problem.name, device), "; mode ",
             static_cast<int>(problem.mode), "; coordinates ",
             static_cast<int>(problem.coordinates), "; ",
             to_string(problem.diff_src.type), ' ',
@@ -64,17 +69,45 @@ std::string measurement_key(
     return key;
 }
 
+std::string measurement_key(const convolution_problem &problem,
+        const compile_options &options, const std::string &device) {
+    std::string key = text(head_of_key(problem.name, device), "; direction ",
+            static_cast<int>(problem.direction));
+    const auto add = [&](const char *name, const auto &tensor) {
+        key += text("; ", name, ' ', to_string(tensor.type), ' ',
+                dims_and_strides(tensor));
+    };
+    add("src", problem.src);
+    add("weights", problem.weights);
+    add("dst", problem.dst);
+    key += text("; strides ", text_of(std::span(problem.strides)),
+            "; dilations ", text_of(std::span(problem.dilations)), "; pads ",
+            text_of(std::span(problem.pads_begin)), "; fpmath ",
+            static_cast<int>(options.fpmath), "; deterministic ",
+            options.deterministic);
+    if (options.convolution_workspace_limit)
+        key += text("; workspace ", *options.convolution_workspace_limit);
+    return key;
+}
+
+std::vector<size_t> argument_bytes(const interpolation_problem &problem) {
+    return {bytes_of(problem.diff_dst), bytes_of(problem.diff_src)};
+}
+
+std::vector<size_t> argument_bytes(const convolution_problem &problem) {
+    return {bytes_of(problem.src), bytes_of(problem.weights),
+            bytes_of(problem.dst)};
+}
+
 bool take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
-        const interpolation_problem &problem, const compile_options &options,
-        const plan_timer &timer) {
+        const std::vector<size_t> &argument_bytes,
+        const compile_options &options, const plan_timer &timer) {
     std::vector<const plan *> plans {step.plan.get()};
     for (const rival_kernel &rival : rivals)
         plans.push_back(rival.plan.get());
-    const std::array bytes {
-            bytes_of(problem.diff_dst), bytes_of(problem.diff_src)};
     std::vector<double> times;
     try {
-        times = timer.time(plans, bytes, options);
+        times = timer.time(plans, argument_bytes, options);
     } catch (const error &failure) {
         if (failure.status != status::out_of_memory) throw;
         step.timings.push_back(

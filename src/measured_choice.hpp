@@ -1,4 +1,4 @@
-// Which kernel computes an interpolation, by measuring.
+// Which kernel computes an interpolation or a convolution, by measuring.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,14 @@ namespace gradnn::detail {
 
 /// What a measurement is kept under: all that decides which kernel of the list is
 /// the fastest.
-std::string measurement_key(
-        const interpolation_problem &problem, const std::string &device);
+std::string measurement_key(const interpolation_problem &problem,
+        const compile_options &options, const std::string &device);
+std::string measurement_key(const convolution_problem &problem,
+        const compile_options &options, const std::string &device);
+
+/// Bytes of each argument of a plan.
+std::vector<size_t> argument_bytes(const interpolation_problem &problem);
+std::vector<size_t> argument_bytes(const convolution_problem &problem);
 
 /// A row beside the one that the rules take, which takes the problem too.
 struct rival_kernel {
@@ -25,7 +31,7 @@ struct rival_kernel {
 /// and the step as it was, where no time could be measured. The step's timings tell
 /// what was.
 bool take_fastest(executable_step &step, std::vector<rival_kernel> rivals,
-        const interpolation_problem &problem, const compile_options &options,
-        const plan_timer &timer);
+        const std::vector<size_t> &argument_bytes,
+        const compile_options &options, const plan_timer &timer);
 
 } // namespace gradnn::detail

@@ -55,7 +55,7 @@ std::vector<consumer> consumers(const layout &l, data_type type) {
     return {interpolation("up_2x", 8, 32, {40, 48}, {80, 96}, l, type),
             interpolation("ragged", 8, 32, {41, 47}, {77, 99}, l, type),
             interpolation("odd_channels", 4, 257, {20, 21}, {41, 43}, l, type),
-            interpolation("strips", 8, 33, {40, 48}, {80, 96}, l, type),
+            interpolation("odd_channels", 8, 33, {40, 48}, {80, 96}, l, type),
             interpolation("pixels", 8, 3, {40, 48}, {80, 96}, l, type),
             interpolation("up_16x", 4, 21, {9, 9}, {144, 144}, l, type),
             interpolation("tiny", 64, 256, {7, 7}, {14, 14}, l, type),

@@ -34,21 +34,14 @@ const std::vector<interpolation_case> &wide_row_cases() {
     return cases;
 }
 
-/// Columns enlarged 2 and 4 times with channels in no vectors: strips that
-/// overlap at the end of a row, tiles of several strips, runs of several rows,
-/// rows and tensors that end within 16 bytes.
-const std::vector<interpolation_case> &strip_cases() {
+/// NXC with channels in no vectors: tiles of a row, several rows, rows and tensors
+/// that end within 16 bytes.
+const std::vector<interpolation_case> &odd_channel_cases() {
     static const std::vector<interpolation_case> cases {
-            {"strips_of_whole_pixels_2x", 2, 3, {5, 12}, {10, 24}},
-            {"strips_of_whole_pixels_4x", 2, 3, {4, 20}, {16, 80}},
-            {"strips_of_whole_pixels_tiles", 1, 3, {3, 1100}, {6, 2200}},
-            {"strips_rows_kept", 1, 33, {6, 9}, {6, 18}},
-            {"strips_ragged_rows", 3, 17, {5, 5}, {11, 10}},
-            {"strips_fewer_rows", 1, 23, {9, 7}, {4, 14}},
-            {"strips_many_rows", 2, 19, {160, 8}, {320, 16}},
-            {"strips_tiles", 1, 51, {3, 66}, {6, 132}},
-            {"strips_of_a_line", 2, 129, {70}, {140}},
-            {"strips_many_channels", 1, 1001, {2, 6}, {4, 12}},
+            {"odd_channels_2x_tiles", 1, 3, {3, 1100}, {6, 2200}},
+            {"odd_channels_rows_kept", 1, 33, {6, 9}, {6, 18}},
+            {"odd_channels_fewer_rows", 1, 23, {9, 7}, {4, 14}},
+            {"odd_channels_of_a_line", 2, 129, {70}, {140}},
     };
     return cases;
 }
@@ -102,22 +95,9 @@ INSTANTIATE_TEST_SUITE_P(conformance, interpolation,
 INSTANTIATE_TEST_SUITE_P(wide_rows, interpolation,
         testing::ValuesIn(conformance(wide_row_cases())),
         [](const auto &each) { return conformance_name(each.param); });
-INSTANTIATE_TEST_SUITE_P(strips, interpolation,
-        testing::ValuesIn(conformance(strip_cases())),
+INSTANTIATE_TEST_SUITE_P(odd_channels, interpolation,
+        testing::ValuesIn(conformance(odd_channel_cases())),
         [](const auto &each) { return conformance_name(each.param); });
-
-// The cases of a kernel for a few forms of columns are such.
-TEST(interpolation_kernels, gpu_strips_are_taken) {
-    if (engine::get_count(engine::kind::gpu) == 0)
-        GTEST_SKIP() << "wants a GPU";
-    for (const interpolation_case &c : strip_cases()) {
-        if (c.c > 1000) continue; // as shared memory allows
-        EXPECT_TRUE(accepts(
-                interpolation_op(c, {}, layouts()[1], data_type::bf16),
-                shared_engine(engine::kind::gpu), "interpolation.gpu_strips"))
-                << c.name;
-    }
-}
 
 // Under a sanitizer and elsewhere: no kernel may come through the suite by
 // refusing.
@@ -126,19 +106,18 @@ TEST(interpolation_kernels, each_accepts_many) {
         for (const std::string &kernel : kernel_names(kind, "interpolation")) {
             const forced_kernel forced(kernel);
             size_t accepted = 0;
-            for (const auto *cases : {&interpolation_cases(), &strip_cases()})
-                for (const interpolation_case &c : *cases)
-                    for (const data_type type : float_types())
-                        for (const size_t which : {0U, 1U})
-                            try {
-                                compile(interpolation_op(
-                                                c, {}, layouts()[which], type),
-                                        shared_engine(kind));
-                                ++accepted;
-                            } catch (const error &refusal) {
-                                EXPECT_EQ(refusal.status, status::unimplemented)
-                                        << refusal.what();
-                            }
+            for (const interpolation_case &c : interpolation_cases())
+                for (const data_type type : float_types())
+                    for (const size_t which : {0U, 1U})
+                        try {
+                            compile(interpolation_op(
+                                            c, {}, layouts()[which], type),
+                                    shared_engine(kind));
+                            ++accepted;
+                        } catch (const error &refusal) {
+                            EXPECT_EQ(refusal.status, status::unimplemented)
+                                    << refusal.what();
+                        }
             // The least have those that take one form of columns, or copies.
             EXPECT_GE(accepted, 8U) << kernel;
         }

@@ -1,5 +1,4 @@
-// The choice of an interpolation's kernel by measuring, on a machine without a
-// GPU: the stand-in of tests/fake_cuda has kernels take what times a test says.
+// The choice of a kernel by measuring, on a machine without a GPU: the stand-in of tests/fake_cuda has kernels take what times a test says.
 #include <cstdlib>
 #include <map>
 
@@ -19,6 +18,15 @@ namespace {
 op enlarged_twice(int64_t images = 64) {
     return interpolation_op({"up", images, 32, {16, 16}, {32, 32}},
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+}
+
+/// A gradient of src that the depthwise kernels for NXC take, gpu_depthwise_walk by
+/// the rules.
+op depthwise(int64_t images = 8) {
+    return convolution_op(op::kind::ConvBackwardData,
+            {"depthwise", images, 64, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1},
+                    {1, 1}, {1, 1}},
+            layouts()[1], data_type::f32);
 }
 
 class measured_choice : public testing::Test {
@@ -214,6 +222,28 @@ TEST_F(measured_choice, is_logged) {
     EXPECT_EQ(told.size(), 1U);
     EXPECT_EQ(told["interpolation.gpu_layers"],
             "kept in the plan cache as the fastest");
+}
+
+TEST_F(measured_choice, is_of_convolutions_too) {
+    const char *const by_rules = "convolution.gpu_depthwise_walk";
+    const char *const faster = "convolution.gpu_depthwise_blocks";
+    set_times({});
+    EXPECT_EQ(taken(depthwise()), by_rules);
+    EXPECT_TRUE(file_.lines().at(0).ends_with(by_rules));
+    set_times({{"any", 0.25}});
+    EXPECT_EQ(taken(depthwise()), by_rules) << "measured before";
+    EXPECT_EQ(taken(depthwise(9)), faster);
+    EXPECT_EQ(file_.lines().size(), 2U);
+    // What may allow other kernels is measured by itself.
+    settings_.convolution_workspace_limit = size_t {1} << 30;
+    EXPECT_EQ(taken(depthwise()), faster);
+    EXPECT_EQ(file_.lines().size(), 3U);
+    restart();
+    EXPECT_EQ(taken(depthwise()), faster);
+    settings_.convolution_workspace_limit.reset();
+    EXPECT_EQ(taken(depthwise()), by_rules);
+    EXPECT_EQ(taken(depthwise(10)), by_rules);
+    EXPECT_EQ(launches_of("any"), 0U);
 }
 
 TEST_F(measured_choice, is_asked_for_by_the_environment) {

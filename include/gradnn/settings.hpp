@@ -28,8 +28,8 @@ struct compile_settings {
     std::string kernels;
 
     /// Whether kernels are timed at compile on a GPU engine, to take the
-    /// fastest: for an interpolation gradnn's own, for a convolution that cuDNN
-    /// computes cuDNN's. Not set: GRADNN_AUTOTUNE; the default is false.
+    /// fastest: gradnn's own for an interpolation, those and cuDNN's for a
+    /// convolution. Not set: GRADNN_AUTOTUNE; the default is false.
     std::optional<bool> autotune;
 
     /// The file that keeps what autotune measured, and is read without it too.

@@ -24,12 +24,16 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_planes",
                 "NCX: whole small planes in shared memory, depth not resampled",
                 interpolation::by_images<interpolation::planes::make>,
-                small_images_yield},
+                planes_yields},
         {"interpolation.gpu_bands",
                 "NCX: rows enlarged 2, 4 or 8 times, a thread a band of "
                 "columns",
                 interpolation::by_images<interpolation::bands::make>,
                 bands_yields},
+        {"interpolation.gpu_rows",
+                "one axis resampled, at most 16 taps: rows in shared memory",
+                interpolation::by_images<interpolation::rows::make>,
+                small_images_yield},
         {"interpolation.gpu_ncx",
                 "NCX, any ratio and alignment: a warp a tile of columns",
                 interpolation::by_images<interpolation::columns::make_ncx>,
@@ -37,9 +41,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_pixels",
                 "NXC, channels in vectors of 16 bytes, at most 8 taps a column",
                 interpolation::pixels::make, pixels_yields},
-        {"interpolation.gpu_strips",
-                "NXC, columns enlarged 2 or 4 times: rows in shared memory",
-                interpolation::strips::make},
         {"interpolation.gpu_intervals",
                 "NXC, any number of channels: a thread the columns between two",
                 interpolation::intervals::make, intervals_yields},
@@ -105,7 +106,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "what cuDNN has a deterministic and exact engine for",
                 cudnn::make},
         {"convolution.gpu_direct", "everything, from the definition",
-                direct::make, nullptr, true},
+                direct::make, direct_yields, true},
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {

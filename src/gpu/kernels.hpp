@@ -40,7 +40,7 @@ interpolation_maker make;
 namespace planes {
 interpolation_maker make;
 }
-namespace strips {
+namespace rows {
 interpolation_maker make;
 }
 } // namespace interpolation

@@ -214,6 +214,11 @@ std::string wide_weights_yields(
             : std::string();
 }
 
+std::string direct_yields(
+        const convolution_problem &, const compile_options &) {
+    return "every other kernel was faster";
+}
+
 // Interpolation, by
 //
 //     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
@@ -245,6 +250,14 @@ int64_t elements_of(const tensor_view &tensor) {
     return elements;
 }
 
+constexpr const char *wide_rows_reduced
+        = "f32 and f64 with rows reduced to two thirds or less were slower";
+
+/// To two thirds and less.
+bool rows_are_reduced(const interpolation_problem &problem) {
+    return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
+}
+
 } // namespace
 
 // A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of
@@ -261,38 +274,67 @@ std::string small_images_yield(
             : std::string();
 }
 
-// 19x34x33 to 38x68x66 in bf16 41 and 25 %, 40x50x60 to 77x91x133 33 and 24 %, f32
-// 55 and 43 %. Little enlarged: 28x50x65 to 31x56x73 bf16 7 and 19 %, 186x42x46 to
-// 42x25x16 f32 16 and 37 %. Short rows: 13x7x4 to 49x7x15 f32 26 and 52 %. Rows of
-// more than one tile: 162x123x159 to 315x239x309 f16 12 and 29 %. Many planes for a
-// depth: 8x10x16 to 30x37x59 f32 42 and 54 %. H100, 5a9827b: 16x12x18 to 46x36x43
-// bf16 14 and 32 %, 14x10x15 to 41x30x36 f32 38 and 50 %. Rows not resampled (seed 201,
-// e401cbb): 15x12x23 to 20x12x79 bf16 18 and 33 %, f32 41 and 48 %.
+// Volumes, H100, 6f5a3d2, seed 501: f32 and f64 of eleven that gpu_ncx was taken for
+// 1.03 to 2.2 times as fast by gpu_layers, one 0.95 times. Before, in bf16: 19x34x33 to
+// 38x68x66 41 and 25 %, 40x50x60 to 77x91x133 33 and 24 %. Little enlarged: 28x50x65 to
+// 31x56x73 7 and 19 %. Rows of more than one tile: 162x123x159 to 315x239x309 f16 12
+// and 29 %. Many planes for a depth (H100, 5a9827b): 16x12x18 to 46x36x43 14 and 32 %.
+// Rows not enlarged (e401cbb): 15x12x23 to 20x12x79 18 and 33 %; 5x8x17 to 9x6x64
+// (6f5a3d2) 34 and 42 %. Rows and columns reduced in f64: seven of nine 1.01 to 2.2
+// times as fast by gpu_layers, two 0.90 and 0.97 times; under 1 MiB 0.77.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    if (!is_volume(problem)) return small_images_yield(problem, options);
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
+    const int64_t bytes = detail::size_of(problem.diff_src.type);
+    if (!is_volume(problem)) {
+        constexpr int64_t small = int64_t {1} << 22;
+        if (bytes == 8 && rows_are_reduced(problem) && dst[4] < src[4]
+                && elements_of(problem.diff_src) * bytes > small)
+            return "f64 planes whose rows and columns are reduced were slower";
+        return small_images_yield(problem, options);
+    }
+    if (bytes != 2) return "volumes in f32 and f64 were slower";
     if (elements_of(problem.diff_dst) < 4 * elements_of(problem.diff_src))
         return "volumes enlarged less than 4 times were slower";
     if (dst[4] < 32 || dst[4] > 256)
         return "volumes whose rows of diff_dst do not have 32 to 256 elements "
                "were slower";
-    if (dst[3] == src[3])
-        return "volumes whose rows are not resampled were slower";
+    if (dst[3] <= src[3])
+        return "volumes whose rows are not enlarged were slower";
     return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
                                : small_images_yield(problem, options);
 }
 
+// 16-bit planes of one row, H100, 6f5a3d2, seed 501: six of seven enlarged ones 1.04 to
+// 1.72 times as fast by gpu_ncx, one 0.94 times; in f32 0.42 to 1.48 times.
+std::string planes_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    const bool columns_alone = dst[2] == src[2] && dst[3] == src[3];
+    return columns_alone && dst[4] > src[4]
+                    && detail::size_of(problem.diff_src.type) == 2
+            ? "16-bit columns that are enlarged alone were slower"
+            : small_images_yield(problem, options);
+}
+
 // A warp has the short rows of several planes side by side where their number is a
 // multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
+// Linear volumes, 6f5a3d2, seed 501: seven whose depth or rows are enlarged more than
+// twice were 1.04 to 2 times as fast by gpu_layers, others 0.8 to 0.94 times.
 std::string bands_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t warp = 32;
     const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    if (is_volume(problem) && problem.mode == detail::interpolation_mode::linear
+            && (dst[2] > 2 * src[2] || dst[3] > 2 * src[3]))
+        return "volumes whose depth or rows are enlarged more than twice were "
+               "slower";
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
     const int64_t lanes = std::max<int64_t>(1, dst[4] / own);
-    const bool deep = dst[2] == problem.diff_src.dims[2];
+    const bool deep = dst[2] == src[2];
     const int64_t planes = dst[0] * dst[1] * (deep ? dst[2] : 1);
     int64_t side_by_side = std::clamp<int64_t>(warp / lanes, 1, planes);
     while (planes % side_by_side != 0)
@@ -326,13 +368,17 @@ std::string pixels_yields(
 // 128 1 to 36 and 26 to 60 %; with 128, 62 and 56 %. Volumes 10 to 23 and 24 to
 // 51 %. With up to 8 taps a column gpu_nxc was faster in 16 bits (9e22f9a). With fewer
 // than 128 along a row of diff_dst 12 and 13 % (H100, e401cbb, seed 201, f32,
-// 3x8x10 -> 3x3x4 and 9x5 -> 5x3).
+// 3x8x10 -> 3x3x4 and 9x5 -> 5x3). Rows reduced, f32 and f64 (6f5a3d2, seed 501): seven
+// 1.16 to 4.3 times as fast by gpu_layers, 3802x1495 to 2768x1037 0.61 times.
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";
+    if (problem.diff_dst.dims[1] != 1 && problem.diff_dst.strides[1] != 1)
+        return "planes of NCX were slower";
     if (!rows_fill_a_block(problem))
         return "rows with fewer elements than a block has threads were slower";
-    if (detail::size_of(problem.diff_src.type) != 2) return {};
+    if (detail::size_of(problem.diff_src.type) != 2)
+        return rows_are_reduced(problem) ? wide_rows_reduced : std::string();
     const auto along = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
     return along.max_count <= 8 ? "16-bit columns of at most 8 taps were slower"
@@ -354,10 +400,14 @@ std::string strided_yields(
 // Volumes, H100, seed 201, e401cbb: 21 of 16 bits and 19 of f32, of 1 to 618 channels,
 // were 1.09 to 6 times as fast by gpu_layers, one of 15 channels 0.86 times, one of 384
 // 0.83. Columns reduced, 5a9827b, bf16: 32 to 4 30 and 53 %, 24 to 6 26 and 38 %, but
-// 192 to 64 74 and 65 %.
+// 192 to 64 74 and 65 %. Rows reduced in f32 and f64 (6f5a3d2, seed 501): five 1.1 to
+// 1.67 times as fast by gpu_layers.
 std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";
+    if (detail::size_of(problem.diff_src.type) != 2
+            && rows_are_reduced(problem))
+        return wide_rows_reduced;
     return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
             ? "columns reduced 4 times and more were slower"
             : std::string();

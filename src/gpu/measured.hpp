@@ -20,6 +20,9 @@ std::string narrow_groups_yields(
 std::string f64_yields(const convolution_problem &, const compile_options &);
 std::string wide_weights_yields(
         const convolution_problem &, const compile_options &);
+std::string direct_yields(const convolution_problem &, const compile_options &);
+std::string planes_yields(
+        const interpolation_problem &, const compile_options &);
 std::string small_images_yield(
         const interpolation_problem &, const compile_options &);
 std::string bands_yields(

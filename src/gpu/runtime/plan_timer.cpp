@@ -24,7 +24,7 @@ constexpr int rounds = 5;
 /// A plan that takes so many times as long as the fastest is not run again.
 constexpr float hopeless_factor = 2.0F;
 /// After so long nothing is run any more.
-constexpr std::chrono::milliseconds most_measuring {30};
+constexpr std::chrono::milliseconds most_measuring {100};
 
 constexpr float never = std::numeric_limits<float>::infinity();
 

@@ -16,7 +16,7 @@ struct nxc_family {
 
     template <typename t, bool volume>
     static auto kinds_of() {
-        // f32 and f64 are gpu_strips' and gpu_intervals' but for what these have
+        // f32 and f64 are gpu_intervals' but for what these have
         // no room for.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();

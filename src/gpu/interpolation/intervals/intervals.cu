@@ -228,17 +228,37 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
     return plan_or_refusal(std::move(plan));
 }
 
+/// NCX as NXC: planes at even distances are images of one channel. Other problems
+/// stay as they are.
+interpolation_problem planes_as_images(interpolation_problem problem) {
+    const auto dst = merge_axes(problem.diff_dst, {0, 1});
+    const auto src = merge_axes(problem.diff_src, {0, 1});
+    if (!dst || !src) return problem;
+    for (const auto &[view, images] : {std::pair {&problem.diff_dst, *dst},
+                 std::pair {&problem.diff_src, *src}}) {
+        view->dims[0] = images.first;
+        view->strides[0] = images.second;
+        view->dims[1] = view->strides[1] = 1;
+    }
+    return problem;
+}
+
 } // namespace
 
 plan_or_refusal make(
-        const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
+        const interpolation_problem &given, const compile_options &options) {
+    const axis_maps maps = make_axis_maps(given);
     if (is_copy(maps)) return refuse_copy();
+    interpolation_problem problem = given;
+    std::string why;
+    auto walk = describe_walk(problem, maps, true, why);
+    if (!walk) {
+        problem = planes_as_images(given);
+        walk = describe_walk(problem, maps, true, why);
+    }
+    if (!walk) return plan_or_refusal::refuse(why);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    std::string why;
-    const auto walk = describe_walk(problem, maps, true, why);
-    if (!walk) return plan_or_refusal::refuse(why);
     for (const int64_t extent :
             {dst.dims[4] * pitch_of(dst, 4), src.dims[4] * pitch_of(src, 4)})
         if (extent > std::numeric_limits<int32_t>::max() / 16)

@@ -50,6 +50,10 @@ void copy_async(void *shared, const void *global) {
                 {to, static_cast<const char *>(global), bytes});
 }
 
+inline void copy_async_past_l1(void *shared, const void *global) {
+    copy_async<16>(shared, global);
+}
+
 inline void commit_copies() {
     submitted_copies &mine = copies_of_thread();
     mine.groups.push_back(std::move(mine.open));

@@ -1,0 +1,179 @@
+// Random interpolations for kernels that are executed on the CPU, and what they must
+// give: sums in f64 over the axis maps.
+#pragma once
+
+#include "emulated/simt.hpp"
+
+#include <array>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpu/device/dtype.cuh"
+#include "gpu/interpolation/tables.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+
+using namespace gpu::interpolation;
+using detail::interpolation_problem;
+using detail::tensor_view;
+using gpu::narrow;
+using gpu::sum_of;
+using gpu::widen;
+
+template <typename Type>
+constexpr detail::data_type type_of() {
+    if (std::is_same_v<Type, float>) return detail::data_type::f32;
+    if (std::is_same_v<Type, double>) return detail::data_type::f64;
+    return std::is_same_v<Type, __half> ? detail::data_type::f16
+                                        : detail::data_type::bf16;
+}
+
+/// Dense but for gaps between rows, now and then. Returns its elements.
+inline int64_t lay_out(tensor_view &view, bool nxc, int64_t gap) {
+    const std::array<size_t, 5> order = nxc
+            ? std::array<size_t, 5> {1, 4, 3, 2, 0}
+            : std::array<size_t, 5> {4, 3, 2, 1, 0};
+    int64_t stride = 1;
+    for (const size_t axis : order) {
+        view.strides[axis] = stride;
+        stride *= view.dims[axis];
+        if (axis == 4) stride += gap;
+    }
+    return stride;
+}
+
+struct sample {
+    interpolation_problem problem;
+    bool nxc = false;
+    std::array<int64_t, 2> elements {}; ///< of diff_dst and of diff_src
+};
+
+/// Resampled along all axes, or along one where `one_axis`.
+inline sample random_sample(
+        random_source &random, detail::data_type type, bool one_axis = false) {
+    using detail::coordinate_mode;
+    sample made;
+    interpolation_problem &p = made.problem;
+    const auto one_in
+            = [&](int64_t count) { return random.integer(1, count) == 1; };
+    p.mode = one_in(4) ? detail::interpolation_mode::nearest
+                       : detail::interpolation_mode::linear;
+    p.coordinates = random.pick(std::vector {coordinate_mode::half_pixel,
+            coordinate_mode::asymmetric, coordinate_mode::align_corners});
+    if (p.mode == detail::interpolation_mode::nearest)
+        p.coordinates = coordinate_mode::half_pixel;
+    made.nxc = one_in(3);
+    int64_t channels = random.integer(1, random.integer(1, 20));
+    if (made.nxc && one_in(2)) channels = (channels + 3) / 4 * 4;
+    p.diff_src.type = p.diff_dst.type = type;
+    p.diff_src.dims = {random.integer(1, 4), channels, 1, 1, 1};
+    p.diff_dst.dims = p.diff_src.dims;
+    for (size_t axis = one_in(2) ? 3 : 2; axis < 5; ++axis) {
+        int64_t &src = p.diff_src.dims[axis];
+        int64_t &dst = p.diff_dst.dims[axis];
+        src = random.integer(1, random.integer(2, 14));
+        dst = random.integer(1, random.integer(2, 24));
+        if (one_in(3)) dst = src * random.integer(1, 4);
+        if (one_in(6)) src = dst * random.integer(1, 4);
+        if (one_in(4)) dst = (dst + 3) / 4 * 4;
+    }
+    if (one_axis) {
+        const auto kept = static_cast<size_t>(random.integer(2, 4));
+        for (size_t axis = 2; axis < 5; ++axis)
+            if (axis != kept) p.diff_dst.dims[axis] = p.diff_src.dims[axis];
+    }
+    for (size_t axis = 0; axis < 3; ++axis) {
+        p.axes[axis].src = p.diff_src.dims[axis + 2];
+        p.axes[axis].dst = p.diff_dst.dims[axis + 2];
+    }
+    const int64_t gap = one_in(5) ? random.integer(1, 4) : 0;
+    made.elements = {lay_out(p.diff_dst, made.nxc, gap),
+            lay_out(p.diff_src, made.nxc, gap)};
+    return made;
+}
+
+/// Now and then with a few that are not finite.
+template <typename Type>
+std::vector<Type> random_elements(int64_t count, random_source &random) {
+    using sum = sum_of<Type>;
+    std::vector<Type> elements(static_cast<size_t>(count));
+    for (Type &each : elements)
+        each = narrow<Type>(static_cast<sum>(random.value()));
+    if (random.integer(0, 3) == 0)
+        for (int left = 3; left > 0; --left)
+            elements[static_cast<size_t>(random.integer(0, count - 1))]
+                    = narrow<Type>(static_cast<sum>(
+                            random.integer(0, 1) == 0 ? HUGE_VAL : NAN));
+    return elements;
+}
+
+/// Calls body(position, weight) for each tap.
+template <typename Body>
+void each_tap(const detail::axis_map &map, int64_t input, const Body &body) {
+    const auto at = static_cast<size_t>(input);
+    for (int64_t k = 0; k < map.count[at]; ++k)
+        body(map.first[at] + k,
+                map.weights[static_cast<size_t>(map.offset[at] + k)]);
+}
+
+/// Of one element of diff_src: the sum and that of the terms' magnitudes.
+template <typename Type>
+std::array<double, 2> expected(const interpolation_problem &p,
+        const axis_maps &maps, const std::vector<Type> &diff_dst,
+        const std::array<int64_t, 5> &at) {
+    const auto &strides = p.diff_dst.strides;
+    std::array<double, 2> sums {};
+    each_tap(maps[0], at[2], [&](int64_t d, double by_depth) {
+        each_tap(maps[1], at[3], [&](int64_t h, double by_row) {
+            each_tap(maps[2], at[4], [&](int64_t w, double by_column) {
+                const int64_t place = at[0] * strides[0] + at[1] * strides[1]
+                        + d * strides[2] + h * strides[3] + w * strides[4];
+                const double term = by_depth * by_row * by_column
+                        * static_cast<double>(
+                                widen(diff_dst[static_cast<size_t>(place)]));
+                sums[0] += term;
+                sums[1] += std::abs(term);
+            });
+        });
+    });
+    return sums;
+}
+
+template <typename Type>
+void expect_right(const sample &of, const axis_maps &maps,
+        const std::vector<Type> &diff_dst, const std::vector<Type> &diff_src) {
+    const double digits = sizeof(Type) == 8             ? 1e-12
+            : sizeof(Type) == 4                         ? 1e-5
+            : type_of<Type>() == detail::data_type::f16 ? 2e-3
+                                                        : 1e-2;
+    const auto &dims = of.problem.diff_src.dims;
+    const auto &strides = of.problem.diff_src.strides;
+    std::array<int64_t, 5> at {};
+    int64_t place = 0;
+    const auto next = [&] {
+        for (size_t axis = 5; axis-- > 0;) {
+            place += strides[axis];
+            if (++at[axis] < dims[axis]) return true;
+            place -= dims[axis] * strides[axis];
+            at[axis] = 0;
+        }
+        return false;
+    };
+    do {
+        const auto [sum, magnitude] = expected(of.problem, maps, diff_dst, at);
+        const auto found = static_cast<double>(
+                widen(diff_src[static_cast<size_t>(place)]));
+        const double most = digits * magnitude
+                + (type_of<Type>() == detail::data_type::f16 ? 1e-6 : 0);
+        if (std::isfinite(sum))
+            ASSERT_LE(std::abs(found - sum), most) << "element " << place;
+        else
+            ASSERT_FALSE(std::isfinite(found)) << "element " << place;
+    } while (next());
+}
+
+} // namespace gradnn::test
