@@ -16,8 +16,8 @@ namespace gradnn::gpu::interpolation::pixels {
 namespace {
 
 /// Blocks of a multiprocessor that walk at the same time: more of them are more
-/// places of memory that are read and written in turns, which cost up to a tenth
-/// of memory speed on an H200.
+/// places of memory that are read and written alternately, which cost up to a
+/// tenth of memory speed on an H200.
 constexpr int most_resident = 4;
 constexpr size_t most_shared_bytes = 45 * 1024;
 

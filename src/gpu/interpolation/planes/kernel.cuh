@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(most_threads, 5)
                                   int other_elements, int other_line) {
         const weighted_row<sum> *weights = row_weights + segment.first_weights;
         const int32_t *count = row_counts + segment.src_row;
-        // One source row, whose sums are in `low` but for the rows of diff_dst
-        // that are taken for it.
+        // One source row: `low` has the sums of earlier rows of diff_dst; the
+        // other rows are added here.
         const auto sum_row
                 = [&](sum(&low)[abreast][vector], sum(&high)[abreast][vector]) {
 #pragma unroll

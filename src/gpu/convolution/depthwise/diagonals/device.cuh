@@ -77,9 +77,9 @@ __device__ __forceinline__ void multiply_diagonals(float (&sums)[4],
 }
 #undef GRADNN_SPARSE_MMA
 
-/// Stages on their way to shared memory, where some warps copy them, and in use
-/// there by others, one after the other: none waits but for what it needs. By
-/// addresses of 32 bits.
+/// A ring of stages in shared memory: some warps copy a stage there, others use it
+/// and give it back. A warp waits only for the stage that it needs. Addresses are
+/// those of shared memory, of 32 bits.
 template <int count>
 class stage_queue {
 public:

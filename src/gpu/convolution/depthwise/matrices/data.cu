@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(
     }
 
     const int tiles = (along.written + tile_columns - 1) / tile_columns;
-    // Of those, in twos, whose chunks are inside but for the first.
+    // A pair of tiles that begins below this one has its chunks inside, except
+    // perhaps the row's first, which is checked in any case.
     const int whole_tiles
             = min(along.read + start, along.written + tile_columns)
                     / tile_columns
