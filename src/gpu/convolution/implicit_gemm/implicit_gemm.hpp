@@ -79,7 +79,7 @@ struct dense_problem {
 struct dense_mapping {
     dense_problem problem;
     /// src, weights, dst of the caller. What a kernel cannot read or write
-    /// where it lies goes through the workspace, in the wanted order of axes
+    /// where it lies goes through the workspace, in the kernel's order of axes
     /// and with channels filled up by zeros to a multiple of vector_of the
     /// inputs' type.
     std::array<convolution_operand, 3> operands;
@@ -150,8 +150,8 @@ struct tile_set {
     /// Products of the inputs' type a cycle of a multiprocessor that the best
     /// tile reaches.
     double rate;
-    /// The share of a tile's products, those of filled-up terms left out, that
-    /// must be wanted in a problem that is not small: below it cuDNN is faster.
+    /// The share of a tile's products (without those of filled-up terms) that must
+    /// be useful in a problem that is not small: below it cuDNN is faster.
     double least_useful;
     /// k tiles in one chain of sums that keep their digits: more are cut into
     /// slices for a gradient of weights, where a slice costs little, and those
@@ -167,9 +167,9 @@ struct tile_choice {
     const implicit_gemm::tile *tile = nullptr;
     int slices = 1;
     double cycles = 0.0; ///< as estimated
-    /// Of the products that the tile computes, the share that is wanted.
+    /// The share of the tile's products that the result needs.
     double useful = 0.0;
-    double products = 0.0; ///< wanted
+    double products = 0.0; ///< that the result needs
 };
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);

@@ -247,8 +247,8 @@ private:
     const dim3 grid_;
 };
 
-/// The kernel of a tile, of an arithmetic or of that which the problem's inputs want
-/// of two.
+/// The kernel of a tile. An arithmetic of two types, bf16 and f16, is that of the
+/// problem's inputs.
 template <typename A, operation Operation, int Space, int Rows, int Columns>
 std::unique_ptr<tile_kernel> make_of(const dense_problem &problem, int slices) {
     if constexpr (requires { typename A::of_bf16; })

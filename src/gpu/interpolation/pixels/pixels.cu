@@ -89,7 +89,7 @@ private:
                     const work_cut &pixels = made.pixels;
                     made.spans = upload(
                             device, spans_of(map_, pixels.tile_columns));
-                    // Measured: the planes of volumes want the L1 cache more.
+                    // Measured: the planes of volumes gain more from the L1 cache.
                     const residency held
                             = hold_at_most(most_resident, !walk_.volume, kernel,
                                     made.threads, made.shared_bytes);
