@@ -108,10 +108,10 @@ public:
     size_t staged_bytes() const { return staged_bytes_of(operands_); }
     std::string copies() const { return copies_of(operands_); }
 
-    /// Where `earlier`, which is executed just ahead of these on the same
-    /// workspace, copies the same input to the same layout, the two use one
-    /// copy. The input's index is that of src, weights or dst. Whether they do;
-    /// not where either of them shares another input already.
+    /// Makes these use the copy of an input that `earlier` makes, which is executed
+    /// just ahead of these on the same workspace; `index` is that of src, weights or
+    /// dst. False, and nothing is shared, where `earlier` does not copy the input to
+    /// the same layout, or where one of the two shares another input already.
     bool share(convolution_operands &earlier, size_t index);
     bool is_shared(size_t index) const { return brought_[index]; }
 
@@ -130,13 +130,13 @@ public:
     bool wants_zeros() const { return operands_[output_].zero_first; }
 
 private:
-    /// That one at the start, the others behind it.
+    /// Places the tensor with this index at the start, the others behind it.
     void place_first(size_t index);
 
     std::array<convolution_operand, 3> operands_;
     size_t output_;
     std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
-    /// The inputs that others have brought.
+    /// The inputs whose copies `earlier` has made (share).
     std::array<bool, 3> brought_ {};
 };
 

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
             to += pitch;
         }
     };
-    // A lane has one output channel and every so manyeth column.
+    // A lane has one output channel and every `step`-th column.
     constexpr int step = lanes / outputs;
     const int lane_output = lane % outputs;
     const int lane_column = lane / outputs;

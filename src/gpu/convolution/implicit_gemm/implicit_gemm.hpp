@@ -28,8 +28,8 @@ constexpr int64_t vector_of(detail::data_type type) {
     return 16 / detail::size_of(type);
 }
 
-/// Of a kernel's two inputs and of its output, which has the type of the sums
-/// or that of all three.
+/// The types of a kernel's two inputs and of its output, which has the type of the
+/// sums or that of the inputs.
 struct element_types {
     detail::data_type input = detail::data_type::f32;
     detail::data_type output = detail::data_type::f32;
@@ -48,8 +48,8 @@ struct dense_problem {
     implicit_gemm::operation operation = operation::forward;
     int space = 2; ///< spatial axes that the kernel has, 2 or 3
     int64_t n = 1, c = 1, k = 1;
-    /// Of the channels that are summed over, the share that is the caller's:
-    /// less than 1 where they are filled up.
+    /// The caller's share of the channels that are summed over: less than 1 where
+    /// they are filled up.
     double callers_terms = 1.0;
     std::array<int64_t, 3> src {1, 1, 1};
     std::array<int64_t, 3> window {1, 1, 1};
@@ -119,7 +119,7 @@ struct tile {
     /// of the best tile's.
     int resident;
     double efficiency;
-    /// Nothing where CUTLASS says no. The device must be current.
+    /// Null where CUTLASS refuses. The device must be current.
     std::unique_ptr<tile_kernel> (*make)(const dense_problem &, int slices);
 
     /// "forward_3d_128x64"

@@ -11,7 +11,7 @@
 //
 // A block computes a tile of rows by columns; its k tiles, of 16 terms or more,
 // come to shared memory by asynchronous copies, a few in flight. With slices a
-// block adds up every so manyeth k tile and writes its sums to its own slice.
+// block adds up every n-th k tile, for n slices, and writes its sums to its own slice.
 // The order of every sum follows from the problem, the tile and the slices;
 // nothing is atomic.
 #pragma once

@@ -43,9 +43,9 @@ struct dst_strip {
     }
 };
 
-/// What a block has: some groups of channels, and of the strips of all images
-/// every so manyeth; and where its stages lie in shared memory: of src in a
-/// ring of rows.
+/// What a block has: some groups of channels, and every `parts`-th of the strips of
+/// all images; and where its stages lie in shared memory, those of src in a ring of
+/// rows.
 struct weights_block {
     const problem_shape &shape;
     const weights_cut &cut;
