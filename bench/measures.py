@@ -11,7 +11,7 @@ PEER_NAMES = {"pytorch": "PyTorch", "pytorch_deterministic": "deterministic PyTo
 
 
 def faster(row, peer="pytorch"):
-    """Times faster than the peer; None where one of them has no time."""
+    """Times faster than `peer` (of PEERS); None where one of them has no time."""
     theirs = row.get(peer, {}).get("ms")
     ours = row["gradnn"].get("time_ms")
     return theirs / ours if theirs and ours else None

@@ -1,5 +1,5 @@
-// gradnn beside oneDNN called directly, in one process and in turns, with data
-// in the same dense layouts; interpolation also beside the memory limit, and
+// gradnn beside oneDNN called directly, alternately in one process, with data in
+// the same dense layouts; interpolation also beside the memory limit, and
 // convolution beside the layouts that oneDNN likes best, with what it costs to
 // copy data into and out of them. Prints Markdown tables.
 // Usage: onednn_peer [seconds per case [name part]]

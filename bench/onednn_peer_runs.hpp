@@ -81,7 +81,7 @@ private:
     host_memory memory_;
 };
 
-/// Runs all in turns for about `seconds`; medians in milliseconds.
+/// Runs all alternately for about `seconds`; medians in milliseconds.
 inline std::vector<double> medians(
         double seconds, const std::vector<std::function<void(size_t)>> &runs) {
     using clock = std::chrono::steady_clock;

@@ -64,7 +64,7 @@ def _small_verdict(results, dtype, rows):
 
 
 def _host_verdict(results):
-    """Host time of execute on a GPU, and of the peer's call."""
+    """Host time of execute on a GPU, and of PyTorch's call."""
     spent = sorted(
         (row["gradnn"]["host_ms"], f"{row['case']} {row['dtype']} {row['layout']}")
         for row in results["rows"]

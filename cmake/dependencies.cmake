@@ -35,7 +35,7 @@ if(NOT GRADNN_CUDA STREQUAL "OFF")
         enable_language(CUDA)
         find_package(CUDAToolkit 12)
     endif()
-    # Headers alone: cuDNN itself is loaded when a convolution wants it.
+    # Headers alone: cuDNN itself is loaded when a convolution needs it.
     find_path(GRADNN_CUDNN_INCLUDE_DIR cudnn.h
         HINTS ${CUDAToolkit_INCLUDE_DIRS})
     find_path(GRADNN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h

@@ -29,7 +29,7 @@ struct engine_impl {
     /// Throws where the stream does not allow to allocate now.
     virtual void check_allocatable(stream_impl &) const {}
     /// Workspace of `bytes` > 0 at a multiple of 64, or error out_of_memory
-    /// saying how many bytes were wanted. Both in the order of the stream.
+    /// saying how many bytes were requested. Both in the order of the stream.
     virtual void *allocate(size_t bytes, stream_impl &stream) const = 0;
     virtual void deallocate(void *pointer, stream_impl &stream) const = 0;
 

@@ -166,7 +166,7 @@ bool same_word(std::string_view a, std::string_view b) {
             });
 }
 
-/// The allowed word that equals `given` but for case; empty where none does.
+/// The allowed word that equals `given`, whatever the case; empty where none does.
 std::string canonical_word(std::string_view allowed, std::string_view given) {
     while (!allowed.empty()) {
         const size_t bar = std::min(allowed.find('|'), allowed.size());

@@ -25,7 +25,7 @@ const std::vector<plane_case> &bias_cases() {
                 {"one_row", {1, 3, 64, 40}},
                 // Enough channels for a block each.
                 {"filling_channels", {2, 530, 5, 8}},
-                // Whole vectors but for the end of the tensor.
+                // Whole vectors, except at the end of the tensor.
                 {"loose_end", {3, 67, 7, 9}},
                 // Rows of 4, 8 and 16 vectors of some type.
                 {"vectors", {3, 64, 9, 11}},

@@ -162,7 +162,7 @@ TEST_P(compiled, info_names_what_runs) {
     EXPECT_EQ(info.steps[2].kernel.rfind("bias.", 0), 0U);
 }
 
-/// An op that wants workspace from some kernel; empty where none does.
+/// An op for which some kernel needs workspace; empty where none does.
 std::optional<std::pair<op, std::string>> op_with_workspace(const engine &e) {
     for (const std::string &kernel : kernel_names(e.get_kind(), "convolution"))
         for (const data_type type : float_types()) {

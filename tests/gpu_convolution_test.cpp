@@ -151,7 +151,7 @@ TEST_F(gpu_convolution, depthwise_adds_whole_numbers_exactly) {
                 }
 }
 
-// Under relaxed modes too, but for gradients that fill the device.
+// Under relaxed modes too, except for gradients that fill the device.
 TEST_F(gpu_convolution, weights_in_f32_of_16_bit_data_are_its_own) {
     const auto kernel_of = [&](int64_t channels, fpmath_mode mode) {
         const convolution_case c {"", 2, 1, channels, channels, {9, 8}, {3, 3},

@@ -1,4 +1,4 @@
-// Tensors of more than 2^31 elements on the GPU, but for convolutions.
+// Tensors of more than 2^31 elements on the GPU, without convolutions.
 #include <string>
 #include <vector>
 

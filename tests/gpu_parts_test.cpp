@@ -54,7 +54,7 @@ TEST(ConvolutionParts, LeavesPositionsWithoutTaps) {
     }
 }
 
-/// No more than one position of dst lies beside src, as cuDNN's kernels want it.
+/// No more than one position of dst lies beside src, as convolution.cudnn requires.
 bool strays(const convolution_problem &p, size_t axis) {
     const int64_t span = (p.weights.dims[3 + axis] - 1) * p.dilations[axis];
     const int64_t pad = p.pads_begin[axis];

@@ -240,8 +240,8 @@ def time_job(job, device):
     set_precision(job["fpmath"])
     torch.backends.cudnn.deterministic = bool(job.get("deterministic"))
     make = {"interpolation": interpolation, "convolution": convolution}[case["kind"]]
-    # Copies of all tensors, used in turns, so that caches hold none of them;
-    # results are kept as long, so that they are written to cold memory too.
+    # Copies of all tensors, used one after the other, so that caches hold none
+    # of them; results are kept as long, so that they are written to cold memory.
     moved = graphs.moved_bytes(case, dtype, job["gradient"])
     cache, free = cache_and_memory(device)
     copies = int(max(1, min(4 * cache // moved + 2, free // 2 // moved, 256)))

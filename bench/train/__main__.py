@@ -20,7 +20,7 @@ import platform
 import sys
 import time
 
-# What cuBLAS wants to be deterministic; the same in all modes.
+# What cuBLAS needs to be deterministic; the same in all modes.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch  # noqa: E402

@@ -2,7 +2,7 @@
  *
  * A function that can fail returns a gradnn_status; gradnn_last_error() then
  * has the text. No exception leaves the library. Every function may be called
- * from many threads at once, but for the destruction of what another thread
+ * from many threads at once, except that nobody may destroy what another thread
  * uses. The functions that end in _create or give out a compiled op hand over a
  * reference, which the function named beside gives back.
  *
@@ -192,7 +192,7 @@ GRADNN_C_API void gradnn_compiled_release(gradnn_compiled *compiled);
 GRADNN_C_API gradnn_status gradnn_compiled_output(
         const gradnn_compiled *compiled, size_t index, gradnn_tensor *output);
 
-/* Bytes that gradnn_execute wants, at a multiple of 64. */
+/* Bytes that gradnn_execute needs, at a multiple of 64. */
 GRADNN_C_API size_t gradnn_compiled_workspace_size(
         const gradnn_compiled *compiled);
 /* Whether the same inputs give the same bits on every run: 0 or 1. */

@@ -57,8 +57,8 @@ public:
     /// where this build or machine has no such device.
     engine(kind akind, size_t index);
 
-    /// How many devices of a kind this build can use here; never throws for
-    /// want of a driver.
+    /// How many devices of a kind this build can use here: 0, and no error,
+    /// without a driver.
     static size_t get_count(kind akind);
 
     kind get_kind() const;

@@ -68,7 +68,7 @@ public:
     /// Kernels, backends, workspace and determinism.
     compiled_partition_info get_info() const;
 
-    /// Bytes of workspace that the second form of execute wants, aligned to
+    /// Bytes of workspace that the second form of execute needs, aligned to
     /// 64 bytes; 0 where none is needed.
     size_t get_workspace_size() const;
 
@@ -124,7 +124,7 @@ public:
     /// Why is_supported() is false; empty where it is true.
     std::string unsupported_reason() const;
 
-    /// The tensors that execute wants and writes.
+    /// The tensors that execute reads and writes.
     std::vector<logical_tensor> get_input_ports() const;
     std::vector<logical_tensor> get_output_ports() const;
 

@@ -77,7 +77,7 @@ gradnn_status gradnn_engine_create_with_allocator(size_t index,
     return fenced([&] {
         given(result, "gradnn_engine_create_with_allocator", "engine")
                 = nullptr;
-        // The same functions but for the type of the stream's pointer.
+        // The same functions, except for the type of the stream's pointer.
         *result = new gradnn_engine {cuda_interop::make_engine_with_allocator(
                 index,
                 {reinterpret_cast<cuda_interop::device_allocate_f>(allocate),

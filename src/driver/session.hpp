@@ -43,7 +43,7 @@ struct step_result {
 class session {
 public:
     /// Loads the graph, checks the files that the options name, and fills the
-    /// `extra_bytes` says how much more memory the caller will want.
+    /// `extra_bytes` says how much more memory the caller will need.
     using memory_estimate = std::function<int64_t(const loaded_graph &)>;
     explicit session(const session_options &options,
             const memory_estimate &extra_bytes = {});

@@ -20,11 +20,11 @@ struct work_times {
     double upper_quartile = 0;
     size_t repeats = 0;
     /// On the CPU: the median of a plain stream of all threads over the same
-    /// numbers of bytes (memory_limit.hpp), in turns with the executions; 0 on
-    /// a GPU.
+    /// numbers of bytes (memory_limit.hpp), alternately with the executions;
+    /// 0 on a GPU.
     double stream_median = 0;
-    /// The compute limit: on the CPU the median of what was measured in turns
-    /// with the executions. 0 where none was asked for.
+    /// The compute limit: on the CPU the median of what was measured
+    /// alternately with the executions. 0 where none was asked for.
     double limit_tflop_per_s = 0;
 };
 

@@ -64,7 +64,7 @@ struct failure {
     std::string message;
 };
 
-/// Immutable but for the ops that it keeps; used by many threads at once. Its
+/// Immutable, except for the ops that it keeps; used by many threads at once. Its
 /// functions throw failure.
 class program {
 public:

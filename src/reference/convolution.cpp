@@ -3,7 +3,7 @@
 // Both relate a large tensor and a small one: element y of small meets element
 // y * stride - pad + k * dilation of large through weight k. A convolution's
 // src is large and its dst small; a transposed one's src is small and its dst
-// large. So all that the six ops want is one of three sums over that relation:
+// large. So each output of the six ops is one of three sums over that relation:
 //     large[n, l] += small[n, s] * weights[s, l, k]
 //     small[n, s] += large[n, l] * weights[s, l, k]
 //     weights[s, l, k] += small[n, s] * large[n, l]

@@ -50,7 +50,7 @@ void change_value(random_source &numbers, json &node) {
     *at = awkward_value(numbers);
 }
 
-/// A file in memory, for readers that want a path.
+/// A file in memory, for readers that take a path.
 class memory_file {
 public:
     explicit memory_file(const std::string &contents)

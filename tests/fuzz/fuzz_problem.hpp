@@ -23,7 +23,7 @@ enum class values_kind {
     special, ///< a few are Inf, -Inf or NaN
 };
 
-/// Everything that a run depends on, but for the engine.
+/// Everything that a run depends on, except the engine.
 struct problem {
     std::vector<op> ops;
     fpmath_mode fpmath = fpmath_mode::strict;

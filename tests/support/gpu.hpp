@@ -45,7 +45,7 @@ private:
     cudaStream_t stream_ = nullptr;
 };
 
-/// A convolution whose three gradients want workspace.
+/// A convolution whose three gradients need workspace.
 inline op op_with_workspace(data_type type) {
     return convolution_op(op::kind::ConvBackward,
             {"conv", 2, 1, 16, 24, {30, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1},

@@ -35,7 +35,7 @@ private:
 partition partition_of(const op &the_op, engine::kind kind,
         fpmath_mode mode = fpmath_mode::strict, bool deterministic = true);
 
-/// The ports of a partition without the absent ones, as compile wants them.
+/// The ports of a partition without the absent ones, as compile takes them.
 std::vector<logical_tensor> present(const std::vector<logical_tensor> &ports);
 
 compiled_partition compile(const op &the_op, const engine &e);

@@ -1,11 +1,11 @@
 // Convolutions as gathers: which elements a pixel reads, for all directions.
 //
-// Each axis of the written tensor falls into phases (one, but for the data
-// gradient of a strided convolution, which has one for each remainder by the
-// stride). Position j of a phase is element first + j * pitch, and tap t of it
-// reads element j * step + offset[t] of the other tensor. So a strided data
-// gradient is as many convolutions of stride 1 as it has phases, each with the
-// taps that reach it, and no product with a structural zero is formed.
+// Each axis of the written tensor falls into phases (one; the data gradient of
+// a strided convolution has one for each remainder by the stride). Position j
+// of a phase is element first + j * pitch, and tap t of it reads element
+// j * step + offset[t] of the other tensor. So a strided data gradient is as
+// many convolutions of stride 1 as it has phases, each with the taps that reach
+// it, and no product with a structural zero is formed.
 #pragma once
 
 #include <array>

@@ -139,7 +139,7 @@ HWY_INLINE void gather_line(
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (std::is_same_v<From, To>) {
         // Strided convolutions. The second vector ends one past the last
-        // element wanted: there must be another.
+        // element needed: there must be another.
         if (step == 2)
             for (; i + lanes < count; i += lanes)
                 store(d,

@@ -29,7 +29,8 @@ namespace {
 
 /// Into how many parts, at most `most`, work goes that has `each` blocks (or
 /// warps) a part, so that it fills what the device holds at a time, `wave`, a
-/// whole number of times but for a tenth: the rest would run alone at the end.
+/// whole number of times, with at most a tenth left empty: a small rest would run
+/// alone at the end.
 int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     int64_t best = 1;
     double best_share = 0;

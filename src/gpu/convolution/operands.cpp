@@ -73,7 +73,7 @@ std::optional<size_t> convolution_workspace_left(
         const detail::compile_options &options, size_t staged_bytes,
         std::string &refusal) {
     const size_t limit = convolution_workspace_limit(options);
-    // Zeros too, though few plans want them.
+    // Zeros too, though few plans need them.
     constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
     const size_t wanted = staged_bytes + beside;
     if (wanted <= limit)

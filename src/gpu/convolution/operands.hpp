@@ -1,4 +1,4 @@
-// A convolution's tensors between the caller and a kernel that wants them in
+// A convolution's tensors between the caller and a kernel that needs them in
 // another layout, type or place: the copies, and where the kernel's own lie.
 #pragma once
 
@@ -75,20 +75,20 @@ bool axes_exceed(const detail::convolution_problem &, int64_t most);
 /// A tensor of the same dims without gaps, channels last.
 detail::tensor_view dense_channels_last(detail::tensor_view tensor);
 
-/// Bytes of workspace that a convolution may want on the device of `options`,
-/// for its copies and for a kernel that can do with less: what these say, or
-/// else a quarter of the device's memory.
+/// The most bytes of workspace that a convolution may take on the device of
+/// `options`, for its copies and for a kernel that can do with less: the setting,
+/// or else a quarter of the device's memory.
 size_t convolution_workspace_limit(const detail::compile_options &options);
 
-/// The plan, or where it wants more workspace than that, for what `wants` says,
-/// a refusal.
+/// The plan; or a refusal where it needs more workspace than that limit. `wants`
+/// says what for.
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
         const detail::compile_options &options, const char *wants);
 
-/// What that limit leaves a kernel for scratch of its own, a multiple of
-/// staged_alignment, beside so many staged bytes and what goes with them.
-/// Nothing, and the reason, where these alone exceed it.
+/// The bytes, a multiple of staged_alignment, that the limit leaves for a kernel's
+/// own scratch after `staged_bytes` of copies and their padding. None, and the
+/// reason in `refusal`, where these alone exceed the limit.
 std::optional<size_t> convolution_workspace_left(
         const detail::compile_options &options, size_t staged_bytes,
         std::string &refusal);
@@ -108,10 +108,10 @@ public:
     size_t staged_bytes() const { return staged_bytes_of(operands_); }
     std::string copies() const { return copies_of(operands_); }
 
-    /// Where `earlier`, which is executed just ahead of these on the same
-    /// workspace, copies the same input to the same layout, the two use one
-    /// copy. The input's index is that of src, weights or dst. Whether they do;
-    /// not where either of them shares another input already.
+    /// Makes these use the copy of an input that `earlier` makes, which is executed
+    /// just ahead of these on the same workspace; `index` is that of src, weights or
+    /// dst. False, and nothing is shared, where `earlier` does not copy the input to
+    /// the same layout, or where one of the two shares another input already.
     bool share(convolution_operands &earlier, size_t index);
     bool is_shared(size_t index) const { return brought_[index]; }
 
@@ -130,13 +130,13 @@ public:
     bool wants_zeros() const { return operands_[output_].zero_first; }
 
 private:
-    /// That one at the start, the others behind it.
+    /// Places the tensor with this index at the start, the others behind it.
     void place_first(size_t index);
 
     std::array<convolution_operand, 3> operands_;
     size_t output_;
     std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
-    /// The inputs that others have brought.
+    /// The inputs whose copies `earlier` has made (share).
     std::array<bool, 3> brought_ {};
 };
 
@@ -159,9 +159,9 @@ protected:
 private:
     /// Of the workspace, beside the copies.
     virtual size_t own_bytes() const = 0;
-    /// Submits the kernel: where it finds src, weights and dst, and so many bytes of
-    /// its own at a multiple of staged_alignment, null where it wants none. The device
-    /// is current.
+    /// Submits the kernel. `data` is where it finds src, weights and dst; `own` has
+    /// own_bytes() at a multiple of staged_alignment, null where it needs none. The
+    /// device is current.
     virtual void run(const std::array<void *, 3> &data, std::byte *own,
             const launch_stream &stream) const = 0;
 

@@ -1,6 +1,6 @@
 // A convolution as several smaller ones, one after the other: for kernels that take
-// one group, or of gradients of src no strides. Plain host arithmetic, but for the
-// plan.
+// only one group, or only gradients of src without strides. Plain host arithmetic,
+// except for the plan.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ struct convolution_part {
     std::array<int64_t, 3> offsets {};
 };
 
-/// The parts' outputs are all of the whole one's, each element in one part.
+/// Each element of the whole convolution's output is in one part.
 struct convolution_parts {
     std::vector<convolution_part> parts;
-    /// But for elements that no tap meets, which are 0.
+    /// Whether elements are in no part: no tap meets them, and they are 0.
     bool zeros = false;
     std::string refusal; ///< why there are none; else empty
 };
 
 /// What is taken apart: the groups, one by one; and of gradients of src the
 /// positions that a stride meets with the same taps, along the axes that are named.
-/// Of one position of dst a stride says nothing: there it becomes 1.
+/// Where dst has one position a stride has no effect: there it becomes 1.
 struct taken_apart {
     bool groups = false;
     std::array<bool, 3> axes {};

@@ -19,7 +19,7 @@ __device__ __forceinline__ void copy_async(void *shared, const void *global) {
                  : "memory");
 }
 
-/// The same for 16 bytes that no other block of the SM wants: past its L1 cache.
+/// The same for 16 bytes that no other block of the SM reads: past its L1 cache.
 __device__ __forceinline__ void copy_async_past_l1(
         void *shared, const void *global) {
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -28,7 +28,7 @@ __device__ __forceinline__ void copy_async_past_l1(
             : "memory");
 }
 
-/// The same of the first `bytes` of them, and zeros.
+/// The same: the first `bytes` of them are copied, the rest become zeros.
 __device__ __forceinline__ void copy_async_up_to_16(
         void *shared, const void *global, int bytes) {
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -37,9 +37,9 @@ __device__ __forceinline__ void copy_async_up_to_16(
                  : "memory");
 }
 
-/// The first two where `wanted`, by a predicate and no branch: neighbouring
-/// copies without a branch between them cost the fewest instructions (the
-/// compiler puts three that do nothing before each group of them).
+/// copy_async and copy_async_past_l1 if `wanted`, by a predicate and no branch:
+/// neighbouring copies without a branch between them cost the fewest instructions
+/// (the compiler puts three that do nothing before each group of them).
 template <int bytes>
 __device__ __forceinline__ void copy_async_if(
         bool wanted, void *shared, const void *global) {

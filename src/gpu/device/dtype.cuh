@@ -92,8 +92,8 @@ struct pack {
     __device__ static pack load(const Type *from) {
         return {*reinterpret_cast<const word_type *>(from)};
     }
-    /// Of memory that nothing writes while the kernel is alive: not in kernels
-    /// that start early (early_start.cuh), but for a plan's own tables.
+    /// From memory that nothing writes while the kernel runs. In kernels that
+    /// start early (early_start.cuh) only from a plan's own tables.
     __device__ static pack load_constant(const Type *from) {
         return {__ldg(reinterpret_cast<const word_type *>(from))};
     }

@@ -11,7 +11,8 @@
 
 namespace gradnn::gpu {
 
-/// Four matrices of 8x8, of whose rows lane i has the address of the ith.
+/// Loads four matrices of 8x8 elements: lane i gives the address of the i-th of
+/// their 32 rows.
 __device__ __forceinline__ void load_matrices(
         uint32_t (&words)[4], uint32_t address) {
     asm volatile(
@@ -21,7 +22,7 @@ __device__ __forceinline__ void load_matrices(
             : "r"(address)
             : "memory");
 }
-/// The same, turned around.
+/// The same, transposed.
 __device__ __forceinline__ void load_turned_matrices(
         uint32_t (&words)[4], uint32_t address) {
     asm volatile(
@@ -32,8 +33,8 @@ __device__ __forceinline__ void load_turned_matrices(
             : "memory");
 }
 
-/// Of 8x8 elements, a word of two neighbours of a row each lane, the same of
-/// the transposed matrix.
+/// Transposes a matrix of 8x8 elements, of which each lane has a word: two
+/// neighbours of a row.
 __device__ __forceinline__ uint32_t transpose_matrix(uint32_t word) {
     uint32_t transposed;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"

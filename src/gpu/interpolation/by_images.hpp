@@ -1,6 +1,6 @@
 // Images whose planes are not at even distances, as in a slice of the channels of
-// NCX tensors (the gradient of a concatenation): a kernel that wants them so takes
-// one image after the other.
+// NCX tensors (the gradient of a concatenation): a kernel that needs even distances
+// takes one image after the other.
 #pragma once
 
 #include "gpu/kernels.hpp"

@@ -2,9 +2,9 @@
 // included by strided.cu.
 //
 // A block computes `elements` neighbours of diff_src. Its other threads share
-// their taps: each takes every so manyeth of them (r fastest, then q, then p),
-// and their sums are added as a tree, all in f64, of f64 data compensated. So no
-// plain sum is a long one, however many taps there are, and the order follows
+// their taps: each of n threads takes every n-th (r fastest, then q, then p),
+// and their sums are added as a tree, all in f64, compensated for f64 data. So no
+// plain sum is long, however many taps there are, and the order follows
 // from the shape alone.
 #pragma once
 

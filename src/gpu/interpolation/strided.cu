@@ -5,7 +5,7 @@
 //
 // A thread computes one element of diff_src; neighbouring threads have
 // neighbours along diff_src's smallest stride. It reads all its taps from
-// memory (from the caches, mostly: each element of diff_dst is wanted by at
+// memory (from the caches, mostly: each element of diff_dst is read by at
 // most 8 threads of the linear family) and writes its element once. The sum
 // runs over r, then q, then p, each in ascending order, in one thread: the same
 // bits on every run. Where an axis has so many taps that such a sum would lose

@@ -6,8 +6,8 @@
 // walk takes the rows of diff_dst that feed a run in ascending order and adds
 // each, several loaded ahead, to the two rows of diff_src that a row of the
 // linear family feeds. A row of diff_src is emitted when the next row of
-// diff_dst lies beyond it. Neighbouring runs read the rows that both want. A tap
-// of weight 0 is never taken.
+// diff_dst lies beyond it. Neighbouring runs both read the rows that feed both. A
+// tap of weight 0 is never taken.
 //
 // Where the depth is resampled too, a run is of a few neighbouring planes of
 // diff_src at once (depths), so that planes of diff_dst that feed two of them
@@ -150,10 +150,10 @@ __device__ __forceinline__ bool any_weight(const Sum (&weights)[depths]) {
     return any;
 }
 
-/// Walks one run, which must exist; waits for the work ahead of the kernel on
-/// its stream first. `load(i, from, wanted)` submits copies
-/// (copy_async) of a row to slot i where it is wanted, which are there when `gather`, `add` or `shift_add` is
-/// called; `add(i, low_weight, high_weight)` adds slot i to the sums of the two
+/// Walks one run, which must exist; first waits for the work ahead of the kernel
+/// on its stream. `load(i, from, wanted)` submits copies (copy_async) of a row to
+/// slot i if `wanted`; they have arrived when `gather`, `add` or `shift_add` is
+/// called. `add(i, low_weight, high_weight)` adds slot i to the sums of the two
 /// rows; `emit(to, 0)` writes the sums of the lower row; `shift()` makes the higher
 /// row the lower; `shift_add` is a shift and an add at once. `from` and `to`
 /// start at the caller's bases. All threads of a block or warp that share a run

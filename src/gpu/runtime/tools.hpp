@@ -1,4 +1,4 @@
-// What the gradnn program wants of a GPU beside the library: memory for its
+// What the gradnn program needs of a GPU besides the library: memory for its
 // tensors, and times. Includes nothing of CUDA; a CPU-only build has these
 // functions too (absent.cpp), and makes no engine to call them with.
 #pragma once

@@ -35,8 +35,8 @@ struct depthwise_kernels {
 
     /// totals[t.index * pitch + slot(c)] += sum over x inside, first <= x <
     /// last, of dst[x * dst_step + c] * read[t.read + x * read_step + c], where
-    /// pitch is channels rounded up to whole vectors and slot(c) is c, but for
-    /// the channels of an overlapping last vector, which has slots of its own.
+    /// pitch is channels rounded up to whole vectors and slot(c) is c, except
+    /// for the channels of an overlapping last vector, which has slots of its own.
     void (*correlate)(const line_tap *taps, int64_t tap_count, const void *read,
             int64_t read_step, const void *dst, int64_t dst_step, int64_t first,
             int64_t last, int64_t channels, void *totals)

@@ -67,8 +67,8 @@ bool has_contiguous_channels(const geometry &problem) {
 
 /// Groups that fill a small part of a vector: copied into blocks of channels they
 /// are computed with the lanes mostly idle. Where a group has 16 pairs of channels
-/// oneDNN catches up: with contiguous channels, which are copied in rows, but for
-/// 16-bit gradients of weights; in planes with one tap, and in bf16 but for
+/// oneDNN catches up: with contiguous channels, which are copied in rows, except in
+/// 16-bit gradients of weights; in planes with one tap, and in bf16 except in
 /// gradients of weights.
 bool has_narrow_groups(const geometry &problem) {
     constexpr int64_t narrow = 4;

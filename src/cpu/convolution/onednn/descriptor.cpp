@@ -35,7 +35,7 @@ dnnl::primitive_desc make_descriptor(const geometry &problem,
         return dnnl::convolution_forward::primitive_desc(engine, training,
                 algorithm, src, weights, dst, p.strides, p.dilates,
                 p.pads_begin, p.pads_end, attr, true);
-    // Backward descriptors want a forward one as a hint; its layouts, and the
+    // Backward descriptors need a forward one as a hint; its layouts, and the
     // type of its weights, are of no consequence.
     const auto free = [](const memory::desc &desc, memory::data_type type) {
         return memory::desc(desc.get_dims(), type, memory::format_tag::any);

@@ -15,7 +15,7 @@ namespace gradnn::cpu::onednn {
 using dims = dnnl::memory::dims;
 using detail::data_type;
 
-/// A tensor of the caller with the axes that oneDNN wants: N, C, space; or
+/// A tensor of the caller with the axes that oneDNN needs: N, C, space; or
 /// groups (where there are several), O, I, space. Strides are in elements;
 /// that of an axis of size 1 means nothing.
 struct operand {

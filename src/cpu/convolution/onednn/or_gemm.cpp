@@ -1,5 +1,5 @@
-// Measured on two cores of an EPYC (Zen 5), but for what names a Xeon; in f32 but
-// for what names other types.
+// Measured on two cores of an EPYC (Zen 5) in f32, except where a Xeon or other
+// types are named.
 #include "cpu/convolution/onednn/or_gemm.hpp"
 
 #include <algorithm>

@@ -11,8 +11,8 @@ namespace gradnn::cpu {
 
 /// Compiled for one SIMD target and one type of tensors. Elements of staged
 /// planes, weights and sums ("wide" ones) are double for f64, else float;
-/// pointers to them are multiples of 64 bytes, but for the offsets that terms
-/// add, and lengths are counted in vectors.
+/// pointers to them are multiples of 64 bytes, to which terms add offsets, and
+/// lengths are counted in vectors.
 struct plane_kernels {
     const char *target = nullptr; ///< Highway's name, as "AVX3"
     int64_t lanes = 0;

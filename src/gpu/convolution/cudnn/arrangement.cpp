@@ -62,8 +62,8 @@ array5 dense_strides(const array5 &dims, family order) {
 }
 
 /// The strides of a tensor with groups and O in one axis, where it is dense in
-/// this order but for gaps along that axis; those of axes of size 1 as if
-/// dense.
+/// this order, with or without gaps along that axis; those of axes of size 1 as
+/// if dense.
 std::optional<array5> strides_in(const grouped_tensor &t, family order) {
     const array5 dims = folded_dims(t);
     array5 strides = dense_strides(dims, order);

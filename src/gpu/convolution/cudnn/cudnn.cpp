@@ -1,6 +1,6 @@
 // Convolution, forward and backward, by cuDNN.
 //
-// cuDNN wants its tensors dense in one of two axis orders and pads equal on
+// cuDNN needs its tensors dense in one of two axis orders and pads equal on
 // both sides: where the caller's differ, they are copied through the workspace
 // (arrangement.hpp), which get_info tells. Everything is chosen at
 // compile; execute submits the copies and one call of cuDNN.
@@ -152,9 +152,9 @@ bool leaves_operands(
     return of_an_image == 1 || dims[0] * of_an_image < fewest_positions;
 }
 
-/// Where more than one window at an end of an axis lies beside src, or a window's
-/// steps are beyond what networks have: kernels of cuDNN end with an illegal
-/// instruction or an illegal address there (doc/notes/cudnn_faults.md).
+/// Where more than one window at an end of an axis lies beside src, or where
+/// strides or dilations are longer than in any network: kernels of cuDNN end with
+/// an illegal instruction or an illegal address there (doc/notes/cudnn_faults.md).
 bool strays(const convolution_problem &problem) {
     constexpr int64_t longest_step = 1 << 15;
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -197,8 +197,8 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 "steps of at most 2^15, and windows of which at most one at "
                 "either end lies beside src: on others cuDNN crashes",
                 problem);
-    // No refusal: what runs without cuDNN may be a hundred times slower, which
-    // the caller must want.
+    // An error and no refusal: without cuDNN the convolution may be a hundred
+    // times slower, so the caller must ask for it.
     if (library_version() == 0)
         throw error(status::unimplemented,
                 text(missing_reason(),

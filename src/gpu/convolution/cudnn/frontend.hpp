@@ -1,7 +1,7 @@
 // cudnn-frontend's wrappers of cuDNN's graph API, as gradnn includes them.
 //
 // The wrappers of single descriptors are used and not its Graph class: that
-// one wants NVRTC and a shared CUDA runtime at run time and takes most of a
+// one needs NVRTC and a shared CUDA runtime at run time and takes most of a
 // minute to compile. The calls to cuDNN below are the same.
 #pragma once
 

@@ -1,4 +1,4 @@
-// cuDNN, loaded when the first convolution wants it.
+// cuDNN, loaded when the first convolution needs it.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ struct built_plan::descriptor {
 /// cudnnException for what cuDNN refuses altogether.
 class plan_finder {
 public:
-    /// References are kept. Plans want at most `workspace_limit` bytes.
+    /// References are kept. Plans need at most `workspace_limit` bytes.
     /// `refused_too`: also the kernels that gradnn does not use, for tests.
     plan_finder(const problem_arrangement &arrangement,
             const detail::compile_options &options, library_handle handle,

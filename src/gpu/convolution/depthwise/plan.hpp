@@ -32,11 +32,11 @@ struct problem_facts {
     bool of_weights() const;
     int64_t element_bytes() const;
     int64_t sum_bytes() const; ///< 8 for f64, else 4
-    /// Of src and dst alike: vectors of `count` elements along an axis begin at
-    /// multiples of their size, wherever the tensor does.
+    /// In src and in dst, vectors of `count` elements along an axis begin at
+    /// multiples of their size if the tensor does.
     bool both_divide(int64_t count, size_t axis) const;
-    /// f16 and bf16, all tensors alike. Tensor cores truncate when they add: not
-    /// for weights in f32.
+    /// f16 or bf16, the same in all tensors. Not f32 weights, since tensor cores
+    /// truncate when they add.
     bool tensor_cores_suit() const;
 };
 
@@ -45,7 +45,7 @@ std::optional<problem_facts> facts_of(const convolution_problem &,
         const compile_options &, std::string &refusal);
 
 /// Whether vectors of `count` elements along an axis begin at multiples of their
-/// size in a tensor that does.
+/// size if the tensor does.
 bool vectors_divide(
         int64_t count, const detail::tensor_view &tensor, size_t axis);
 

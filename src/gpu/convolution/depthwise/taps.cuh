@@ -195,8 +195,8 @@ void with_half_precision_type(detail::data_type type, const Body &body) {
         body.template operator()<__nv_bfloat16>();
 }
 
-/// Calls body.template operator()<taps, step, up>() for a shape. f64, of which
-/// nobody wants every ounce, has fewer.
+/// Calls body.template operator()<taps, step, up>() for a shape. f64, where speed
+/// matters less, has fewer instances.
 template <typename Type, bool data, typename Body>
 void with_window(const problem_shape &shape, const Body &body) {
     const one_of<4, 8> few {shape.taps};

@@ -64,7 +64,7 @@ int64_t longest_window(int64_t stride, int64_t channels) {
     }
 }
 
-/// Of the kernels that there are, the one that a window wants.
+/// The steps of the kernel that serves a window.
 int steps_of(const window_axis &along) {
     const int steps = ceil_div(along.kernel, along.stride);
     if (along.stride == 1) return steps <= 3 ? 3 : steps <= 5 ? 5 : 7;

@@ -2,16 +2,17 @@
 // few_channels.cpp.
 //
 // Rows are long and few, and their products hardly outnumber the elements of
-// diff_dst: reading that is the bound, so many threads must read at once. A
-// block owns a piece of one row, its warps the same piece: the `ways`. Output
-// channels go eight at a time to the ways in turns. A thread owns neighbouring
-// columns of the piece in all channels, `cells` neighbouring v with all phases,
-// and keeps its way's sums in registers.
+// diff_dst: reading it is the bound, so many threads must read at once. A
+// block owns a piece of one row; each of its warps, a `way`, has the same piece
+// and a share of the output channels: eight at a time go to one way after the
+// other. A thread owns neighbouring columns of the piece in all channels,
+// `cells` neighbouring v with all phases, and keeps its way's sums in registers.
 //
 // A warp brings the rows of diff_dst of its eight output channels, and their
-// weights, to shared memory of its own, two such stages in turns: it waits for
-// no other warp. In NXC four columns of the eight channels are one access. At
-// the end the ways' sums meet in shared memory, where the stages were.
+// weights, to shared memory of its own, which holds two such stages: one is
+// filled while the other is used. It waits for no other warp. In NXC four
+// columns of the eight channels are one access. At the end the ways' sums meet
+// in shared memory, where the stages were.
 //
 // Counted by hand, a window of 10 with stride 5 and one channel: of an output
 // channel a thread has 40 products, 5 loads from shared memory and 5 copies.
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
             to += pitch;
         }
     };
-    // A lane has one output channel and every so manyeth column.
+    // A lane has one output channel and every `step`-th column.
     constexpr int step = lanes / outputs;
     const int lane_output = lane % outputs;
     const int lane_column = lane / outputs;

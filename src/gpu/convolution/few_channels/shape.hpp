@@ -77,7 +77,7 @@ __host__ __device__ constexpr int line_cells(int stride) {
     return stride < 4 ? 8 : 4;
 }
 
-/// Lines: where float i of a row lies. Threads 16 bytes apart want no gaps.
+/// Lines: where float i of a row lies. Threads 16 bytes apart need no gaps.
 __host__ __device__ constexpr int line_place(int stride, int i) {
     return line_cells(stride) == 4 ? i : staged_place(i);
 }

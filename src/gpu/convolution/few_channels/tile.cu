@@ -5,8 +5,9 @@
 // neighbouring v along W with all phases, and keeps their sums in registers. A
 // block owns some rows, of small images those of several; it goes through the output channels, four at a time,
 // and of each brings the rows of diff_dst that its rows meet, and the weights,
-// to shared memory, two such stages in turns. Of a row a thread reads its cells
-// and the taps before them once, 16 bytes at a time, for all its products.
+// to shared memory, which holds two such stages: one is filled while the other
+// is used. Of a row a thread reads its cells and the taps before them once, 16
+// bytes at a time, for all its products.
 //
 // Counted by hand, 7x7 with stride 2 and 3 channels: 192 products of a thread
 // for 9 loads from shared memory, so products are the bound.

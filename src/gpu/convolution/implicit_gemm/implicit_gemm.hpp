@@ -28,8 +28,8 @@ constexpr int64_t vector_of(detail::data_type type) {
     return 16 / detail::size_of(type);
 }
 
-/// Of a kernel's two inputs and of its output, which has the type of the sums
-/// or that of all three.
+/// The types of a kernel's two inputs and of its output, which has the type of the
+/// sums or that of the inputs.
 struct element_types {
     detail::data_type input = detail::data_type::f32;
     detail::data_type output = detail::data_type::f32;
@@ -48,8 +48,8 @@ struct dense_problem {
     implicit_gemm::operation operation = operation::forward;
     int space = 2; ///< spatial axes that the kernel has, 2 or 3
     int64_t n = 1, c = 1, k = 1;
-    /// Of the channels that are summed over, the share that is the caller's:
-    /// less than 1 where they are filled up.
+    /// The caller's share of the channels that are summed over: less than 1 where
+    /// they are filled up.
     double callers_terms = 1.0;
     std::array<int64_t, 3> src {1, 1, 1};
     std::array<int64_t, 3> window {1, 1, 1};
@@ -79,7 +79,7 @@ struct dense_problem {
 struct dense_mapping {
     dense_problem problem;
     /// src, weights, dst of the caller. What a kernel cannot read or write
-    /// where it lies goes through the workspace, in the wanted order of axes
+    /// where it lies goes through the workspace, in the kernel's order of axes
     /// and with channels filled up by zeros to a multiple of vector_of the
     /// inputs' type.
     std::array<convolution_operand, 3> operands;
@@ -119,7 +119,7 @@ struct tile {
     /// of the best tile's.
     int resident;
     double efficiency;
-    /// Nothing where CUTLASS says no. The device must be current.
+    /// Null where CUTLASS refuses. The device must be current.
     std::unique_ptr<tile_kernel> (*make)(const dense_problem &, int slices);
 
     /// "forward_3d_128x64"
@@ -150,8 +150,8 @@ struct tile_set {
     /// Products of the inputs' type a cycle of a multiprocessor that the best
     /// tile reaches.
     double rate;
-    /// The share of a tile's products, those of filled-up terms left out, that
-    /// must be wanted in a problem that is not small: below it cuDNN is faster.
+    /// The share of a tile's products (without those of filled-up terms) that must
+    /// be useful in a problem that is not small: below it cuDNN is faster.
     double least_useful;
     /// k tiles in one chain of sums that keep their digits: more are cut into
     /// slices for a gradient of weights, where a slice costs little, and those
@@ -167,9 +167,9 @@ struct tile_choice {
     const implicit_gemm::tile *tile = nullptr;
     int slices = 1;
     double cycles = 0.0; ///< as estimated
-    /// Of the products that the tile computes, the share that is wanted.
+    /// The share of the tile's products that the result needs.
     double useful = 0.0;
-    double products = 0.0; ///< wanted
+    double products = 0.0; ///< that the result needs
 };
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);

@@ -11,7 +11,7 @@
 //
 // A block computes a tile of rows by columns; its k tiles, of 16 terms or more,
 // come to shared memory by asynchronous copies, a few in flight. With slices a
-// block adds up every so manyeth k tile and writes its sums to its own slice.
+// block adds up every n-th k tile, for n slices, and writes its sums to its own slice.
 // The order of every sum follows from the problem, the tile and the slices;
 // nothing is atomic.
 #pragma once
@@ -247,8 +247,8 @@ private:
     const dim3 grid_;
 };
 
-/// The kernel of a tile, of an arithmetic or of that which the problem's inputs want
-/// of two.
+/// The kernel of a tile. An arithmetic of two types, bf16 and f16, is that of the
+/// problem's inputs.
 template <typename A, operation Operation, int Space, int Rows, int Columns>
 std::unique_ptr<tile_kernel> make_of(const dense_problem &problem, int slices) {
     if constexpr (requires { typename A::of_bf16; })

@@ -3,8 +3,8 @@
 // A thread has the elements of 16 bytes, which it reads of each slice and
 // writes at once. Many slices of few elements would leave the device idle
 // while each thread waits for one slice after the other: from `fewest_shared`
-// slices on, `sharers` threads take every so manyeth slice of the same
-// elements, and one of them adds up their sums, in shared memory. The order
+// slices on, `sharers` threads have the same elements and each takes every
+// `sharers`-th slice, and one of them adds up their sums, in shared memory. The order
 // follows from the number of slices alone.
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/dtype.cuh"

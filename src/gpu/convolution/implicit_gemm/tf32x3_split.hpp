@@ -76,8 +76,8 @@ __host__ __device__ inline split_number split(float x) {
     const uint32_t size
             = detail::bits_of(fminf(fabsf(x), detail::number_of(largest)));
     // The sign of x, the exponent and leading bits of `size`, and zeros, as
-    // one three-input operation: where `kept` is 0, `size` and x are equal but
-    // for the sign.
+    // one three-input operation: where `kept` is 0, `size` and x are equal
+    // except for the sign.
     const uint32_t big = (size & kept) | ((size ^ bits) & ~kept);
     const float small = x - detail::number_of(big);
     // By 2^-11.5 larger, which is half a unit of TF32's last place on average,

@@ -1,6 +1,6 @@
 // The arithmetic of convolution.gpu_wide_weights's tiles: a CUTLASS warp-level
 // operator for exact f32 sums of 16-bit products, CUTLASS's own (mma.sync, bf16 or
-// f16 to f32), but for where its sums are kept.
+// f16 to f32), except for where its sums are kept.
 //
 // A product of two 16-bit numbers is exact in f32, within its range. But tensor
 // cores truncate when they add, 16 products at a time, so that a long sum in

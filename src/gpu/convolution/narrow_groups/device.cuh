@@ -100,8 +100,8 @@ __device__ __forceinline__ const Type *moved(
 }
 
 /// Four neighbouring channels of one position: of NXC at one address (of f64 by
-/// two accesses), of planes `apart` from each other. They stay as they are
-/// loaded until they are wanted, so that loads go on behind each other.
+/// two accesses), of planes `apart` from each other. They are converted only when
+/// they are used, so that a load need not wait for the one before.
 template <typename Type, bool planes>
 struct channel_column {
     static constexpr int together = planes ? 1

@@ -12,12 +12,12 @@
 
 namespace gradnn::gpu::narrow_groups {
 
-/// Of a group, channels that a thread takes at a time.
+/// Channels of one group that a thread takes at a time.
 constexpr int chunk_channels = 4;
 /// Neighbouring positions of a thread.
 constexpr int run_positions = 8;
-/// Of a block of data. A multiprocessor holds two blocks: threads of f64 have
-/// twice the registers.
+/// Threads of a block of the data kernel. A multiprocessor holds two blocks: threads
+/// of f64 have twice the registers.
 __host__ __device__ constexpr int data_threads(int64_t element_bytes) {
     return element_bytes == 8 ? 128 : 256;
 }
@@ -70,8 +70,8 @@ struct channel_chunks {
         const int begin = group * pitch + chunk * chunk_channels;
         return begin < last ? begin : last;
     }
-    /// Which of its group's channels a chunk's channel i is; -1 where it is another
-    /// group's, another chunk's or none.
+    /// The number, within its group, of a chunk's channel i; -1 where that channel
+    /// belongs to another group or chunk, or does not exist.
     __host__ __device__ int number(int group, int chunk, int i) const {
         const int channel = first(group, chunk) + i - group * pitch;
         return channel >= chunk * chunk_channels && channel < of_group ? channel

@@ -16,7 +16,7 @@ namespace gradnn::gpu::interpolation::bands {
 namespace {
 
 /// Blocks of a multiprocessor that walk at the same time: more of them are more
-/// places of memory that are read and written in turns. Measured on an H200.
+/// places of memory that are read and written alternately. Measured on an H200.
 constexpr int most_resident = 4;
 
 /// Whether there are kernels with a left margin alone: wider ones would take

@@ -4,7 +4,7 @@
 // line_i[q] = sum over p of wh[p] * diff_dst[p,q].
 //
 // A tile is a range of source columns with the columns of diff_dst that feed
-// them (neighbouring tiles overlap by what both want), or, where rows are
+// them (neighbouring tiles overlap by what both read), or, where rows are
 // short, whole rows of several planes side by side, the slots. A block is one
 // warp; it has one tile and walks down the rows (interpolation/walk.cuh), by
 // itself: no barriers.

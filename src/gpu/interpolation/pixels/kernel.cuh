@@ -6,7 +6,7 @@
 // A thread owns a source column and a vector of up to 16 bytes of its channels
 // (neighbouring threads: neighbouring channels, then columns); a block walks down
 // the rows (interpolation/walk.cuh). Of each row of diff_dst it copies the
-// columns that its source columns want, each once, to shared memory, some rows
+// columns that its source columns need, each once, to shared memory, some rows
 // ahead; a thread sums the taps of its column, at most 8, adds that to the two
 // source rows that it has in registers, and writes each source row once, 16
 // bytes at a time. Single elements of 16 bits, which are too small to be copied,
@@ -41,7 +41,7 @@ struct work_cut {
     int32_t tile_columns = 0;
     int32_t tile_units = 0;
     int32_t column_tiles = 0;
-    int32_t span = 0; ///< columns of diff_dst that a tile wants at most
+    int32_t span = 0; ///< columns of diff_dst that a tile reads at most
 };
 
 /// Whether a block copies its rows to shared memory.
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(
     words *const rows = reinterpret_cast<words *>(rows_of_block);
     const int slot_size = pixels.span * pixels.tile_units;
     words slots[copies ? 1 : ahead][taps];
-    int first = column.first; // of the columns that the block wants
+    int first = column.first; // of the columns that the block reads
     int copied = 0;
     int place = 0;
     if constexpr (copies) {

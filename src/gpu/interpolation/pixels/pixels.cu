@@ -16,8 +16,8 @@ namespace gradnn::gpu::interpolation::pixels {
 namespace {
 
 /// Blocks of a multiprocessor that walk at the same time: more of them are more
-/// places of memory that are read and written in turns, which cost up to a tenth
-/// of memory speed on an H200.
+/// places of memory that are read and written alternately, which cost up to a
+/// tenth of memory speed on an H200.
 constexpr int most_resident = 4;
 constexpr size_t most_shared_bytes = 45 * 1024;
 
@@ -89,7 +89,7 @@ private:
                     const work_cut &pixels = made.pixels;
                     made.spans = upload(
                             device, spans_of(map_, pixels.tile_columns));
-                    // Measured: the planes of volumes want the L1 cache more.
+                    // Measured: the planes of volumes gain more from the L1 cache.
                     const residency held
                             = hold_at_most(most_resident, !walk_.volume, kernel,
                                     made.threads, made.shared_bytes);

@@ -35,7 +35,7 @@ inline int64_t place_shared(arranged_work &made, int64_t element_bytes) {
     work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
     const int64_t plane_bytes = shape.plane_elements * element_bytes;
-    // Planes that the last pass of a chunk has, if it wants them or not.
+    // The chunk's planes, and those that fill up the last pass.
     const int64_t planes = round_up(
             shape.chunk_planes, int64_t {shape.slots} * made.abreast);
     const int64_t group_bytes = shape.group_planes * plane_bytes

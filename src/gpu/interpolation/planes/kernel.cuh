@@ -14,9 +14,9 @@
 // same for its whole warp: each is read once and added to the two source rows
 // that it feeds. A finished source row goes to the line, which has a row for
 // every source row of the chunk. Tall planes are cut into segments of source
-// rows, one for each part of the block; neighbouring segments read the rows that
-// both want. Which planes lie side by side in a warp (`order`) and the pitch of
-// the line are chosen at compile for few bank conflicts.
+// rows, one for each part of the block; neighbouring segments both read the
+// rows that feed both. Which planes lie side by side in a warp (`order`) and the
+// pitch of the line are chosen at compile for few bank conflicts.
 //
 // Columns: neighbouring threads own neighbouring elements of diff_src. A pass of
 // the block covers whole rows, so a thread keeps its column: its weights stay in
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(most_threads, 5)
                                   int other_elements, int other_line) {
         const weighted_row<sum> *weights = row_weights + segment.first_weights;
         const int32_t *count = row_counts + segment.src_row;
-        // One source row, whose sums are in `low` but for the rows of diff_dst
-        // that are taken for it.
+        // One source row: `low` has the sums of earlier rows of diff_dst; the
+        // other rows are added here.
         const auto sum_row
                 = [&](sum(&low)[abreast][vector], sum(&high)[abreast][vector]) {
 #pragma unroll

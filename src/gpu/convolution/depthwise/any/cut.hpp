@@ -19,7 +19,7 @@ struct tile_shape {
     int read_rows = 1;
     int pitch = 4; ///< elements of a staged row: an odd multiple of 16 bytes
     int kernel_elements
-            = 0; ///< of the weights, staged too but for their gradient
+            = 0; ///< of the weights, staged too except for their gradient
     int columns = 1; ///< of them that may be read
     int vectors = 1; ///< to be copied of a row
     int plane_tiles = 1;

@@ -18,9 +18,9 @@ constexpr int tile_dst_rows = 4;
 constexpr int data_stage_count = 4;
 constexpr int weights_stage_count = 4;
 constexpr int stage_steps = 2;
-/// Of the weights' kernel: products that are added up on tensor cores, which
-/// truncate each time, before the sums leave them; and those of a block's warp at
-/// most, whose sums of so many are added up in f32, about 1024 times.
+/// The weights' kernel: so many products are added up on tensor cores, which
+/// truncate each time, before their sum is added to one in f32; and a warp has at
+/// most so many products in all, which is 1024 additions in f32.
 constexpr int longest_truncated_chain = 448;
 constexpr int64_t longest_warp_chain = 1024 * longest_truncated_chain;
 /// Two barriers for each.
@@ -44,9 +44,9 @@ __host__ __device__ constexpr int data_warps(int size) {
 }
 constexpr int weights_warps = 16;
 
-/// The data kernel: a block has some channels and columns of every so manyeth
-/// strip of rows of an image, of which it takes some pairs of rows of read at a
-/// time.
+/// The data kernel: images are cut into strips of rows. A block has some channels
+/// and columns of every `parts`-th strip, and takes a few pairs of its rows of read
+/// at a time.
 struct data_cut {
     int groups = 1; ///< of eight channels
     int tiles = 1; ///< of columns
@@ -59,7 +59,7 @@ struct data_cut {
     int pitch = 1; ///< pixels from row to row of read, of 8 channels
     size_t shared_bytes = 0;
 
-    /// That multiply, and all.
+    /// Warps that multiply, and all warps of a block.
     __host__ __device__ constexpr int warps() const { return tiles * groups; }
     __host__ __device__ constexpr int all_warps() const {
         return warps() + copy_warps;
@@ -76,8 +76,8 @@ struct data_cut {
     }
 };
 
-/// The weights' kernel: a block has some channels of every so manyeth strip of
-/// rows of dst of an image, of which it takes `tiles` times four at a time.
+/// The weights' kernel: images are cut into strips of rows of dst. A block has some
+/// channels of every `parts`-th strip, and takes 4 * `tiles` of its rows at a time.
 struct weights_cut {
     int groups = 1; ///< of eight channels
     int tiles = 1;
@@ -96,7 +96,7 @@ struct weights_cut {
     __host__ __device__ constexpr int rows() const {
         return tiles * tile_dst_rows;
     }
-    /// That multiply, and all.
+    /// Warps that multiply, and all warps of a block.
     __host__ __device__ constexpr int warps() const {
         return groups * tiles * column_parts;
     }
@@ -129,12 +129,12 @@ struct work_cut {
 
 // In cut.cpp.
 /// NXC of bf16 and f16, channels in vectors of 16 bytes: windows of 5x5 and 7x7,
-/// which others are slower at (measured on an H200; 5x5 of 32 columns aside). False
-/// where rows do not fit shared memory.
+/// for which the other kernels were slower on an H200 (except 5x5 of 32 columns).
+/// False where rows do not fit in shared memory.
 bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu, for bf16 and f16.
-/// Of the device that is current, ahead of launches.
+/// Allow the kernels this much shared memory on the current device, before launches.
 void prepare_data(
         detail::data_type type, const problem_shape &, size_t shared_bytes);
 void prepare_weights(

@@ -71,8 +71,8 @@ __device__ __forceinline__ void store_two(Type *to, uint32_t word, bool whole) {
     elements[1] = static_cast<unsigned short>(word >> 16);
 }
 
-/// What a block has: some groups of channels, a band of columns, and of the
-/// strips of all images every so manyeth.
+/// What a block has: some groups of channels, a band of columns, and every
+/// `parts`-th of the strips of all images.
 template <typename Type>
 struct data_block {
     const problem_shape &shape;

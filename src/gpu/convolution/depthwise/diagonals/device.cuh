@@ -28,7 +28,7 @@ struct lane_place {
     int pixel; ///< t / 2
     bool any;
     uint32_t mask; ///< of the half, if any
-    /// Of each four columns the two that the halves of a word are.
+    /// Which two of each four columns the halves of a word are.
     uint32_t selected;
 
     __device__ lane_place() {
@@ -77,13 +77,13 @@ __device__ __forceinline__ void multiply_diagonals(float (&sums)[4],
 }
 #undef GRADNN_SPARSE_MMA
 
-/// Stages on their way to shared memory, where some warps copy them, and in use
-/// there by others, one after the other: none waits but for what it needs. By
-/// addresses of 32 bits.
+/// A ring of stages in shared memory: some warps copy a stage there, others use it
+/// and give it back. A warp waits only for the stage that it needs. Addresses are
+/// those of shared memory, of 32 bits.
 template <int count>
 class stage_queue {
 public:
-    /// Of a block of so many warps that copy and that use stages; `memory` has
+    /// `copy_warps` of a block copy stages, `warps` use them; `memory` has
     /// barriers_bytes. To be followed by __syncthreads.
     __device__ stage_queue(uint32_t memory, int copy_warps, int warps)
         : memory_(memory) {
@@ -172,7 +172,7 @@ private:
 template <typename Type>
 class pixel_rows {
 public:
-    /// Of `held` groups the tensor has `groups`; in shared memory they lie
+    /// The tensor has `groups` of the `held` groups; in shared memory they lie
     /// `group_bytes` apart.
     __device__ pixel_rows(int pixels, int64_t pixel_stride, int held,
             int groups, int group_bytes)

@@ -43,9 +43,9 @@ struct dst_strip {
     }
 };
 
-/// What a block has: some groups of channels, and of the strips of all images
-/// every so manyeth; and where its stages lie in shared memory: of src in a
-/// ring of rows.
+/// What a block has: some groups of channels, and every `parts`-th of the strips of
+/// all images; and where its stages lie in shared memory, those of src in a ring of
+/// rows.
 struct weights_block {
     const problem_shape &shape;
     const weights_cut &cut;
@@ -154,9 +154,9 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[pairs_of(size)][4],
         const lane_place &has) {
     const auto load_word
             = [&](uint32_t address) { return load_shared(address) & has.mask; };
-    // Of dst, for the column of src at u and those before, in turns: in words 0
-    // and 2 the column that it meets by the first tap, in words 1 and 3 the one
-    // before that.
+    // Columns of dst for the column of src at u and for those before it: words 0
+    // and 2 hold the column that it meets by the first tap, words 1 and 3 the one
+    // before that. The places in `left` are reused one after the other.
     uint32_t left[size][4];
     left[1][1] = load_word(dst_at - size * 16);
     left[1][3] = load_word(dst_at - size * 16 + two_rows);

@@ -10,16 +10,16 @@ namespace gradnn::gpu::depthwise::lines {
 constexpr int warp_columns = 512;
 constexpr int tile_columns = 128;
 constexpr int block_warps = 8; ///< of a block
-/// Of the window, fewer than so many.
+/// The taps of a window are fewer than this.
 constexpr int most_taps = 64;
-/// Matrices of sixteen rows or columns, of so many taps (zeros before the first
-/// among them) and what eight neighbouring columns meet beyond.
+/// Matrices of sixteen rows or columns that hold so many taps (with the zeros
+/// before the first) for eight neighbouring columns.
 __host__ __device__ constexpr int steps_of_taps(int taps) {
     return (taps + 7 + 15) / 16;
 }
 
-/// Blocks of one channel each; a warp has every so manyeth piece of the
-/// channel's rows, in all images.
+/// Each block has one channel; of the n warps of a channel each has every n-th
+/// piece of its rows, in all images.
 struct work_cut {
     static constexpr const char *takes
             = "bf16 and f16 in NCX without gaps, weights alike, windows of 5 "

@@ -9,7 +9,7 @@
 // the same for all: sixteen columns of read at a time make a part of 128
 // columns of written.
 //
-// A block has a channel, a warp every so manyeth piece of its rows, the
+// A block has a channel, each of n warps every n-th piece of its rows, the
 // window's matrices in registers. Read comes to shared memory two pieces ahead,
 // 16 bytes at a time wherever rows begin; results leave as they are in
 // registers, which is how they lie in memory. Products with the matrices' zeros

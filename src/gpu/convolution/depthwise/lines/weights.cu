@@ -9,7 +9,7 @@
 // s apart, on a diagonal, belong to the tap s (less the zeros before the first,
 // by which src begins at a multiple of eight columns where dst does).
 //
-// A block has a channel, a warp every so manyeth piece of its rows. Both
+// A block has a channel, each of n warps every n-th piece of its rows. Both
 // tensors come to shared memory a piece ahead, 16 bytes at a time wherever rows
 // begin, and are moved there to where lines are vectors of 16 bytes if they are
 // not. In the end a block adds up its warps' diagonals, in a fixed order, and

@@ -95,9 +95,9 @@ bool takes(const problem_facts &facts) {
         return false;
     const window_axis &along = shape.axes[2];
     if (of_weights && along.kernel == 3) return false;
-    // What threads load beside the columns of a row is in the slack at least, but
-    // for what they load beside that to shift it: of dst, where src may be much
-    // longer. What they load of read besides is 7 + 8 + 6 columns at most.
+    // Threads load beyond the columns of a row. Of read these are 7 + 8 + 6 columns
+    // at most, which the slack holds. Of dst, which is shifted, they may be more:
+    // src may have much longer rows.
     constexpr int slack = slack_bytes / static_cast<int>(element_bytes) - 4;
     if (of_weights
             && round_up(along.read, tile_span) + along.pad + 2 - along.written

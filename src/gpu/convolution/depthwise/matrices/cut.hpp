@@ -7,9 +7,9 @@
 namespace gradnn::gpu::depthwise::matrices {
 
 /// NCX without gaps of 16-bit types, windows of 3x3, 5x5 and 7x7 with strides and
-/// dilations of 1, on tensor cores: whole planes of neighbouring channels, or bands
-/// of the rows of one, lie in shared memory as they do in the tensors, of some
-/// images at a time, and of the next ones on their way.
+/// dilations of 1, on tensor cores. Whole planes of neighbouring channels, or bands
+/// of the rows of one, lie in shared memory as they do in the tensors: those of a
+/// few images (a stage), while the next stage is being copied.
 struct work_cut {
     static constexpr const char *takes
             = "bf16 and f16 in NCX without gaps, weights alike, windows of "
@@ -20,7 +20,7 @@ struct work_cut {
     int bands = 1; ///< of the rows of written (of dst), a block's each
     int band_rows = 1;
     int64_t tiles = 1; ///< groups of channels
-    int image_parts = 1; ///< a block has every so manyeth stage
+    int image_parts = 1; ///< a block has every image_parts-th stage
     // Bytes of shared memory: before the first plane of an image, from one plane
     // to the next, of an image, in all. Before, between and after planes of read
     // there are zeros for the rows that windows reach beyond.
@@ -30,8 +30,9 @@ struct work_cut {
     int written_distance = 0; ///< of dst; the data kernel's follow closely
     int written_bytes = 0;
     size_t shared_bytes = 0;
-    // Bytes between rows, which then are whole vectors that begin at multiples of
-    // 16 bytes: where rows would meet in the same banks. And the vectors of a row.
+    // Bytes between rows, where rows without them would meet in the same banks;
+    // rows then are whole vectors at multiples of 16 bytes. And the vectors of a
+    // row.
     int read_gap = 0;
     int written_gap = 0; ///< of dst
     small_divider by_read_vectors, by_written_vectors;
@@ -45,8 +46,8 @@ struct work_cut {
 };
 
 constexpr int block_warps = 4; ///< of a block
-/// Rows of written of a tile, and of dst; columns of written of a tile, and read
-/// ones that they may meet.
+/// A tile's rows of written, and of dst; its columns of written, and the columns of
+/// read that these may meet.
 constexpr int tile_rows = 16;
 constexpr int dst_tile_rows = 8;
 constexpr int tile_columns = 8;
@@ -56,8 +57,8 @@ constexpr int tile_span = 16;
 constexpr int window_row_elements = 24;
 constexpr int window_row_zeros = 8;
 
-/// Bytes before and after what a block holds of an image that threads may load, to
-/// no effect.
+/// Threads may load so many bytes before and after what a block holds of an image;
+/// what they load there has no effect.
 constexpr int slack_bytes = 64;
 
 /// The weights' kernel: bytes of zeros, for rows of dst that are none.
@@ -69,8 +70,8 @@ bool takes(const problem_facts &);
 /// Whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements.
 bool rows_are_wide(const problem_shape &, bool of_weights);
-/// False also where rows do not fit, 16 of them are all, or there would be too many
-/// blocks.
+/// False also where neither planes nor bands of at least 16 rows fit in shared
+/// memory, or where there would be too many blocks.
 bool cut(work_cut &, const problem_facts &, bool vectors);
 
 // In data.cu and weights.cu, for bf16 and f16.

@@ -9,8 +9,8 @@
 // of written. So a tile of 16x8 takes a product of matrices for each row of the
 // window, each of rows of read one further down.
 //
-// A block has some neighbouring channels and of every so manyeth group of
-// images their planes, or a band of the rows of one. They come to shared memory
+// A block has the planes of some neighbouring channels, or a band of the rows of
+// one, in every `image_parts`-th group of images. They come to shared memory
 // as they lie, 16 bytes at a time, while the block computes those before. A
 // warp has one plane at a time, the window's matrices in registers, and walks
 // along the columns, of which it loads each once a row of the window. Results
@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(
     }
 
     const int tiles = (along.written + tile_columns - 1) / tile_columns;
-    // Of those, in twos, whose chunks are inside but for the first.
+    // A pair of tiles that begins below this one has its chunks inside, except
+    // perhaps the row's first, which is checked in any case.
     const int whole_tiles
             = min(along.read + start, along.written + tile_columns)
                     / tile_columns

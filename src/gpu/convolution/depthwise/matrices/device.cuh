@@ -59,7 +59,7 @@ struct held_planes {
     __device__ int pitch() const {
         return columns * static_cast<int>(sizeof(Type)) + gap;
     }
-    /// Of the tensor's plane `number`: its first element that is held.
+    /// The first element that is held of the tensor's plane `number`.
     __device__ int64_t first(int64_t number) const {
         return number * plane + held.begin * columns;
     }
@@ -128,7 +128,7 @@ struct held_planes {
 };
 
 /// What a block has, from its number: a band of rows of some neighbouring channels,
-/// of every so manyeth stage.
+/// of every `image_parts`-th stage.
 struct block_share {
     int band;
     int image_part;
@@ -160,7 +160,7 @@ struct block_share {
                 min(written.end - before + down.kernel - 1, down.read));
     }
 
-    /// Of a stage.
+    /// Images of a stage.
     __device__ int images(int stage) const {
         return static_cast<int>(min(
                 int64_t {images_}, shape_.images - int64_t {stage} * images_));

@@ -8,8 +8,8 @@
 // r off the diagonal belong to the tap (r, s). All columns and tiles of rows are
 // added up in the same matrices, one for each s; dst is loaded once for all.
 //
-// A block has some neighbouring channels and of every so manyeth group of images
-// their planes, or a band of the rows of dst of one. They come to shared memory as
+// A block has the planes of some neighbouring channels, or a band of the rows of
+// dst of one, in every `image_parts`-th group of images. They come to shared memory as
 // they lie, 16 bytes at a time, while the block computes those before. A warp has
 // one plane, or a part of its rows. In the end a block adds up the diagonals, in a
 // fixed order, and writes one partial sum a weight, which a second launch adds up

@@ -18,7 +18,8 @@ struct work_cut {
               "fit in shared memory";
     int planes = 1; ///< of a block, neighbours in memory
     walk::data_steps steps; ///< of the data kernel
-    /// Of the steps, or of the rows of dst, a block's each; one where planes > 1.
+    /// The steps, or the rows of dst, are cut into bands, one for each block; there
+    /// is one band where planes > 1.
     int bands = 1;
     int band_steps = 1;
     int strips = 1; ///< of a band, a thread's each
@@ -31,7 +32,7 @@ struct work_cut {
     int group_distance = 1;
     int threads = 32;
     int64_t tiles = 1; ///< blocks of a band: groups of planes, or of channels
-    int image_parts = 1; ///< of the weights gradient: every so manyeth image
+    int image_parts = 1; ///< weights: a block has every image_parts-th image
     size_t read_bytes = 0; ///< of shared memory, as the next two
     size_t written_bytes = 0;
     size_t shared_bytes = 0;
@@ -41,8 +42,8 @@ struct work_cut {
     }
 };
 
-/// Elements before and after what a block holds in shared memory that threads
-/// may load, to no effect.
+/// Threads may load so many elements before and after what a block holds in shared
+/// memory; what they load there has no effect.
 constexpr int slack_elements = 16;
 /// Blocks of walk::block_threads that a multiprocessor's registers hold.
 constexpr int resident_blocks(int size, int64_t element_bytes) {

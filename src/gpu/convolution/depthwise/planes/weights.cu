@@ -3,8 +3,8 @@
 //     diff_weights[k,c] = sum over n, y of
 //                         src[n,c,y*stride-pad+k] * dst[n,c,y]
 //
-// A block has some neighbouring channels and of every so manyeth image their
-// planes of src and dst, or a band of the rows of one, which it copies to shared
+// A block has the planes of src and dst of some neighbouring channels, or a band of
+// the rows of one, in every `image_parts`-th image, which it copies to shared
 // memory as they lie: 16 bytes at a time, whatever the length of a row is. A
 // thread has all taps of a channel and of dst a strip of neighbouring columns and
 // rows. It walks down the strip, a row of dst and `stride` rows of src at a time:

@@ -13,8 +13,8 @@ __host__ __device__ constexpr int run_of(int64_t element_bytes) {
     return element_bytes == 8 ? 10 : 12;
 }
 constexpr int chunk_taps = 8; ///< of a chunk
-/// Chunks of the window, and of them those of which a thread of the weights'
-/// kernel has the sums.
+/// Chunks of the window at most, and those whose sums a thread of the weights'
+/// kernel has.
 constexpr int most_chunks = 8;
 constexpr int weights_chunks = 4;
 /// Threads of a block; of the weights' kernel those of a job, and of both.
@@ -44,8 +44,9 @@ struct row_copies {
     small_divider by;
 };
 
-/// A block has one channel, and of its rows (in all images and depths) a tile of
-/// some, or of one piece of them; of the weights gradient every so manyeth tile.
+/// A tile is some rows of a channel (in all images and depths), or one piece of
+/// each. A block of the data kernel has a tile, one of the weights' kernel every
+/// `parts`-th tile of a channel.
 struct work_cut {
     static constexpr const char *takes
             = "f32 and f64 in NCX, windows of 3 to 64 points along W alone "
@@ -82,7 +83,7 @@ struct work_cut {
 };
 
 // In cut.cpp.
-/// NCX of f32 and f64, of channels with rows enough. False where there are too many
+/// NCX of f32 and f64, if a channel has enough rows. False where there are too many
 /// tiles or blocks.
 bool cut(work_cut &, const problem_facts &);
 /// How rows of so many columns are copied, `whole` vectors of 16 bytes or

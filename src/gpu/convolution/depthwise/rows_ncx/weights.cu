@@ -3,7 +3,7 @@
 //
 //     diff_weights[s] = sum over n, rows, x of src[x - pad + s] * dst[x]
 //
-// A block has a channel and every so manyeth tile of its rows, or of pieces of
+// A block has a channel and every `parts`-th tile of its rows, or of pieces of
 // them. The tile's columns of dst, and those of src that they meet, come to
 // shared memory while threads work on the tile before: 16 bytes at a time where
 // all rows begin at multiples of that, one by one otherwise, zeros in place of

@@ -42,7 +42,8 @@ struct work_cut {
     int strip_rows = 1;
     uint32_t items = 1; ///< threads of the data kernel
     // The weights gradient, and channel_tiles and lanes of the data kernel of
-    // 3x3x3 too. A thread takes every so manyeth unit, a strip of a group.
+    // 3x3x3 too. A unit is a strip of a group; n threads share the units, and
+    // each takes every n-th.
     uint32_t units = 1;
     uint32_t parts = 1; ///< blocks with the same channels
     uint32_t channel_tiles = 1;
