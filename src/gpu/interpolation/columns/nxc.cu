@@ -16,13 +16,7 @@ struct nxc_family {
 
     template <typename t, bool volume>
     static auto kinds_of() {
-<<<<<<< HEAD
-        // f32 and f64 are gpu_intervals' but for what these have
-        // no room for.
-=======
-        // gpu_nxc gets f32 and f64 only where gpu_strips and gpu_intervals have no
-        // room.
->>>>>>> w-docs
+// gpu_nxc gets f32 and f64 only where gpu_intervals has no room.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 4)
