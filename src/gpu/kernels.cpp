@@ -62,7 +62,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "16-bit NCX, 5 to 63 points along W alone: tensor cores",
                 depthwise::make<depthwise::lines::work_cut>},
         {"convolution.gpu_depthwise_matrices",
-                "16-bit NCX, 3x3, 5x5 and 7x7: tensor cores",
+                "16-bit NCX, 5x5 and 7x7: tensor cores",
                 depthwise::make<depthwise::matrices::work_cut>,
                 depthwise_matrices_yields},
         {"convolution.gpu_depthwise_planes",

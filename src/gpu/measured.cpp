@@ -58,8 +58,8 @@ bool is_small(const tensor_view &tensor) {
 } // namespace
 
 // bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
-// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35; 3x3 dX 87 and
-// 71. The limits are where it was faster in those runs.
+// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35. The limits are
+// where it was faster in those runs.
 std::string depthwise_matrices_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
@@ -71,9 +71,7 @@ std::string depthwise_matrices_yields(
         return along.read % by == 0 && along.written % by == 0;
     };
     bool fast = false;
-    if (along.kernel == 3)
-        fast = divide(8) && columns >= 32;
-    else if (std::min({columns, down.read, down.written}) >= 12) {
+    if (std::min({columns, down.read, down.written}) >= 12) {
         if (along.kernel == 7)
             fast = true;
         else if (facts->of_weights())

@@ -97,7 +97,9 @@ bool pads_are_short(const window_axis &axis, bool to_src) {
 }
 
 bool window_slides(const problem_shape &shape) {
-    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    if (!window_is_usual(shape) || shape.axes[2].kernel == 3
+            || shape.axes[0].read != 1)
+        return false;
     for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]})
         if (axis->stride != 1 || !pads_are_short(*axis, shape.to_src))
             return false;

@@ -80,7 +80,8 @@ problem_shape shape_of(const detail::convolution_problem &);
 bool window_is_usual(const problem_shape &);
 /// Positions after the last of read that the last written one meets.
 int positions_after(const window_axis &, bool to_src);
-/// Such a window on planes (one depth), with strides of 1 and short pads.
+/// A window of 5x5 or 7x7 on planes (one depth), with strides and dilations of 1 and
+/// short pads.
 bool window_slides(const problem_shape &);
 /// A window of one point along D and H, none of them outside, with a stride and a
 /// dilation of 1 along W.

@@ -75,7 +75,7 @@ bool takes(const problem_facts &facts) {
     const window_axis &along = shape.axes[2];
     return facts.channels_last && facts.tensor_cores_suit()
             && facts.both_divide(group_channels, 1) && window_slides(shape)
-            && along.kernel != 3 && shape.images < INT32_MAX / (2 * most_strips)
+            && shape.images < INT32_MAX / (2 * most_strips)
             && rows_are_short(along.read, shape.read_strides[4])
             && rows_are_short(along.written, shape.written_strides[4]);
 }

@@ -94,7 +94,6 @@ bool takes(const problem_facts &facts) {
             || !window_slides(shape))
         return false;
     const window_axis &along = shape.axes[2];
-    if (of_weights && along.kernel == 3) return false;
     // What threads load beside the columns of a row is in the slack at least, but
     // for what they load beside that to shift it: of dst, where src may be much
     // longer. What they load of read besides is 7 + 8 + 6 columns at most.

@@ -6,15 +6,15 @@
 
 namespace gradnn::gpu::depthwise::matrices {
 
-/// NCX without gaps of 16-bit types, windows of 3x3, 5x5 and 7x7 with strides and
+/// NCX without gaps of 16-bit types, windows of 5x5 and 7x7 with strides and
 /// dilations of 1, on tensor cores: whole planes of neighbouring channels, or bands
 /// of the rows of one, lie in shared memory as they do in the tensors, of some
 /// images at a time, and of the next ones on their way.
 struct work_cut {
     static constexpr const char *takes
             = "bf16 and f16 in NCX without gaps, weights alike, windows of "
-              "5x5 and 7x7 (of src 3x3 too) on planes with strides and "
-              "dilations of 1 and pads smaller than the window";
+              "5x5 and 7x7 on planes with strides and dilations of 1 and "
+              "pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
     int bands = 1; ///< of the rows of written (of dst), a block's each

@@ -27,8 +27,7 @@ namespace gradnn::gpu::depthwise::matrices {
 namespace {
 
 template <typename Type, int size, int wide>
-__global__ void __launch_bounds__(
-        block_warps * 32, size == 3 || wide == 2 ? 5 : 4)
+__global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
         depthwise_matrices_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ problem_shape shape,
                 const __grid_constant__ work_cut cut) {

@@ -213,7 +213,7 @@ __device__ __forceinline__ bool clear_before_planes(
 /// Calls body.template operator()<size, wide>().
 template <typename Body>
 void with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    with_chosen(body, one_of<3, 5, 7> {shape.axes[1].kernel},
+    with_chosen(body, one_of<5, 7> {shape.axes[1].kernel},
             one_of<1, 2> {wide ? 2 : 1});
 }
 
