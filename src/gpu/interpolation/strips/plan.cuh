@@ -10,10 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "gpu/device/banks.hpp"
 #include "gpu/interpolation/strips/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 
 namespace gradnn::gpu::interpolation::strips {
@@ -25,20 +26,14 @@ using weights_of_map = std::array<std::array<float, 8>, 3>;
 /// columns differ, or there are less than four.
 inline std::optional<weights_of_map> weigh_taps(
         const detail::axis_map &map, int64_t ratio) {
-    weights_of_map made {};
     if (map.dst != ratio * map.src || map.src < 4) return {};
+    const int64_t count = 2 * ratio;
+    const auto weights = weights_of_places<float>(map, ratio, ratio / 2, count);
+    if (!weights) return {};
+    weights_of_map made {};
     for (int64_t j = 0; j < map.src; ++j) {
-        const auto column = static_cast<size_t>(j);
-        const int64_t begin = ratio * j - ratio / 2;
-        const int64_t from = std::max<int64_t>(begin, 0);
-        const int64_t to = std::min(begin + 2 * ratio, map.dst);
-        if (map.first[column] != from || map.count[column] != to - from)
-            return {};
         std::array<float, 8> taps {};
-        for (int64_t o = from; o < to; ++o)
-            taps[static_cast<size_t>(o - begin)]
-                    = static_cast<float>(map.weights[static_cast<size_t>(
-                            map.offset[column] + o - from)]);
+        std::copy_n(weights->begin() + j * count, count, taps.begin());
         auto &kept = made[j == 0 ? 0 : j + 1 == map.src ? 2 : 1];
         if (j > 1 && j + 1 < map.src && taps != kept) return {};
         kept = taps;
@@ -108,30 +103,19 @@ inline double bank_turns(
         const kind_limits &kind, const measured_tile &tile, int64_t element) {
     if (kind.chunk) return 1.0;
     const work_cut &cut = tile.cut;
-    int64_t turns = 0;
-    for (int64_t warp = 0; warp < tile.threads / 32; ++warp) {
-        std::array<std::vector<int64_t>, 32> banks;
-        int64_t most = 1;
-        for (int64_t lane = 0; lane < 32; ++lane) {
-            const int64_t thread = warp * 32 + lane;
-            const int64_t strip = std::min<int64_t>(
-                    thread / cut.units, cut.tile_strips - 1);
-            const int64_t unit = std::min<int64_t>(
-                    thread - strip * cut.units, cut.units - 1);
-            const int64_t word
-                    = (strip * kind.ratio * kind.columns * cut.channels + unit)
-                    * element / 4;
-            auto &bank = banks[static_cast<size_t>(word % 32)];
-            if (std::find(bank.begin(), bank.end(), word) == bank.end())
-                bank.push_back(word);
-            most = std::max(most, static_cast<int64_t>(bank.size()));
-        }
-        turns += most;
-    }
-    return static_cast<double>(turns) / static_cast<double>(tile.threads / 32);
+    const int turns = shared_turns(
+            static_cast<int>(tile.threads), element, [&](int thread) {
+                const int strip
+                        = std::min(thread / cut.units, cut.tile_strips - 1);
+                const int unit
+                        = std::min(thread - strip * cut.units, cut.units - 1);
+                return (strip * kind.ratio * kind.columns * cut.channels + unit)
+                        * element;
+            });
+    return turns / static_cast<double>(tile.threads / 32);
 }
 
-class strips_plan final : public detail::plan {
+class strips_plan final : public kernel_plan {
 public:
     /// Check fits() before use.
     strips_plan(const interpolation_problem &problem, const axis_maps &maps,
@@ -142,18 +126,10 @@ public:
           weights_(weights),
           channels_(problem.diff_src.dims[1]),
           columns_(problem.diff_src.dims[4]) {
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
-        const auto &dst = problem.diff_dst;
+        const allocation_guard current(device); // attributes load the kernel
         const int64_t element = detail::size_of(type_);
-        int64_t last = 0;
-        for (size_t axis = 0; axis < dst.dims.size(); ++axis)
-            last += (dst.dims[axis] - 1) * dst.strides[axis];
-        readable_bytes_ = (last + 1) * element;
-        // A walk down other rows than `maps` knows of: their ratio.
-        const detail::axis_map &rows = maps[walk.row_axis - 2];
-        row_ratio_ = std::max(1.0,
-                static_cast<double>(rows.dst) / static_cast<double>(rows.src));
+        readable_bytes_ = extent_of(problem.diff_dst) * element;
+        row_ratio_ = row_ratio_of(maps, walk);
         const walk_shape &shape = walk.shape;
         const auto all_multiples = [&](int64_t of, int64_t a, int64_t b) {
             return a % of == 0 && b % of == 0;
@@ -173,9 +149,9 @@ public:
     /// Whether there is a kernel for so few channels.
     bool has_chunks() const { return chunk_.blocks > 0; }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
         const auto *const begin = static_cast<const unsigned char *>(args[0]);
         byte_range readable;
         if (!is_aligned(begin, 16) || readable_bytes_ % 16 != 0)
@@ -193,46 +169,37 @@ public:
                 weights.last[k] = weights_[2][k];
             }
             launch_early("interpolation (strips)", strips_kernel<Type, Kind>,
-                    use.blocks, use.threads, use.shared_bytes, scope.stream(),
+                    use.blocks, use.threads, use.shared_bytes, stream,
                     static_cast<const Type *>(args[0]),
                     static_cast<Type *>(args[1]), use.walk, tables_.tables(),
                     use.cut, weights, readable);
         });
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     struct arrangement {
         int kind = -1;
         work_cut cut;
         walk_shape walk;
-        unsigned blocks = 0;
-        unsigned threads = 0;
+        int64_t blocks = 0;
+        int64_t threads = 0;
         size_t shared_bytes = 0;
     };
 
     /// Calls body with every kind of the type and the ratio, and its number.
     template <typename Body>
     void for_each_kind(const Body &body) const {
-        with_float_type(type_, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, float>) {
-                if (ratio_ == 2) {
-                    body.template operator()<Type, kernel_kind<Type, 2, 4, 4>>(
-                            0);
-                    body.template operator()<Type, kernel_kind<Type, 2, 4, 6>>(
-                            1);
-                    body.template operator()<Type, kernel_kind<Type, 2, 4, 7>>(
-                            2);
-                    body.template
-                    operator()<Type, kernel_kind<Type, 2, 4, 3, 3>>(3);
-                } else {
-                    body.template operator()<Type, kernel_kind<Type, 4, 4, 3>>(
-                            4);
-                    body.template
-                    operator()<Type, kernel_kind<Type, 4, 2, 3, 3>>(5);
-                }
-            }
+        with_type_of_sum<float>(type_, [&]<typename Type>() {
+            const auto each = [&]<typename... Kinds>() {
+                int number = 0;
+                (body.template operator()<Type, Kinds>(number++), ...);
+            };
+            if (ratio_ == 2)
+                each.template operator()<kernel_kind<Type, 2, 4, 4>,
+                        kernel_kind<Type, 2, 4, 6>, kernel_kind<Type, 2, 4, 7>,
+                        kernel_kind<Type, 2, 4, 3, 3>>();
+            else
+                each.template operator()<kernel_kind<Type, 4, 4, 3>,
+                        kernel_kind<Type, 4, 2, 3, 3>>();
         });
     }
 
@@ -271,13 +238,8 @@ private:
                     // Few warps do not keep a multiprocessor busy: 16 do.
                     const double warps
                             = static_cast<double>(held * (tile.threads / 32));
-                    const double rows
-                            = static_cast<double>(cut_walk.rows_per_run)
-                            + (cut_walk.src_rows > 1 ? 1.0 : 0.0)
-                            + 2.0 / row_ratio_;
-                    const auto waves = static_cast<double>(
-                            ceil_div(blocks, held * multiprocessors));
-                    const double cost = waves * static_cast<double>(held) * rows
+                    const double cost = rows_walked(cut_walk, row_ratio_,
+                                                blocks, held, multiprocessors)
                             * row * std::max(1.0, 16.0 / warps);
                     if (best != 0 && cost >= best) continue;
                     best = cost;
@@ -289,8 +251,8 @@ private:
                     made.cut = tile.cut;
                     made.walk = cut_walk;
                     made.walk.lets_start = of_tile.full ? 1 : 0;
-                    made.blocks = static_cast<unsigned>(blocks);
-                    made.threads = static_cast<unsigned>(tile.threads);
+                    made.blocks = blocks;
+                    made.threads = tile.threads;
                     made.shared_bytes = of_tile.shared_bytes;
                 }
             }

@@ -21,8 +21,8 @@ bool is_faster(int64_t ratio, int64_t channels, int64_t element) {
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
+    const auto [maps, walk, refusal] = walked_problem(problem, true);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     if (problem.diff_src.type == detail::data_type::f64)
         return plan_or_refusal::refuse("takes f32, bf16 and f16, given f64");
     const int64_t channels = problem.diff_dst.dims[1];
@@ -30,17 +30,14 @@ plan_or_refusal make(
             {&problem.diff_dst, &problem.diff_src})
         if (view->dims[4] != 1 && view->strides[4] != channels)
             return detail::refuse("rows of pixels without gaps", problem);
-    std::string why;
-    const auto walk = describe_walk(problem, maps, true, why);
-    if (!walk) return plan_or_refusal::refuse(why);
-    if (walk->volume)
+    if (walk.volume)
         return detail::refuse("a depth that is not resampled", problem);
     for (const int64_t ratio : {2, 4}) {
         if (!is_faster(ratio, channels, detail::size_of(problem.diff_src.type)))
             continue;
         const auto weights = weigh_taps(maps[2], ratio);
         if (!weights) continue;
-        auto made = std::make_unique<strips_plan>(problem, maps, *walk, ratio,
+        auto made = std::make_unique<strips_plan>(problem, maps, walk, ratio,
                 *weights, static_cast<int>(options.device));
         if (made->fits() && (channels != 3 || made->has_chunks()))
             return plan_or_refusal(std::move(made));

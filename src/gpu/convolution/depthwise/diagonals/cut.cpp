@@ -226,8 +226,7 @@ bool cut(work_cut &work, const problem_facts &facts) {
             || !(of_weights ? cut_work(work.weights, facts)
                             : cut_work(work.data, facts)))
         return false;
-    const device_guard current(facts.device);
-    const capture_mode_guard relaxed; // attributes load the kernel
+    const allocation_guard current(facts.device); // attributes load the kernel
     (of_weights ? prepare_weights : prepare_data)(facts.problem.src.type,
             facts.shape, static_cast<size_t>(facts.block_shared_bytes));
     return true;

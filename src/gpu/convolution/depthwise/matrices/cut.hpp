@@ -66,9 +66,6 @@ constexpr int zeros_bytes = 64;
 // In cut.cpp.
 /// Whether tensor cores take the tensors and the window, of bf16 and f16.
 bool takes(const problem_facts &);
-/// Whether threads may load and store two columns at a time, of tensors that
-/// begin at multiples of two elements.
-bool rows_are_wide(const problem_shape &, bool of_weights);
 /// False also where rows do not fit, 16 of them are all, or there would be too many
 /// blocks.
 bool cut(work_cut &, const problem_facts &, bool vectors);
