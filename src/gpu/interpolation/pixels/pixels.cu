@@ -142,11 +142,10 @@ private:
         with_type_of_sum<Sum>(type_, [&]<typename Type>() {
             const auto call = [&]<int vector, int taps, int volume>() {
                 constexpr bool deep = volume == 1;
+                constexpr int ahead = slots_ahead<Type, vector, taps, deep>;
+                constexpr int planes = planes_at_once<Type, vector, deep>;
                 body(pixels_kernel<Type, vector, taps, deep>,
-                        copies_rows<Type, vector>
-                                ? slots_ahead<Type, vector, taps,
-                                          deep> * planes_at_once<Type, vector, deep>
-                                : 0);
+                        copies_rows<Type, vector> ? ahead * planes : 0);
             };
             const one_of<elements_of_16_bytes<Type>, 1> vectors {of_vector};
             const int taps = round_up(static_cast<int>(taps_), 2);
