@@ -313,7 +313,7 @@ def _taps(case):
 
 
 def facts(drawn):
-    """What a rule of src/gpu/measured.cpp may ask of a problem."""
+    """What a rule of src/gpu/measured_*.cpp may ask of a problem."""
     case = drawn["case"]
     found = {
         "type": drawn["dtype"],

@@ -12,7 +12,7 @@
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu {
 
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
     }
 }
 
-class elementwise_plan final : public detail::plan {
+class elementwise_plan final : public kernel_plan {
 public:
     explicit elementwise_plan(const elementwise_problem &problem)
         : problem_(problem) {
@@ -120,13 +120,13 @@ public:
                                 && problem.b_strides[0] == 1));
     }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
         if (problem_.kind == elementwise_kind::zero_fill && dense_) {
             const auto bytes = static_cast<size_t>(
                     shape_.count * detail::size_of(problem_.type));
-            check(cudaMemsetAsync(args[0], 0, bytes, scope.stream()),
+            check(cudaMemsetAsync(args[0], 0, bytes, stream),
                     "cudaMemsetAsync");
             return;
         }
@@ -134,23 +134,20 @@ public:
             switch (problem_.kind) {
                 case elementwise_kind::relu_backward:
                     run<elementwise_kind::relu_backward, Type>(
-                            args[0], args[1], args[2], scope.stream());
+                            args[0], args[1], args[2], stream);
                     break;
                 case elementwise_kind::add:
                     run<elementwise_kind::add, Type>(
-                            args[0], args[1], args[2], scope.stream());
+                            args[0], args[1], args[2], stream);
                     break;
                 case elementwise_kind::zero_fill:
                     run_strided<elementwise_kind::zero_fill, Type>(
-                            nullptr, nullptr, args[0], scope.stream());
+                            nullptr, nullptr, args[0], stream);
                     break;
             }
         });
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     template <elementwise_kind kind, typename Type>
     void run(void *a, void *b, void *out, cudaStream_t stream) const {
         constexpr int widest = 16 / sizeof(Type);
@@ -164,23 +161,22 @@ private:
 
     template <elementwise_kind kind, typename Type, int vector>
     void run_dense(void *a, void *b, void *out, cudaStream_t stream) const {
-        const int64_t blocks = ceil_div(shape_.count, 2 * threads * vector);
         launch("elementwise", dense_kernel<kind, Type, vector>,
-                static_cast<unsigned>(blocks), threads, 0, stream,
-                static_cast<const Type *>(a), static_cast<const Type *>(b),
-                static_cast<Type *>(out), shape_.count);
+                ceil_div(shape_.count, 2 * threads * vector), threads, 0,
+                stream, static_cast<const Type *>(a),
+                static_cast<const Type *>(b), static_cast<Type *>(out),
+                shape_.count);
     }
 
     template <elementwise_kind kind, typename Type>
     void run_strided(void *a, void *b, void *out, cudaStream_t stream) const {
-        const auto blocks = static_cast<unsigned>(
-                std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
         const bool small = shape_.count < std::numeric_limits<int32_t>::max();
         launch("elementwise (strided)",
                 small ? strided_kernel<kind, Type, uint32_t>
                       : strided_kernel<kind, Type, uint64_t>,
-                blocks, threads, 0, stream, static_cast<const Type *>(a),
-                static_cast<const Type *>(b), static_cast<Type *>(out), shape_);
+                blocks_for(shape_.count, threads), threads, 0, stream,
+                static_cast<const Type *>(a), static_cast<const Type *>(b),
+                static_cast<Type *>(out), shape_);
     }
 
     elementwise_problem problem_;

@@ -9,31 +9,24 @@
 
 namespace gradnn::gpu {
 
-std::string depthwise_matrices_yields(
-        const convolution_problem &, const compile_options &);
-std::string depthwise_planes_yields(
-        const convolution_problem &, const compile_options &);
-std::string depthwise_rows_nxc_yields(
-        const convolution_problem &, const compile_options &);
-std::string narrow_groups_yields(
-        const convolution_problem &, const compile_options &);
-std::string f64_yields(const convolution_problem &, const compile_options &);
-std::string wide_weights_yields(
-        const convolution_problem &, const compile_options &);
-std::string direct_yields(const convolution_problem &, const compile_options &);
-std::string planes_yields(
-        const interpolation_problem &, const compile_options &);
-std::string small_images_yield(
-        const interpolation_problem &, const compile_options &);
-std::string bands_yields(
-        const interpolation_problem &, const compile_options &);
-std::string ncx_yields(const interpolation_problem &, const compile_options &);
-std::string intervals_yields(
-        const interpolation_problem &, const compile_options &);
-std::string pixels_yields(
-        const interpolation_problem &, const compile_options &);
-std::string strided_yields(
-        const interpolation_problem &, const compile_options &);
-std::string nxc_yields(const interpolation_problem &, const compile_options &);
+template <typename Problem>
+using rule = std::string(const Problem &, const compile_options &);
+
+rule<convolution_problem> depthwise_matrices_yields;
+rule<convolution_problem> depthwise_planes_yields;
+rule<convolution_problem> depthwise_rows_nxc_yields;
+rule<convolution_problem> narrow_groups_yields;
+rule<convolution_problem> f64_yields;
+rule<convolution_problem> wide_weights_yields;
+rule<convolution_problem> direct_yields;
+rule<interpolation_problem> small_images_yield;
+rule<interpolation_problem> planes_yields;
+rule<interpolation_problem> bands_yields;
+rule<interpolation_problem> rows_yields;
+rule<interpolation_problem> ncx_yields;
+rule<interpolation_problem> intervals_yields;
+rule<interpolation_problem> pixels_yields;
+rule<interpolation_problem> strided_yields;
+rule<interpolation_problem> nxc_yields;
 
 } // namespace gradnn::gpu

@@ -21,7 +21,7 @@
 #include "gpu/bias/rows.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu::bias {
 
@@ -48,7 +48,7 @@ int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     return best;
 }
 
-class reduce_plan final : public detail::plan {
+class reduce_plan final : public kernel_plan {
 public:
     reduce_plan(const bias_problem &problem, int device) : problem_(problem) {
         // One wave, which leaves the final kernel room to start early. Three
@@ -65,37 +65,34 @@ public:
         return static_cast<size_t>(partials_) * bytes;
     }
 
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const override {
         with_float_type(problem_.diff_dst.type, [&]<typename Type>() {
             auto *partials = reinterpret_cast<sum_of<Type> *>(workspace);
             const auto *from = static_cast<const Type *>(args[0]);
             partial_shape final_shape;
             final_shape.channels = problem_.diff_dst.dims[1];
             if (columns_) {
-                run_columns(from, partials, scope.stream());
+                run_columns(from, partials, stream);
                 final_shape.channel_stride = run_;
                 final_shape.count = partials_ / period_;
                 final_shape.stride = period_;
                 final_shape.run = run_;
             } else {
-                run_rows(from, partials, scope.stream());
+                run_rows(from, partials, stream);
                 final_shape.channel_stride = parts_;
                 final_shape.run = parts_;
             }
             if (wide())
                 finish(partials, static_cast<float *>(args[1]), final_shape,
-                        scope.stream());
+                        stream);
             else
                 finish(partials, static_cast<Type *>(args[1]), final_shape,
-                        scope.stream());
+                        stream);
         });
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     /// Whether diff_bias is of f32 where diff_dst is not.
     bool wide() const {
         return problem_.diff_bias_type != problem_.diff_dst.type;
@@ -197,9 +194,9 @@ private:
     void run_rows(const Type *from, sum_of<Type> *partials,
             const launch_stream &stream) const {
         launch_early("bias (rows)", rows_kernel<Type>,
-                static_cast<unsigned>(ceil_div(partials_, warps)), threads, 0,
-                stream, from, partials, shape_, problem_.diff_dst.dims[1],
-                parts_, is_aligned(from, 16));
+                ceil_div(partials_, warps), threads, 0, stream, from, partials,
+                shape_, problem_.diff_dst.dims[1], parts_,
+                is_aligned(from, 16));
     }
 
     template <typename Sum, typename Result>
@@ -210,10 +207,9 @@ private:
         while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
             lanes *= 2;
         launch_early("bias (final)", final_kernel<Sum, Result>,
-                static_cast<unsigned>(
-                        ceil_div(shape.channels, final_threads / lanes)),
-                final_threads, 0, stream, partials, diff_bias,
-                problem_.diff_bias_stride, shape, lanes);
+                ceil_div(shape.channels, final_threads / lanes), final_threads,
+                0, stream, partials, diff_bias, problem_.diff_bias_stride,
+                shape, lanes);
     }
 
     bias_problem problem_;

@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
 #pragma unroll
     for (int e = 0; e < vector; ++e)
         sums[e] = 0;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const auto walk = [&]<bool aligned>() {
         const auto load = [&](auto &words, int left) {
             // By a branch, at whose end the compiler has issued all loads.

@@ -44,8 +44,7 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
         if (run == 1) return item * shape.stride;
         return item / run * shape.stride + item % run;
     };
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     long_sum<Sum> sum_of_lane;
     for (auto item = static_cast<uint32_t>(lane); item < items;
             item += static_cast<uint32_t>(in_flight * lanes)) {

@@ -117,8 +117,7 @@ __global__ void __launch_bounds__(threads, resident)
     const int64_t channel = unit / parts;
     const int64_t part = unit % parts;
     item_walk packs(shape, shape.packs, channel, part, parts, thread % 32);
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const auto before = [](int64_t offset) { // singles before the first pack
         return -offset & (vector - 1);
     };

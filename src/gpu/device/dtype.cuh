@@ -184,6 +184,15 @@ auto with_float_type(detail::data_type type, const Body &body) {
     }
 }
 
+/// The same where sums of the type are kept in `Sum`; else nothing.
+template <typename Sum, typename Body>
+void with_type_of_sum(detail::data_type type, const Body &body) {
+    with_float_type(type, [&]<typename Type>() {
+        if constexpr (std::is_same_v<sum_of<Type>, Sum>)
+            body.template operator()<Type>();
+    });
+}
+
 /// The greatest power of two of elements, at most 16 bytes, that divides every
 /// one of `multiples` (in elements, 0 being a multiple of all).
 template <typename... Multiples>

@@ -23,4 +23,10 @@ __device__ __forceinline__ void let_later_work_start() {
 #endif
 }
 
+/// Both, as most kernels do.
+__device__ __forceinline__ void wait_and_let_later_work_start() {
+    wait_for_earlier_work();
+    let_later_work_start();
+}
+
 } // namespace gradnn::gpu

@@ -1,9 +1,15 @@
-// A number taken apart, axis by axis, the innermost first.
+// Positions: whether they are inside, and numbers taken apart into them, axis by axis,
+// the innermost first.
 #pragma once
 
 #include <cstdint>
 
 namespace gradnn::gpu {
+
+/// Whether a position is one of so many.
+__device__ __forceinline__ bool is_inside(int position, int count) {
+    return static_cast<unsigned>(position) < static_cast<unsigned>(count);
+}
 
 /// rest % count; `rest` goes on to rest / count.
 __device__ __forceinline__ int take(int &rest, int count) {

@@ -70,4 +70,26 @@ __device__ __forceinline__ void multiply_matrices(float (&sums)[4],
                 "r"(b0), "r"(b1));
 }
 
+/// d = a * b + c in f64, of 16x4 and 4x8 elements, as mma.m16n8k4 deals them out.
+/// Before compute capability 9.0 there is a product of 8 rows alone, of which two make
+/// it: a thread's numbers of the second one follow those of the first.
+__device__ __forceinline__ void multiply_f64_matrices(
+        double *d, const double *a, double b, const double *c) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64.rn "
+                 "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+                 : "=d"(d[0]), "=d"(d[1]), "=d"(d[2]), "=d"(d[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(b), "d"(c[0]), "d"(c[1]),
+                 "d"(c[2]), "d"(c[3]));
+#else
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        asm volatile(
+                "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rn "
+                "{%0, %1}, {%2}, {%3}, {%4, %5};"
+                : "=d"(d[2 * half]), "=d"(d[2 * half + 1])
+                : "d"(a[half]), "d"(b), "d"(c[2 * half]), "d"(c[2 * half + 1]));
+#endif
+}
+
 } // namespace gradnn::gpu

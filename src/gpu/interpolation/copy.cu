@@ -7,13 +7,13 @@
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/copy.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu::interpolation {
 
 namespace {
 
-class copy_plan final : public detail::plan {
+class copy_plan final : public kernel_plan {
 public:
     explicit copy_plan(const interpolation_problem &problem) {
         copy_.src_type = copy_.dst_type = problem.diff_src.type;
@@ -25,15 +25,12 @@ public:
         }
     }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        copy(copy_, args[0], args[1], scope.stream());
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
+        copy(copy_, args[0], args[1], stream);
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     strided_copy copy_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "axis_map.hpp"
@@ -38,6 +39,28 @@ inline std::vector<dst_range> spans_of(
     for (int64_t from = 0; from < map.src; from += each)
         spans.push_back(span_of(map, from, std::min(from + each, map.src)));
     return spans;
+}
+
+/// Weights of every input j at `taps` places from ratio * j - before on, one input
+/// after the other; nothing where a tap lies elsewhere, or where a place within the
+/// row is none.
+template <typename Sum>
+std::optional<std::vector<Sum>> weights_of_places(const detail::axis_map &map,
+        int64_t ratio, int64_t before, int64_t taps) {
+    std::vector<Sum> weights(static_cast<size_t>(map.src * taps), Sum(0));
+    for (int64_t j = 0; j < map.src; ++j) {
+        const auto input = static_cast<size_t>(j);
+        const int64_t begin = ratio * j - before;
+        const int64_t from = std::max<int64_t>(begin, 0);
+        const int64_t to = std::min(begin + taps, map.dst);
+        if (map.first[input] != from || map.count[input] != to - from)
+            return {};
+        for (int64_t o = from; o < to; ++o)
+            weights[static_cast<size_t>(j * taps + o - begin)]
+                    = static_cast<Sum>(map.weights[static_cast<size_t>(
+                            map.offset[input] + o - from)]);
+    }
+    return weights;
 }
 
 } // namespace gradnn::gpu::interpolation

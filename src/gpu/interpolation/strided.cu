@@ -18,7 +18,7 @@
 #include "gpu/interpolation/long.cuh"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu::interpolation {
 
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *diff_dst,
     }
 }
 
-class strided_plan final : public detail::plan {
+class strided_plan final : public kernel_plan {
 public:
     strided_plan(
             const interpolation_problem &problem, axis_maps maps, int device)
@@ -91,11 +91,9 @@ public:
         if (!why_too_long(maps).empty()) elements_ = elements_together(shape_);
     }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        const auto blocks = static_cast<unsigned>(
-                std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
         const bool small = shape_.count < std::numeric_limits<int32_t>::max();
         with_float_type(type_, [&]<typename Type>() {
             using sum = sum_of<Type>;
@@ -103,9 +101,7 @@ public:
                 launch("interpolation.gpu_strided (long sums)",
                         small ? long_kernel<Type, uint32_t>
                               : long_kernel<Type, uint64_t>,
-                        static_cast<unsigned>(std::min<int64_t>(
-                                ceil_div(shape_.count, elements_), 1 << 20)),
-                        threads, 0, scope.stream(),
+                        blocks_for(shape_.count, elements_), threads, 0, stream,
                         static_cast<const Type *>(args[0]),
                         static_cast<Type *>(args[1]), shape_,
                         tables_.axis<sum>(0), tables_.axis<sum>(1),
@@ -115,16 +111,13 @@ public:
             launch("interpolation.gpu_strided",
                     small ? strided_kernel<Type, uint32_t>
                           : strided_kernel<Type, uint64_t>,
-                    blocks, threads, 0, scope.stream(),
+                    blocks_for(shape_.count, threads), threads, 0, stream,
                     static_cast<const Type *>(args[0]),
                     static_cast<Type *>(args[1]), shape_, tables_.axis<sum>(0),
                     tables_.axis<sum>(1), tables_.axis<sum>(2));
         });
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     detail::data_type type_;
     strided_shape shape_;
     gathered_tables tables_;

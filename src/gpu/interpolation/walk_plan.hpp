@@ -43,6 +43,14 @@ inline int64_t pitch_of(const detail::tensor_view &view, size_t axis) {
     return view.dims[axis] == 1 ? 0 : view.strides[axis];
 }
 
+/// Elements from the first of a tensor to the end of the last.
+inline int64_t extent_of(const detail::tensor_view &view) {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < view.dims.size(); ++axis)
+        last += (view.dims[axis] - 1) * view.strides[axis];
+    return last + 1;
+}
+
 /// Nothing, with a refusal in `why`, where the layout or the size is another, or
 /// sums are too long for a walk, which adds up rows one after the other.
 inline std::optional<walk_description> describe_walk(
@@ -118,6 +126,21 @@ inline std::optional<walk_description> describe_walk(
     return made;
 }
 
+/// What kernels that walk are told of a problem, or a refusal.
+struct walked_problem {
+    axis_maps maps;
+    walk_description walk;
+    std::string refusal;
+
+    walked_problem(const detail::interpolation_problem &problem, bool nxc)
+        : maps(make_axis_maps(problem)) {
+        if (is_copy(maps))
+            refusal = refuse_copy().refusal;
+        else if (const auto made = describe_walk(problem, maps, nxc, refusal))
+            walk = *made;
+    }
+};
+
 /// Makes runs of `depths` neighbouring planes at once, where the depth is
 /// resampled.
 inline void group_depths(walk_shape &shape, int64_t depths) {
@@ -168,6 +191,27 @@ inline int64_t cut_runs(walk_shape &shape, int64_t tiles, int64_t resident) {
                 ceil_div(shape.src_rows, shape.rows_per_run));
     }
     return count(shape.rows_per_run);
+}
+
+/// Rows of diff_dst for one of diff_src, at least 1.
+inline double row_ratio_of(
+        const axis_maps &maps, const walk_description &walk) {
+    const detail::axis_map &rows = maps[walk.row_axis - 2];
+    return std::max(
+            1.0, static_cast<double>(rows.dst) / static_cast<double>(rows.src));
+}
+
+/// Rows that a multiprocessor walks down for all `blocks` of cut_runs, of which it
+/// holds `held` at a time: a start costs two rows of diff_dst, of which there are
+/// row_ratio for one of diff_src, and a run shares those of a source row with the
+/// next.
+inline double rows_walked(const walk_shape &shape, double row_ratio,
+        int64_t blocks, int64_t held, int64_t multiprocessors) {
+    const double rows = static_cast<double>(shape.rows_per_run)
+            + (shape.src_rows > 1 ? 1.0 : 0.0) + 2.0 / row_ratio;
+    const auto waves
+            = static_cast<double>(ceil_div(blocks, held * multiprocessors));
+    return waves * static_cast<double>(held) * rows;
 }
 
 inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {

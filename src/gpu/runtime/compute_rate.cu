@@ -45,24 +45,6 @@ constexpr double flops_of_product() {
     return 2 * 16 * 8 * 16;
 }
 
-/// 16x4 times 4x8.
-__device__ __forceinline__ void multiply_f64(
-        double (&sum)[4], const double (&a)[2], double b) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64.rn "
-                 "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                 : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(b));
-#else
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rn "
-                     "{%0, %1}, {%2}, {%3}, {%0, %1};"
-                     : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
-                     : "d"(a[half]), "d"(b));
-#endif
-}
-
 /// 16x16 times 16x8, of TF32 16x8 times 8x8.
 template <compute_loop Loop>
 __device__ __forceinline__ void multiply(
@@ -117,7 +99,7 @@ __global__ void __launch_bounds__(threads)
         for (int64_t round = 0; round < rounds; ++round)
 #pragma unroll
             for (int i = 0; i < sums; ++i)
-                multiply_f64(values[i], a, b);
+                multiply_f64_matrices(values[i], a, b, values[i]);
         for (int i = 0; i < sums; ++i)
             total += values[i][0] + values[i][1] + values[i][2] + values[i][3];
     } else {

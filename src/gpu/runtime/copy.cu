@@ -87,8 +87,7 @@ struct conversion {
 template <typename Mover, typename Index>
 __global__ void __launch_bounds__(threads) rows_kernel(
         const void *src, void *dst, const __grid_constant__ shape of) {
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const auto step = static_cast<int64_t>(gridDim.x) * threads;
     for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
             number < of.count; number += step) {
@@ -156,8 +155,7 @@ __global__ void __launch_bounds__(threads) tile_kernel(const void *src,
         void *dst, const __grid_constant__ shape of,
         const __grid_constant__ tiling tiles) {
     __shared__ typename Mover::value staged[tile_rows][tile + 1];
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const int x = static_cast<int>(threadIdx.x) % tile;
     const int y = static_cast<int>(threadIdx.x) / tile;
     for (int64_t number = blockIdx.x; number < tiles.count;
@@ -198,8 +196,7 @@ __global__ void __launch_bounds__(threads) pair_kernel(const uint16_t *src,
     constexpr int pairs = pair_tile / 2;
     constexpr int passes = pair_tile * pairs / threads;
     __shared__ uint32_t staged[pair_tile][pairs + 1];
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const int x = static_cast<int>(threadIdx.x) % pairs;
     const int y = static_cast<int>(threadIdx.x) / pairs;
     for (int64_t number = blockIdx.x; number < tiles.count;
@@ -322,7 +319,6 @@ bool make_transposed(shape &of) {
 
 template <typename Mover>
 void run(shape of, const void *src, void *dst, const launch_stream &stream) {
-    constexpr int64_t most_blocks = 1 << 20;
     const bool small = of.count < std::numeric_limits<int32_t>::max();
     if (make_transposed(of)) {
         const bool pairs
@@ -330,8 +326,7 @@ void run(shape of, const void *src, void *dst, const launch_stream &stream) {
                           same_type<uint16_t>> && takes_pairs(of, src, dst);
         const tiling tiles = pairs ? cut_tiles(of, pair_tile, pair_tile)
                                    : cut_tiles(of, tile_rows, tile);
-        const auto blocks
-                = static_cast<unsigned>(std::min(tiles.count, most_blocks));
+        const int64_t blocks = blocks_for(tiles.count, 1);
         if (pairs)
             launch_early("copy (transposed)",
                     small ? pair_kernel<uint32_t> : pair_kernel<uint64_t>,
@@ -345,11 +340,9 @@ void run(shape of, const void *src, void *dst, const launch_stream &stream) {
                     blocks, threads, 0, stream, src, dst, of, tiles);
         return;
     }
-    const int64_t blocks = ceil_div(of.count, threads);
     launch_early("copy",
             small ? rows_kernel<Mover, uint32_t> : rows_kernel<Mover, uint64_t>,
-            static_cast<unsigned>(std::min(blocks, most_blocks)), threads, 0,
-            stream, src, dst, of);
+            blocks_for(of.count, threads), threads, 0, stream, src, dst, of);
 }
 
 } // namespace

@@ -117,8 +117,7 @@ cudaStream_t stream_of_tables(int device) {
     const std::lock_guard lock(mutex);
     cudaStream_t &stream = streams[static_cast<size_t>(device)];
     if (stream == nullptr) {
-        const device_guard current(device);
-        const capture_mode_guard relaxed;
+        const allocation_guard current(device);
         check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                 "cudaStreamCreateWithFlags");
     }
@@ -136,8 +135,7 @@ allocator_scope::~allocator_scope() {
 
 void *allocate_device_memory(const cuda_interop::device_allocator &memory,
         int device, size_t bytes, cudaStream_t stream, const char *what) {
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     void *pointer = nullptr;
     if (memory.allocate == nullptr) {
         const cudaError_t result = cudaMalloc(&pointer, bytes);
@@ -158,8 +156,7 @@ void *allocate_for_all_streams(const cuda_interop::device_allocator &memory,
     void *const pointer
             = allocate_device_memory(memory, device, bytes, stream, what);
     if (memory.allocate == nullptr) return pointer;
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     const cudaError_t result = cudaStreamSynchronize(stream);
     if (result != cudaSuccess)
         memory.deallocate(pointer, device, stream, memory.context);
@@ -170,8 +167,7 @@ void *allocate_for_all_streams(const cuda_interop::device_allocator &memory,
 void free_of_all_streams(const cuda_interop::device_allocator &memory,
         int device, void *pointer, cudaStream_t stream) noexcept {
     try {
-        const device_guard current(device);
-        const capture_mode_guard relaxed;
+        const allocation_guard current(device);
         if (memory.deallocate == nullptr) {
             ignore(cudaFree(pointer)); // waits for the device
             return;
@@ -217,8 +213,7 @@ device_buffer::~device_buffer() {
 device_buffer upload(int device, const void *data, size_t bytes) {
     device_buffer buffer(device, bytes);
     if (bytes == 0) return buffer;
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     cudaStream_t stream = stream_of_tables(device);
     check(cudaMemcpyAsync(
                   buffer.data(), data, bytes, cudaMemcpyHostToDevice, stream),

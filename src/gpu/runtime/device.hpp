@@ -40,6 +40,12 @@ private:
     cudaStreamCaptureMode previous_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// Both, where memory is allocated, or kernels are loaded (as by asking for their
+/// attributes).
+struct allocation_guard : device_guard, capture_mode_guard {
+    explicit allocation_guard(int device) : device_guard(device) {}
+};
+
 /// What kernels ask of a device.
 struct device_properties {
     std::string name;

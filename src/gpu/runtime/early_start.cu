@@ -20,8 +20,7 @@ int code_architecture() {
 
 bool can_start_early(int device) {
     if (properties_of(device).major < 9) return false;
-    const device_guard current(device);
-    const capture_mode_guard relaxed; // attributes load the kernel
+    const allocation_guard current(device); // attributes load the kernel
     return code_architecture() >= 90;
 }
 

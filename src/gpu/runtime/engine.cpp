@@ -39,8 +39,7 @@ void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
             || !properties_of(device).memory_pools)
         return allocate_device_memory(
                 device_memory, device, bytes, queue, "workspace");
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     void *pointer = nullptr;
     check_allocation(cudaMallocAsync(&pointer, bytes, queue),
             "workspace (cudaMallocAsync)", bytes);
@@ -54,8 +53,7 @@ void gpu_engine::deallocate(void *pointer, detail::stream_impl &stream) const {
             queue.retired.push_back(pointer);
             return;
         }
-        const device_guard current(device);
-        const capture_mode_guard relaxed;
+        const allocation_guard current(device);
         if (device_memory.deallocate != nullptr)
             device_memory.deallocate(
                     pointer, device, queue.handle, device_memory.context);

@@ -1,12 +1,15 @@
 // Launching kernels on a gradnn stream.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include <cuda_runtime.h>
 
+#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -57,12 +60,25 @@ void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
             "cudaFuncSetAttribute");
 }
 
+/// Blocks of a launch, or threads of a block: how many, or those of each axis.
+struct launch_size : dim3 {
+    template <std::integral Count>
+    launch_size(Count count) : dim3(static_cast<unsigned>(count)) {}
+    launch_size(const dim3 &of_axes) : dim3(of_axes) {}
+};
+
+/// Blocks of so many threads for so many elements, of kernels whose threads go on to
+/// further ones.
+inline int64_t blocks_for(int64_t elements, int64_t threads) {
+    return std::min<int64_t>(ceil_div(elements, threads), 1 << 20);
+}
+
 /// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
 /// device must be current (launch_scope). Arguments are converted to the
 /// kernel's parameter types.
 template <typename... Parameters, typename... Arguments>
-void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
-        dim3 block, size_t shared_bytes, cudaStream_t stream,
+void launch(const char *name, void (*kernel)(Parameters...), launch_size grid,
+        launch_size block, size_t shared_bytes, cudaStream_t stream,
         Arguments &&...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     const auto call = [&](Parameters... parameters) {
@@ -78,9 +94,9 @@ void launch(const char *name, void (*kernel)(Parameters...), dim3 grid,
 /// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh): it
 /// may start before what was submitted ahead of it is done.
 template <typename... Parameters, typename... Arguments>
-void launch_early(const char *name, void (*kernel)(Parameters...), dim3 grid,
-        dim3 block, size_t shared_bytes, const launch_stream &stream,
-        Arguments &&...arguments) {
+void launch_early(const char *name, void (*kernel)(Parameters...),
+        launch_size grid, launch_size block, size_t shared_bytes,
+        const launch_stream &stream, Arguments &&...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
     cudaLaunchAttribute early {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -80,8 +80,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
     const auto device = static_cast<int>(options.device);
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     size_t workspace_bytes = 0;
     for (const detail::plan *plan : plans)
         workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes());

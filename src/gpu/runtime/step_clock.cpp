@@ -20,8 +20,7 @@ struct event_clock final : detail::step_clock {
     }
 
     std::vector<double> milliseconds() override {
-        const device_guard current(device);
-        const capture_mode_guard relaxed;
+        const allocation_guard current(device);
         std::vector<double> times;
         for (size_t index = 1; index < marks; ++index)
             times.push_back(static_cast<double>(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "gpu/runtime/launch.hpp"
 
@@ -13,8 +14,8 @@ namespace gradnn::gpu {
 template <typename... Parameters>
 struct tensor_kernel {
     void (*kernel)(const void *, void *, Parameters...) = nullptr;
-    unsigned blocks = 0;
-    unsigned threads = 0;
+    int64_t blocks = 0;
+    int64_t threads = 0;
     size_t shared_bytes = 0;
 
     template <typename Type>

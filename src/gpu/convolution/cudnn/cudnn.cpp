@@ -214,8 +214,7 @@ plan_or_refusal make_whole(
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
-    const device_guard current(static_cast<int>(options.device));
-    const capture_mode_guard relaxed;
+    const allocation_guard current(static_cast<int>(options.device));
     std::string reasons;
     for (const problem_arrangement &arrangement : arrangements) {
         std::string reason;

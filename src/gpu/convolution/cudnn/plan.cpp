@@ -16,11 +16,6 @@ namespace fe = cudnn_frontend;
 using detail::compile_options;
 using detail::text;
 
-built_plan::built_plan() = default;
-built_plan::built_plan(built_plan &&) noexcept = default;
-built_plan &built_plan::operator=(built_plan &&) noexcept = default;
-built_plan::~built_plan() = default;
-
 namespace {
 
 /// All that decides which kernel is best, for the plan cache.

@@ -17,11 +17,6 @@ namespace gradnn::gpu::cudnn {
 /// handle.
 class built_plan {
 public:
-    built_plan();
-    built_plan(built_plan &&) noexcept;
-    built_plan &operator=(built_plan &&) noexcept;
-    ~built_plan();
-
     explicit operator bool() const { return descriptor_ != nullptr; }
 
     size_t workspace_bytes() const { return workspace_bytes_; }
@@ -38,7 +33,7 @@ private:
     friend class plan_finder;
 
     struct descriptor;
-    std::unique_ptr<descriptor> descriptor_;
+    std::shared_ptr<const descriptor> descriptor_;
     size_t workspace_bytes_ = 0;
     bool deterministic_ = true;
     std::string tag_;

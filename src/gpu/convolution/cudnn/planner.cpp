@@ -147,7 +147,7 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                                       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == notes.end();
         plan.descriptor_
-                = std::make_unique<built_plan::descriptor>(std::move(made));
+                = std::make_shared<built_plan::descriptor>(std::move(made));
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
     }

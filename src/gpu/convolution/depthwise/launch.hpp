@@ -32,9 +32,9 @@ void start_data(const execution &on, const char *name,
                 const Type *, const Type *, Type *, problem_shape, Others...),
         int64_t blocks, int threads, size_t shared_bytes,
         const std::type_identity_t<Others> &...others) {
-    launch_early(name, kernel, static_cast<unsigned>(blocks), threads,
-            shared_bytes, on.stream, on.read<Type>(), on.weights<Type>(),
-            on.written<Type>(), on.shape, others...);
+    launch_early(name, kernel, blocks, threads, shared_bytes, on.stream,
+            on.read<Type>(), on.weights<Type>(), on.written<Type>(), on.shape,
+            others...);
 }
 template <typename Type, typename Sum, typename... Others>
 void start_weights(const execution &on, const char *name,
@@ -42,9 +42,9 @@ void start_weights(const execution &on, const char *name,
                 const Type *, const Type *, Sum *, problem_shape, Others...),
         int64_t blocks, int threads, size_t shared_bytes,
         const std::type_identity_t<Others> &...others) {
-    launch_early(name, kernel, static_cast<unsigned>(blocks), threads,
-            shared_bytes, on.stream, on.read<Type>(), on.written<Type>(),
-            on.sums<Sum>(), on.shape, others...);
+    launch_early(name, kernel, blocks, threads, shared_bytes, on.stream,
+            on.read<Type>(), on.written<Type>(), on.sums<Sum>(), on.shape,
+            others...);
 }
 
 /// Adds up the partial sums of an execution, so many for each weight.

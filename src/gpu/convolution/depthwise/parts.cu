@@ -18,8 +18,7 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
         const sum_of<Type> *partials, const Type *src, const Type *dst,
         Result *diff_weights, const __grid_constant__ problem_shape shape,
         int64_t parts, int64_t count) {
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const int64_t weight
             = (blockIdx.x * int64_t {threads_of_block} + threadIdx.x) / 32;
     const auto lane = static_cast<int>(threadIdx.x % 32);
@@ -89,10 +88,9 @@ void add_parts(const execution &on, int64_t parts) {
             * shape.axes[1].kernel * shape.axes[2].kernel;
     launch_early("convolution.gpu_depthwise (parts)",
             depthwise_parts_kernel<Type, Result>,
-            static_cast<unsigned>(ceil_div(count * 32, threads_of_block)),
-            threads_of_block, 0, on.stream, on.sums<sum_of<Type>>(),
-            on.read<Type>(), on.written<Type>(), on.weights<Result>(), shape,
-            parts, count);
+            ceil_div(count * 32, threads_of_block), threads_of_block, 0,
+            on.stream, on.sums<sum_of<Type>>(), on.read<Type>(),
+            on.written<Type>(), on.weights<Result>(), shape, parts, count);
 }
 
 } // namespace

@@ -115,9 +115,8 @@ size_t family_plan::workspace_bytes() const {
     return static_cast<size_t>(count * facts_.sum_bytes());
 }
 
-void family_plan::execute(std::span<void *const> args, std::byte *workspace,
-        detail::stream_impl &stream) const {
-    const launch_scope scope(stream);
+void family_plan::submit(std::span<void *const> args, std::byte *workspace,
+        const launch_stream &stream) const {
     const auto both_at = [&](int64_t bytes) {
         return is_aligned(args[0], static_cast<size_t>(bytes))
                 && is_aligned(args[2], static_cast<size_t>(bytes));
@@ -126,7 +125,7 @@ void family_plan::execute(std::span<void *const> args, std::byte *workspace,
     const execution on {
             {args[to_src ? 2 : 0], args[1], args[to_src ? 0 : 2], workspace},
             facts_.problem.src.type, facts_.shape,
-            {both_at(16), both_at(2 * facts_.element_bytes())}, scope.stream()};
+            {both_at(16), both_at(2 * facts_.element_bytes())}, stream};
     launch(on);
     if (facts_.of_weights())
         launch_parts(

@@ -16,6 +16,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -49,6 +50,11 @@ std::optional<problem_facts> facts_of(const convolution_problem &,
 bool vectors_divide(
         int64_t count, const detail::tensor_view &tensor, size_t axis);
 
+/// What kernels count in 32 bits.
+constexpr bool fits(int64_t count) {
+    return count < INT32_MAX;
+}
+
 /// Calls body(size, pieces) for `count` in pieces of even size, of `longest` at most,
 /// the longest first.
 template <typename Body>
@@ -61,16 +67,15 @@ void for_each_cut(int count, int longest, const Body &body) {
 
 /// A family's plan. Partial sums of the weights' gradient go to the workspace;
 /// parts.cu adds them up.
-class family_plan : public detail::plan {
+class family_plan : public kernel_plan {
 public:
     explicit family_plan(problem_facts facts) : facts_(std::move(facts)) {}
 
     size_t workspace_bytes() const final;
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const final;
-    std::string backend() const final { return "CUDA"; }
 
 private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const final;
     /// Sums that a direction keeps in the workspace, with tensors at multiples of
     /// 16 bytes or not: of the weights' gradient for each weight, of data for each
     /// channel.

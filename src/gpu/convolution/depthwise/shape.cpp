@@ -97,7 +97,9 @@ bool pads_are_short(const window_axis &axis, bool to_src) {
 }
 
 bool window_slides(const problem_shape &shape) {
-    if (!window_is_usual(shape) || shape.axes[0].read != 1) return false;
+    if (!window_is_usual(shape) || shape.axes[2].kernel == 3
+            || shape.axes[0].read != 1)
+        return false;
     for (const window_axis *axis : {&shape.axes[1], &shape.axes[2]})
         if (axis->stride != 1 || !pads_are_short(*axis, shape.to_src))
             return false;
@@ -126,13 +128,14 @@ bool rows_of_written_divide(const problem_shape &shape, int64_t by) {
             by);
 }
 
-bool rows_are_even(const problem_shape &shape) {
-    return shape.axes[2].read % 2 == 0 && shape.axes[2].written % 2 == 0;
+bool rows_are_wide(const problem_shape &shape, int pads) {
+    const window_axis &along = shape.axes[2];
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (along.pad - usual_pad(along.kernel)) % pads == 0;
 }
 
 bool planes_without_gaps(const problem_shape &shape) {
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     // Offsets within a plane are 32-bit.
     return int64_t {std::max(down.read, down.written)}
                     * std::max(along.read, along.written)

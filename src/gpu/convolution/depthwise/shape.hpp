@@ -80,7 +80,8 @@ problem_shape shape_of(const detail::convolution_problem &);
 bool window_is_usual(const problem_shape &);
 /// Positions after the last of read that the last written one meets.
 int positions_after(const window_axis &, bool to_src);
-/// Such a window on planes (one depth), with strides of 1 and short pads.
+/// A window of 5x5 or 7x7 on planes (one depth), with strides and dilations of 1 and
+/// short pads.
 bool window_slides(const problem_shape &);
 /// A window of one point along D and H, none of them outside, with a stride and a
 /// dilation of 1 along W.
@@ -91,8 +92,10 @@ bool pads_are_short(const window_axis &, bool to_src);
 /// that where the tensor does.
 bool rows_of_read_divide(const problem_shape &, int64_t by);
 bool rows_of_written_divide(const problem_shape &, int64_t by);
-/// NCX: whether rows of both tensors have an even number of columns.
-bool rows_are_even(const problem_shape &);
+/// NCX: whether threads may load and store two columns at a time, of tensors that
+/// begin at multiples of two elements, where the padding along W is to differ from
+/// usual_pad by a multiple of `pads`.
+bool rows_are_wide(const problem_shape &, int pads = 1);
 /// NCX: whether the planes of both tensors, of which each has less than 2^31
 /// elements, follow one another, and their rows.
 bool planes_without_gaps(const problem_shape &);

@@ -72,6 +72,14 @@ __device__ __forceinline__ axis_taps taps_of(
     return taps;
 }
 
+/// Zeros in so many bytes of shared memory, by all threads of a block.
+__device__ __forceinline__ void clear_shared(uint4 *shared, size_t bytes) {
+    for (auto i = static_cast<int>(threadIdx.x);
+            i * 16 < static_cast<int>(bytes); i += static_cast<int>(blockDim.x))
+        shared[i] = uint4 {};
+    __syncthreads();
+}
+
 /// The tap of W at place `e` of the row without gaps; -1 for a gap.
 __device__ __forceinline__ int tap_at(const problem_shape &shape, int e) {
     const window_axis &axis = shape.axes[2];
@@ -218,7 +226,7 @@ template <typename Type, int vector>
 __device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
         const Type *&from, int64_t stride, int column, int columns) {
     pack<Type, vector> packed {};
-    if (static_cast<unsigned>(column) < static_cast<unsigned>(columns))
+    if (is_inside(column, columns))
         packed = pack<Type, vector>::load_constant(from);
     from += stride;
     packed.unpack(values);

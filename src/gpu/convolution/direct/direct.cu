@@ -21,7 +21,7 @@
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu::direct {
 
@@ -29,7 +29,7 @@ namespace {
 
 using detail::convolution_direction;
 
-class direct_plan final : public detail::plan {
+class direct_plan final : public kernel_plan {
 public:
     direct_plan(const convolution_problem &problem, int device)
         : direction_(problem.direction),
@@ -59,35 +59,31 @@ public:
         return static_cast<size_t>(shape_.count * parts_) * bytes;
     }
 
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const override {
         with_float_type(type_, [&]<typename Type>() {
             auto *src = static_cast<Type *>(args[0]);
             auto *weights = static_cast<Type *>(args[1]);
             auto *dst = static_cast<Type *>(args[2]);
             switch (direction_) {
                 case convolution_direction::forward:
-                    gather<Type, true>(src, weights, dst, scope.stream());
+                    gather<Type, true>(src, weights, dst, stream);
                     break;
                 case convolution_direction::backward_data:
-                    gather<Type, false>(dst, weights, src, scope.stream());
+                    gather<Type, false>(dst, weights, src, stream);
                     break;
                 case convolution_direction::backward_weights:
                     if (weights_type_ == type_)
-                        sum_weights(
-                                src, dst, weights, workspace, scope.stream());
+                        sum_weights(src, dst, weights, workspace, stream);
                     else
                         sum_weights(src, dst, static_cast<float *>(args[1]),
-                                workspace, scope.stream());
+                                workspace, stream);
                     break;
             }
         });
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     void plan_gather() {
         const bool forward = direction_ == convolution_direction::forward;
         const auto &dims = forward ? shape_.dst_dims : shape_.src_dims;
@@ -128,12 +124,11 @@ private:
     template <typename Type, bool forward>
     void gather(const Type *read, const Type *weights, Type *written,
             cudaStream_t stream) const {
-        const auto blocks = static_cast<unsigned>(
-                std::min<int64_t>(ceil_div(shape_.count, threads), 1 << 20));
         launch("convolution.gpu_direct",
                 long_sums(forward) ? gather_kernel<Type, forward, long_sum>
                                    : gather_kernel<Type, forward, plain_sum>,
-                blocks, threads, 0, stream, read, weights, written, shape_);
+                blocks_for(shape_.count, threads), threads, 0, stream, read,
+                weights, written, shape_);
     }
 
     template <typename Type, typename Result>
@@ -143,11 +138,11 @@ private:
         auto *partials = reinterpret_cast<sum *>(workspace);
         const int64_t units = shape_.count * parts_;
         launch("convolution.gpu_direct (weights)", weights_kernel<Type>,
-                static_cast<unsigned>(std::min<int64_t>(units, 1 << 30)),
-                threads, 0, stream, src, dst, partials, shape_, parts_, units);
+                std::min<int64_t>(units, 1 << 30), threads, 0, stream, src, dst,
+                partials, shape_, parts_, units);
         launch("convolution.gpu_direct (parts)", parts_kernel<sum, Result>,
-                static_cast<unsigned>(ceil_div(shape_.count, threads)), threads,
-                0, stream, partials, weights, shape_, parts_, shape_.count);
+                ceil_div(shape_.count, threads), threads, 0, stream, partials,
+                weights, shape_, parts_, shape_.count);
     }
 
     convolution_direction direction_;

@@ -29,7 +29,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
 
@@ -47,8 +47,8 @@ constexpr size_t most_shared_bytes = 96 * 1024;
 constexpr int64_t wanted_warps = 32;
 
 struct launch_grid {
-    unsigned blocks = 0;
-    unsigned threads = 0;
+    int64_t blocks = 0;
+    int threads = 0;
     size_t shared_bytes = 0;
 };
 
@@ -154,11 +154,11 @@ launch_grid cut_tiles(problem_shape &shape) {
         while (!fits(rows, images))
             --images;
     }
-    grid.threads = static_cast<unsigned>(
-            round_up(threads_of_row * shape.cell_rows * shape.tile_images, 32));
+    grid.threads = round_up(
+            threads_of_row * shape.cell_rows * shape.tile_images, 32);
     const int64_t blocks = ceil_div(shape.images, int64_t {shape.tile_images})
             * shape.axes[0].src * shape.row_tiles * shape.column_tiles;
-    if (blocks < INT32_MAX) grid.blocks = static_cast<unsigned>(blocks);
+    if (blocks < INT32_MAX) grid.blocks = blocks;
     return grid;
 }
 
@@ -179,13 +179,13 @@ launch_grid cut_lines(problem_shape &shape, int64_t multiprocessors) {
             && blocks * ways < multiprocessors * wanted_warps)
         ways *= 2;
     launch_grid grid;
-    grid.threads = static_cast<unsigned>(ways * line_lanes);
+    grid.threads = ways * line_lanes;
     grid.shared_bytes = static_cast<size_t>(ways) * warp_bytes;
-    if (blocks < INT32_MAX) grid.blocks = static_cast<unsigned>(blocks);
+    if (blocks < INT32_MAX) grid.blocks = blocks;
     return grid;
 }
 
-class data_plan final : public detail::plan {
+class data_plan final : public kernel_plan {
 public:
     data_plan(const convolution_problem &problem, int device)
         : shape_(shape_of(problem)) {
@@ -200,8 +200,7 @@ public:
                         shape_.held_channels);
         gather_kernel_ = gather_kernel_of(shape_);
         kernel_ = line ? line_kernel_of(shape_) : tile_kernel_of(shape_);
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
+        const allocation_guard current(device); // attributes load the kernel
         allow_shared_bytes(kernel_, most_shared_bytes);
     }
 
@@ -212,25 +211,21 @@ public:
         return static_cast<size_t>(gathered_) * sizeof(float);
     }
 
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const override {
         auto *const diff_src = static_cast<float *>(args[0]);
         const auto *const weights = static_cast<const float *>(args[1]);
         const auto *const diff_dst = static_cast<const float *>(args[2]);
         auto *const gathered = reinterpret_cast<float *>(workspace);
         launch_early("convolution.gpu_few_channels (weights)", gather_kernel_,
-                static_cast<unsigned>(ceil_div(gathered_, tile_threads)),
-                tile_threads, 0, scope.stream(), weights, gathered, shape_,
-                gathered_);
+                ceil_div(gathered_, tile_threads), tile_threads, 0, stream,
+                weights, gathered, shape_, gathered_);
         launch_early("convolution.gpu_few_channels", kernel_, grid_.blocks,
-                grid_.threads, grid_.shared_bytes, scope.stream(), diff_dst,
-                gathered, weights, diff_src, shape_);
+                grid_.threads, grid_.shared_bytes, stream, diff_dst, gathered,
+                weights, diff_src, shape_);
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     problem_shape shape_;
     launch_grid grid_;
     int64_t gathered_ = 0; ///< floats of the weights in the workspace

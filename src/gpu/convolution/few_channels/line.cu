@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     // Nothing to be left out, so that the loops below have fixed bounds.
     const bool whole = shape.staged_columns == columns && first_column >= 0
             && first_column + columns <= along.dst;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     const int64_t channel_stride = shape.dst_strides[1];
     const int64_t column_stride = shape.dst_strides[4];

@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(tile_threads)
                 const __grid_constant__ problem_shape shape, int64_t count) {
     constexpr int taps = tap_floats(steps, stride, channels);
     const int64_t number = blockIdx.x * int64_t {tile_threads} + threadIdx.x;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     if (number >= count) return;
     const int place = static_cast<int>(number % taps);
     int64_t row = number / taps;
@@ -58,9 +57,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
     constexpr int taps = tap_floats(steps, stride, channels);
     extern __shared__ float4 shared[];
     auto *const stages = reinterpret_cast<float *>(shared);
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
 
@@ -107,8 +104,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
     const int64_t all_row_weights = int64_t {deep.kernel} * row_weights;
     const int all_staged_rows = shape.tile_images * shape.staged_rows;
     const int weights_at = tile_outputs * all_staged_rows * shape.pitch;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     const auto load = [&](int number, int slot) {
         const int chunk = number / planes;

@@ -107,8 +107,7 @@ plan_or_refusal make_part(const tile_set &set,
         return plan_or_refusal::refuse(text("of ", choice.tile->name(),
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));
-    const device_guard current(device);
-    const capture_mode_guard relaxed;
+    const allocation_guard current(device);
     auto kernel = choice.tile->make(mapping->problem, choice.slices);
     if (!kernel)
         return plan_or_refusal::refuse(

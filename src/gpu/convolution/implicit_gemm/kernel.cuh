@@ -238,7 +238,7 @@ public:
         params.ptr_B = static_cast<const element *>(second);
         params.ptr_C = static_cast<sums *>(output);
         params.ptr_D = static_cast<sums *>(output);
-        launch(A::name, run_tile<kernel>, grid_, dim3(kernel::kThreadCount),
+        launch(A::name, run_tile<kernel>, grid_, kernel::kThreadCount,
                 shared_bytes, stream, params);
     }
 

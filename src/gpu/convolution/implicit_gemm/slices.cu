@@ -25,8 +25,7 @@ using vector = pack<Element, elements_of_16_bytes<Element>>;
 template <typename Element, int Sharers>
 __global__ void __launch_bounds__(block) add_up(const vector<Element> *partials,
         int slices, int64_t vectors, vector<Element> *output) {
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     constexpr int columns = block / Sharers;
     constexpr int size = elements_of_16_bytes<Element>;
     const int column = static_cast<int>(threadIdx.x) % columns;
@@ -66,11 +65,9 @@ void add_up_on(const launch_stream &stream, const char *kernel,
     const int64_t vectors = elements / elements_of_16_bytes<Element>;
     const bool shared = slices >= fewest_shared;
     const int columns = shared ? block / sharers : block;
-    // Below 2^23: a tensor has less than 2^31 bytes.
-    const auto blocks
-            = static_cast<unsigned>((vectors + columns - 1) / columns);
+    // Blocks are below 2^23: a tensor has less than 2^31 bytes.
     launch_early(kernel, shared ? add_up<Element, sharers> : add_up<Element, 1>,
-            dim3(blocks), dim3(block), 0, stream,
+            ceil_div(vectors, columns), block, 0, stream,
             static_cast<const vector<Element> *>(partials), slices, vectors,
             static_cast<vector<Element> *>(output));
 }

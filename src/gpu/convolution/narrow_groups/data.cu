@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(gather_threads)
         narrow_gather_kernel(const Type *weights, sum_of<Type> *gathered,
                 const __grid_constant__ problem_shape shape, int64_t count) {
     const int64_t number = blockIdx.x * int64_t {gather_threads} + threadIdx.x;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     if (number >= count) return;
     auto rest = static_cast<uint32_t>(number);
     const int o = take(rest, chunk_channels);
@@ -142,8 +141,7 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
             + lane * chunk_channels;
     const int64_t apart = shape.read_strides[1];
     const int64_t stride = shape.read_strides[4];
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     sum total[run_positions][chunk_channels] = {};
     // Taps tap, tap + tap_step, ...; the first one of the thread's first
@@ -156,9 +154,8 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
         const int pitch = step * static_cast<int>(stride * sizeof(Type));
 #pragma unroll
         for (int j = 0; j < span; ++j)
-            columns[j].load(static_cast<unsigned>(at + j * step)
-                            < static_cast<unsigned>(along.read),
-                    first, pitch, j);
+            columns[j].load(
+                    is_inside(at + j * step, along.read), first, pitch, j);
         const sum *with = by + tap * tap_weights;
         const int next = along.tap_step * tap_weights;
 #pragma unroll
@@ -270,16 +267,14 @@ void start(const problem_shape &shape, const tensor_pointers &pointers,
     auto *const gathered = pointers.sums<sum_of<Type>>();
     const int64_t count = gathered_weights(shape);
     launch_early("convolution.gpu_narrow_groups (weights)",
-            narrow_gather_kernel<Type, planes>,
-            static_cast<unsigned>(ceil_div(count, gather_threads)),
+            narrow_gather_kernel<Type, planes>, ceil_div(count, gather_threads),
             gather_threads, 0, stream, pointers.weights<Type>(), gathered,
             shape, count);
     const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
     launch_early("convolution.gpu_narrow_groups",
             narrow_data_kernel<Type, planes>,
-            ceil_div(shape.items, slots)
-                    * static_cast<unsigned>(shape.unit_tiles),
-            threads, 0, stream, pointers.read<Type>(), gathered,
+            int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles, threads,
+            0, stream, pointers.read<Type>(), gathered,
             pointers.weights<Type>(), pointers.written<Type>(), shape);
 }
 

@@ -53,9 +53,7 @@ __global__ void __launch_bounds__(32 * weights_warps,
     const int first_tap = job % parts.chunks * taps;
     const int tap_down = job / parts.chunks % shape.axes[1].kernel;
     const int tap_deep = job / parts.chunks / shape.axes[1].kernel;
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const int pair = unit / shape.read.chunks;
     const int group = pair / shape.written.chunks;
     src += shape.read.first(group, unit - pair * shape.read.chunks)
@@ -74,8 +72,7 @@ __global__ void __launch_bounds__(32 * weights_warps,
             = apart * static_cast<int>(shape.read_strides[4] * sizeof(Type));
     const auto dst_pitch
             = static_cast<int>(shape.written_strides[4] * sizeof(Type));
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     sum_of<Type> total[taps][chunk_channels][chunk_channels] = {};
 #pragma unroll 1
@@ -247,8 +244,7 @@ __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
     __shared__ double shares[sum_rows][sum_lanes];
     const int64_t number = blockIdx.x * int64_t {sum_lanes} + threadIdx.x;
     const int64_t sums = parts.sums();
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     double share = 0;
     weight_place weight;
     if (number < sums) {
@@ -287,19 +283,17 @@ void start(const problem_shape &shape, const weights_parts &parts,
                 ? narrow_weights_kernel<Type, planes, 3, 1>
                 : narrow_weights_kernel<Type, planes, 3, 2>;
     launch_early("convolution.gpu_narrow_groups", kernel,
-            parts.parts * static_cast<unsigned>(parts.job_blocks)
-                    * static_cast<unsigned>(shape.unit_tiles),
-            static_cast<unsigned>(32 * parts.block_jobs), 0, stream,
-            pointers.read<Type>(), pointers.written<Type>(),
-            pointers.sums<sum_of<Type>>(), shape, parts);
+            int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles,
+            32 * parts.block_jobs, 0, stream, pointers.read<Type>(),
+            pointers.written<Type>(), pointers.sums<sum_of<Type>>(), shape,
+            parts);
 }
 
 template <typename Type, typename Result>
 void start_sum(const problem_shape &shape, const weights_parts &parts,
         const tensor_pointers &pointers, const launch_stream &stream) {
     launch_early("convolution.gpu_narrow_groups (parts)",
-            narrow_sum_kernel<Type, Result>,
-            static_cast<unsigned>(ceil_div(parts.sums(), sum_lanes)),
+            narrow_sum_kernel<Type, Result>, ceil_div(parts.sums(), sum_lanes),
             dim3(sum_lanes, sum_rows), 0, stream, pointers.sums<sum_of<Type>>(),
             pointers.read<Type>(), pointers.written<Type>(),
             pointers.weights<Result>(), shape, parts);

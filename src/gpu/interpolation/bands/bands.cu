@@ -31,28 +31,6 @@ struct margin_widths {
     int right = 0;
 };
 
-/// Weights of every source column at its `taps` places; nothing where a tap
-/// lies elsewhere or a place within the row is none.
-template <typename Sum>
-std::optional<std::vector<Sum>> column_weights(
-        const detail::axis_map &map, int64_t ratio, margin_widths margins) {
-    const int64_t taps = ratio + margins.left + margins.right;
-    std::vector<Sum> weights(static_cast<size_t>(map.src * taps), Sum(0));
-    for (int64_t j = 0; j < map.src; ++j) {
-        const auto column = static_cast<size_t>(j);
-        const int64_t begin = ratio * j - margins.left;
-        const int64_t from = std::max<int64_t>(begin, 0);
-        const int64_t to = std::min(begin + taps, map.dst);
-        if (map.first[column] != from || map.count[column] != to - from)
-            return {};
-        for (int64_t o = from; o < to; ++o)
-            weights[static_cast<size_t>(j * taps + o - begin)]
-                    = static_cast<Sum>(map.weights[static_cast<size_t>(
-                            map.offset[column] + o - from)]);
-    }
-    return weights;
-}
-
 template <typename Sum>
 class bands_plan final : public detail::plan {
 public:
@@ -66,8 +44,7 @@ public:
           ratio_(ratio),
           margins_(margins),
           misaligned_(std::move(misaligned)) {
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
+        const allocation_guard current(device); // attributes load the kernel
         tables_ = walk_storage<Sum>(device, maps, walk, depths_at_once);
         if (volume_) group_depths(shape_, depths_at_once);
         weights_ = upload(device, weights);
@@ -94,7 +71,7 @@ public:
         shape_.dst_group_pitch *= slots;
         shape_.src_group_pitch *= slots;
         shape_.row_total /= slots;
-        with_float_type(type_, [&]<typename Type>() {
+        with_type_of_sum<Sum>(type_, [&]<typename Type>() {
             with_kernel<Type>([&](auto *kernel) {
                 // Measured: of use where columns alone are resampled is the L1
                 // cache, and else that the next kernel starts early.
@@ -105,9 +82,7 @@ public:
                 bands_.runs = cut_runs(shape_, bands_.tiles,
                         int64_t {held.blocks} * warps
                                 * properties_of(device).multiprocessors);
-                kernel_ = {nullptr,
-                        static_cast<unsigned>(
-                                ceil_div(bands_.runs * bands_.tiles, warps)),
+                kernel_ = {nullptr, ceil_div(bands_.runs * bands_.tiles, warps),
                         threads, held.shared_bytes};
                 kernel_.set(kernel);
             });
@@ -131,14 +106,12 @@ public:
 private:
     template <typename Type, typename Body>
     void with_kernel(const Body &body) const {
-        if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-            if (ratio_ == 2)
-                with_margin<Type, 2>(body);
-            else if (ratio_ == 4)
-                with_margin<Type, 4>(body);
-            else if constexpr (sizeof(Type) == 2)
-                with_margin<Type, 8>(body);
-        }
+        if (ratio_ == 2)
+            with_margin<Type, 2>(body);
+        else if (ratio_ == 4)
+            with_margin<Type, 4>(body);
+        else if constexpr (sizeof(Type) == 2)
+            with_margin<Type, 8>(body);
     }
 
     template <typename Type, int ratio, typename Body>
@@ -190,7 +163,8 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
                     && !has_left_margin(
                             ratio, detail::size_of(problem.diff_src.type)))
                 continue;
-            const auto weights = column_weights<Sum>(map, ratio, margins);
+            const auto weights = weights_of_places<Sum>(map, ratio,
+                    margins.left, ratio + margins.left + margins.right);
             if (!weights) continue;
             // For pointers that are not at multiples of 16 bytes.
             auto misaligned = columns::make_ncx(problem, options);
@@ -210,15 +184,13 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
+    const auto [maps, walk, refusal] = walked_problem(problem, false);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    std::string why;
-    const auto walk = describe_walk(problem, maps, false, why);
-    if (!walk) return plan_or_refusal::refuse(why);
     const int64_t bytes = detail::size_of(src.type);
     const int64_t own = bytes == 2 ? 8 : 4;
-    const walk_shape &shape = walk->shape;
+    const walk_shape &shape = walk.shape;
     if (dst.dims[4] % own != 0
             || widest_vector(bytes, shape.dst_row_pitch, shape.dst_depth_pitch,
                        shape.dst_group_pitch)
@@ -236,8 +208,8 @@ plan_or_refusal make(
                         dst.dims[4], " columns of ", to_string(src.type),
                         " and strides ", detail::text_of(dst.strides)));
     if (src.type == detail::data_type::f64)
-        return make_plan<double>(problem, options, maps, *walk);
-    return make_plan<float>(problem, options, maps, *walk);
+        return make_plan<double>(problem, options, maps, walk);
+    return make_plan<float>(problem, options, maps, walk);
 }
 
 } // namespace gradnn::gpu::interpolation::bands

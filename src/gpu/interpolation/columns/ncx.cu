@@ -89,12 +89,7 @@ struct ncx_family {
 
 plan_or_refusal make_ncx(
         const interpolation_problem &problem, const compile_options &options) {
-    axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
-    std::string why;
-    const auto walk = describe_walk(problem, maps, false, why);
-    if (!walk) return plan_or_refusal::refuse(why);
-    return make_plan<ncx_family>(problem, std::move(maps), *walk, 1,
+    return make_plan<ncx_family>(problem, walked_problem(problem, false), 1,
             static_cast<int>(options.device));
 }
 

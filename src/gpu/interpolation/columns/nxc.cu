@@ -38,8 +38,6 @@ struct nxc_family {
 
 plan_or_refusal make_nxc(
         const interpolation_problem &problem, const compile_options &options) {
-    axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     const int64_t channels = dst.dims[1];
@@ -48,11 +46,8 @@ plan_or_refusal make_nxc(
     };
     if (!dense(dst) || !dense(src))
         return detail::refuse("rows of pixels without gaps", problem);
-    std::string why;
-    const auto walk = describe_walk(problem, maps, true, why);
-    if (!walk) return plan_or_refusal::refuse(why);
-    return make_plan<nxc_family>(problem, std::move(maps), *walk, channels,
-            static_cast<int>(options.device));
+    return make_plan<nxc_family>(problem, walked_problem(problem, true),
+            channels, static_cast<int>(options.device));
 }
 
 } // namespace gradnn::gpu::interpolation::columns

@@ -205,7 +205,7 @@ private:
 template <typename Sum>
 host_tables<Sum> arrange_columns(const kind_limits &limits,
         const detail::axis_map &map, walk_description &walk, work_cut &shape,
-        const channel_block &channels = {}, bool fills = true) {
+        const channel_block &channels, bool fills = true) {
     const auto refuse = [&] {
         shape.tiles = 0;
         return host_tables<Sum> {};
@@ -254,7 +254,7 @@ host_tables<Sum> arrange_columns(const kind_limits &limits,
 /// Instructions that a row of a plane takes, about; 0 where the kernel cannot.
 template <typename Sum>
 double cost_of(const kind_limits &limits, const detail::axis_map &map,
-        walk_description walk, const channel_block &channels = {}) {
+        walk_description walk, const channel_block &channels) {
     work_cut shape;
     const int64_t groups = walk.groups;
     arrange_columns<Sum>(limits, map, walk, shape, channels, false);

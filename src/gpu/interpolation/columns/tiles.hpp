@@ -101,7 +101,7 @@ inline std::vector<column_tile> cut_columns(const detail::axis_map &map,
 
 /// No tiles where a column has more taps than a warp has columns.
 inline std::vector<column_tile> cut_columns_to_fit(const kind_limits &limits,
-        const detail::axis_map &map, const channel_block &channels = {}) {
+        const detail::axis_map &map, const channel_block &channels) {
     const int64_t most_columns = 32 * limits.outputs / channels.block;
     if (most_columns == 0) return {};
     const int64_t most_words = 32 * limits.words;

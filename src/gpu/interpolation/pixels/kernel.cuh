@@ -209,9 +209,8 @@ __global__ void __launch_bounds__(
             sum row[vector];
             take_row(slot, d, row);
             add_products(low[d], low[d], low_weight, row);
-            if (high_weight != 0) {
+            if (high_weight != 0)
                 add_products(high[d], high[d], high_weight, row);
-            }
         }
     };
     const auto shift = [&] {

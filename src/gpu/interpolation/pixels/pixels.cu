@@ -4,9 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "gpu/device/constants.hpp"
 #include "gpu/interpolation/pixels/kernel.cuh"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
@@ -22,7 +24,7 @@ constexpr int most_resident = 4;
 constexpr size_t most_shared_bytes = 45 * 1024;
 
 template <typename Sum>
-class pixels_plan final : public detail::plan {
+class pixels_plan final : public kernel_plan {
 public:
     pixels_plan(const interpolation_problem &problem, const axis_maps &maps,
             const walk_description &walk, int device)
@@ -32,8 +34,7 @@ public:
           channels_(problem.diff_src.dims[1]),
           taps_(maps[2].max_count),
           multiprocessors_(properties_of(device).multiprocessors) {
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
+        const allocation_guard current(device); // attributes load the kernel
         tables_ = walk_storage<Sum>(device, maps, walk, depths_at_once);
         if (walk_.volume) group_depths(walk_.shape, depths_at_once);
         columns_ = upload(device, make_columns(maps[2]));
@@ -51,21 +52,18 @@ public:
         narrow_ = arrange(1, device);
     }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
         const bool wide = is_aligned(args[0], 16) && is_aligned(args[1], 16);
         const arrangement &use = wide ? usual_ : narrow_;
-        use.kernel.launch_early("interpolation (pixels)", scope.stream(),
-                args[0], args[1], use.walk, tables_.tables(), use.pixels,
+        use.kernel.launch_early("interpolation (pixels)", stream, args[0],
+                args[1], use.walk, tables_.tables(), use.pixels,
                 columns_.template as<line_column>(),
                 use.spans.template as<dst_range>(),
                 weights_.template as<Sum>());
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     struct arrangement {
         int vector = 1;
         int threads = 0;
@@ -82,27 +80,19 @@ private:
         arrangement made;
         made.vector = vector;
         made.walk = walk_.shape;
-        with_float_type(type_, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, Sum>) {
-                with_kernel<Type>(vector, [&](auto *kernel, int row_slots) {
-                    cut_tiles(made, row_slots);
-                    const work_cut &pixels = made.pixels;
-                    made.spans = upload(
-                            device, spans_of(map_, pixels.tile_columns));
-                    // Measured: the planes of volumes gain more from the L1 cache.
-                    const residency held
-                            = hold_at_most(most_resident, !walk_.volume, kernel,
-                                    made.threads, made.shared_bytes);
-                    made.walk.lets_start = held.full ? 1 : 0;
-                    const int64_t runs = cut_runs(made.walk, pixels.tiles,
-                            int64_t {held.blocks} * multiprocessors_);
-                    made.kernel = {nullptr,
-                            static_cast<unsigned>(runs * pixels.tiles),
-                            static_cast<unsigned>(made.threads),
-                            held.shared_bytes};
-                    made.kernel.set(kernel);
-                });
-            }
+        with_kernel(vector, [&](auto *kernel, int row_slots) {
+            cut_tiles(made, row_slots);
+            const work_cut &pixels = made.pixels;
+            made.spans = upload(device, spans_of(map_, pixels.tile_columns));
+            // Measured: the planes of volumes gain more from the L1 cache.
+            const residency held = hold_at_most(most_resident, !walk_.volume,
+                    kernel, made.threads, made.shared_bytes);
+            made.walk.lets_start = held.full ? 1 : 0;
+            const int64_t runs = cut_runs(made.walk, pixels.tiles,
+                    int64_t {held.blocks} * multiprocessors_);
+            made.kernel = {nullptr, runs * pixels.tiles, made.threads,
+                    held.shared_bytes};
+            made.kernel.set(kernel);
         });
         return made;
     }
@@ -146,42 +136,25 @@ private:
         }
     }
 
-    template <typename Type, typename Body>
-    void with_kernel(int vector, const Body &body) const {
-        constexpr int full = 16 / static_cast<int>(sizeof(Type));
-        if (vector == full)
-            with_taps<Type, full>(body);
-        else
-            with_taps<Type, 1>(body);
-    }
-
-    template <typename Type, int vector, typename Body>
-    void with_taps(const Body &body) const {
-        if (taps_ <= 2 && !walk_.volume)
-            call<Type, vector, 2, false>(body);
-        else if (taps_ <= 4)
-            with_volume<Type, vector, 4>(body);
-        else if (taps_ <= 6)
-            with_volume<Type, vector, 6>(body);
-        else
-            with_volume<Type, vector, 8>(body);
-    }
-
-    template <typename Type, int vector, int taps, typename Body>
-    void with_volume(const Body &body) const {
-        if (walk_.volume)
-            call<Type, vector, taps, true>(body);
-        else
-            call<Type, vector, taps, false>(body);
-    }
-
-    template <typename Type, int vector, int taps, bool volume, typename Body>
-    static void call(const Body &body) {
-        body(pixels_kernel<Type, vector, taps, volume>,
-                copies_rows<Type, vector>
-                        ? slots_ahead<Type, vector, taps,
-                                  volume> * planes_at_once<Type, vector, volume>
-                        : 0);
+    /// Calls body with the kernel and the slots of rows that it has in shared memory.
+    template <typename Body>
+    void with_kernel(int of_vector, const Body &body) const {
+        with_type_of_sum<Sum>(type_, [&]<typename Type>() {
+            const auto call = [&]<int vector, int taps, int volume>() {
+                constexpr bool deep = volume == 1;
+                constexpr int ahead = slots_ahead<Type, vector, taps, deep>;
+                constexpr int planes = planes_at_once<Type, vector, deep>;
+                body(pixels_kernel<Type, vector, taps, deep>,
+                        copies_rows<Type, vector> ? ahead * planes : 0);
+            };
+            const one_of<elements_of_16_bytes<Type>, 1> vectors {of_vector};
+            const int taps = round_up(static_cast<int>(taps_), 2);
+            if (taps <= 2 && !walk_.volume)
+                with_chosen(call, vectors, one_of<2> {2}, one_of<0> {0});
+            else
+                with_chosen(call, vectors, one_of<4, 6, 8> {std::max(taps, 4)},
+                        one_of<0, 1> {walk_.volume ? 1 : 0});
+        });
     }
 
     detail::data_type type_;
@@ -204,18 +177,15 @@ private:
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
+    const auto [maps, walk, refusal] = walked_problem(problem, true);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
     if (maps[2].max_count > 8)
         return plan_or_refusal::refuse(
                 detail::text("takes at most 8 taps for a column, given ",
                         maps[2].max_count));
-    std::string why;
-    const auto walk = describe_walk(problem, maps, true, why);
-    if (!walk) return plan_or_refusal::refuse(why);
-    const walk_shape &shape = walk->shape;
+    const walk_shape &shape = walk.shape;
     const int64_t bytes = detail::size_of(src.type);
     if (widest_vector(bytes, src.dims[1], pitch_of(dst, 4), pitch_of(src, 4),
                 shape.dst_row_pitch, shape.src_row_pitch, shape.dst_group_pitch,
@@ -229,8 +199,8 @@ plan_or_refusal make(
     const auto device = static_cast<int>(options.device);
     if (src.type == detail::data_type::f64)
         return std::make_unique<pixels_plan<double>>(
-                problem, maps, *walk, device);
-    return std::make_unique<pixels_plan<float>>(problem, maps, *walk, device);
+                problem, maps, walk, device);
+    return std::make_unique<pixels_plan<float>>(problem, maps, walk, device);
 }
 
 } // namespace gradnn::gpu::interpolation::pixels

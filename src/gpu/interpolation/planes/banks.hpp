@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/device/banks.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/interpolation/planes/tables.hpp"
 
@@ -72,34 +73,6 @@ inline int64_t blocks_resident(int64_t shared_bytes, int threads) {
             {int64_t {228} * 1024 / (shared_bytes + 1024), 1280 / threads, 16});
 }
 
-/// Turns that shared memory takes for a warp's accesses of `bytes` (4 to 16, or
-/// less) each at these byte addresses; lanes without one have -1.
-inline int shared_turns(const std::vector<int64_t> &addresses, int64_t bytes) {
-    const int64_t width = std::max<int64_t>(bytes, 4);
-    const auto lanes = static_cast<size_t>(128 / width);
-    int turns = 0;
-    for (size_t begin = 0; begin < addresses.size(); begin += lanes) {
-        int64_t words[32][32];
-        int counts[32] = {};
-        int most = 0;
-        const size_t end = std::min(begin + lanes, addresses.size());
-        for (size_t lane = begin; lane < end; ++lane)
-            for (int64_t part = 0; part < width / 4 && addresses[lane] >= 0;
-                    ++part) {
-                const int64_t word = addresses[lane] / 4 + part;
-                const auto bank = static_cast<size_t>(word % 32);
-                int64_t *const known = words[bank];
-                int &count = counts[bank];
-                if (std::find(known, known + count, word) != known + count)
-                    continue;
-                known[count++] = word;
-                most = std::max(most, count);
-            }
-        turns += most;
-    }
-    return turns;
-}
-
 /// Where a plane of a chunk lies in its stage, in elements.
 constexpr int64_t place_of(const work_cut &shape, int64_t plane) {
     return plane * shape.plane_elements
@@ -137,24 +110,16 @@ inline bool set_gap(arranged_work &made, int32_t planes, int32_t gap,
 inline int64_t window_turns(const arranged_work &made, int64_t element_bytes) {
     const work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
-    int64_t turns = 0;
-    for (int warp = 0; warp < made.threads; warp += 32) {
-        std::vector<int64_t> addresses;
-        for (int t = warp; t < warp + 32; ++t) {
-            const int row = t / shape.gather_lanes;
-            const int j = t % shape.gather_lanes;
-            const bool gathers
-                    = row < shape.gather_rows && j < shape.src_columns;
-            addresses.push_back(!gathers
-                            ? -1
-                            : (int64_t {row} * shape.line_pitch
-                                      + made.windows
-                                                .places[static_cast<size_t>(j)])
-                                    * sum_bytes);
-        }
-        turns += shared_turns(addresses, sum_bytes * made.windows.align);
-    }
-    return turns;
+    return shared_turns(made.threads, sum_bytes * made.windows.align,
+            [&](int thread) -> int64_t {
+                const int row = thread / shape.gather_lanes;
+                const int j = thread % shape.gather_lanes;
+                if (row >= shape.gather_rows || j >= shape.src_columns)
+                    return -1;
+                return (int64_t {row} * shape.line_pitch
+                               + made.windows.places[static_cast<size_t>(j)])
+                        * sum_bytes;
+            });
 }
 
 /// Orders the planes so that those side by side in a warp conflict least, slot
@@ -162,27 +127,28 @@ inline int64_t window_turns(const arranged_work &made, int64_t element_bytes) {
 inline int64_t order_planes(arranged_work &made, int64_t element_bytes) {
     const work_cut &shape = made.shape;
     const int64_t sum_bytes = element_bytes == 8 ? 8 : 4;
+    // Of accesses to what begins at element `first(plane)`.
+    const auto turns_at = [&](int warp, int64_t bytes, int64_t each,
+                                  const auto &first) {
+        return shared_turns(32, bytes, [&](int lane) -> int64_t {
+            const int thread = warp * 32 + lane;
+            const auto slot = static_cast<size_t>(thread / shape.slot_lanes);
+            const int word = thread % shape.slot_lanes;
+            if (slot >= made.order.size() || word >= shape.words) return -1;
+            return (first(int64_t {made.order[slot]}) + word * made.vector)
+                    * each;
+        });
+    };
     const auto turns_of = [&](int warp) {
-        std::vector<int64_t> reads;
-        std::vector<int64_t> writes;
-        for (int lane = warp * 32; lane < warp * 32 + 32; ++lane) {
-            const auto slot = static_cast<size_t>(lane / shape.slot_lanes);
-            const int word = lane % shape.slot_lanes;
-            const bool walks = slot < made.order.size() && word < shape.words;
-            const int64_t plane = walks ? made.order[slot] : 0;
-            reads.push_back(!walks
-                            ? -1
-                            : (place_of(shape, plane) + word * made.vector)
-                                    * element_bytes);
-            writes.push_back(!walks ? -1
-                                    : (plane * shape.src_rows * shape.line_pitch
-                                              + word * made.vector)
-                                    * sum_bytes);
-        }
+        const int reads
+                = turns_at(warp, made.vector * element_bytes, element_bytes,
+                        [&](int64_t plane) { return place_of(shape, plane); });
+        const int writes
+                = turns_at(warp, sum_bytes, sum_bytes, [&](int64_t plane) {
+                      return plane * shape.src_rows * shape.line_pitch;
+                  });
         return int64_t {made.abreast}
-        * (shared_turns(reads, made.vector * element_bytes) * shape.weights
-                + shared_turns(writes, sum_bytes) * made.vector
-                        * shape.src_rows);
+        * (reads * shape.weights + writes * made.vector * shape.src_rows);
     };
     // Of the planes that are left, the first few are as good as any.
     constexpr size_t tries = 16;

@@ -324,8 +324,7 @@ __global__ void __launch_bounds__(most_threads, 5)
         }
     };
 
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     load(chunk, 0);
     commit_copies();
     load(chunk + blocks, 1);

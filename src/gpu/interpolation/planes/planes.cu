@@ -14,6 +14,7 @@
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
@@ -49,12 +50,11 @@ void with_kernel(const arranged_work &use, const Body &body) {
 }
 
 template <typename Sum>
-class planes_plan final : public detail::plan {
+class planes_plan final : public kernel_plan {
 public:
     planes_plan(detail::data_type type, const arranged_work &use, int device)
         : shape_(use.shape) {
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
+        const allocation_guard current(device); // attributes load the kernel
         std::vector<weighted_row<Sum>> rows;
         for (const weighted_row<double> &row : use.weights)
             rows.push_back({static_cast<Sum>(row.low_weight),
@@ -66,32 +66,29 @@ public:
         weights_ = upload(device,
                 std::vector<Sum>(use.windows.weights.begin(),
                         use.windows.weights.end()));
-        with_float_type(type, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-                with_kernel<Type>(use, [&](auto *kernel) {
-                    // The same for all plans, which share the kernel.
-                    allow_shared_bytes(
-                            kernel, properties_of(device).block_shared_bytes);
-                    const int64_t resident = blocks_held(kernel, use.threads,
-                            static_cast<size_t>(use.shared_bytes));
-                    kernel_ = {nullptr,
-                            static_cast<unsigned>(std::min(
-                                    int64_t {shape_.chunks},
-                                    std::max<int64_t>(resident, 1)
-                                            * properties_of(device)
-                                                      .multiprocessors)),
-                            static_cast<unsigned>(use.threads),
-                            static_cast<size_t>(use.shared_bytes)};
-                    kernel_.set(kernel);
-                });
+        with_type_of_sum<Sum>(type, [&]<typename Type>() {
+            with_kernel<Type>(use, [&](auto *kernel) {
+                // The same for all plans, which share the kernel.
+                allow_shared_bytes(
+                        kernel, properties_of(device).block_shared_bytes);
+                const int64_t resident = blocks_held(kernel, use.threads,
+                        static_cast<size_t>(use.shared_bytes));
+                kernel_ = {nullptr,
+                        std::min(int64_t {shape_.chunks},
+                                std::max<int64_t>(resident, 1)
+                                        * properties_of(device)
+                                                  .multiprocessors),
+                        use.threads, static_cast<size_t>(use.shared_bytes)};
+                kernel_.set(kernel);
+            });
         });
     }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        kernel_.launch_early("interpolation (planes)", scope.stream(), args[0],
-                args[1], shape_,
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
+        kernel_.launch_early("interpolation (planes)", stream, args[0], args[1],
+                shape_,
                 kernel_tables<Sum> {
                         row_weights_.template as<weighted_row<Sum>>(),
                         row_counts_.template as<int32_t>(),
@@ -101,9 +98,6 @@ public:
                 is_aligned(args[0], 16));
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     work_cut shape_;
     tensor_kernel<work_cut, kernel_tables<Sum>, bool> kernel_;
     device_buffer row_weights_;
@@ -117,18 +111,15 @@ private:
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
+    const auto [maps, walk, refusal] = walked_problem(problem, false);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    std::string why;
-    const auto walk = describe_walk(problem, maps, false, why);
-    if (!walk) return plan_or_refusal::refuse(why);
-    if (walk->volume)
+    if (walk.volume)
         return detail::refuse("a depth that is not resampled", problem);
     const auto device = static_cast<int>(options.device);
     problem_sizes sizes;
-    sizes.planes = walk->groups;
+    sizes.planes = walk.groups;
     sizes.element_bytes = detail::size_of(src.type);
     sizes.multiprocessors = properties_of(device).multiprocessors;
     sizes.shared_bytes
@@ -137,7 +128,7 @@ plan_or_refusal make(
     if (dst.dims[4] * bytes >= most_row_bytes)
         return detail::refuse(
                 "rows of diff_dst of less than 128 bytes", problem);
-    const walk_shape &shape = walk->shape;
+    const walk_shape &shape = walk.shape;
     const auto dense = [&](const detail::tensor_view &view, int64_t row_count,
                                int64_t row_pitch, int64_t plane_pitch) {
         const int64_t columns = view.dims[4];
@@ -153,7 +144,7 @@ plan_or_refusal make(
             || int64_t {shape.src_rows} * src.dims[4] > most_plane_elements)
         return detail::refuse("planes of at most 2048 elements", problem);
     // Rows that are not resampled: planes of one row.
-    detail::axis_map rows = maps[walk->row_axis - 2];
+    detail::axis_map rows = maps[walk.row_axis - 2];
     if (rows.identity) {
         sizes.planes *= rows.src;
         rows = detail::make_axis_map(problem.mode, problem.coordinates, {});

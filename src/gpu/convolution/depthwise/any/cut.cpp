@@ -16,10 +16,6 @@ constexpr int most_threads = 256;
 /// capability 9.0).
 constexpr size_t tile_bytes = 44 * 1024;
 
-bool fits(int64_t count) {
-    return count < INT32_MAX;
-}
-
 /// Blocks that fill the device.
 int64_t blocks_for(const problem_facts &facts) {
     return facts.multiprocessors * 8;
@@ -65,9 +61,7 @@ void size_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
 
 bool make_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
         size_t sum_bytes) {
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const int64_t planes = shape.images
             * (of_weights ? int64_t {deep.written} : shape.channels);
     const int all_groups = ceil_div(along.written, run);

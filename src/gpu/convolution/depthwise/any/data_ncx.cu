@@ -213,11 +213,10 @@ void launch_data(const execution &on, const tiles_cut &cut) {
     with_float_type(on.type, [&]<typename Type>() {
         with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
             launch("convolution.gpu_depthwise_tiles",
-                    depthwise_data_ncx_kernel<Type, taps, step, up>,
-                    static_cast<unsigned>(blocks), tile.threads,
-                    shared_bytes_of(tile, sizeof(sum_of<Type>)), on.stream,
-                    on.read<Type>(), on.weights<Type>(), on.written<Type>(),
-                    shape, tile);
+                    depthwise_data_ncx_kernel<Type, taps, step, up>, blocks,
+                    tile.threads, shared_bytes_of(tile, sizeof(sum_of<Type>)),
+                    on.stream, on.read<Type>(), on.weights<Type>(),
+                    on.written<Type>(), shape, tile);
         });
     });
 }

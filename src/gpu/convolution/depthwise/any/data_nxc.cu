@@ -45,12 +45,6 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_kernel_rows(
     gathered[number] = value;
 }
 
-template <int count, typename Sum>
-__device__ __forceinline__ void load_sums(
-        Sum (&values)[count], const Sum *from) {
-    pack<Sum, count>::load_constant(from).unpack(values);
-}
-
 template <typename Type, int vector, int taps, int step, int up>
 __global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
         depthwise_data_nxc_kernel(const Type *read,
@@ -104,7 +98,9 @@ __global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
                     sum by[taps][vector];
 #pragma unroll
                     for (int e = 0; e < taps; ++e)
-                        load_sums(by[e], with + (chunk * taps + e) * channels);
+                        pack<sum, vector>::load_constant(
+                                with + (chunk * taps + e) * channels)
+                                .unpack(by[e]);
                     const int place = first_column + chunk * (taps / up);
                     const Type *column
                             = from + column_stride * (chunk * (taps / up));
@@ -161,16 +157,14 @@ void start(const execution &on, const block_shape &block) {
     const int64_t count = shape.channels * pitch * shape.axes[0].kernel
             * shape.axes[1].kernel;
     launch("convolution.gpu_depthwise_blocks (rows of taps)",
-            depthwise_kernel_rows<Type>,
-            static_cast<unsigned>(ceil_div(count, threads_of_block)),
+            depthwise_kernel_rows<Type>, ceil_div(count, threads_of_block),
             threads_of_block, 0, on.stream, on.weights<Type>(), gathered, shape,
             pitch, count);
     const int64_t blocks = shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
     with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
         launch("convolution.gpu_depthwise_blocks",
-                depthwise_data_nxc_kernel<Type, vector, taps, step, up>,
-                static_cast<unsigned>(blocks),
+                depthwise_data_nxc_kernel<Type, vector, taps, step, up>, blocks,
                 block.lanes * block.groups * block.rows * block.depths, 0,
                 on.stream, on.read<Type>(), gathered, on.weights<Type>(),
                 on.written<Type>(), shape, block);

@@ -65,9 +65,7 @@ __global__ void __launch_bounds__(threads_of_block)
     const int job = take(rest, parts.jobs);
     const int part = rest;
     const int chunk = job % shape.chunks;
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const int job_rows = (down.kernel + window_rows - 1) / window_rows;
     const int first_kh = job / shape.chunks % job_rows * window_rows;
     const int kd = job / shape.chunks / job_rows;
@@ -202,7 +200,7 @@ void launch_weights(const execution &on, const tiles_cut &cut) {
             constexpr int window_rows = window_rows_of(taps);
             launch("convolution.gpu_depthwise_tiles (weights)",
                     depthwise_weights_ncx_kernel<Type, window_rows, taps, step>,
-                    static_cast<unsigned>(blocks), tile.threads,
+                    blocks, tile.threads,
                     shared_bytes_of(tile, sizeof(sum_of<Type>)), on.stream,
                     on.read<Type>(), on.written<Type>(),
                     on.sums<sum_of<Type>>(), on.shape, tile, parts);

@@ -137,8 +137,7 @@ void start(const execution &on, const blocks_cut &cut) {
             * ceil_div(parts.jobs, parts.block_jobs);
     with_window<Type, false>(on.shape, [&]<int taps, int step, int>() {
         launch("convolution.gpu_depthwise_blocks (weights)",
-                depthwise_weights_nxc_kernel<Type, vector, taps, step>,
-                static_cast<unsigned>(blocks),
+                depthwise_weights_nxc_kernel<Type, vector, taps, step>, blocks,
                 block.lanes * parts.block_jobs * parts.lanes, 0, on.stream,
                 on.read<Type>(), on.written<Type>(), on.sums<sum_of<Type>>(),
                 on.shape, block, parts);

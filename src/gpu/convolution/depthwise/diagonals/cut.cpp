@@ -75,7 +75,7 @@ bool takes(const problem_facts &facts) {
     const window_axis &along = shape.axes[2];
     return facts.channels_last && facts.tensor_cores_suit()
             && facts.both_divide(group_channels, 1) && window_slides(shape)
-            && along.kernel != 3 && shape.images < INT32_MAX / (2 * most_strips)
+            && shape.images < INT32_MAX / (2 * most_strips)
             && rows_are_short(along.read, shape.read_strides[4])
             && rows_are_short(along.written, shape.written_strides[4]);
 }
@@ -226,8 +226,7 @@ bool cut(work_cut &work, const problem_facts &facts) {
             || !(of_weights ? cut_work(work.weights, facts)
                             : cut_work(work.data, facts)))
         return false;
-    const device_guard current(facts.device);
-    const capture_mode_guard relaxed; // attributes load the kernel
+    const allocation_guard current(facts.device); // attributes load the kernel
     (of_weights ? prepare_weights : prepare_data)(facts.problem.src.type,
             facts.shape, static_cast<size_t>(facts.block_shared_bytes));
     return true;

@@ -331,10 +331,7 @@ __global__ void __launch_bounds__(data_warps(size) * 32, 1)
     const data_block<Type> block(shape, cut, size);
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     const uint32_t places = base + barriers_bytes(data_stage_count);
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += static_cast<int>(blockDim.x))
-        shared[i] = uint4 {};
-    __syncthreads();
+    clear_shared(shared, cut.shared_bytes);
     const data_stages stages(base, cut.copy_warps, cut.warps());
     __syncthreads();
     wait_for_earlier_work();

@@ -87,8 +87,7 @@ __device__ __forceinline__ void copy_strips(const weights_block &block,
         const Type *dst, bool whole) {
     const problem_shape &shape = block.shape;
     const weights_cut &cut = block.cut;
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const int rows = cut.rows();
     const pixel_rows<Type> src_pixels(along.read, shape.read_strides[4],
             cut.groups, block.groups, cut.src_rows * cut.src_pitch * 16);
@@ -97,8 +96,7 @@ __device__ __forceinline__ void copy_strips(const weights_block &block,
     const auto copy = [&](const pixel_rows<Type> &pixels, uint32_t to,
                               const Type *plane, int64_t row_stride, int row,
                               int inside) {
-        const bool outside
-                = static_cast<unsigned>(row) >= static_cast<unsigned>(inside);
+        const bool outside = !is_inside(row, inside);
         const Type *const from = outside ? plane : plane + row * row_stride;
         if (whole)
             pixels.submit(to, from, outside);
@@ -282,14 +280,10 @@ __global__ void __launch_bounds__(weights_warps * 32, 1)
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     const weights_block block(
             shape, cut, base + barriers_bytes(weights_stage_count));
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += threads)
-        shared[i] = uint4 {};
-    __syncthreads();
+    clear_shared(shared, cut.shared_bytes);
     const weights_stages stages(base, cut.copy_warps, cut.warps());
     __syncthreads();
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     float total[pairs_of(size)][4] = {};
     if (warp < cut.warps())
         multiply_strips<Type, size>(total, block, stages, warp);

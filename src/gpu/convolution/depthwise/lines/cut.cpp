@@ -36,8 +36,7 @@ bool cut(work_cut &lines, const problem_facts &facts) {
     if (!takes(facts)) return false;
     const problem_shape &shape = facts.shape;
     const bool of_weights = facts.of_weights();
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     // Read begins at a multiple of so many columns where written does.
     const int multiple = of_weights ? 8 : 2;
     const int before = taps_before(along, shape.to_src);

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 } // namespace
 
 void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_even(on.shape);
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
     with_half_precision_type(on.type, [&]<typename Type>() {
         with_chosen(
                 [&]<int steps, int width>() {

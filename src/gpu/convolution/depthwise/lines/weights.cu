@@ -96,8 +96,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
         commit_copies();
     };
 
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     const int first_piece = part * block_warps + warp;
     warp_piece next(shape, cut, first_piece);
     if (first_piece < pieces) fetch(next, 0);

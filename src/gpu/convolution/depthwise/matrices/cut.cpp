@@ -5,6 +5,7 @@
 
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/device/banks.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -29,23 +30,18 @@ constexpr int64_t longest_chain = 512;
 /// other banks, where there are such and rows are whole vectors.
 int gap_of(int columns) {
     if (columns % 8 != 0) return 0;
-    // Turns for 8 rows of 4 words.
-    const auto turns = [](int row_words) {
-        int most = 0;
-        int of_bank[32] = {};
-        for (int row = 0; row < 8; ++row)
-            for (int word = 0; word < 4; ++word)
-                most = std::max(most, ++of_bank[(row * row_words + word) % 32]);
-        return most;
+    const auto turns = [](int64_t row_bytes) {
+        return shared_turns(8, 16, [&](int row) { return row * row_bytes; });
     };
-    return turns(columns / 2 + 4) < turns(columns / 2) ? 16 : 0;
+    return turns(columns * element_bytes + 16) < turns(columns * element_bytes)
+            ? 16
+            : 0;
 }
 
 /// Where in shared memory what a block has is, given its planes, images and rows,
 /// and how many bytes there are.
 void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const int64_t size = down.kernel;
     const int64_t rows = cut.band_rows;
     const int64_t planes = cut.planes;
@@ -94,7 +90,6 @@ bool takes(const problem_facts &facts) {
             || !window_slides(shape))
         return false;
     const window_axis &along = shape.axes[2];
-    if (of_weights && along.kernel == 3) return false;
     // Threads load beyond the columns of a row. Of read these are 7 + 8 + 6 columns
     // at most, which the slack holds. Of dst, which is shifted, they may be more:
     // src may have much longer rows.
@@ -104,12 +99,6 @@ bool takes(const problem_facts &facts) {
                     > slack)
         return false;
     return planes_without_gaps(shape);
-}
-
-bool rows_are_wide(const problem_shape &shape, bool of_weights) {
-    const window_axis &along = shape.axes[2];
-    return rows_are_even(shape)
-            && (!of_weights || (along.pad - usual_pad(along.kernel)) % 2 == 0);
 }
 
 bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {

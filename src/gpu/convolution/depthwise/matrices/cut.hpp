@@ -6,15 +6,15 @@
 
 namespace gradnn::gpu::depthwise::matrices {
 
-/// NCX without gaps of 16-bit types, windows of 3x3, 5x5 and 7x7 with strides and
+/// NCX without gaps of 16-bit types, windows of 5x5 and 7x7 with strides and
 /// dilations of 1, on tensor cores. Whole planes of neighbouring channels, or bands
 /// of the rows of one, lie in shared memory as they do in the tensors: those of a
 /// few images (a stage), while the next stage is being copied.
 struct work_cut {
     static constexpr const char *takes
             = "bf16 and f16 in NCX without gaps, weights alike, windows of "
-              "5x5 and 7x7 (of src 3x3 too) on planes with strides and "
-              "dilations of 1 and pads smaller than the window";
+              "5x5 and 7x7 on planes with strides and dilations of 1 and "
+              "pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
     int bands = 1; ///< of the rows of written (of dst), a block's each
@@ -67,9 +67,6 @@ constexpr int zeros_bytes = 64;
 // In cut.cpp.
 /// Whether tensor cores take the tensors and the window, of bf16 and f16.
 bool takes(const problem_facts &);
-/// Whether threads may load and store two columns at a time, of tensors that
-/// begin at multiples of two elements.
-bool rows_are_wide(const problem_shape &, bool of_weights);
 /// False also where neither planes nor bands of at least 16 rows fit in shared
 /// memory, or where there would be too many blocks.
 bool cut(work_cut &, const problem_facts &, bool vectors);

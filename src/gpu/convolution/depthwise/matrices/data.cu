@@ -27,16 +27,14 @@ namespace gradnn::gpu::depthwise::matrices {
 namespace {
 
 template <typename Type, int size, int wide>
-__global__ void __launch_bounds__(
-        block_warps * 32, size == 3 || wide == 2 ? 5 : 4)
+__global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
         depthwise_matrices_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ problem_shape shape,
                 const __grid_constant__ work_cut cut) {
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     const uint32_t base = shared_address(memory);
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % 32;
@@ -76,10 +74,7 @@ __global__ void __launch_bounds__(
         commit_copies();
     };
 
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += threads)
-        shared[i] = uint4 {};
-    __syncthreads();
+    clear_shared(shared, cut.shared_bytes);
     // Later work is not let start: its blocks would gather where the first of
     // these end, and be slower for that (dW of 3x3 by half).
     wait_for_earlier_work();
@@ -301,14 +296,14 @@ __global__ void __launch_bounds__(
 #pragma unroll 1
         for (int i = 0; i < images; ++i)
             planes::copy_out(written + out.first(block.first_plane(stage, i)),
-                    results_of(i), count, thread, threads);
+                    results_of(i), count);
     }
 }
 
 } // namespace
 
 void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
     with_half_precision_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int width>() {
             start_data(on, "convolution.gpu_depthwise_matrices",

@@ -33,12 +33,9 @@ __device__ __forceinline__ void load_pairs(
 /// both are even numbers, column and columns.
 template <int wide>
 __device__ __forceinline__ uint32_t pair_mask(int column, int columns) {
-    const auto inside = [&](int c) {
-        return static_cast<unsigned>(c) < static_cast<unsigned>(columns);
-    };
-    if constexpr (wide == 2) return inside(column) ? ~0U : 0U;
-    return (inside(column) ? 0xffffU : 0U)
-            | (inside(column + 1) ? 0xffff0000U : 0U);
+    if constexpr (wide == 2) return is_inside(column, columns) ? ~0U : 0U;
+    return (is_inside(column, columns) ? 0xffffU : 0U)
+            | (is_inside(column + 1, columns) ? 0xffff0000U : 0U);
 }
 
 /// Planes of a tensor as a block holds them: rows of each, which begin as far past a
@@ -213,7 +210,7 @@ __device__ __forceinline__ bool clear_before_planes(
 /// Calls body.template operator()<size, wide>().
 template <typename Body>
 void with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    with_chosen(body, one_of<3, 5, 7> {shape.axes[1].kernel},
+    with_chosen(body, one_of<5, 7> {shape.axes[1].kernel},
             one_of<1, 2> {wide ? 2 : 1});
 }
 

@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     const uint32_t base = shared_address(memory);
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % 32;
@@ -78,12 +77,8 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
         commit_copies();
     };
 
-    for (int i = thread; i * 16 < static_cast<int>(cut.shared_bytes);
-            i += threads)
-        shared[i] = uint4 {};
-    __syncthreads();
-    wait_for_earlier_work();
-    let_later_work_start();
+    clear_shared(shared, cut.shared_bytes);
+    wait_and_let_later_work_start();
     fetch(block.image_part, 0);
 
     // Of dst, of the first tap that is met.
@@ -227,7 +222,7 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 } // namespace
 
 void launch_weights(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
+    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, 2);
     with_half_precision_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int width>() {
             start_weights(on, "convolution.gpu_depthwise_matrices (weights)",

@@ -5,6 +5,7 @@
 
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/planes/cut.hpp"
+#include "gpu/device/banks.hpp"
 
 namespace gradnn::gpu::depthwise::planes {
 
@@ -31,34 +32,14 @@ struct distances {
 };
 
 /// Turns that the first warp takes at shared memory for so many neighbouring
-/// words a thread: as many threads at a time as have 32 of them, of which those of
-/// the same bank come one after the other.
+/// words a thread.
 int turns(const work_cut &cut, const distances &apart, int words) {
-    constexpr int banks = 32;
-    int taken = 0;
     const int active = std::min(32, cut.planes * cut.strips * cut.groups);
-    for (int first = 0; first < active; first += banks / words) {
-        int64_t of_threads[banks] = {};
-        int64_t *end = of_threads;
-        int most = 1;
-        int of_bank[banks] = {};
-        const int last = std::min(active, first + banks / words);
-        for (int thread = first; thread < last; ++thread) {
-            const int64_t word
-                    = (thread / cut.plane_distance % cut.planes * apart.plane
-                              + thread / cut.strip_distance % cut.strips
-                                      * apart.strip
-                              + thread / cut.group_distance % cut.groups
-                                      * apart.group)
-                    / 4;
-            if (std::find(of_threads, end, word) != end) continue;
-            *end++ = word;
-            for (int i = 0; i < words; ++i)
-                most = std::max(most, ++of_bank[(word + i) % banks]);
-        }
-        taken += most;
-    }
-    return taken;
+    return shared_turns(active, 4 * words, [&](int thread) {
+        return thread / cut.plane_distance % cut.planes * apart.plane
+                + thread / cut.strip_distance % cut.strips * apart.strip
+                + thread / cut.group_distance % cut.groups * apart.group;
+    });
 }
 
 /// What a thread does in a step along H, of either kernel.
@@ -218,14 +199,6 @@ bool takes(const problem_facts &facts) {
 
 } // namespace
 
-bool rows_are_wide(const problem_shape &shape, bool of_weights) {
-    const window_axis &along = shape.axes[2];
-    // The first column of a thread is to have the remainder of lead_of.
-    const int multiple = along.stride == 2 && !of_weights ? 4 : 2;
-    return rows_are_even(shape)
-            && (along.pad - usual_pad(along.kernel)) % multiple == 0;
-}
-
 bool cut(work_cut &chosen, const problem_facts &facts) {
     if (!takes(facts)) return false;
     const problem_shape &shape = facts.shape;
@@ -239,7 +212,7 @@ bool cut(work_cut &chosen, const problem_facts &facts) {
     const int run = of_weights ? weights_run(size, element_bytes)
                                : data_run(element_bytes);
     const int64_t planes = shape.channels * (of_weights ? 1 : shape.images);
-    const int wide = rows_are_wide(shape, of_weights) ? 2 : 1;
+    const int wide = rows_are_wide(shape, wide_pads(shape, of_weights)) ? 2 : 1;
     // Of the weights' gradient loads of src; those of dst, of which there are
     // fewer, count as stores.
     const thread_step step = of_weights

@@ -66,9 +66,11 @@ __host__ __device__ constexpr int lead_of(int size, int stride, bool data) {
 }
 
 // In cut.cpp.
-/// Whether threads may load and store two columns at a time, of tensors that
-/// begin at multiples of two elements.
-bool rows_are_wide(const problem_shape &, bool of_weights);
+/// Of the first column of a thread, which is to have the remainder of lead_of: see
+/// rows_are_wide.
+constexpr int wide_pads(const problem_shape &shape, bool of_weights) {
+    return shape.axes[2].stride == 2 && !of_weights ? 4 : 2;
+}
 /// False also where a row does not fit.
 bool cut(work_cut &, const problem_facts &);
 

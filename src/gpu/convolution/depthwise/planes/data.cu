@@ -34,8 +34,7 @@ __global__ void __launch_bounds__(
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     auto *const kernels = reinterpret_cast<sum *>(
             memory + cut.read_bytes + cut.written_bytes);
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const auto block = static_cast<int>(blockIdx.x);
@@ -72,8 +71,7 @@ __global__ void __launch_bounds__(
     Type *const results = place_of(memory + cut.read_bytes, to);
     const int in_rows = in.end - in.begin;
     const int out_rows = out.end - out.begin;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     copy_in(held, from, planes * in_rows * along.read);
     const auto channels = static_cast<uint32_t>(shape.channels);
     const auto first_channel = static_cast<uint32_t>(first_plane % channels);
@@ -124,7 +122,7 @@ __global__ void __launch_bounds__(
         for (int step = -ahead; step < strip_end - strip_begin; ++step) {
             const int y = first_y - step;
             sum values[span] = {};
-            if (static_cast<unsigned>(y) < static_cast<unsigned>(down.read))
+            if (is_inside(y, down.read))
                 columns.load(first_in + y * in_pitch, values);
             sum done[stride][run][1];
             multiply_row<size, stride, run, 1>(
@@ -136,9 +134,7 @@ __global__ void __launch_bounds__(
 #pragma unroll
             for (int j = 0; j < stride; ++j) {
                 const int h = y * stride + size - stride + j - pad;
-                if (static_cast<unsigned>(h)
-                        >= static_cast<unsigned>(down.written))
-                    continue;
+                if (!is_inside(h, down.written)) continue;
 #pragma unroll
                 for (int i = 0; i < run; i += wide) {
                     sum some[wide];
@@ -162,10 +158,7 @@ __global__ void __launch_bounds__(
                 const int i = each % run;
                 const int h = (first_y - step) * stride + size - stride
                         + each / run - pad;
-                if (static_cast<unsigned>(h)
-                                >= static_cast<unsigned>(down.written)
-                        || i >= left)
-                    continue;
+                if (!is_inside(h, down.written) || i >= left) continue;
                 take_again(first_out[h * out_pitch + i], read, weights, shape,
                         at / shape.channels, at % shape.channels, 0,
                         mirrored ? down.written - 1 - h : h, w + i);
@@ -173,13 +166,14 @@ __global__ void __launch_bounds__(
         }
     }
     __syncthreads();
-    copy_out(to, results, planes * out_rows * along.written, thread, threads);
+    copy_out(to, results, planes * out_rows * along.written);
 }
 
 } // namespace
 
 void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, false);
+    const bool wide = on.alignment.pairs
+            && rows_are_wide(on.shape, wide_pads(on.shape, false));
     with_float_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
             start_data(on, "convolution.gpu_depthwise_planes",

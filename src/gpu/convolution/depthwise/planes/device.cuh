@@ -27,8 +27,10 @@ struct stretch {
     /// Calls vector(i) and one(i) for elements i that vectors and that single
     /// elements begin with: the share of a thread.
     template <typename Vector, typename One>
-    __device__ __forceinline__ void share(int thread, int threads,
+    __device__ __forceinline__ void share(
             const Vector &vector, const One &one) const {
+        const auto thread = static_cast<int>(threadIdx.x);
+        const auto threads = static_cast<int>(blockDim.x);
         for (int v = thread; v < vectors; v += threads)
             vector(head + v * each);
         const int tail = head + vectors * each;
@@ -51,19 +53,16 @@ __device__ __forceinline__ Type *place_of(
 template <typename Type>
 __device__ __forceinline__ void copy_in(Type *to, const Type *from, int count) {
     stretch<Type>(from, count)
-            .share(
-                    static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
-                    [&](int i) { copy_async_past_l1(to + i, from + i); },
+            .share([&](int i) { copy_async_past_l1(to + i, from + i); },
                     [&](int i) { to[i] = from[i]; });
     commit_copies();
 }
 
 template <typename Type>
 __device__ __forceinline__ void copy_out(
-        Type *to, const Type *from, int count, int thread, int threads) {
+        Type *to, const Type *from, int count) {
     using vector = pack<Type, stretch<Type>::each>;
     stretch<Type>(to, count).share(
-            thread, threads,
             [&](int i) { vector::load(from + i).stream(to + i); },
             [&](int i) { to[i] = from[i]; });
 }
@@ -82,8 +81,7 @@ public:
     __device__ __forceinline__ masked_columns(int first, int columns) {
 #pragma unroll
         for (int c = 0; c < count; ++c) {
-            const bool inside = static_cast<unsigned>(first + c)
-                    < static_cast<unsigned>(columns);
+            const bool inside = is_inside(first + c, columns);
             masks_[c] = inside ? mask_of(c) : 0U;
             // Kept, or it would be compared and selected anew for every row.
             asm volatile("" : "+r"(masks_[c]));

@@ -35,8 +35,7 @@ __global__ void __launch_bounds__(
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
     auto *const sums = reinterpret_cast<sum *>(shared); // in the end
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const auto block = static_cast<int>(blockIdx.x);
@@ -69,8 +68,7 @@ __global__ void __launch_bounds__(
             src_columns(src_column, along.read);
     const masked_columns<Type, run, wide, 0> dst_columns(w, along.written);
     sum total[size][size] = {};
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
 #pragma unroll 1
     for (int64_t image = image_part; image < shape.images;
@@ -154,7 +152,8 @@ __global__ void __launch_bounds__(
 } // namespace
 
 void launch_weights(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, true);
+    const bool wide = on.alignment.pairs
+            && rows_are_wide(on.shape, wide_pads(on.shape, true));
     with_float_type(on.type, [&]<typename Type>() {
         with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
             start_weights(on, "convolution.gpu_depthwise_planes (weights)",

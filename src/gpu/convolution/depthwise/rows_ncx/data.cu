@@ -50,8 +50,7 @@ __global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
 
     if (thread < tile.rows)
         rows[thread] = {read, written, shape, channel, tile.first_row + thread};
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     __syncthreads();
     const int start = taps_before(along, shape.to_src) + cut.lead;
     fetch_rows(held, cut.pitch, tile.rows, tile.first_column - start,

@@ -63,8 +63,7 @@ __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
         const int number = divide(static_cast<uint32_t>(i), copies.by);
         const int place = (i - number * copies.count) * each;
         const int column = first + place;
-        const bool inside = static_cast<unsigned>(column)
-                < static_cast<unsigned>(columns);
+        const bool inside = is_inside(column, columns);
         copy_async_or_zero<bytes>(
                 inside, to + number * pitch + place, row(number) + column);
     }

@@ -81,8 +81,7 @@ __global__ void __launch_bounds__(
 
     note(part, 0);
     note(part + cut.parts, 1);
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     __syncthreads();
     int next_rows = fetch(0);
     const int job = cut.jobs == 1 ? 0 : thread / cut.threads;

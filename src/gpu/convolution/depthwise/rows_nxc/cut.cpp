@@ -18,7 +18,7 @@ constexpr int64_t start_cost = 8;
 constexpr int64_t end_cost = 20;
 
 /// Fewer than the kernels' 32-bit numbers hold.
-bool fits(int64_t count) {
+bool has_room(int64_t count) {
     return count < INT32_MAX / 2;
 }
 
@@ -70,8 +70,8 @@ bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
                             * (each * (int64_t {10} * runs + start_cost)
                                     + (of_weights ? end_cost : 0));
                     // With `widest` channels a thread or one.
-                    if (!fits(units + (of_weights ? parts * cut.slots : 0))
-                            || !fits(parts * tiles * widest)
+                    if (!has_room(units + (of_weights ? parts * cut.slots : 0))
+                            || !has_room(parts * tiles * widest)
                             || (least != 0 && cost >= least))
                         continue;
                     least = cost;

@@ -66,8 +66,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
     const int pitch = tap_pitch(cut.lanes, vector);
     const int channel = tile * channels + lane * vector;
     const int unit = part * cut.slots + slot;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
     stage_window(window, pitch, weights, shape, cut.chunks * taps,
             tile * channels, channels);
     __syncthreads();

@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
     const bool works = channel < shape.channels && slot < cut.slots;
     const auto src_stride = static_cast<int>(shape.read_strides[4]);
     const auto dst_stride = static_cast<int>(shape.written_strides[4]);
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     sum total[taps][vector] = {};
     int unit = works ? part * cut.slots + slot : cut.units;

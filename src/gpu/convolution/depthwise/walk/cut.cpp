@@ -10,10 +10,6 @@ namespace gradnn::gpu::depthwise::walk {
 
 namespace {
 
-bool fits(int64_t count) {
-    return count < INT32_MAX;
-}
-
 /// How long the blocks of a walk take, a turn for each row or step.
 struct block_turns {
     int64_t blocks = 1; ///< at a time

@@ -74,9 +74,7 @@ __global__ void __launch_bounds__(block_threads,
     constexpr int ahead = (size - 1) / stride; // steps before rows complete
     constexpr bool loads_first = loads_row_first<Type, deep_size, dense>;
     using row = row_columns<Type, run, span, vector, dense>;
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     uint32_t rest = blockIdx.x * block_threads + threadIdx.x;
     if (rest >= walk.items) return;
     int channel = 0;
@@ -110,8 +108,7 @@ __global__ void __launch_bounds__(block_threads,
                 * vector;
     const auto image = static_cast<int64_t>(rest);
     if (deep_size > 1 && channel >= shape.channels) return;
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     // The taps along D and W as they are met.
     sum by[deep_size][size][size][vector];
@@ -160,8 +157,7 @@ __global__ void __launch_bounds__(block_threads,
             + first_column * shape.read_strides[4];
     row loaded[slices];
     const auto load_row = [&](int slice) {
-        const bool row_inside = static_cast<unsigned>(next_y)
-                        < static_cast<unsigned>(down.read)
+        const bool row_inside = is_inside(next_y, down.read)
                 && (slices_inside >> slice & 1U) != 0;
         loaded[slice].load(from + slice * shape.read_strides[2], column_stride,
                 row_inside ? inside : 0);
@@ -223,9 +219,7 @@ __global__ void __launch_bounds__(block_threads,
         for (int j = 0; j < depths * stride; ++j) {
             const int depth = j / stride;
             const int h = row_of(step, j % stride);
-            if ((stride > 1
-                        && static_cast<unsigned>(h)
-                                >= static_cast<unsigned>(down.written))
+            if ((stride > 1 && !is_inside(h, down.written))
                     || depth >= depths_left)
                 continue;
             const sum(&sums)[run][vector] = done[depth][j % stride];
@@ -260,8 +254,7 @@ __global__ void __launch_bounds__(block_threads,
 #pragma unroll 1
         for (int j = 0; j < depths_left * stride; ++j) {
             const int h = row_of(step, j % stride);
-            if (static_cast<unsigned>(h) >= static_cast<unsigned>(down.written))
-                continue;
+            if (!is_inside(h, down.written)) continue;
             const int depth = j / stride;
             Type *const row_to = to + j % stride * written_pitch
                     + depth * shape.written_strides[2];

@@ -27,8 +27,7 @@ __device__ __forceinline__ uint32_t columns_inside(int first, int columns) {
     uint32_t inside = 0;
 #pragma unroll
     for (int c = 0; c < count; ++c)
-        if (static_cast<unsigned>(first + c) < static_cast<unsigned>(columns))
-            inside |= 1U << c;
+        if (is_inside(first + c, columns)) inside |= 1U << c;
     return inside;
 }
 

@@ -92,9 +92,7 @@ __global__ void __launch_bounds__(
     // Of 3x3x3 those of a slice of the window at a time.
     constexpr int taps_together = deep_size == 1 ? 1 : size * size;
     __shared__ sum sums[taps_together][vector][block_threads];
-    const window_axis &deep = shape.axes[0];
-    const window_axis &down = shape.axes[1];
-    const window_axis &along = shape.axes[2];
+    const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % walk.lanes;
     const int slot = thread / walk.lanes;
@@ -105,8 +103,7 @@ __global__ void __launch_bounds__(
     const bool works = channel < shape.channels && slot < walk.slots;
     const auto src_stride = static_cast<int>(shape.read_strides[4]);
     const auto dst_stride = static_cast<int>(shape.written_strides[4]);
-    wait_for_earlier_work();
-    let_later_work_start();
+    wait_and_let_later_work_start();
 
     sum total[deep_size][size][size][vector] = {};
     const uint32_t step_units = walk.parts * static_cast<uint32_t>(walk.slots);
@@ -155,8 +152,7 @@ __global__ void __launch_bounds__(
         src_row src_loaded[slices];
         dst_row dst_loaded[depths];
         const auto load_src = [&](int slice) {
-            const bool inside = static_cast<unsigned>(src_h)
-                            < static_cast<unsigned>(down.read)
+            const bool inside = is_inside(src_h, down.read)
                     && (slices_inside >> slice & 1U) != 0;
             src_loaded[slice].load(from_src + slice * shape.read_strides[2],
                     src_stride, inside ? src_inside : 0);

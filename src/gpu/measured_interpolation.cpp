@@ -1,0 +1,211 @@
+// Interpolations. Where no other command and GPU are named,
+//
+//     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
+//
+// on an H200 at 9ef829a: shares of the copy rate of the named kernel and of
+// interpolation.gpu_layers in volumes, of interpolation.gpu_nxc elsewhere. To measure
+// a rule again, force the two kernels by GRADNN_KERNEL: what yields may still be
+// forced.
+#include "gpu/measured.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "axis_map.hpp"
+#include "gpu/interpolation/by_images.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+using detail::tensor_view;
+
+/// Whether planes of diff_dst feed several planes of diff_src.
+bool is_volume(const interpolation_problem &problem) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    return dst[2] != src[2] && (dst[3] != 1 || src[3] != 1);
+}
+
+/// Rows of either tensor have an element for each thread of a block.
+bool rows_fill_a_block(const interpolation_problem &problem) {
+    constexpr int64_t threads = 128;
+    const int64_t columns
+            = std::min(problem.diff_src.dims[4], problem.diff_dst.dims[4]);
+    return columns * problem.diff_src.dims[1] >= threads;
+}
+
+int64_t elements_of(const tensor_view &tensor) {
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.dims)
+        elements *= dim;
+    return elements;
+}
+
+constexpr const char *wide_rows_reduced
+        = "f32 and f64 with rows reduced to two thirds or less were slower";
+
+/// To two thirds and less.
+bool rows_are_reduced(const interpolation_problem &problem) {
+    return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
+}
+
+} // namespace
+
+// A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of
+// 2.8 MiB 4.6 and 11.8 us, of 0.7 MiB 2.8 and 2.9, of 0.35 MiB 2.6 and 1.5.
+std::string small_images_yield(
+        const interpolation_problem &problem, const compile_options &) {
+    constexpr int64_t fewest_bytes = int64_t {1} << 20;
+    const int64_t bytes
+            = (elements_of(problem.diff_dst) + elements_of(problem.diff_src))
+            * detail::size_of(problem.diff_src.type);
+    return interpolation::has_images_apart(problem)
+                    && bytes / problem.diff_dst.dims[0] < fewest_bytes
+            ? "one launch for each image of less than 1 MiB takes too long"
+            : std::string();
+}
+
+// Volumes, H100, 6f5a3d2, seed 501, by gpu_layers: in f32 and f64 11 of 12 1.03 to 2.2
+// times as fast, one 0.95 times. Shares of the copy rate in 16 bits: little enlarged,
+// 28x50x65 to 31x56x73, 7 and 19 %; rows of more than one tile, 162x123x159 to
+// 315x239x309, 12 and 29 %; many planes for a depth, 16x12x18 to 46x36x43, 14 and 32 %;
+// rows not enlarged, 15x12x23 to 20x12x79, 18 and 33 %; short rows 26 and 52 %. f64, rows
+// and columns reduced: seven of nine 1.01 to 2.2 times as fast, two 0.90 and 0.97 times;
+// under 1 MiB 0.77.
+std::string ncx_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    const int64_t bytes = detail::size_of(problem.diff_src.type);
+    if (!is_volume(problem)) {
+        constexpr int64_t small = int64_t {1} << 22;
+        if (bytes == 8 && rows_are_reduced(problem) && dst[4] < src[4]
+                && elements_of(problem.diff_src) * bytes > small)
+            return "f64 planes whose rows and columns are reduced were slower";
+        return small_images_yield(problem, options);
+    }
+    if (bytes != 2) return "volumes in f32 and f64 were slower";
+    if (elements_of(problem.diff_dst) < 4 * elements_of(problem.diff_src))
+        return "volumes enlarged less than 4 times were slower";
+    if (dst[4] < 32 || dst[4] > 256)
+        return "volumes whose rows of diff_dst do not have 32 to 256 elements "
+               "were slower";
+    if (dst[3] <= src[3])
+        return "volumes whose rows are not enlarged were slower";
+    return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
+                               : small_images_yield(problem, options);
+}
+
+// Columns alone, H100, seeds 501 and 503, before 5f... : of 16 problems 13 1.02 to 2.2
+// times as fast by gpu_rows, three 0.95 to 0.99 times.
+std::string planes_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    return dst[2] == src[2] && dst[3] == src[3]
+            ? "columns that are resampled alone were slower"
+            : small_images_yield(problem, options);
+}
+
+// f64, 16 problems in NXC of the same seeds: 0.75 to 0.92 times as fast as gpu_intervals
+// in eight, 1.04 to 1.44 times in five.
+std::string rows_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    const bool nxc
+            = problem.diff_src.dims[1] != 1 && problem.diff_src.strides[1] == 1;
+    return nxc && detail::size_of(problem.diff_src.type) == 8
+            ? "f64 in NXC was slower"
+            : small_images_yield(problem, options);
+}
+
+// A warp has the short rows of several planes side by side where their number is a
+// multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
+// Linear volumes, 6f5a3d2, seed 501: seven whose depth or rows are enlarged more than
+// twice were 1.04 to 2 times as fast by gpu_layers, others 0.8 to 0.94 times.
+std::string bands_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    constexpr int64_t warp = 32;
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    if (is_volume(problem) && problem.mode == detail::interpolation_mode::linear
+            && (dst[2] > 2 * src[2] || dst[3] > 2 * src[3]))
+        return "volumes whose depth or rows are enlarged more than twice were "
+               "slower";
+    const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
+    const int64_t lanes = std::max<int64_t>(1, dst[4] / own);
+    const bool deep = dst[2] == src[2];
+    const int64_t planes = dst[0] * dst[1] * (deep ? dst[2] : 1);
+    int64_t side_by_side = std::clamp<int64_t>(warp / lanes, 1, planes);
+    while (planes % side_by_side != 0)
+        --side_by_side;
+    return 2 * lanes * side_by_side < warp
+            ? "warps with columns for less than half of their lanes were slower"
+            : small_images_yield(problem, options);
+}
+
+// A row of 23 vectors 8 and 44 %; volumes, one of 35 13 and 47 %, one of 84 58 and 46 %.
+// Linear volumes whose columns are not enlarged, H100, seed 201, e401cbb, bf16 and f32:
+// 51 to 51 32 and 59 %, 38 and 56 %; 102 to 44 44 and 69 %; 22 to 13 51 and 66 %.
+std::string pixels_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    const auto &src = problem.diff_src.dims;
+    const bool volume = is_volume(problem);
+    if (volume && problem.mode == detail::interpolation_mode::linear
+            && problem.diff_dst.dims[4] <= src[4])
+        return "volumes whose columns are not enlarged were slower";
+    const int64_t lanes = volume ? 64 : 32;
+    const int64_t vectors
+            = src[4] * src[1] * detail::size_of(problem.diff_src.type) / 16;
+    return vectors < lanes
+            ? "rows of diff_src with too few vectors for a block "
+              "were slower"
+            : std::string();
+}
+
+// A block has 128 threads or 256 along a row of diff_src: with fewer elements 1 to 36
+// and 26 to 60 %, with 128 62 and 56 %; with fewer along a row of diff_dst 12 and 13 %.
+// Volumes 10 to 23 and 24 to 51 %. Up to 8 taps a column in 16 bits: slower (9e22f9a).
+// Rows reduced, f32 and f64 (6f5a3d2, seed 501): seven 1.16 to 4.3 times as fast by
+// gpu_layers, 3802x1495 to 2768x1037 0.61 times.
+std::string intervals_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    if (is_volume(problem)) return "volumes were slower";
+    if (!rows_fill_a_block(problem))
+        return "rows with fewer elements than a block has threads were slower";
+    if (detail::size_of(problem.diff_src.type) != 2)
+        return rows_are_reduced(problem) ? wide_rows_reduced : std::string();
+    const auto along = detail::make_axis_map(
+            problem.mode, problem.coordinates, problem.axes[2]);
+    return along.max_count <= 8 ? "16-bit columns of at most 8 taps were slower"
+                                : std::string();
+}
+
+// H100, e401cbb, seed 201: volumes in NXC that gpu_layers refuses took 0.4 to 0.5 of the
+// time by gpu_intervals, which yields in all volumes, but those with shorter rows up to 25
+// times as long.
+std::string strided_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    const bool channels_last = problem.diff_src.strides[1] == 1
+            && problem.diff_dst.strides[1] == 1;
+    return channels_last && is_volume(problem) && rows_fill_a_block(problem)
+            ? "volumes in NXC were faster by the kernels that yield in volumes"
+            : std::string();
+}
+
+// Volumes, H100, seed 201, e401cbb: 40 of 42 1.09 to 6 times as fast by gpu_layers.
+// Columns reduced, bf16: 32 to 4 30 and 53 %, 24 to 6 26 and 38 %, 192 to 64 74 and
+// 65 %. Rows reduced in f32 and f64 (6f5a3d2, seed 501): five 1.1 to 1.67 times as fast
+// by gpu_layers.
+std::string nxc_yields(
+        const interpolation_problem &problem, const compile_options &) {
+    if (is_volume(problem)) return "volumes were slower";
+    if (detail::size_of(problem.diff_src.type) != 2
+            && rows_are_reduced(problem))
+        return wide_rows_reduced;
+    return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
+            ? "columns reduced 4 times and more were slower"
+            : std::string();
+}
+
+} // namespace gradnn::gpu
