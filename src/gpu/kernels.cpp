@@ -90,7 +90,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 depthwise::make<depthwise::any::blocks_cut>},
         {"convolution.gpu_few_channels",
                 "strict f32 gradient of src of at most 4 channels, any layout",
-                few_channels::make},
+                few_channels::make, few_channels_yields},
         {"convolution.gpu_narrow_groups",
                 "groups of few channels: plain products", narrow_groups::make,
                 narrow_groups_yields},

@@ -108,6 +108,23 @@ std::string depthwise_rows_nxc_yields(
     return "a window that does not fill the taps a thread holds";
 }
 
+// A thread has 16 neighbouring columns (of strides up to 2), a block rows of one plane.
+// H100, 6f5a3d2, planes of 3x6 and 7x10, 0.04 and 0.14 of the lanes: 2.9 and 5.2 ms,
+// gpu_narrow_groups 0.37 and 1.2, gpu_direct 0.67 and 2.2; of 160x89, 0.9 of the lanes,
+// 0.28 ms and 0.73.
+std::string few_channels_yields(
+        const convolution_problem &problem, const compile_options &) {
+    constexpr int64_t cells = 16;
+    constexpr int64_t warp = 32;
+    const int64_t rows = problem.src.dims[3];
+    const int64_t columns = problem.src.dims[4];
+    if (rows == 1) return {}; // lines
+    const int64_t threads = rows * ceil_div(columns, cells);
+    return 4 * rows * columns < round_up(threads, warp) * cells
+            ? "planes that fill less than a quarter of the lanes were slower"
+            : std::string();
+}
+
 // --name resnext, 408e674: groups of 8 channels in 16 bits and NXC, cuDNN's
 // gradient of the weights takes half the time.
 //

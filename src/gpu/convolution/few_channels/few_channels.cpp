@@ -82,7 +82,6 @@ bool is_none(const window_axis &axis) {
 
 problem_shape shape_of(const convolution_problem &problem) {
     problem_shape shape;
-    shape.images = problem.src.dims[0];
     shape.channels = static_cast<int>(problem.src.dims[1]);
     shape.outputs = static_cast<int>(problem.dst.dims[1]);
     std::copy(problem.src.strides.begin(), problem.src.strides.end(),
@@ -114,10 +113,9 @@ void cut_row(problem_shape &shape, int cells, int most_segments) {
     shape.staged_columns = shape.segments * cells + shape.steps - 1;
 }
 
-/// Long rows rather than many, then rows of several images, as many threads as
-/// there are, and no more shared memory than is allowed. No blocks where that
-/// cannot be.
-launch_grid cut_tiles(problem_shape &shape) {
+/// Long rows rather than many, as many threads as there are, and no more
+/// shared memory than is allowed. No blocks where that cannot be.
+launch_grid cut_tiles(problem_shape &shape, int64_t images) {
     const window_axis &down = shape.axes[1];
     const int stride = shape.axes[2].stride;
     const int all_rows = all_cells_of(down);
@@ -128,49 +126,38 @@ launch_grid cut_tiles(problem_shape &shape) {
     const int taps = tap_floats(shape.steps, stride, shape.held_channels);
     const int down_steps = ceil_div(down.kernel, down.stride);
     const int threads_of_row = shape.segments * down.stride;
-    // A thread reads whole 16 bytes, past its last cell.
-    shape.pitch = staged_place(shape.staged_columns + 3) / 4 * 4 + 4;
     launch_grid grid;
-    const auto fits = [&](int rows, int images) {
+    int rows = std::min(all_rows, tile_threads / threads_of_row);
+    for (; rows > 0; --rows) {
         shape.row_tiles = ceil_div(all_rows, rows);
         shape.cell_rows = ceil_div(all_rows, shape.row_tiles);
         shape.staged_rows = shape.cell_rows + down_steps - 1;
-        shape.tile_images = images;
+        // A thread reads whole 16 bytes, past its last cell.
+        shape.pitch = staged_place(shape.staged_columns + 3) / 4 * 4 + 4;
         shape.stage_floats = tile_outputs
-                * (images * shape.staged_rows * shape.pitch
-                        + down.kernel * taps);
+                * (shape.staged_rows * shape.pitch + down.kernel * taps);
         grid.shared_bytes
                 = 2 * sizeof(float) * static_cast<size_t>(shape.stage_floats);
-        return grid.shared_bytes <= most_shared_bytes;
-    };
-    const int most_rows = tile_threads / threads_of_row;
-    int rows = std::min(all_rows, most_rows);
-    while (rows > 0 && !fits(rows, 1))
-        --rows;
-    if (rows == 0) return {};
-    if (rows == all_rows && shape.column_tiles == 1) {
-        auto images = static_cast<int>(
-                std::min(shape.images, int64_t {most_rows / rows}));
-        while (!fits(rows, images))
-            --images;
+        if (grid.shared_bytes <= most_shared_bytes) break;
     }
-    grid.threads = round_up(
-            threads_of_row * shape.cell_rows * shape.tile_images, 32);
-    const int64_t blocks = ceil_div(shape.images, int64_t {shape.tile_images})
-            * shape.axes[0].src * shape.row_tiles * shape.column_tiles;
+    if (rows == 0) return {};
+    grid.threads = round_up(threads_of_row * shape.cell_rows, 32);
+    const int64_t blocks
+            = images * shape.axes[0].src * shape.row_tiles * shape.column_tiles;
     if (blocks < INT32_MAX) grid.blocks = blocks;
     return grid;
 }
 
 /// Four ways, whose output channels are 128 bytes of NXC; more where there
 /// would be few warps, fewer where there are few output channels.
-launch_grid cut_lines(problem_shape &shape, int64_t multiprocessors) {
+launch_grid cut_lines(
+        problem_shape &shape, int64_t images, int64_t multiprocessors) {
     const int stride = shape.axes[2].stride;
     cut_row(shape, line_cells(stride), line_lanes);
     const size_t warp_bytes = sizeof(float)
             * static_cast<size_t>(
                     line_floats(shape.steps, stride, shape.held_channels));
-    const int64_t blocks = shape.images * shape.column_tiles;
+    const int64_t blocks = images * shape.column_tiles;
     const int chunks = ceil_div(shape.outputs, line_outputs);
     const int most_ways = std::min({chunks, line_most_ways,
             static_cast<int>(most_shared_bytes / warp_bytes)});
@@ -189,10 +176,12 @@ class data_plan final : public kernel_plan {
 public:
     data_plan(const convolution_problem &problem, int device)
         : shape_(shape_of(problem)) {
+        const int64_t images = problem.src.dims[0];
         // One spatial axis.
         const bool line = is_none(shape_.axes[0]) && is_none(shape_.axes[1]);
-        grid_ = line ? cut_lines(shape_, properties_of(device).multiprocessors)
-                     : cut_tiles(shape_);
+        grid_ = line ? cut_lines(
+                        shape_, images, properties_of(device).multiprocessors)
+                     : cut_tiles(shape_, images);
         if (!fits()) return;
         gathered_ = int64_t {round_up(shape_.outputs, tile_outputs)}
                 * shape_.axes[0].kernel * shape_.axes[1].kernel

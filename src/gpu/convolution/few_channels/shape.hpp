@@ -28,12 +28,10 @@ struct problem_shape {
     int64_t dst_strides[5] = {};
     int64_t weights_strides[5] = {}; ///< o, i, kd, kh, kw
     int segments = 1; ///< threads along a row
-    int cell_rows = 1; ///< tiles: v along H of a block, of each of its images
-    int tile_images = 1; ///< tiles: whose rows a block has side by side
-    int64_t images = 1;
+    int cell_rows = 1; ///< tiles: v along H of a block
     int row_tiles = 1; ///< tiles
     int column_tiles = 1;
-    int staged_rows = 1; ///< tiles: of diff_dst, for each image
+    int staged_rows = 1; ///< tiles: of diff_dst
     int staged_columns = 1;
     int pitch = 1; ///< tiles: floats from row to row of a stage
     int stage_floats = 1; ///< tiles: rows, then weights

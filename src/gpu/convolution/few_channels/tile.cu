@@ -3,7 +3,7 @@
 //
 // A thread owns neighbouring columns of diff_src in all channels, `cells`
 // neighbouring v along W with all phases, and keeps their sums in registers. A
-// block owns some rows, of small images those of several; it goes through the output channels, four at a time,
+// block owns some rows; it goes through the output channels, four at a time,
 // and of each brings the rows of diff_dst that its rows meet, and the weights,
 // to shared memory, which holds two such stages: one is filled while the other
 // is used. Of a row a thread reads its cells and the taps before them once, 16
@@ -65,9 +65,8 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
     const int column_tile = take(rest, shape.column_tiles);
     const int row_tile = take(rest, shape.row_tiles);
     const int depth = take(rest, deep.src);
-    const int64_t first_image = int64_t {rest} * shape.tile_images;
-    const auto images = static_cast<int>(
-            min(int64_t {shape.tile_images}, shape.images - first_image));
+    const auto n = static_cast<int64_t>(rest);
+    const float *const image = diff_dst + n * shape.dst_strides[0];
 
     // The planes of diff_dst that the depth meets.
     const int deep_u = depth + deep.pad;
@@ -83,14 +82,10 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
 
     // Threads of a warp have rows of one phase, whose taps are the same.
     const int segment = thread % shape.segments;
-    const int rows_of_phase = shape.tile_images * shape.cell_rows;
-    const int phase = thread / shape.segments / rows_of_phase;
-    const int row = thread / shape.segments - phase * rows_of_phase;
-    const int own_image = row / shape.cell_rows;
-    const int cell_row = row - own_image * shape.cell_rows;
-    const bool computes = phase < down.stride && own_image < images;
-    const float *const image
-            = diff_dst + (first_image + own_image) * shape.dst_strides[0];
+    const int row = thread / shape.segments;
+    const int phase = row / shape.cell_rows;
+    const int cell_row = row - phase * shape.cell_rows;
+    const bool computes = phase < down.stride;
     const int tile_v = down.first + row_tile * shape.cell_rows;
     const int row_steps = phase < down.kernel
             ? (down.kernel - 1 - phase) / down.stride + 1
@@ -102,8 +97,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
     const int first_column = tile_cell - (steps - 1);
     const int row_weights = down.kernel * taps;
     const int64_t all_row_weights = int64_t {deep.kernel} * row_weights;
-    const int all_staged_rows = shape.tile_images * shape.staged_rows;
-    const int weights_at = tile_outputs * all_staged_rows * shape.pitch;
+    const int weights_at = tile_outputs * shape.staged_rows * shape.pitch;
     wait_and_let_later_work_start();
 
     const auto load = [&](int number, int slot) {
@@ -111,47 +105,34 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
         const int plane = first_plane + number - chunk * planes;
         const int kd = deep_phase + plane * deep.stride;
         float *const to = stages + slot * shape.stage_floats;
-        const float *const from = diff_dst + first_image * shape.dst_strides[0]
-                + (deep_v - plane) * shape.dst_strides[2];
-        // Row r of an image.
-        const auto copy = [&](int o, int of_image, int r, int c) {
+        const float *const from
+                = image + (deep_v - plane) * shape.dst_strides[2];
+        const auto copy = [&](int o, int r, int c) {
             const int output = chunk * tile_outputs + o;
             const int y = first_row + r;
             const int x = first_column + c;
-            const bool inside = output < shape.outputs && of_image < images
-                    && y >= 0 && y < down.dst && x >= 0 && x < along.dst;
+            const bool inside = output < shape.outputs && y >= 0 && y < down.dst
+                    && x >= 0 && x < along.dst;
             const float *place = from;
             if (inside)
-                place += of_image * shape.dst_strides[0]
-                        + output * shape.dst_strides[1]
+                place += output * shape.dst_strides[1]
                         + y * shape.dst_strides[3] + x * shape.dst_strides[4];
             copy_async_or_zero<4>(inside,
-                    to
-                            + (o * all_staged_rows
-                                      + of_image * shape.staged_rows + r)
-                                    * shape.pitch
+                    to + (o * shape.staged_rows + r) * shape.pitch
                             + staged_place(c),
                     place);
         };
         const int lane = thread % 32;
         if (shape.channels_last) {
-            for (int r = thread / 32; r < all_staged_rows; r += threads / 32) {
-                const int of_image = r / shape.staged_rows;
+            for (int r = thread / 32; r < shape.staged_rows; r += threads / 32)
                 for (int c = lane / tile_outputs; c < shape.staged_columns;
                         c += 32 / tile_outputs)
-                    copy(lane % tile_outputs, of_image,
-                            r - of_image * shape.staged_rows, c);
-            }
+                    copy(lane % tile_outputs, r, c);
         } else {
-            for (int r = thread / 32; r < tile_outputs * all_staged_rows;
-                    r += threads / 32) {
-                const int o = r / all_staged_rows;
-                const int of_output = r - o * all_staged_rows;
-                const int of_image = of_output / shape.staged_rows;
+            for (int r = thread / 32; r < tile_outputs * shape.staged_rows;
+                    r += threads / 32)
                 for (int c = lane; c < shape.staged_columns; c += 32)
-                    copy(o, of_image, of_output - of_image * shape.staged_rows,
-                            c);
-            }
+                    copy(r / shape.staged_rows, r % shape.staged_rows, c);
         }
         for (int i = thread * 4; i < tile_outputs * row_weights;
                 i += threads * 4) {
@@ -174,8 +155,8 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
 #pragma unroll 1
             for (int t = 0; t < row_steps; ++t) {
                 const float *const from = rows
-                        + (o * all_staged_rows + own_image * shape.staged_rows
-                                  + cell_row + down_steps - 1 - t)
+                        + (o * shape.staged_rows + cell_row + down_steps - 1
+                                  - t)
                                 * shape.pitch;
                 add_row<steps, stride, channels, cells>(sums, from, near, far,
                         of_stage + o * row_weights
@@ -198,8 +179,7 @@ __global__ void __launch_bounds__(tile_threads, 2) few_tile_kernel(
 
     const int h = (tile_v + cell_row) * down.stride + phase - down.pad;
     if (!computes || h < 0 || h >= down.src) return;
-    float *const to = diff_src
-            + (first_image + own_image) * shape.src_strides[0]
+    float *const to = diff_src + n * shape.src_strides[0]
             + depth * shape.src_strides[2] + h * shape.src_strides[3];
 #pragma unroll
     for (int i = 0; i < channels; ++i) {
