@@ -3,10 +3,10 @@
 //
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/interpolation/separable.hpp"
 #include "cpu/interpolation/sums.hpp"
+#include "cpu/simd/pairs.hpp"
 #include "cpu/simd/simd.hpp"
 
 #if defined(GRADNN_CPU_INTERPOLATION_COLUMNS_TOGGLE) \
@@ -19,68 +19,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
-
-/// Elements of a row of In that are transposed at once.
-template <typename In>
-constexpr int64_t square_of = static_cast<int64_t>(lanes_of<accumulator_of<In>>)
-        * (has_load_half<In> ? 2 : 1);
-
-/// Transposes one square: element e of rows[l] + at becomes lane l of vector e at
-/// `out`.
-template <typename In>
-HWY_INLINE void transpose_square(
-        const In *const *rows, int64_t at, accumulator_of<In> *out) {
-    using Acc = accumulator_of<In>;
-    const hn::ScalableTag<Acc> tag;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
-    if constexpr (has_load_half<In>) {
-        const hn::RebindToUnsigned<decltype(tag)> pairs;
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l)
-            square[l] = hn::BitCast(tag, load_pairs(tag, rows[l] + at));
-        transpose<Acc>(square);
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l, out += 2 * lanes) {
-            const auto pair = hn::BitCast(pairs, square[l]);
-            hn::StoreU(half_of(tag, pair, true), tag, out);
-            hn::StoreU(half_of(tag, pair, false), tag, out + lanes);
-        }
-    } else {
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l)
-            square[l] = load(tag, rows[l] + at);
-        transpose<Acc>(square);
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l)
-            hn::StoreU(square[l], tag, out + l * lanes);
-    }
-}
-
-/// Transposes elements [begin, end) of the rows to `out`, and no more than a
-/// square beyond them; nothing from `limit` on is read.
-template <typename In>
-HWY_NOINLINE void transpose_rows(const In *const *rows, int64_t begin,
-        int64_t end, const In *limit, accumulator_of<In> *out) {
-    using Acc = accumulator_of<In>;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    constexpr int64_t square = square_of<In>;
-    int64_t at = begin;
-    for (; at + square <= end; at += square, out += square * lanes)
-        transpose_square(rows, at, out);
-    if (at == end) return;
-    In rest[static_cast<size_t>(square * lanes)];
-    const In *last[static_cast<size_t>(lanes)];
-    for (int64_t l = 0; l < lanes; ++l) {
-        last[l] = rows[l] + at;
-        if (limit - last[l] >= square) continue;
-        std::memset(rest + l * square, 0, square * sizeof(In));
-        std::memcpy(rest + l * square, last[l],
-                static_cast<size_t>(end - at) * sizeof(In));
-        last[l] = rest + l * square;
-    }
-    transpose_square(last, 0, out);
-}
 
 /// Columns of one run: each has `taps` of them.
 template <int64_t taps, typename Acc>
@@ -184,6 +122,27 @@ HWY_NOINLINE void sum_columns(const column_taps &table,
     }
 }
 
+/// Channels of a column as they are, at least a vector of them.
+template <bool past_caches, typename T>
+HWY_INLINE void copy_channels(const T *from, int64_t channels, T *to) {
+    using acc = accumulator_of<T>;
+    const hn::Rebind<storage_of<T>, hn::ScalableTag<acc>> stored;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
+    const auto *in = reinterpret_cast<const storage_of<T> *>(from);
+    auto *out = reinterpret_cast<storage_of<T> *>(to);
+    int64_t c = 0;
+    for (; c + lanes <= channels; c += lanes) {
+        const auto v = hn::LoadU(stored, in + c);
+        if constexpr (past_caches)
+            hn::Stream(v, stored, out + c);
+        else
+            hn::StoreU(v, stored, out + c);
+    }
+    if (c == channels) return;
+    c = channels - lanes;
+    hn::StoreU(hn::LoadU(stored, in + c), stored, out + c);
+}
+
 /// Columns of one run whose channels are in lanes, at least a vector of them or
 /// as many as the target can store of a vector.
 template <int64_t taps, bool past_caches, typename In, typename Acc,
@@ -198,6 +157,11 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
         ahead.step();
         const In *from = in + column[i].in * channels;
         Out *to = out + column[i].out * channels;
+        if constexpr (taps == 1 && std::is_same_v<In, Out>)
+            if (weights[0] == Acc {1} && channels >= lanes) {
+                copy_channels<past_caches>(from, channels, to);
+                continue;
+            }
         vector weight[static_cast<size_t>(taps)];
 #pragma GCC unroll 8
         for (int64_t t = 0; t < taps; ++t)
@@ -210,9 +174,29 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
                         weight[t], load(tag, from + t * channels + c), sum);
             return sum;
         };
+        // Of two vectors, the elements of even or of odd places.
+        [[maybe_unused]] const auto sum_half_at =
+                [&](auto *at, int64_t c, bool even) GRADNN_SIMD_INLINE {
+                    auto sum = hn::Mul(weight[0], load_half(tag, at + c, even));
+#pragma GCC unroll 8
+                    for (int64_t t = 1; t < taps; ++t)
+                        sum = hn::MulAdd(weight[t],
+                                load_half(tag, at + t * channels + c, even),
+                                sum);
+                    return sum;
+                };
         int64_t c = 0;
-        for (; c + 2 * lanes <= channels; c += 2 * lanes)
-            store_two<past_caches>(tag, sum_at(c), sum_at(c + lanes), to + c);
+        for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+            if constexpr (has_load_half<In> && std::is_same_v<In, Out>) {
+                const auto pairs
+                        = join_pairs<Out>(tag, sum_half_at(from, c, true),
+                                sum_half_at(from, c, false));
+                store_pairs<past_caches>(tag, pairs, to + c);
+            } else {
+                store_two<past_caches>(
+                        tag, sum_at(c), sum_at(c + lanes), to + c);
+            }
+        }
         if (c + lanes <= channels) {
             if constexpr (past_caches)
                 stream(tag, sum_at(c), to + c);
@@ -327,56 +311,6 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
         }
         column += count;
         weights += static_cast<int64_t>(taps) * count;
-    }
-}
-
-/// Puts elements of `rows` rows that are `pitch` apart at `out`: results[e]
-/// holds element e of all of them, for e < count.
-template <typename T>
-HWY_NOINLINE void store_transposed(const accumulator_of<T> *results,
-        int64_t count, int64_t rows, int64_t pitch, T *out) {
-    using Acc = accumulator_of<T>;
-    const hn::ScalableTag<Acc> tag;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    hn::VFromD<hn::ScalableTag<Acc>> square[static_cast<size_t>(lanes)];
-    if constexpr (has_load_half<T>) {
-        const hn::Repartition<uint16_t, decltype(tag)> halves;
-        for (; count >= 2 * lanes; count -= 2 * lanes, out += 2 * lanes) {
-#pragma GCC unroll 16
-            for (int64_t l = 0; l < lanes; ++l, results += 2 * lanes)
-                square[l] = hn::BitCast(tag,
-                        pairs_of_bf16(tag, hn::LoadU(tag, results),
-                                hn::LoadU(tag, results + lanes)));
-            transpose<Acc>(square);
-            T *to = out;
-#pragma GCC unroll 16
-            for (int64_t l = 0; l < lanes; ++l, to += pitch) {
-                if (l == rows) break;
-                hn::StoreU(hn::BitCast(halves, square[l]), halves,
-                        reinterpret_cast<uint16_t *>(to));
-            }
-        }
-    }
-    for (; count > 0; count -= lanes, results += lanes * lanes, out += lanes) {
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l)
-            square[l] = hn::LoadU(tag, results + l * lanes);
-        transpose<Acc>(square);
-        T *to = out;
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < lanes; ++l, to += pitch) {
-            if (l == rows) break;
-            if (count >= lanes) {
-                store(tag, square[l], to);
-            } else if constexpr (sizeof(T) == 2) {
-                // Masks of 16 rows take GCC minutes under AddressSanitizer.
-                T row[static_cast<size_t>(lanes)];
-                store(tag, square[l], row);
-                std::memcpy(to, row, static_cast<size_t>(count) * sizeof(T));
-            } else {
-                store_first(tag, square[l], to, static_cast<size_t>(count));
-            }
-        }
     }
 }
 

@@ -101,9 +101,7 @@ void size_planes(separable_job &job) {
     constexpr int64_t most_staged = 64 << 10;
     const int64_t rows
             = most_staged / (job.lines * row_src * element_bytes) / job.batch;
-    job.h_block = job.volumes
-            ? job.h.src
-            : std::min(job.h.src, std::max<int64_t>(1, rows) * job.batch);
+    job.h_block = std::min(job.h.src, std::max<int64_t>(1, rows) * job.batch);
     job.d_block = job.d.src;
     job.strip_src = job.w.src;
     // Where lines are rows as they are, a block of columns is held; else the rows
@@ -126,16 +124,12 @@ void size_planes(separable_job &job) {
     job.chunk = job.d.identity ? 4 * max_lanes : 16 * max_lanes;
     job.window = std::min(job.h.dst * row_dst, 2 * held + 2 * job.chunk)
             + 2 * max_lanes;
-    if (job.volumes)
-        job.window = job.d.dst * job.h.dst * row_dst + 2 * max_lanes;
     job.line_pitch = job.h.identity ? 0 : job.batch * row_dst + max_lanes;
     job.group_size = job.line_pitch * job.lines;
     job.ring_rows = job.d.identity ? 0 : job.lines;
-    job.ring_pitch
-            = (job.volumes ? job.h.dst * row_dst : job.chunk) + 2 * max_lanes;
+    job.ring_pitch = job.chunk + 2 * max_lanes;
     job.stage_size = stage_bytes / element_bytes
-            + job.lines * job.h_block * row_src * (job.volumes ? job.d.src : 1)
-            + max_lanes;
+            + job.lines * job.h_block * row_src + max_lanes;
     job.pointers = std::max(job.d.max_count, job.h.max_count);
 }
 
@@ -202,7 +196,7 @@ void choose_blocks(separable_job &job, int64_t element_bytes, int threads) {
 }
 
 void spread_planes(separable_job &job, int threads) {
-    if (job.volumes || threads == 1) return;
+    if (threads == 1) return;
     while (job.units() < 4 * threads && job.h_block > job.batch)
         job.h_block = round_up((job.h_block + 1) / 2, job.batch);
 }
@@ -228,7 +222,8 @@ void cut_columns(separable_job &job) {
 /// Fills in the scratch arrays; separable_scratch lays them out in this order.
 void size_scratch(
         separable_job &job, int64_t element_bytes, int64_t accumulator_bytes) {
-    if (job.lanes != tap_lanes::planes) size_line_scratch(job, element_bytes);
+    if (job.lanes != tap_lanes::planes && job.lanes != tap_lanes::pieces)
+        size_line_scratch(job, element_bytes);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
     };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cpu/interpolation/separable.hpp"
 
@@ -11,6 +12,32 @@ namespace gradnn::cpu {
 
 /// How taps along W are taken, and of how many lines together.
 void choose_lanes(separable_job &job, int64_t accumulator_bytes);
+
+/// An axis of so many places that is not resampled.
+axis_taps plain_axis(int64_t size, detail::data_type type);
+
+/// Whether rows of a slab follow one another.
+bool rows_follow(const separable_job &job);
+
+/// Whether slabs of a plane follow one another.
+bool slabs_follow(const separable_job &job);
+
+/// All planes become channels where they can.
+void merge_planes(separable_job &job);
+
+/// A job with pieces in lanes, but for its passes' tables, which finish_pieces
+/// makes.
+struct piece_way {
+    separable_job job;
+    double instructions = 0;
+    double of_full_groups = 0; ///< as if no lane were without a piece
+    /// Whether axes are summed in the order of all other ways, D, H and W.
+    bool in_order = true;
+};
+
+/// Nothing where pieces have gaps or are too large.
+std::optional<piece_way> as_pieces(separable_job job);
+void finish_pieces(separable_job &job);
 
 /// Sizes of tap_lanes::planes, whose batch is set: blocks of H and scratch.
 void size_planes(separable_job &job);

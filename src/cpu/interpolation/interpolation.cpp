@@ -258,7 +258,7 @@ plan_or_refusal make_interpolation_separable(
             std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
     if (job.lanes == tap_lanes::planes) {
         spread_planes(job, threads);
-    } else {
+    } else if (job.lanes != tap_lanes::pieces) {
         job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);
         choose_blocks(job, element_bytes, threads);
     }

@@ -23,25 +23,9 @@ bool planes_follow(const separable_job &job) {
                     && job.diff_src.n_stride == job.c * job.diff_src.c_stride);
 }
 
-/// All planes become channels where they can.
-void merge_planes(separable_job &job) {
-    plane_view &in = job.diff_dst;
-    plane_view &out = job.diff_src;
-    if (job.c == 1) {
-        std::swap(job.c, job.n);
-        in.c_stride = in.n_stride;
-        out.c_stride = out.n_stride;
-    } else if (planes_follow(job)) {
-        job.c *= std::exchange(job.n, 1);
-    }
-}
-
 /// So many planes play the part of H.
 void planes_as_rows(separable_job &job, int64_t rows) {
-    job.h = axis_taps(
-            detail::make_axis_map(detail::interpolation_mode::nearest,
-                    detail::coordinate_mode::asymmetric, {rows, rows}),
-            job.type == data_type::f64 ? data_type::f64 : data_type::f32);
+    job.h = plain_axis(rows, job.type);
     job.diff_dst.h_stride = job.diff_dst.c_stride;
     job.diff_src.h_stride = job.diff_src.c_stride;
     job.diff_dst.c_stride *= rows;
@@ -92,12 +76,7 @@ public:
         const bool sums_d = !job_.d.identity;
         const double chunks = std::max(1.0, slab_dst / 256);
         double sum = 0;
-        const auto d_dst = static_cast<double>(job_.d.dst);
-        if (job_.volumes)
-            sum += rows(d_taps_, d_src_, slab_dst, false)
-                    + d_src_ * call / lanes_
-                    + d_dst * slab_dst / lanes_ * transposed(narrow_);
-        else if (sums_d)
+        if (sums_d)
             sum += rows(d_taps_, d_src_, slab_dst, narrow_)
                     + d_src_ * chunks * call
                     + d_src_ * slab_dst / lanes_ * transposed(false);
@@ -202,32 +181,15 @@ private:
     double squares_ = 0;
 };
 
-/// Whether rows of a slab follow one another.
-bool rows_follow(const separable_job &job) {
-    return job.h.src * job.h.dst == 1
-            || (job.diff_dst.h_stride == job.w.dst * job.row_channels
-                    && job.diff_src.h_stride == job.w.src * job.row_channels);
-}
-
-/// Whether slabs of a plane follow one another.
-bool slabs_follow(const separable_job &job) {
-    return job.diff_dst.d_stride == job.h.dst * job.w.dst * job.row_channels
-            && job.diff_src.d_stride
-            == job.h.src * job.w.src * job.row_channels;
-}
-
-/// The job with slabs or volumes in lanes, or nothing where slabs have gaps or what is held
+/// The job with slabs in lanes, or nothing where they have gaps or what is held
 /// transposed would not stay in the second-level cache.
-std::optional<separable_job> as_planes(separable_job job, bool volumes) {
-    job.volumes = volumes;
+std::optional<separable_job> as_planes(separable_job job) {
     if (!rows_follow(job)) { // an axis that needs no sum may be the inner one
         std::swap(job.d, job.h);
         for (plane_view *view : {&job.diff_dst, &job.diff_src})
             std::swap(view->d_stride, view->h_stride);
     }
-    if (!rows_follow(job)
-            || (volumes && (job.d.identity || !slabs_follow(job))))
-        return std::nullopt;
+    if (!rows_follow(job)) return std::nullopt;
     job.lanes = tap_lanes::planes;
     job.lines = separable_lanes(job.type);
     const int64_t row = std::max(job.w.src, job.w.dst) * job.row_channels;
@@ -255,22 +217,109 @@ std::optional<separable_job> as_planes(separable_job job, bool volumes) {
     return job;
 }
 
+/// Whether each place sums as many elements, its own ones, as they are.
+bool sums_equal_parts(const axis_taps &axis) {
+    const int64_t ratio = axis.dst / axis.src;
+    if (axis.dst % axis.src != 0 || ratio == 1) return false;
+    for (int64_t i = 0; i < axis.src; ++i)
+        if (axis.begin(i) != i * ratio || axis.taps(i) != ratio) return false;
+    const auto is_one = [](double weight) { return weight == 1; };
+    return std::all_of(axis.weights_f32.begin(), axis.weights_f32.end(), is_one)
+            && std::all_of(
+                    axis.weights_f64.begin(), axis.weights_f64.end(), is_one);
+}
+
+/// The largest divisor of `count` up to `most`.
+int64_t divisor_up_to(int64_t count, int64_t most) {
+    int64_t divisor = std::clamp<int64_t>(most, 1, count);
+    while (count % divisor != 0)
+        --divisor;
+    return divisor;
+}
+
+/// Rows that follow one another become longer ones where no sum depends on where
+/// a row ends.
+void join_rows(separable_job &given) {
+    if (!given.h.identity || !sums_equal_parts(given.w)) return;
+    separable_job job = given;
+    constexpr int64_t most_columns = 1 << 14;
+    const bool plane_is_row
+            = job.d.src * job.d.dst * job.h.src * job.h.dst == 1;
+    if (plane_is_row) {
+        merge_planes(job);
+        planes_as_rows(job, job.c);
+    }
+    if (!rows_follow(job)) return;
+    const int64_t rows = divisor_up_to(job.h.src, most_columns / job.w.dst);
+    job.w = axis_taps(detail::make_axis_map(detail::interpolation_mode::nearest,
+                              detail::coordinate_mode::asymmetric,
+                              {rows * job.w.src, rows * job.w.dst}),
+            job.type == data_type::f64 ? data_type::f64 : data_type::f32);
+    job.h = plain_axis(job.h.src / rows, job.type);
+    job.diff_dst.h_stride *= rows;
+    job.diff_src.h_stride *= rows;
+    given = std::move(job);
+}
+
 } // namespace
+
+axis_taps plain_axis(int64_t size, data_type type) {
+    return axis_taps(detail::make_axis_map(detail::interpolation_mode::nearest,
+                             detail::coordinate_mode::asymmetric, {size, size}),
+            type == data_type::f64 ? data_type::f64 : data_type::f32);
+}
+
+bool rows_follow(const separable_job &job) {
+    return job.h.src * job.h.dst == 1
+            || (job.diff_dst.h_stride == job.w.dst * job.row_channels
+                    && job.diff_src.h_stride == job.w.src * job.row_channels);
+}
+
+bool slabs_follow(const separable_job &job) {
+    return job.diff_dst.d_stride == job.h.dst * job.w.dst * job.row_channels
+            && job.diff_src.d_stride
+            == job.h.src * job.w.src * job.row_channels;
+}
+
+void merge_planes(separable_job &job) {
+    plane_view &in = job.diff_dst;
+    plane_view &out = job.diff_src;
+    if (job.c == 1) {
+        std::swap(job.c, job.n);
+        in.c_stride = in.n_stride;
+        out.c_stride = out.n_stride;
+    } else if (planes_follow(job)) {
+        job.c *= std::exchange(job.n, 1);
+    }
+}
 
 /// How taps along W are taken, and of how many lines together.
 void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // Fewer channels than half a vector are better off as other lanes.
     const bool few = job.row_channels * accumulator_bytes < 32;
-    std::optional<separable_job> planes;
-    double cost_of_planes = 0;
-    for (const bool volumes : {false, true}) {
-        auto as = few ? as_planes(job, volumes) : std::nullopt;
-        if (!as) continue;
-        const double cost = instructions(*as).of_planes(as->slabs())
-                * static_cast<double>(as->n * as->c);
-        if (planes && cost >= cost_of_planes) continue;
-        cost_of_planes = cost;
-        planes = std::move(as);
+    join_rows(job);
+    // Another order of sums gives other bits, so whether it is taken must not
+    // depend on the number of planes: lanes without a piece are not counted then.
+    std::optional<std::pair<separable_job, double>> together;
+    bool in_order = true;
+    if (few) {
+        if (auto as = as_pieces(job)) {
+            in_order = as->in_order;
+            together = std::pair(std::move(as->job),
+                    in_order ? as->instructions : as->of_full_groups);
+        }
+        if (auto as = as_planes(job)) {
+            const instructions count(*as);
+            const auto of_all = [&](int64_t slabs) {
+                return count.of_planes(slabs)
+                        * static_cast<double>(as->n * as->c);
+            };
+            const double cost = of_all(in_order ? as->slabs() : as->lines);
+            if (!together || cost < together->second) {
+                const double whole = of_all(as->slabs());
+                together = std::pair(std::move(*as), whole);
+            }
+        }
     }
     if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) {
         merge_planes(job);
@@ -313,7 +362,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
                     job.elements.tables, job.elements.patterns.size())
             : count.of_rows(
                     job.lanes == tap_lanes::phases ? job.phases.count : 0);
-    if (planes && cost_of_planes < cost * all_planes) job = std::move(*planes);
+    if (!together || together->second >= cost * all_planes) return;
+    job = std::move(together->first);
+    if (job.lanes == tap_lanes::pieces) finish_pieces(job);
 }
 
 } // namespace gradnn::cpu

@@ -69,9 +69,9 @@ public:
     HWY_INLINE void with_rows(
             int64_t d, int64_t h, int64_t count, const Use &use) {
         const int64_t begin = job_.h.begin(h);
-        if (job_.d.identity) {
+        if (job_.d.plain<acc>(d)) {
             for (int64_t t = 0; t < count; ++t)
-                scratch_.rows[t] = row_of(d, begin + t);
+                scratch_.rows[t] = row_of(job_.d.begin(d), begin + t);
             use(scratch_.rows, surroundings_of_line(h, count));
         } else {
             fill_ring(d, h);

@@ -10,6 +10,7 @@
 #include "cpu/interpolation/lookup.hpp"
 #include "cpu/interpolation/scratch.hpp"
 #include "cpu/interpolation/separable.hpp"
+#include "cpu/interpolation/squares.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
 #include "cpu/simd/simd.hpp"
@@ -44,6 +45,9 @@ public:
           results_(results),
           diff_dst_(diff_dst) {}
 
+    /// Whether the group's lines are rows of diff_dst as they are.
+    void set_direct(bool direct) { direct_ = direct; }
+
     void take() {
         switch (job_.lanes) {
             case tap_lanes::elements: take_taps_of_elements(); break;
@@ -54,7 +58,7 @@ public:
                 break;
             case tap_lanes::lines: take_taps_of_lines(); break;
             default:
-                if (job_.direct)
+                if (direct_)
                     take_taps_of_channels(scratch_.rows[0]);
                 else
                     take_taps_of_channels(
@@ -112,7 +116,7 @@ private:
         if constexpr (std::is_same_v<In, T>) {
             const int64_t taken
                     = (block.dst_end - block.dst_begin) * job_.row_channels;
-            if (job_.direct)
+            if (direct_)
                 return {end,
                         end + std::min(taken, diff_dst_ + job_.extent - end),
                         block.src_end - block.src_begin};
@@ -235,7 +239,7 @@ private:
             const int64_t begin
                     = (block.dst_begin - strip_.dst_begin) * channels;
             const int64_t end = (block.dst_end - strip_.dst_begin) * channels;
-            if (job_.direct)
+            if (direct_)
                 transpose_rows(scratch_.rows, begin, end,
                         diff_dst_ + job_.extent, scratch_.window);
             else
@@ -257,6 +261,7 @@ private:
     const column_strip &strip_;
     result_stage<T> &results_;
     const T *const diff_dst_;
+    bool direct_ = false;
 };
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

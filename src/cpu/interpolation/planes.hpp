@@ -10,6 +10,7 @@
 #include "cpu/interpolation/columns.hpp"
 #include "cpu/interpolation/scratch.hpp"
 #include "cpu/interpolation/separable.hpp"
+#include "cpu/interpolation/squares.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
 #include "cpu/simd/simd.hpp"
@@ -44,7 +45,7 @@ class slab_walk {
 public:
     slab_walk(const separable_job &job, const T *diff_dst, T *diff_src)
         : job_(job),
-          places_(job.volumes ? 1 : job.d.src),
+          places_(job.d.src),
           slab_dst_(job.h.dst * job.w.dst * job.row_channels),
           diff_dst_(diff_dst),
           diff_src_(diff_src) {}
@@ -64,8 +65,8 @@ public:
         group.count = std::min(lanes, left_);
         left_ -= group.count;
         for (int64_t l = 0; l < group.count; ++l) {
-            const int64_t first = job_.volumes ? 0 : job_.d.begin(place_);
-            const int64_t end = job_.volumes ? job_.d.dst : job_.d.end(place_);
+            const int64_t first = job_.d.begin(place_);
+            const int64_t end = job_.d.end(place_);
             group.from[l] = from_ + first * job_.diff_dst.d_stride;
             group.end = from_ + (end - 1) * job_.diff_dst.d_stride + slab_dst_;
             group.to[l] = to_ + place_ * job_.diff_src.d_stride;
@@ -121,13 +122,11 @@ public:
           row_src_(job.w.src * job.row_channels),
           row_dst_(job.w.dst * job.row_channels),
           slab_dst_(job.h.dst * row_dst_),
-          held_dst_(slab_dst_ * (job.volumes ? job.d.dst : 1)),
           walk_(job, diff_dst, diff_src),
           scratch_(job, scratch),
           line_(scratch_.group),
           results_(scratch_.results),
-          fetch_(diff_dst, diff_dst, 1),
-          held_(scratch_.window) {}
+          fetch_(diff_dst, diff_dst, 1) {}
 
     void run(int64_t share) {
         const int64_t units = job_.units();
@@ -172,47 +171,25 @@ private:
 
     /// Rows [h, h_end) of diff_src of all slabs.
     void take_slabs(int64_t h, int64_t h_end, bool fetches) {
-        const int64_t sums = job_.volumes ? job_.d.src : 1;
         const int64_t rows = h_end - h;
         const int64_t batches = (rows + job_.batch - 1) / job_.batch;
         const auto blocks = static_cast<int64_t>(job_.columns.blocks.size());
         fetch_ = fetch_of_next(fetches,
-                held_dst_ / job_.chunk + 1
-                        + sums
-                                * (batches * blocks
-                                        + (job_.h.identity ? 0 : rows)));
+                slab_dst_ / job_.chunk + 1 + batches * blocks
+                        + (job_.h.identity ? 0 : rows));
         result_stage<T> &stage = scratch_.stage;
-        piece_ = sums * (h_end - h) * row_src_;
+        piece_ = (h_end - h) * row_src_;
         stage.set_row(piece_);
         for (int64_t l = 0; l < slabs_.count; ++l)
             stage.add_row(slabs_.to[l] + h * row_src_);
         stage.open(false);
         out_ = stage.out();
         pending_ = 0;
-        if (job_.volumes) transpose_slabs(0, held_dst_, scratch_.window);
-        for (int64_t d = 0; d < sums; ++d) {
-            if (job_.volumes) sum_slab(d);
-            take_rows(h, h_end);
-        }
+        take_rows(h, h_end);
         put_results(pending_);
         fetch_.rest();
         stage.set_out(stage.out() + slabs_.count * piece_);
         stage.close();
-    }
-
-    /// Of volumes that are held transposed: what place d sums becomes what is
-    /// held.
-    void sum_slab(int64_t d) {
-        begin_ = 0;
-        end_ = slab_dst_;
-        const int64_t count = job_.d.taps(d);
-        const acc *const first
-                = scratch_.window + job_.d.begin(d) * slab_dst_ * lanes;
-        const acc *const weights = job_.d.weights<acc>(d);
-        held_ = count == 1 && weights[0] == acc {1} ? first : scratch_.ring;
-        if (held_ == first) return;
-        sum_spaced_rows(first, slab_dst_ * lanes, weights, count,
-                slab_dst_ * lanes, scratch_.sums, scratch_.ring);
     }
 
     void take_rows(int64_t h, int64_t h_end) {
@@ -229,8 +206,7 @@ private:
 
     /// Whether line h is a row of diff_dst as it is.
     bool is_plain(int64_t h, int64_t rows) const {
-        return rows == 1 && job_.h.taps(h) == 1
-                && job_.h.weights<acc>(h)[0] == acc {1};
+        return rows == 1 && job_.h.plain<acc>(h);
     }
 
     void sum_row(int64_t h, acc *out) {
@@ -269,7 +245,9 @@ private:
     }
 
     /// Element e of all slabs, which is held.
-    const acc *at(int64_t e) const { return held_ + (e - begin_) * lanes; }
+    const acc *at(int64_t e) const {
+        return scratch_.window + (e - begin_) * lanes;
+    }
 
     /// Makes sure that elements [first, last) of all slabs are held transposed.
     /// They come with ascending ends.
@@ -343,7 +321,6 @@ private:
     const int64_t row_src_;
     const int64_t row_dst_;
     const int64_t slab_dst_;
-    const int64_t held_dst_; ///< of what is held transposed, or passes there
     slab_walk<T> walk_;
     separable_scratch<T> scratch_;
     acc *const line_; ///< rows summed over H, transposed
@@ -352,8 +329,7 @@ private:
     gradual_fetch fetch_; ///< of what the next slabs are made of
     slab_group<T> slabs_;
     slab_group<T> next_;
-    // Their elements [begin_, end_) are held transposed, there.
-    const acc *held_;
+    // Their elements [begin_, end_) are held transposed.
     int64_t begin_ = 0;
     int64_t end_ = 0;
     // Results on their way back, and where they go on the stage.

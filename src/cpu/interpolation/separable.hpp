@@ -30,6 +30,11 @@ struct axis_taps {
     int64_t begin(int64_t i) const { return first[static_cast<size_t>(i)]; }
     int64_t taps(int64_t i) const { return count[static_cast<size_t>(i)]; }
     int64_t end(int64_t i) const { return begin(i) + taps(i); }
+    /// Whether i is one element as it is.
+    template <typename Acc>
+    bool plain(int64_t i) const {
+        return taps(i) == 1 && weights<Acc>(i)[0] == Acc {1};
+    }
     /// Elements that i takes and the one before does not.
     int64_t fresh(int64_t i) const {
         return end(i) - std::max(begin(i), i == 0 ? 0 : end(i - 1));
@@ -74,6 +79,7 @@ enum class tap_lanes {
     phases, ///< of a row, the line's elements being sorted by phase
     lines, ///< of a group, transposed
     planes, ///< slabs of a group, transposed, their rows being short
+    pieces, ///< pieces of a group, transposed whole, being small
 };
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
@@ -183,6 +189,17 @@ struct axis_phases {
 /// Taps of an axis_phases at most.
 constexpr int64_t most_phase_taps = 8;
 
+/// For tap_lanes::pieces: sums along one axis. `outer` and `inner` elements of a
+/// piece lie around a place of it, in turn and within.
+struct piece_pass {
+    size_t axis = 0; ///< 0 for D, 1 for H, 2 for W
+    int64_t outer = 1;
+    int64_t dst = 1;
+    int64_t src = 1;
+    int64_t inner = 1;
+    column_taps table; ///< places, one block
+};
+
 struct separable_job {
     detail::data_type type = detail::data_type::undef;
     axis_taps d;
@@ -205,9 +222,10 @@ struct separable_job {
     column_taps columns;
     column_taps last_columns; ///< of the rows that make no whole batch
     int64_t batch = 1;
-    /// For tap_lanes::planes: lanes are planes' whole volumes, which are summed
-    /// over D transposed.
-    bool volumes = false;
+    /// For tap_lanes::pieces: what is summed, in turn. A piece is a plane.
+    std::vector<piece_pass> passes;
+    /// Whether their results are written while the next ones are summed.
+    bool gradual = false;
     int64_t block = 1; ///< columns of a block, but for a strip's last
     /// For tap_lanes::lines: lines are rows of diff_dst as they are.
     bool direct = false;
@@ -230,7 +248,7 @@ struct separable_job {
     int64_t lines = 0; ///< of a group, or its slabs
     int64_t phase_pitch = 0; ///< of a line's elements of one phase
     int64_t group_size = 0; ///< of all lines of a group
-    int64_t chunk = 0; ///< elements of slabs that are transposed in turn
+    int64_t chunk = 0; ///< elements of slabs or pieces, transposed in turn
     int64_t ring_rows = 0; ///< rows summed over D, kept for the sums over H
     int64_t ring_pitch = 0;
     int64_t window = 0; ///< elements that are held transposed
@@ -240,7 +258,9 @@ struct separable_job {
     size_t scratch_bytes = 0;
 
     /// Planes times places along D, or planes.
-    int64_t slabs() const { return n * c * (volumes ? 1 : d.src); }
+    int64_t slabs() const {
+        return n * c * (lanes == tap_lanes::pieces ? 1 : d.src);
+    }
     /// Elements of a slab that are held transposed.
     int64_t window_elements() const { return window - 2 * max_lanes; }
     int64_t strip_blocks() const { return (strip_src + block - 1) / block; }
@@ -248,7 +268,7 @@ struct separable_job {
     int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
     int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
     int64_t units() const {
-        if (lanes == tap_lanes::planes)
+        if (lanes == tap_lanes::planes || lanes == tap_lanes::pieces)
             return (slabs() + lines - 1) / lines * h_blocks();
         return strips() * n * c * d_blocks() * h_blocks();
     }
@@ -263,9 +283,10 @@ int64_t separable_lanes(detail::data_type type);
 
 /// The function for a type on the machine's best target.
 separable_share find_separable_share(detail::data_type type, tap_lanes lanes);
-/// Its parts: for bf16 and f16 (separable_half.cpp), and where slabs of planes are
-/// in lanes (planes.cpp).
+/// Its parts: for bf16 and f16 (separable_half.cpp), and where slabs of planes or
+/// pieces are in lanes (planes.cpp, pieces.cpp).
 separable_share find_half_share(detail::data_type type);
 separable_share find_plane_share(detail::data_type type);
+separable_share find_piece_share(detail::data_type type);
 
 } // namespace gradnn::cpu

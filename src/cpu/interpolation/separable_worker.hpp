@@ -140,17 +140,25 @@ private:
         }
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
-        } else if (job_.direct) {
+        } else if (job_.direct || is_row(d, h)) {
             // A group that is not full repeats its last line.
             std::fill(scratch_.rows + results_.rows(), scratch_.rows + group_,
-                    rows_.row_of(d, job_.h.begin(h)));
+                    rows_.row_of(job_.d.begin(d), job_.h.begin(h)));
+            taps_.set_direct(true);
         } else {
             rows_.with_rows(d, h, h_count,
                     [&](const auto *rows, const row_surroundings &around)
                             HWY_ATTR { sum_line(rows, h, h_count, around); });
+            taps_.set_direct(false);
         }
         results_.add_row(to);
         if (results_.rows() == group_) finish_lines();
+    }
+
+    /// Whether a line is a row of diff_dst whose taps can be taken as it is.
+    bool is_row(int64_t d, int64_t h) const {
+        return job_.lanes == tap_lanes::channels && job_.row_channels >= lanes
+                && job_.d.plain<acc>(d) && job_.h.plain<acc>(h);
     }
 
     /// Sums rows over H into results.
@@ -177,9 +185,13 @@ private:
             fetch(rows + count, around, x, 4 * lanes);
             vector sum[4];
             sum_halves<level>(rows, weights, count, x, sum);
-            in_order<In>(tag, sum);
-            results_.put_two(sum[0], sum[1], out);
-            results_.put_two(sum[2], sum[3], out + 2 * lanes);
+            if constexpr (has_load_half<In>) {
+                results_.put_halves(sum[0], sum[1], out);
+                results_.put_halves(sum[2], sum[3], out + 2 * lanes);
+            } else {
+                results_.put_two(sum[0], sum[1], out);
+                results_.put_two(sum[2], sum[3], out + 2 * lanes);
+            }
             out = results_.step(out, 4 * lanes);
         }
         fetch(rows + count, around, x, strip_.row - x);

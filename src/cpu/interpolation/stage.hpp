@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu/interpolation/separable.hpp"
+#include "cpu/simd/pairs.hpp"
 #include "cpu/simd/simd.hpp"
 
 #if defined(GRADNN_CPU_INTERPOLATION_STAGE_TOGGLE) == defined(HWY_TARGET_TOGGLE)
@@ -35,6 +36,9 @@ public:
     result_stage(bool past_caches, T *stage, T **targets)
         : past_caches_(past_caches), stage_(stage), targets_(targets) {}
 
+    /// The stage itself, for other uses.
+    T *memory() const { return stage_; }
+
     /// Elements of the rows to come.
     void set_row(int64_t elements) { row_ = elements; }
 
@@ -42,6 +46,12 @@ public:
         gapless_ = rows_ == 0
                 || (gapless_ && target == targets_[rows_ - 1] + row_);
         targets_[rows_++] = target;
+    }
+    /// Rows that follow one another, all of a group.
+    void add_rows(T *first, int64_t count) {
+        gapless_ = true;
+        targets_[0] = first;
+        rows_ = count;
     }
     int64_t rows() const { return rows_; }
 
@@ -73,6 +83,15 @@ public:
             store_two<true>(tag, a, b, out);
         else
             store_two<false>(tag, a, b, out);
+    }
+
+    /// The same, elements of even and of odd places.
+    HWY_INLINE void put_halves(vector even, vector odd, T *out) const {
+        const auto pairs = join_pairs<T>(tag, even, odd);
+        if (direct_)
+            store_pairs<true>(tag, pairs, out);
+        else
+            store_pairs<false>(tag, pairs, out);
     }
 
     /// `count` results, full vectors where they go past the caches.

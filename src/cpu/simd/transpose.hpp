@@ -18,6 +18,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 constexpr size_t lanes_of = hn::MaxLanes(hn::ScalableTag<T>());
 
+#if HWY_TARGET == HWY_AVX3
+/// The 128-bit blocks of even or of odd places, of a and then of b.
+HWY_INLINE hn::Vec512<float> even_blocks(
+        hn::Vec512<float> a, hn::Vec512<float> b) {
+    return {_mm512_shuffle_f32x4(a.raw, b.raw, 0x88)};
+}
+HWY_INLINE hn::Vec512<float> odd_blocks(
+        hn::Vec512<float> a, hn::Vec512<float> b) {
+    return {_mm512_shuffle_f32x4(a.raw, b.raw, 0xDD)};
+}
+HWY_INLINE hn::Vec512<double> even_blocks(
+        hn::Vec512<double> a, hn::Vec512<double> b) {
+    return {_mm512_shuffle_f64x2(a.raw, b.raw, 0x88)};
+}
+HWY_INLINE hn::Vec512<double> odd_blocks(
+        hn::Vec512<double> a, hn::Vec512<double> b) {
+    return {_mm512_shuffle_f64x2(a.raw, b.raw, 0xDD)};
+}
+#endif
+
 /// Transposes a square of vectors, as many as a vector has lanes, in place.
 template <typename T>
 HWY_INLINE void transpose(
@@ -53,28 +73,32 @@ HWY_INLINE void transpose(
             rows[r + 1] = hn::InterleaveUpper(d, a, rows[r + 1]);
         }
     }
-    // Blocks against blocks: halves first, then, in vectors of four blocks,
-    // neighbours.
-    if constexpr (lanes >= 2 * block) {
-        constexpr size_t step = lanes / 2;
+    // Blocks against blocks: of four by shuffles of two vectors, a result each;
+    // else halves.
+#if HWY_TARGET == HWY_AVX3
 #pragma GCC unroll 16
-        for (size_t r = 0; r < step; ++r) {
-            const auto a = rows[r];
-            const auto b = rows[r + step];
-            rows[r] = hn::ConcatLowerLower(d, b, a);
-            rows[r + step] = hn::ConcatUpperUpper(d, b, a);
-        }
+    for (size_t r = 0; r < block; ++r) {
+        const auto a = even_blocks(rows[r], rows[r + block]);
+        const auto b = odd_blocks(rows[r], rows[r + block]);
+        const auto e = even_blocks(rows[r + 2 * block], rows[r + 3 * block]);
+        const auto f = odd_blocks(rows[r + 2 * block], rows[r + 3 * block]);
+        rows[r] = even_blocks(a, e);
+        rows[r + block] = even_blocks(b, f);
+        rows[r + 2 * block] = odd_blocks(a, e);
+        rows[r + 3 * block] = odd_blocks(b, f);
     }
-    if constexpr (lanes >= 4 * block) {
+#else
+    static_assert(lanes <= 2 * block);
+    if constexpr (lanes == 2 * block) {
 #pragma GCC unroll 16
-        for (size_t r = 0; r < lanes; ++r) {
-            if ((r & block) != 0) continue;
+        for (size_t r = 0; r < block; ++r) {
             const auto a = rows[r];
             const auto b = rows[r + block];
-            rows[r] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
-            rows[r + block] = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
+            rows[r] = hn::ConcatLowerLower(d, b, a);
+            rows[r + block] = hn::ConcatUpperUpper(d, b, a);
         }
     }
+#endif
 #endif
 }
 
