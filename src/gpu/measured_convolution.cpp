@@ -17,6 +17,7 @@
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
+#include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 
@@ -45,12 +46,16 @@ bool is_ncx(const tensor_view &tensor) {
     return tensor.dims[1] != 1;
 }
 
-/// Fewer elements than cuDNN takes.
-bool is_small(const tensor_view &tensor) {
+double elements_of(const tensor_view &tensor) {
     double elements = 1;
     for (const int64_t dim : tensor.dims)
         elements *= static_cast<double>(dim);
-    return elements < 0x1p31;
+    return elements;
+}
+
+/// Fewer elements than cuDNN takes.
+bool is_small(const tensor_view &tensor) {
+    return elements_of(tensor) < 0x1p31;
 }
 
 } // namespace
@@ -227,8 +232,18 @@ std::string wide_weights_yields(
             : std::string();
 }
 
+// Others copy tensors whose pointers are at no multiple of what they read at once, or
+// whose layout they do not take: gpu_direct, which does not, keeps what leaves no memory
+// for that.
 std::string direct_yields(
-        const convolution_problem &, const compile_options &) {
+        const convolution_problem &problem, const compile_options &options) {
+    const auto limit
+            = static_cast<double>(convolution_workspace_limit(options));
+    for (const tensor_view *tensor : {&problem.src, &problem.dst})
+        if (elements_of(*tensor)
+                        * static_cast<double>(detail::size_of(tensor->type))
+                > limit)
+            return {};
     return "every other kernel was faster";
 }
 
