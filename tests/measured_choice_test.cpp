@@ -23,7 +23,7 @@ op enlarged_twice(int64_t images = 64) {
 /// A gradient of src that the depthwise kernels for NXC take, gpu_depthwise_walk by
 /// the rules.
 op depthwise(int64_t images = 8) {
-    return convolution_op(op::kind::ConvBackwardData,
+    return convolution_op(op::kind::ConvolutionBackwardData,
             {"depthwise", images, 64, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1},
                     {1, 1}, {1, 1}},
             layouts()[1], data_type::f32);
