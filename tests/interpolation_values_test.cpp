@@ -73,8 +73,10 @@ TEST_P(interpolation_values, infinities_stay_where_taps_put_them) {
             {"down", 1, 2, {9, 8}, {3, 4}},
             {"wide", 1, 9, {6, 40}, {12, 80}},
             {"deep", 1, 2, {3, 2, 3}, {6, 5, 3}},
-            {"strips", 1, 17, {3, 10}, {6, 20}},
+            {"odd_channels", 1, 17, {3, 10}, {6, 20}},
             {"pixels", 1, 3, {3, 8}, {6, 16}},
+            {"line", 1, 3, {40}, {97}},
+            {"one_axis", 2, 3, {7, 6}, {12, 6}},
     };
     random_source numbers(42);
     int accepted = 0;
@@ -121,8 +123,8 @@ TEST_P(interpolation_values, ends_of_rows_in_a_dirty_workspace) {
     const interpolation_case shapes[] = {
             {"twice", 1, 16, {3, 33}, {6, 66}},
             {"four_times", 1, 16, {3, 33}, {12, 132}},
-            {"strips", 1, 16, {4500}, {9000}},
-            {"long_strips", 1, 16, {3000}, {12000}},
+            {"long", 1, 16, {4500}, {9000}},
+            {"long_four_times", 1, 16, {3000}, {12000}},
     };
     int accepted = 0;
     for (const interpolation_case &shape : shapes)
