@@ -58,6 +58,29 @@ bool is_small(const tensor_view &tensor) {
     return elements_of(tensor) < 0x1p31;
 }
 
+// A thread of gpu_few_channels has 16 neighbouring columns (of strides up to 2), a block
+// rows of one plane. H100, 6f5a3d2, planes of 3x6 and 7x10, 0.04 and 0.14 of the lanes:
+// 2.9 and 5.2 ms, gpu_narrow_groups 0.37 and 1.2, gpu_direct 0.67 and 2.2; of 160x89, 0.9
+// of the lanes, 0.28 ms and 0.73.
+bool leaves_lanes_idle(const convolution_problem &problem) {
+    constexpr int64_t cells = 16;
+    constexpr int64_t warp = 32;
+    const int64_t rows = problem.src.dims[3];
+    const int64_t columns = problem.src.dims[4];
+    if (rows == 1) return false; // it has lines for these
+    const int64_t threads = rows * ceil_div(columns, cells);
+    return 4 * rows * columns < round_up(threads, warp) * cells;
+}
+
+/// A gradient of src in strict f32 of at most 4 channels.
+bool has_few_channels(
+        const convolution_problem &problem, const compile_options &options) {
+    return problem.direction == convolution_direction::backward_data
+            && problem.weights.dims[0] == 1 && problem.src.dims[1] <= 4
+            && problem.src.type == data_type::f32
+            && options.fpmath == fpmath_mode::strict;
+}
+
 } // namespace
 
 // bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
@@ -113,19 +136,9 @@ std::string depthwise_rows_nxc_yields(
     return "a window that does not fill the taps a thread holds";
 }
 
-// A thread has 16 neighbouring columns (of strides up to 2), a block rows of one plane.
-// H100, 6f5a3d2, planes of 3x6 and 7x10, 0.04 and 0.14 of the lanes: 2.9 and 5.2 ms,
-// gpu_narrow_groups 0.37 and 1.2, gpu_direct 0.67 and 2.2; of 160x89, 0.9 of the lanes,
-// 0.28 ms and 0.73.
 std::string few_channels_yields(
         const convolution_problem &problem, const compile_options &) {
-    constexpr int64_t cells = 16;
-    constexpr int64_t warp = 32;
-    const int64_t rows = problem.src.dims[3];
-    const int64_t columns = problem.src.dims[4];
-    if (rows == 1) return {}; // lines
-    const int64_t threads = rows * ceil_div(columns, cells);
-    return 4 * rows * columns < round_up(threads, warp) * cells
+    return leaves_lanes_idle(problem)
             ? "planes that fill less than a quarter of the lanes were slower"
             : std::string();
 }
@@ -143,6 +156,8 @@ std::string few_channels_yields(
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
+    if (has_few_channels(problem, options) && leaves_lanes_idle(problem))
+        return {};
     if (weights[0] == 1)
         return "of one group, which fills tiles of tensor cores if it has many "
                "channels, nothing was measured";
