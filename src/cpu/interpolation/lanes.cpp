@@ -1,6 +1,7 @@
 // Which elements SIMD lanes hold: the way of the fewest instructions, which
 // follow from the sums and the vectors that each way takes.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -98,6 +99,21 @@ public:
         return sum * static_cast<double>(used) / static_cast<double>(slabs);
     }
 
+    /// Of a plane, channels in lanes. Nothing waits for a transposition there: by
+    /// the times of 86 problems an instruction takes less than half as long.
+    double of_channels() const {
+        const double share = job_.type == data_type::f64 ? 0.3 : 0.45;
+        const double vectors
+                = std::ceil(static_cast<double>(job_.row_channels) / lanes_);
+        const double columns = static_cast<double>(job_.w.src);
+        const double of_vectors
+                = vectors * (1.75 * w_taps_ + columns * (2 + stored(narrow_)));
+        return share
+                * (sums_of_lines()
+                        + d_src_ * h_src_
+                                * (2 * call + columns * column + of_vectors));
+    }
+
     /// Of a plane, a group of lines in lanes.
     double of_lines() const {
         const double lines = d_src_ * h_src_;
@@ -137,6 +153,8 @@ public:
 private:
     /// A call, its tables and its loops' ends.
     static constexpr double call = 80;
+    /// A column whose taps are vectors: its place, its number of taps.
+    static constexpr double column = 40;
 
     /// Of the sums of `taps` rows in all to `sums` rows.
     double rows(double taps, double sums, double length, bool narrow) const {
@@ -293,6 +311,9 @@ void merge_planes(separable_job &job) {
     }
 }
 
+/// Of so many and more, sums of short lines are as fast as those of other lanes.
+constexpr int64_t most_channels_beside = 65;
+
 /// How taps along W are taken, and of how many lines together.
 void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // Fewer channels than half a vector are better off as other lanes.
@@ -302,7 +323,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // depend on the number of planes: lanes without a piece are not counted then.
     std::optional<std::pair<separable_job, double>> together;
     bool in_order = true;
-    if (few) {
+    if (job.row_channels < most_channels_beside) {
         if (auto as = as_pieces(job)) {
             in_order = as->in_order;
             together = std::pair(std::move(as->job),
@@ -329,10 +350,15 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     job.lines = 1;
     job.direct = job.d.identity && job.h.identity
             && job.row_channels >= separable_lanes(job.type);
-    if (!few) return;
-    job.direct = false;
     const auto all_planes = static_cast<double>(job.n * job.c);
     const instructions count(job);
+    const auto take_the_fewer = [&](double cost) {
+        if (!together || together->second >= cost * all_planes) return;
+        job = std::move(together->first);
+        if (job.lanes == tap_lanes::pieces) finish_pieces(job);
+    };
+    if (!few) return take_the_fewer(count.of_channels());
+    job.direct = false;
     const auto phases = find_phases(job.w, job.type);
     if (job.w.identity) {
         // Lines are results.
@@ -362,9 +388,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
                     job.elements.tables, job.elements.patterns.size())
             : count.of_rows(
                     job.lanes == tap_lanes::phases ? job.phases.count : 0);
-    if (!together || together->second >= cost * all_planes) return;
-    job = std::move(together->first);
-    if (job.lanes == tap_lanes::pieces) finish_pieces(job);
+    take_the_fewer(cost);
 }
 
 } // namespace gradnn::cpu
