@@ -201,7 +201,10 @@ template <typename Problem>
 executable_step choose_measured(std::span<const kernel<Problem>> rows,
         bool all_rows, const Problem &problem, const compile_options &options,
         const plan_timer &timer, const op &the_op) {
-    std::string key = measurement_key(problem, options, timer.device(options));
+    std::string measured_by = timer.device(options);
+    if constexpr (std::is_same_v<Problem, convolution_problem>)
+        measured_by += "; " + gpu::convolution_libraries();
+    std::string key = measurement_key(problem, options, measured_by);
     if (!all_rows) {
         key += "; of";
         for (const auto &row : rows)
@@ -209,13 +212,17 @@ executable_step choose_measured(std::span<const kernel<Problem>> rows,
     }
     if (const auto kept = find_in_plan_cache(key, options.plan_cache)) {
         executable_step step;
-        for (const auto &row : rows)
-            if (*kept == row.name
-                    && take(step, row, problem, options, the_op)) {
-                step.timings.push_back(
-                        {row.name, "kept in the plan cache as the fastest"});
-                return step;
+        for (const auto &row : rows) {
+            if (*kept != row.name) continue;
+            try {
+                if (!take(step, row, problem, options, the_op)) continue;
+            } catch (const error &) { // no library, no memory: by the rules
+                continue;
             }
+            step.timings.push_back(
+                    {row.name, "kept in the plan cache as the fastest"});
+            return step;
+        }
     }
     executable_step step = choose_by_rules(rows, problem, options, the_op);
     if (!options.autotune) return step;
@@ -241,7 +248,9 @@ executable_step choose(const Problem &problem, engine::kind kind,
     const auto chosen = candidates(list, options.kernels);
     const std::span<const kernel<Problem>> rows(chosen);
     if constexpr (is_timed<Problem>)
-        if (lists.timer != nullptr && rows.size() > 1)
+        if (lists.timer != nullptr && rows.size() > 1
+                && (options.autotune
+                        || may_find_in_plan_cache(options.plan_cache)))
             return choose_measured(rows, rows.size() == list.size(), problem,
                     options, *lists.timer, the_op);
     return choose_by_rules(rows, problem, options, the_op);

@@ -11,7 +11,7 @@
 namespace gradnn::detail {
 
 /// What a measurement is kept under: all that decides which kernel of the list is
-/// the fastest.
+/// the fastest. `device` names what it was measured on, and by which libraries.
 std::string measurement_key(const interpolation_problem &problem,
         const compile_options &options, const std::string &device);
 std::string measurement_key(const convolution_problem &problem,

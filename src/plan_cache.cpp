@@ -89,6 +89,12 @@ std::optional<std::string> find_in_plan_cache(
     return found->second;
 }
 
+bool may_find_in_plan_cache(const std::string &file) {
+    plan_cache &plans = cache();
+    const std::lock_guard lock(plans.mutex);
+    return !file.empty() || !plans.known.empty();
+}
+
 void forget_plans() {
     plan_cache &plans = cache();
     const std::lock_guard lock(plans.mutex);

@@ -14,6 +14,10 @@ namespace gradnn::detail {
 std::optional<std::string> find_in_plan_cache(
         const std::string &problem, const std::string &file);
 
+/// Whether find_in_plan_cache may find anything: this process has kept a kernel, or
+/// there is a file.
+bool may_find_in_plan_cache(const std::string &file);
+
 /// Keeps it for this process and, unless the name of the file is empty, adds it
 /// to the file, which is replaced as a whole, so that a reader never sees half
 /// of it. Throws runtime_error where it cannot be written. Thread-safe.

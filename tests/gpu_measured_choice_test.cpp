@@ -1,4 +1,4 @@
-// The choice of an interpolation's kernel by measuring, on a GPU.
+// The choice of a kernel by measuring, on a GPU.
 #include <algorithm>
 #include <chrono>
 #include <set>

@@ -1,4 +1,5 @@
-// The choice of a kernel by measuring, on a machine without a GPU: the stand-in of tests/fake_cuda has kernels take what times a test says.
+// The choice of a kernel by measuring, on a machine without a GPU: the stand-in of
+// tests/fake_cuda has kernels take what times a test says.
 #include <cstdlib>
 #include <map>
 
@@ -20,13 +21,15 @@ op enlarged_twice(int64_t images = 64) {
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
 }
 
-/// A gradient of src that the depthwise kernels for NXC take, gpu_depthwise_walk by
-/// the rules.
-op depthwise(int64_t images = 8) {
-    return convolution_op(op::kind::ConvolutionBackwardData,
-            {"depthwise", images, 64, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1},
-                    {1, 1}, {1, 1}},
-            layouts()[1], data_type::f32);
+/// A gradient that the depthwise kernels for NXC take, that of src
+/// gpu_depthwise_walk by the rules.
+op depthwise(int64_t images = 8, int64_t pad = 1,
+        op::kind kind = op::kind::ConvolutionBackwardData,
+        data_type type = data_type::f32, int64_t dilation = 1) {
+    return convolution_op(kind,
+            {"depthwise", images, 64, 64, 64, {28, 28}, {3, 3}, {1, 1},
+                    {dilation, dilation}, {pad, pad}, {pad, pad}},
+            layouts()[1], type);
 }
 
 class measured_choice : public testing::Test {
@@ -244,6 +247,32 @@ TEST_F(measured_choice, is_of_convolutions_too) {
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_EQ(taken(depthwise(10)), by_rules);
     EXPECT_EQ(launches_of("any"), 0U);
+}
+
+// Every line is of one problem.
+TEST_F(measured_choice, knows_convolutions_apart) {
+    set_times({});
+    const op all[] = {depthwise(), depthwise(8, 0),
+            depthwise(8, 1, op::kind::ConvolutionBackwardWeights),
+            depthwise(8, 1, op::kind::ConvolutionBackwardData, data_type::f64),
+            depthwise(8, 2, op::kind::ConvolutionBackwardData, data_type::f32,
+                    2)};
+    for (const op &each : all)
+        taken(each);
+    EXPECT_EQ(file_.lines().size(), std::size(all));
+    for (const std::string &line : file_.lines())
+        EXPECT_NE(line.find("cuDNN "), std::string::npos) << line;
+}
+
+// Here cuDNN is absent: what was measured with it elsewhere counts for nothing.
+TEST_F(measured_choice, does_without_a_kept_library) {
+    set_times({});
+    taken(depthwise());
+    std::string line = file_.lines().at(0);
+    line.erase(line.find('\t') + 1);
+    file_.write({line + "convolution.cudnn"});
+    restart();
+    EXPECT_EQ(taken(depthwise()), "convolution.gpu_depthwise_walk");
 }
 
 TEST_F(measured_choice, is_asked_for_by_the_environment) {

@@ -50,6 +50,10 @@ const detail::kernel_lists &kernels() {
     return none;
 }
 
+std::string convolution_libraries() {
+    return {};
+}
+
 bool profiler_listens() {
     return false;
 }

@@ -44,6 +44,10 @@ bool is_captured(detail::stream_impl &stream);
 /// The kernel lists; empty in a CPU-only build.
 const detail::kernel_lists &kernels();
 
+/// The libraries that compute convolutions beside gradnn, with their versions: what is
+/// measured of these is kept with it. Empty in a CPU-only build.
+std::string convolution_libraries();
+
 /// Whether a profiler of NVIDIA's listens to ranges; false in a CPU-only build.
 bool profiler_listens();
 

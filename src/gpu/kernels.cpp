@@ -1,6 +1,7 @@
 #include "gpu/kernels.hpp"
 
 #include "gpu/backend.hpp"
+#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/depthwise/any/cut.hpp"
 #include "gpu/convolution/depthwise/diagonals/cut.hpp"
 #include "gpu/convolution/depthwise/lines/cut.hpp"
@@ -13,6 +14,7 @@
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
+#include "text.hpp"
 
 namespace gradnn::gpu {
 
@@ -124,6 +126,10 @@ const detail::kernel_lists &kernels() {
             convolution_kernels, bias_kernels, elementwise_kernels,
             writes_channels_last, &plans_timer};
     return lists;
+}
+
+std::string convolution_libraries() {
+    return detail::text("cuDNN ", cudnn::library_version());
 }
 
 } // namespace gradnn::gpu

@@ -247,9 +247,9 @@ std::string wide_weights_yields(
             : std::string();
 }
 
-// Others copy tensors whose pointers are at no multiple of what they read at once, or
-// whose layout they do not take: gpu_direct, which does not, keeps what leaves no memory
-// for that.
+// H100, 6f5a3d2, gradients of weights, 163x16 38x42 1x1 in f64 NCX: 323 us, gpu_f64 151,
+// gpu_narrow_groups 39, both of which yield. Not of tensors that leave no memory for a
+// copy, which other kernels need for some pointers and layouts.
 std::string direct_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto limit

@@ -13,6 +13,7 @@
 
 #include "axis_map.hpp"
 #include "gpu/interpolation/by_images.hpp"
+#include "gpu/interpolation/rows/cut.hpp"
 
 namespace gradnn::gpu {
 
@@ -72,7 +73,8 @@ std::string small_images_yield(
 // 315x239x309, 12 and 29 %; many planes for a depth, 16x12x18 to 46x36x43, 14 and 32 %;
 // rows not enlarged, 15x12x23 to 20x12x79, 18 and 33 %; short rows 26 and 52 %. f64, rows
 // and columns reduced: seven of nine 1.01 to 2.2 times as fast, two 0.90 and 0.97 times;
-// under 1 MiB 0.77.
+// of 2 MB 0.77
+// (fewer blocks than the device holds), so not below 4 MiB of diff_src.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -97,23 +99,29 @@ std::string ncx_yields(
                                : small_images_yield(problem, options);
 }
 
-// Columns alone, H100, seeds 501 and 503, before 5f... : of 16 problems 13 1.02 to 2.2
-// times as fast by gpu_rows, three 0.95 to 0.99 times.
+// Columns alone, `gradnn bench --every-kernel --seconds 0.015` on problems of seeds 501
+// and 503, H100, 5b451f6: of 16 13 1.02 to 2.2 times as fast by gpu_rows, three 0.95 to
+// 0.99 times.
 std::string planes_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    return dst[2] == src[2] && dst[3] == src[3]
-            ? "columns that are resampled alone were slower"
-            : small_images_yield(problem, options);
+    const bool columns_alone = dst[2] == src[2] && dst[3] == src[3]
+            && detail::make_axis_map(
+                       problem.mode, problem.coordinates, problem.axes[2])
+                            .max_count
+                    <= interpolation::rows::most_taps;
+    return columns_alone ? "columns that are resampled alone were slower"
+                         : small_images_yield(problem, options);
 }
 
-// f64, 16 problems in NXC of the same seeds: 0.75 to 0.92 times as fast as gpu_intervals
-// in eight, 1.04 to 1.44 times in five.
+// f64, 13 problems in NXC of the same run: 0.75 to 0.92 times as fast as gpu_intervals
+// and gpu_pixels in eight, 1.04 to 1.44 times in five.
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    const bool nxc
-            = problem.diff_src.dims[1] != 1 && problem.diff_src.strides[1] == 1;
+    const bool nxc = problem.diff_src.dims[1] != 1
+            && problem.diff_src.strides[1] == 1
+            && problem.diff_dst.strides[1] == 1;
     return nxc && detail::size_of(problem.diff_src.type) == 8
             ? "f64 in NXC was slower"
             : small_images_yield(problem, options);

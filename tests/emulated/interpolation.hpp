@@ -32,7 +32,7 @@ constexpr detail::data_type type_of() {
                                         : detail::data_type::bf16;
 }
 
-/// Dense but for gaps between rows, now and then. Returns its elements.
+/// Dense, or with gaps between rows. Returns its elements.
 inline int64_t lay_out(tensor_view &view, bool nxc, int64_t gap) {
     const std::array<size_t, 5> order = nxc
             ? std::array<size_t, 5> {1, 4, 3, 2, 0}

@@ -51,6 +51,9 @@ inline index3 block_size;
 /// Where the kernel's dynamic shared memory is, and how much of it there is.
 inline char *shared_memory = nullptr;
 inline size_t shared_bytes = 0;
+/// What copies from global memory may read; no limits where they are null.
+inline const void *tensor_begin = nullptr;
+inline const void *tensor_end = nullptr;
 
 class block {
 public:

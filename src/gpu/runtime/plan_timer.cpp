@@ -7,6 +7,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include <gradnn/status.hpp>
 
@@ -81,12 +82,24 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
         const detail::compile_options &options) {
     const auto device = static_cast<int>(options.device);
     const allocation_guard current(device);
-    size_t workspace_bytes = 0;
-    for (const detail::plan *plan : plans)
-        workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes());
-    scratch memory(device, argument_bytes, workspace_bytes);
     std::vector<float> times(plans.size(), never);
     std::vector<bool> left_out(plans.size(), false);
+    // Plans of the largest workspace are left out while there is no memory for it.
+    std::optional<scratch> memory;
+    while (!memory) {
+        size_t most = 0;
+        for (size_t index = 0; index < plans.size(); ++index)
+            if (!left_out[index])
+                most = std::max(most, plans[index]->workspace_bytes());
+        try {
+            memory.emplace(device, argument_bytes, most);
+        } catch (const error &failure) {
+            if (failure.status != status::out_of_memory || most == 0) throw;
+            for (size_t index = 0; index < plans.size(); ++index)
+                if (plans[index]->workspace_bytes() >= most)
+                    left_out[index] = true;
+        }
+    }
     const auto begin = std::chrono::steady_clock::now();
     for (int round = 0; round <= rounds; ++round) {
         const float least = *std::min_element(times.begin(), times.end());
@@ -99,7 +112,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
                 break;
             try {
                 times[index] = std::min(
-                        times[index], memory.milliseconds(*plans[index]));
+                        times[index], memory->milliseconds(*plans[index]));
             } catch (const error &failure) {
                 if (failure.status == status::out_of_memory) throw;
                 // A plan that fails is not the fastest.

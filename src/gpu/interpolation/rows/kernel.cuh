@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(most_threads, 768 / most_threads)
 
     extern __shared__ uint4 rows_shared[];
     auto *const shared = reinterpret_cast<unsigned char *>(rows_shared);
-    // No NaN where nothing is copied to.
+    // What nothing is copied to is finite, or sums would be made again for nothing.
     for (int i = thread; i < stages * cut.stage_bytes / piece; i += threads)
         rows_shared[i] = uint4 {};
 

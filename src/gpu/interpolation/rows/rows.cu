@@ -6,6 +6,7 @@
 #include "gpu/interpolation/rows/described.hpp"
 #include "gpu/interpolation/rows/kernel.cuh"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
@@ -15,20 +16,18 @@ namespace gradnn::gpu::interpolation::rows {
 namespace {
 
 template <typename Sum>
-class rows_plan final : public detail::plan {
+class rows_plan final : public kernel_plan {
 public:
     /// Check fits() before use.
     rows_plan(detail::data_type type, const detail::axis_map &map,
             const work_cut &problem, int device)
         : cut_(problem) {
         const tap_table<Sum> table = make_taps<Sum>(map);
-        const device_guard current(device);
-        const capture_mode_guard relaxed; // attributes load the kernel
-        with_float_type(type, [&]<typename Type>() {
-            if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-                with_kernel<Type>(table.taps, [&](auto *kernel) {
-                    arrange(kernel, table, sizeof(Type), device);
-                });
+        const allocation_guard current(device);
+        with_type_of_sum<Sum>(type, [&]<typename Type>() {
+            with_kernel<Type>(table.taps, [&](auto *kernel) {
+                arrange(kernel, table, sizeof(Type), device);
+            });
         });
         if (!fits()) return;
         first_ = upload(device, table.first);
@@ -38,17 +37,14 @@ public:
     /// Whether tiles fit in shared memory and share little of what they read.
     bool fits() const { return kernel_.blocks > 0; }
 
-    void execute(std::span<void *const> args, std::byte *,
-            detail::stream_impl &stream) const override {
-        const launch_scope scope(stream);
-        kernel_.launch_early("interpolation (rows)", scope.stream(), args[0],
-                args[1], cut_, first_.template as<int32_t>(),
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
+        kernel_.launch_early("interpolation (rows)", stream, args[0], args[1],
+                cut_, first_.template as<int32_t>(),
                 weights_.template as<Sum>());
     }
 
-    std::string backend() const override { return "CUDA"; }
-
-private:
     template <typename Kernel>
     void arrange(Kernel *kernel, const tap_table<Sum> &table,
             int64_t element_bytes, int device) {
@@ -58,18 +54,15 @@ private:
                 sizeof(Sum), element_bytes, most / stages);
         if (chosen.threads == 0) return;
         cut_ = chosen.cut;
-        kernel_.threads = static_cast<unsigned>(chosen.threads);
+        kernel_.threads = chosen.threads;
         // The same for all plans: they share the kernel.
         allow_shared_bytes(kernel, properties.block_shared_bytes);
         kernel_.shared_bytes = static_cast<size_t>(stages)
                 * static_cast<size_t>(cut_.stage_bytes);
         const int64_t held = std::max(
-                blocks_held(kernel, static_cast<int>(kernel_.threads),
-                        kernel_.shared_bytes),
-                1);
+                blocks_held(kernel, chosen.threads, kernel_.shared_bytes), 1);
         cut_.lets_start = 1;
-        kernel_.blocks = static_cast<unsigned>(
-                cut_runs(cut_, held * properties.multiprocessors));
+        kernel_.blocks = cut_runs(cut_, held * properties.multiprocessors);
         kernel_.set(kernel);
     }
 

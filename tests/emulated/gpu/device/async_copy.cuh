@@ -43,6 +43,11 @@ void copy_async(void *shared, const void *global) {
             || reinterpret_cast<uintptr_t>(global) % bytes != 0)
         throw std::out_of_range("copy of " + std::to_string(bytes)
                 + " bytes to " + std::to_string(to - emulated::shared_memory));
+    const auto *const first = static_cast<const char *>(global);
+    if (emulated::tensor_end != nullptr
+            && (first < emulated::tensor_begin
+                    || first + bytes > emulated::tensor_end))
+        throw std::out_of_range("copy from beyond the tensor");
     if (emulated::block::copies_early)
         std::memcpy(to, global, bytes);
     else
