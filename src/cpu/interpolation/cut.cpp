@@ -205,7 +205,7 @@ void cut_columns(separable_job &job) {
     if (job.lanes == tap_lanes::lines) {
         job.block = column_block(job);
     } else if (job.lanes == tap_lanes::channels && !job.w.identity) {
-        // Full vectors of elements, but for a strip's end.
+        // Full vectors of elements, except at a strip's end.
         const int64_t least = max_lanes / std::gcd(max_lanes, job.row_channels);
         job.block = least
                 * std::max<int64_t>(1, 1024 / (least * job.row_channels));

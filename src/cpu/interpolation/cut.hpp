@@ -25,7 +25,7 @@ bool slabs_follow(const separable_job &job);
 /// All planes become channels where they can.
 void merge_planes(separable_job &job);
 
-/// A job with pieces in lanes, but for its passes' tables, which finish_pieces
+/// A job with pieces in lanes, without its passes' tables, which finish_pieces
 /// makes.
 struct piece_way {
     separable_job job;

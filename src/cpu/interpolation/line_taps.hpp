@@ -66,7 +66,7 @@ public:
         }
     }
 
-    /// Whether results come as full vectors, but for the end of a group.
+    /// Whether results come as full vectors, except at the end of a group.
     bool has_whole_vectors() const {
         return job_.lanes != tap_lanes::lines
                 && (job_.lanes != tap_lanes::phases || strip_.row % lanes == 0);

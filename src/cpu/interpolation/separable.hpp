@@ -222,11 +222,11 @@ struct separable_job {
     column_taps columns;
     column_taps last_columns; ///< of the rows that make no whole batch
     int64_t batch = 1;
-    /// For tap_lanes::pieces: what is summed, in turn. A piece is a plane.
+    /// For tap_lanes::pieces (pieces.hpp): what is summed, one pass after another.
     std::vector<piece_pass> passes;
     /// Whether their results are written while the next ones are summed.
     bool gradual = false;
-    int64_t block = 1; ///< columns of a block, but for a strip's last
+    int64_t block = 1; ///< columns of a block; a strip's last may be shorter
     /// For tap_lanes::lines: lines are rows of diff_dst as they are.
     bool direct = false;
     /// diff_src is written past the caches.
