@@ -19,7 +19,7 @@ alignas(16) uint4 layers_shared[16384];
 
 #include "emulated/interpolation.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
-#include "gpu/interpolation/layered.hpp"
+#include "gpu/interpolation/layers/layered.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {
@@ -48,10 +48,10 @@ void run_kernel(const layers::work_cut &cut,
 
 /// Vectors that divide all distances of words, and what the plan says of outputs.
 template <typename Type>
-layers::search_facts random_facts(const layered_problem &layered,
+layers::search_facts random_facts(const layers::layered_problem &layered,
         const tensor_view &dst, random_source &random) {
     using sum = sum_of<Type>;
-    const layered_shape &shape = layered.shape;
+    const layers::work_shape &shape = layered.shape;
     layers::search_facts facts;
     facts.volume = layered.volume;
     const int widest = gpu::widest_vector(sizeof(Type),
@@ -87,7 +87,9 @@ std::string run_sample(random_source &random) {
     const axis_maps maps = make_axis_maps(p);
     if (is_copy(maps)) return {};
     std::string why;
-    const auto layered = describe_layers(p, maps, why);
+    const auto walk = describe_walk(p, maps, of.nxc, why);
+    const auto layered
+            = walk ? layers::describe(p, *walk, of.nxc, why) : std::nullopt;
     if (!layered) return {};
     const layers::search_facts facts
             = random_facts<Type>(*layered, p.diff_dst, random);
@@ -101,9 +103,9 @@ std::string run_sample(random_source &random) {
     const auto layer_table = make_rows<sum>(maps[layered->layer_axis]);
     const auto reach = make_reach(maps[layered->layer_axis]);
     const auto columns = make_columns(maps[2]);
-    const auto column_weights = weights_of<sum>(maps[2]);
+    const auto column_weights = layers::weights_of<sum>(maps[2]);
     const auto rows = make_columns(maps[1]);
-    const auto row_weights = weights_of<sum>(maps[1]);
+    const auto row_weights = layers::weights_of<sum>(maps[1]);
     const layers::kernel_tables<sum> tables {layer_table.data(), reach.data(),
             columns.data(), column_weights.data(), cut.column_spans.data(),
             rows.data(), row_weights.data(), cut.row_spans.data()};

@@ -53,10 +53,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 "dense NCX and NXC: whole layers added in registers first",
                 interpolation::by_images<interpolation::layers::make>,
                 small_images_yield},
-        {"interpolation.gpu_axes",
-                "NCX and NXC, at most 16 taps a column: columns added first",
-                interpolation::by_images<interpolation::axes::make>,
-                small_images_yield},
         {"interpolation.gpu_strided", "everything: a thread an element",
                 interpolation::make_strided, strided_yields, true},
 };

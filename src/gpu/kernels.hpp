@@ -43,9 +43,6 @@ interpolation_maker make;
 namespace rows {
 interpolation_maker make;
 }
-namespace axes {
-interpolation_maker make;
-}
 } // namespace interpolation
 
 // convolution/, a folder a kernel (of depthwise/ each family is one, made of its cut

@@ -13,7 +13,7 @@
 
 #include "axis_map.hpp"
 #include "gpu/interpolation/by_images.hpp"
-#include "gpu/interpolation/padded_taps.hpp"
+#include "gpu/interpolation/rows/cut.hpp"
 
 namespace gradnn::gpu {
 
@@ -110,7 +110,7 @@ std::string planes_yields(
             && detail::make_axis_map(
                        problem.mode, problem.coordinates, problem.axes[2])
                             .max_count
-                    <= interpolation::most_padded_taps;
+                    <= interpolation::rows::most_taps;
     return columns_alone ? "columns that are resampled alone were slower"
                          : small_images_yield(problem, options);
 }

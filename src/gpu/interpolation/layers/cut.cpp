@@ -36,9 +36,13 @@ double turns(int64_t width, int64_t height, int64_t threads) {
             ceil_div(width, lanes) * ceil_div(height, threads / lanes));
 }
 
+int64_t room_for(int64_t taps) {
+    return round_up(std::max<int64_t>(taps, 1), weights_at_once);
+}
+
 } // namespace
 
-cut_search::cut_search(const layered_shape &problem, const search_facts &facts,
+cut_search::cut_search(const work_shape &problem, const search_facts &facts,
         const detail::axis_map &layers, const detail::axis_map &rows,
         const detail::axis_map &columns)
     : problem_(problem),
@@ -77,8 +81,7 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     const int64_t pitch = round_up(
             elements, std::max<int64_t>(vector, 16 / facts_.sum_bytes));
     if (pitch > int64_t {facts_.most_threads} * facts_.elements) return;
-    columns_cut_ = {};
-    static_cast<layered_shape &>(columns_cut_) = problem_;
+    columns_cut_ = problem_;
     columns_cut_.tile_columns = static_cast<int32_t>(tile_columns);
     columns_cut_.tile_channels = static_cast<int32_t>(tile_channels);
     columns_cut_.column_tiles = static_cast<int32_t>(
@@ -89,9 +92,9 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     columns_cut_.most_column_taps = static_cast<int32_t>(columns_.max_count);
     columns_cut_.most_row_taps = static_cast<int32_t>(rows_.max_count);
     columns_cut_.column_taps
-            = static_cast<int32_t>(room_for_weights(columns_.max_count));
+            = static_cast<int32_t>(room_for(columns_.max_count));
     columns_cut_.row_taps = facts_.volume
-            ? static_cast<int32_t>(room_for_weights(rows_.max_count))
+            ? static_cast<int32_t>(room_for(rows_.max_count))
             : 0;
     each_cut(problem_.src_rows, [&](int64_t tile_rows) {
         if (!try_tile(tile_rows, 1)) return true;

@@ -9,7 +9,6 @@
 
 #include "axis_map.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/interpolation/layered_shape.hpp"
 #include "gpu/interpolation/spans.hpp"
 
 #ifdef __CUDACC__
@@ -61,6 +60,10 @@ GRADNN_HOST_DEVICE constexpr int resident_threads(int element_bytes) {
 template <typename Sum>
 constexpr int sums_at_once = 16 / static_cast<int>(sizeof(Sum));
 
+/// Room for weights is a multiple of it, and twice it where they are read in
+/// registers.
+constexpr int64_t weights_at_once = 4;
+
 /// Where the taps of an output, or of a row, start in shared memory, how many
 /// there are and where their weights are; and where the output is written,
 /// counted from its row.
@@ -77,9 +80,25 @@ GRADNN_HOST_DEVICE constexpr int first_element(
     return column * channels / vector * vector;
 }
 
-/// A tile is so many groups, source rows, source columns and channels, and the part of
-/// a layer of diff_dst that feeds them.
-struct work_shape : layered_shape {
+/// A layer of a group is rows of columns of channels (an image has one row to a
+/// layer). Pitches in elements. A tile is so many groups, source rows, source
+/// columns and channels, and the part of a layer of diff_dst that feeds them.
+struct work_shape {
+    int64_t dst_group_pitch = 0;
+    int64_t src_group_pitch = 0;
+    int64_t dst_layer_pitch = 0;
+    int64_t src_layer_pitch = 0;
+    int64_t dst_row_pitch = 0;
+    int64_t src_row_pitch = 0;
+    int64_t groups = 1;
+    int32_t dst_layers = 1;
+    int32_t src_layers = 1;
+    int32_t dst_rows = 1;
+    int32_t src_rows = 1;
+    int32_t dst_columns = 1;
+    int32_t src_columns = 1;
+    int32_t channels = 1; ///< neighbouring elements of a column
+
     int32_t tile_groups = 1;
     int32_t tile_rows = 1;
     int32_t tile_columns = 1;
@@ -129,7 +148,7 @@ struct work_cut {
 class cut_search {
 public:
     /// Maps of the axis of layers, of rows and of columns.
-    cut_search(const layered_shape &problem, const search_facts &facts,
+    cut_search(const work_shape &problem, const search_facts &facts,
             const detail::axis_map &layers, const detail::axis_map &rows,
             const detail::axis_map &columns);
 
@@ -140,7 +159,7 @@ private:
     bool try_tile(int64_t tile_rows, int64_t tile_groups);
     void try_runs(work_cut &made, int64_t tiles);
 
-    const layered_shape &problem_;
+    const work_shape &problem_;
     const search_facts &facts_;
     const detail::axis_map &layers_;
     const detail::axis_map &rows_;

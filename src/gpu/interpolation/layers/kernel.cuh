@@ -11,7 +11,7 @@
 #pragma once
 
 #include "gpu/interpolation/layers/tables.cuh"
-#include "gpu/interpolation/shared_taps.cuh"
+#include "gpu/interpolation/layers/taps.cuh"
 
 namespace gradnn::gpu::interpolation::layers {
 

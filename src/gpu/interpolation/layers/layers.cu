@@ -8,7 +8,8 @@
 
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
-#include "gpu/interpolation/layered.hpp"
+#include "gpu/interpolation/layers/layered.hpp"
+#include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
@@ -149,10 +150,18 @@ plan_or_refusal make(
     if (is_copy(maps)) return refuse_copy();
     const auto &src = problem.diff_src;
     const auto &dst = problem.diff_dst;
+    // Of one channel, or one column, either layout will do.
     std::string why;
-    const auto layers = describe_layers(problem, maps, why);
+    bool nxc = false;
+    auto walk = describe_walk(problem, maps, nxc, why);
+    auto layers = walk ? describe(problem, *walk, nxc, why) : std::nullopt;
+    if (!layers) {
+        nxc = true;
+        walk = describe_walk(problem, maps, nxc, why);
+        if (walk) layers = describe(problem, *walk, nxc, why);
+    }
     if (!layers) return plan_or_refusal::refuse(why);
-    const layered_shape &shape = layers->shape;
+    const work_shape &shape = layers->shape;
     const int widest = std::min(4,
             widest_vector(detail::size_of(src.type),
                     dst.dims[4] * shape.channels, shape.dst_group_pitch,

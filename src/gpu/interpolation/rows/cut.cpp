@@ -4,6 +4,12 @@
 
 namespace gradnn::gpu::interpolation::rows {
 
+int taps_that_hold(int64_t count) {
+    for (const int taps : {1, 2, 3, 4, 6, 8, 12})
+        if (count <= taps) return taps;
+    return most_taps;
+}
+
 namespace {
 
 /// For blocks of so many threads. Returns the bytes of diff_dst that the tiles of a

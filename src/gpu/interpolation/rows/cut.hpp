@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-
-#include "gpu/interpolation/padded_taps.hpp"
+#include "axis_map.hpp"
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__
@@ -21,6 +20,8 @@ namespace gradnn::gpu::interpolation::rows {
 constexpr int stages = 4;
 /// Of a block.
 constexpr int most_threads = 256;
+/// Of an element of diff_src: the kernels hold so many.
+constexpr int most_taps = 16;
 
 /// Elements of diff_src that a thread has in a line: their weights stay in 32
 /// registers.
@@ -49,6 +50,37 @@ struct work_cut {
     int32_t stage_bytes = 16;
     int32_t lets_start = 0; ///< let_later_work_start
 };
+
+/// The taps of each source position as the kernel reads them: outputs from
+/// first[i] on, with `taps` weights, those beyond its own being 0.
+template <typename Sum>
+struct tap_table {
+    int taps = 1;
+    std::vector<int32_t> first; ///< ascending
+    std::vector<Sum> weights;
+};
+
+/// Taps of the smallest kernel that has room for so many.
+int taps_that_hold(int64_t count);
+
+template <typename Sum>
+tap_table<Sum> make_taps(const detail::axis_map &map) {
+    tap_table<Sum> table;
+    table.taps = taps_that_hold(map.max_count);
+    const auto taps = static_cast<size_t>(table.taps);
+    const auto positions = static_cast<size_t>(map.src);
+    table.first.resize(positions);
+    table.weights.resize(positions * taps);
+    auto next = static_cast<int32_t>(map.dst - 1); // for those without taps
+    for (size_t i = positions; i-- > 0;) {
+        if (map.count[i] > 0) next = static_cast<int32_t>(map.first[i]);
+        table.first[i] = next;
+        for (size_t k = 0; k < static_cast<size_t>(map.count[i]); ++k)
+            table.weights[i * taps + k] = static_cast<Sum>(
+                    map.weights[static_cast<size_t>(map.offset[i]) + k]);
+    }
+    return table;
+}
 
 struct tile_choice {
     work_cut cut;

@@ -69,8 +69,8 @@ inline std::optional<described_rows> describe(
         return {};
     }
     const detail::axis_map &map = maps[made.axis];
-    if (map.max_count > most_padded_taps) {
-        why = detail::text("takes at most ", most_padded_taps,
+    if (map.max_count > most_taps) {
+        why = detail::text("takes at most ", most_taps,
                 " outputs that feed an element, given ", map.max_count);
         return {};
     }

@@ -72,7 +72,16 @@ private:
             cut_.inner == 1 ? body(rows_kernel<Type, held, true>)
                             : body(rows_kernel<Type, held, false>);
         };
-        with_padded_taps(taps, chosen);
+        switch (taps) {
+            case 1: return chosen.template operator()<1>();
+            case 2: return chosen.template operator()<2>();
+            case 3: return chosen.template operator()<3>();
+            case 4: return chosen.template operator()<4>();
+            case 6: return chosen.template operator()<6>();
+            case 8: return chosen.template operator()<8>();
+            case 12: return chosen.template operator()<12>();
+            default: return chosen.template operator()<most_taps>();
+        }
     }
 
     work_cut cut_;

@@ -1,4 +1,4 @@
-// A problem as layers of rows of columns of channels, and its weights. Host arithmetic.
+// A problem as layers of rows of columns of channels, and its weights.
 #pragma once
 
 #include <cstddef>
@@ -6,26 +6,27 @@
 #include <string>
 #include <vector>
 
-#include "gpu/interpolation/layered_shape.hpp"
+#include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "problem_text.hpp"
 
-namespace gradnn::gpu::interpolation {
+namespace gradnn::gpu::interpolation::layers {
 
+/// The problem as layers.
 struct layered_problem {
-    layered_shape shape;
+    work_shape shape; ///< without tiles
     size_t layer_axis = 0; ///< of the maps
     bool volume = false;
 };
 
 /// Nothing, with a refusal in `why`, where the layout is another.
-inline std::optional<layered_problem> describe_layers(
+inline std::optional<layered_problem> describe(
         const detail::interpolation_problem &problem,
         const walk_description &walk, bool nxc, std::string &why) {
     const detail::tensor_view &dst = problem.diff_dst;
     const detail::tensor_view &src = problem.diff_src;
     layered_problem made;
-    layered_shape &shape = made.shape;
+    work_shape &shape = made.shape;
     shape.channels = static_cast<int32_t>(nxc ? src.dims[1] : 1);
     for (const detail::tensor_view *view : {&src, &dst})
         if (view->dims[4] > 1 && view->strides[4] != shape.channels) {
@@ -35,7 +36,6 @@ inline std::optional<layered_problem> describe_layers(
     made.volume = walk.volume;
     made.layer_axis = walk.volume ? 0 : walk.row_axis - 2;
     shape.groups = walk.groups;
-    shape.dst_elements = extent_of(dst);
     shape.dst_group_pitch = walk.shape.dst_group_pitch;
     shape.src_group_pitch = walk.shape.src_group_pitch;
     shape.dst_columns = static_cast<int32_t>(dst.dims[4]);
@@ -58,20 +58,6 @@ inline std::optional<layered_problem> describe_layers(
     return made;
 }
 
-/// The problem in the layout that it has: of one channel, or one column, either will
-/// do.
-inline std::optional<layered_problem> describe_layers(
-        const detail::interpolation_problem &problem, const axis_maps &maps,
-        std::string &why) {
-    for (const bool nxc : {false, true}) {
-        const auto walk = describe_walk(problem, maps, nxc, why);
-        if (!walk) continue;
-        auto layers = describe_layers(problem, *walk, nxc, why);
-        if (layers) return layers;
-    }
-    return {};
-}
-
 template <typename Sum>
 std::vector<Sum> weights_of(const detail::axis_map &map) {
     // Not empty, even where there are no taps.
@@ -80,4 +66,4 @@ std::vector<Sum> weights_of(const detail::axis_map &map) {
     return weights;
 }
 
-} // namespace gradnn::gpu::interpolation
+} // namespace gradnn::gpu::interpolation::layers

@@ -1,12 +1,12 @@
-// Device code that resamples sums in shared memory: how threads share out a rectangle,
-// and sums over the taps of an output.
+// Device code of interpolation.gpu_layers that resamples sums in shared memory:
+// how threads share out a rectangle, and sums over the taps of an output.
 #pragma once
 
 #include "gpu/device/shared_memory.cuh"
-#include "gpu/interpolation/layered_shape.hpp"
+#include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/walk.cuh"
 
-namespace gradnn::gpu::interpolation {
+namespace gradnn::gpu::interpolation::layers {
 
 /// Cells of a rectangle shared out among the threads of a block: neighbouring
 /// threads have neighbouring cells of a row, and a thread stays in a few columns.
@@ -65,7 +65,7 @@ __device__ __forceinline__ void add_taps(Sum (&sums)[width],
 template <int width, typename Sum>
 __device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
         const Sum *weights, uint32_t line, int count, int pitch) {
-    constexpr int at_once = weights_at_once;
+    constexpr int at_once = static_cast<int>(weights_at_once);
 #pragma unroll 1
     for (int k = 0; k < count; k += at_once) {
         Sum by[at_once];
@@ -91,4 +91,4 @@ __device__ __forceinline__ void with_taps(int taps, const Body &body) {
         body.template operator()<0>();
 }
 
-} // namespace gradnn::gpu::interpolation
+} // namespace gradnn::gpu::interpolation::layers
