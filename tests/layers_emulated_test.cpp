@@ -69,16 +69,14 @@ layers::search_facts random_facts(const layers::layered_problem &layered,
             ? int64_t {sizeof layers::layers_shared}
             : random.integer(3000, 60000);
     facts.multiprocessors = random.integer(1, 60);
-    facts.wide_outputs = facts.vector > 1;
-    for (const int64_t distance :
-            {int64_t {shape.channels}, shape.src_group_pitch,
-                    shape.src_layer_pitch, shape.src_row_pitch})
-        facts.wide_outputs = facts.wide_outputs
-                && distance % layers::sums_at_once<sum> == 0;
+    const int written = gpu::widest_vector(sizeof(Type),
+            shape.channels > 1 ? shape.channels : shape.src_columns,
+            shape.src_group_pitch, shape.src_layer_pitch, shape.src_row_pitch);
+    facts.written_vector = random.integer(0, 3) == 0 ? 1 : std::min(4, written);
     return facts;
 }
 
-/// What was run: "volume ncx 2", with the elements of a word.
+/// What was run: "volume ncx 2 written 1", with the elements of words.
 template <typename Type>
 std::string run_sample(random_source &random) {
     using sum = sum_of<Type>;
@@ -123,7 +121,7 @@ std::string run_sample(random_source &random) {
         if (facts.vector == 4) run.template operator()<4>();
     std::ostringstream name;
     name << (facts.volume ? "volume " : "image ") << (of.nxc ? "nxc " : "ncx ")
-         << facts.vector;
+         << facts.vector << " written " << cut.shape.width;
     SCOPED_TRACE(name.str() + ", " + detail::given(p));
     expect_right(of, maps, diff_dst, diff_src);
     return name.str();

@@ -68,6 +68,13 @@ __device__ __forceinline__ void load_shared(
                  : "memory");
 }
 __device__ __forceinline__ void load_shared(
+        float (&values)[2], uint32_t address) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(values[0]), "=f"(values[1])
+                 : "r"(address)
+                 : "memory");
+}
+__device__ __forceinline__ void load_shared(
         float (&values)[4], uint32_t address) {
     asm volatile(
             "ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"

@@ -40,6 +40,12 @@ int64_t room_for(int64_t taps) {
     return round_up(std::max<int64_t>(taps, 1), weights_at_once);
 }
 
+/// Source positions that an output feeds.
+int64_t fed_positions(const detail::axis_map &map) {
+    return std::count_if(map.count.begin(), map.count.end(),
+            [](int64_t taps) { return taps > 0; });
+}
+
 } // namespace
 
 cut_search::cut_search(const work_shape &problem, const search_facts &facts,
@@ -49,7 +55,8 @@ cut_search::cut_search(const work_shape &problem, const search_facts &facts,
       facts_(facts),
       layers_(layers),
       rows_(rows),
-      columns_(columns) {
+      columns_(columns),
+      fed_layers_(fed_positions(layers)) {
     const int64_t channels = problem.channels;
     // Parts of the channels: whole sectors of memory, and whole words.
     const int64_t multiple = std::max<int64_t>(
@@ -108,6 +115,14 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     });
 }
 
+/// Elements of which so many neighbours, and all distances in diff_src, are a multiple.
+int cut_search::widest_of(int neighbours) const {
+    int width = 16 / facts_.sum_bytes;
+    while (neighbours % width != 0 || facts_.written_vector % width != 0)
+        width /= 2;
+    return width;
+}
+
 /// False where the tile is too large.
 bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     work_cut made;
@@ -143,8 +158,16 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     shape.second_elements = facts_.volume
             ? static_cast<int32_t>(lines * shape.pitch)
             : shape.line_elements;
-    shape.wide_outputs = facts_.wide_outputs
-            && shape.tile_channels % (16 / facts_.sum_bytes) == 0;
+    shape.zeros_width = widest_of(
+            shape.tile_channels > 1 ? shape.tile_channels : shape.tile_columns);
+    // Two columns, or two channels, at a time: with more taps slower (README.md).
+    constexpr int few_taps = 2;
+    shape.width = shape.tile_channels > 1 ? shape.zeros_width
+                                          : std::min(shape.zeros_width, 2);
+    if (shape.width == 2 && facts_.sum_bytes == 4
+            && columns_.max_count > few_taps)
+        shape.width = 1;
+    if (shape.tile_channels == 1 && facts_.sum_bytes == 8) shape.width = 1;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     made.shared_bytes = facts_.sum_bytes
                     * (int64_t {shape.line_elements} + shape.second_elements
@@ -164,40 +187,65 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
 
 /// Cuts the layers into runs and keeps what has the lowest estimate.
 void cut_search::try_runs(work_cut &made, int64_t tiles) {
+    made.resident = std::max<int64_t>(1,
+            std::min({int64_t {65536}
+                            / (round_up(facts_.registers, 8) * made.threads),
+                    int64_t {227 * 1024} / (made.shared_bytes + 1024),
+                    int64_t {2048} / made.threads}));
+    each_cut(made.shape.src_layers, [&](int64_t run_layers) {
+        const int64_t blocks
+                = tiles * ceil_div(made.shape.src_layers, run_layers);
+        if (blocks > (int64_t {1} << 30)) return false;
+        keep_if_best(made, run_layers, blocks);
+        return true;
+    });
+}
+
+/// As the machine code has them.
+cut_search::issues cut_search::issues_of(const work_cut &made) const {
     const work_shape &shape = made.shape;
     const int64_t threads = made.threads;
     const auto warps = static_cast<double>(threads / 32);
     const auto elements = static_cast<double>(facts_.elements);
     const double words = elements / facts_.vector;
-    const int64_t resident = std::max<int64_t>(1,
-            std::min({int64_t {65536}
-                            / (round_up(facts_.registers, 8) * threads),
-                    int64_t {227 * 1024} / (made.shared_bytes + 1024),
-                    int64_t {2048} / threads}));
-    // Instructions, as the machine code has them. A layer of diff_dst: the loop,
-    // loads and their addresses, conversions, products.
+    // The loop, loads and their addresses, conversions, products.
     const double conversion = facts_.element_bytes == 2 ? 1.0 : 0.0;
     const double word_issues = is_queued(facts_.element_bytes) ? 4.0 : 3.0;
-    const double dst_issues = warps
+    issues made_of;
+    made_of.dst = warps
             * (45.0 + word_issues * words + (2.0 + conversion) * elements);
-    // A layer of diff_src: its sums moved and to shared memory, its rows, its
-    // columns.
+    // Sums moved and to shared memory, rows, columns.
     const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     const auto column_taps = static_cast<double>(columns_.max_count);
     const double wide = 16.0 / facts_.sum_bytes;
-    const double width = shape.wide_outputs != 0 ? wide : 1.0;
-    const int64_t cells = outputs / static_cast<int64_t>(width);
+    const auto width = static_cast<double>(shape.width);
+    // Columns have taps of their own, channels share those of their column.
+    const double tap
+            = shape.tile_channels == 1 ? 3.5 * width : 2.0 + 1.5 * width;
+    const int64_t cells = outputs / shape.width;
     const auto row_taps = static_cast<double>(rows_.max_count);
-    double src_issues = 40.0 + 3.0 * words + 3.0 * elements
+    const double moves = 2.0 * elements;
+    const double written = turns(cells, lines, threads);
+    double sums = 40.0 + moves + 3.0 * words + elements
             + turns(cells, 1, threads) * 20.0
-            + turns(cells, lines, threads)
-                    * (8.0 + width + (2.0 + 1.5 * width) * column_taps);
+            + written * (8.0 + width + tap * column_taps);
     if (facts_.volume)
-        src_issues += 20.0
+        sums += 20.0
                 + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
                         * (11.0 + (5.0 + wide) * row_taps);
-    src_issues *= warps;
+    made_of.src = warps * sums;
+    made_of.empty = warps
+            * (20.0 + moves
+                    + 6.0 * turns(outputs / shape.zeros_width, lines, threads));
+    return made_of;
+}
+
+void cut_search::keep_if_best(
+        const work_cut &made, int64_t run_layers, int64_t blocks) {
+    const work_shape &shape = made.shape;
+    const int64_t runs = ceil_div(shape.src_layers, run_layers);
+    const auto warps = static_cast<double>(made.threads / 32);
     // Bytes, in whole sectors.
     const auto size = static_cast<double>(facts_.element_bytes);
     const bool whole_pixels = shape.tile_channels == shape.channels;
@@ -205,55 +253,53 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
     const auto moved = [&](int64_t groups, int64_t rows, int64_t columns) {
         const auto run = static_cast<double>(
                 columns * shape.tile_channels * (whole_rows ? rows : 1));
-        const auto runs = static_cast<double>(groups * (whole_rows ? 1 : rows));
-        if (whole_pixels) return runs * (run * size + sector / 2);
-        return runs * static_cast<double>(columns)
+        const auto parts
+                = static_cast<double>(groups * (whole_rows ? 1 : rows));
+        if (whole_pixels) return parts * (run * size + sector / 2);
+        return parts * static_cast<double>(columns)
                 * std::max(sector, shape.tile_channels * size);
     };
     const double dst_bytes = moved(
             shape.tile_groups, shape.band, shape.pitch / shape.tile_channels);
     const double src_bytes
             = moved(shape.tile_groups, shape.tile_rows, shape.tile_columns);
-    const int ahead = layers_ahead(facts_.element_bytes);
+    const auto src = static_cast<double>(run_layers);
     const double ratio = static_cast<double>(layers_.dst)
             / static_cast<double>(layers_.src);
-    each_cut(shape.src_layers, [&](int64_t run_layers) {
-        const int64_t runs = ceil_div(shape.src_layers, run_layers);
-        const int64_t blocks = tiles * runs;
-        if (blocks > (int64_t {1} << 30)) return false;
-        const auto src = static_cast<double>(run_layers);
-        const double dst = runs == 1 ? static_cast<double>(layers_.dst)
-                                     : ratio * (src + 1.0);
-        const double issues
-                = dst * dst_issues + src * src_issues + 500.0 * warps;
-        const double bytes = dst * dst_bytes + src * src_bytes;
-        const int64_t held
-                = std::min(resident, ceil_div(blocks, facts_.multiprocessors));
-        const auto at_once = static_cast<double>(held);
-        const double rate
-                = std::min(issues_a_cycle, issues_of_a_warp * warps * at_once);
-        // As fast as memory, as the issues, or as the layers arrive one after
-        // the other.
-        const double busy = std::max(
-                at_once * issues / rate, at_once * bytes / bytes_a_cycle);
-        const double chain = dst * latency / ahead
-                + src * (facts_.volume ? 300.0 : 150.0) + 2.0 * latency;
-        const double other = std::min(
-                at_once * issues / rate, at_once * bytes / bytes_a_cycle);
-        const double waves = static_cast<double>(blocks)
-                / (at_once * static_cast<double>(facts_.multiprocessors));
-        const double cycles = (0.5 * waves + 0.5 * std::ceil(waves))
-                * std::max(busy + 0.5 * other, chain);
-        if (best_.threads != 0 && cycles >= best_.cycles) return true;
-        best_ = made;
-        best_.column_spans = column_spans_;
-        best_.cycles = cycles;
-        best_.blocks = blocks;
-        best_.shape.runs = static_cast<int32_t>(runs);
-        best_.shape.run_layers = static_cast<int32_t>(run_layers);
-        best_.shape.lets_start = held == resident ? 1 : 0;
-        return true;
-    });
+    const double dst = runs == 1 ? static_cast<double>(layers_.dst)
+                                 : ratio * (src + 1.0);
+    const double fed = src * static_cast<double>(fed_layers_)
+            / static_cast<double>(layers_.src);
+    const issues of = issues_of(made);
+    const double instructions = 500.0 * warps + dst * of.dst + fed * of.src
+            + (src - fed) * of.empty;
+    const double bytes = dst * dst_bytes + src * src_bytes;
+    const int64_t held
+            = std::min(made.resident, ceil_div(blocks, facts_.multiprocessors));
+    const auto at_once = static_cast<double>(held);
+    const double rate
+            = std::min(issues_a_cycle, issues_of_a_warp * warps * at_once);
+    // As fast as memory, as the instructions, or as the layers arrive one after
+    // the other.
+    const double computing = at_once * instructions / rate;
+    const double moving = at_once * bytes / bytes_a_cycle;
+    const double busy = std::max(computing, moving);
+    const double other = std::min(computing, moving);
+    const int ahead = layers_ahead(facts_.element_bytes);
+    const double chain = 2.0 * latency + dst * latency / ahead
+            + src * (facts_.volume ? 300.0 : 150.0);
+    const double waves = static_cast<double>(blocks)
+            / (at_once * static_cast<double>(facts_.multiprocessors));
+    const double cycles = (0.5 * waves + 0.5 * std::ceil(waves))
+            * std::max(busy + 0.5 * other, chain);
+    if (best_.threads != 0 && cycles >= best_.cycles) return;
+    best_ = made;
+    best_.column_spans = column_spans_;
+    best_.cycles = cycles;
+    best_.blocks = blocks;
+    best_.shape.runs = static_cast<int32_t>(runs);
+    best_.shape.run_layers = static_cast<int32_t>(run_layers);
+    best_.shape.lets_start = held == made.resident ? 1 : 0;
 }
 
 } // namespace gradnn::gpu::interpolation::layers

@@ -116,8 +116,10 @@ struct work_shape {
     int32_t row_taps = 0; ///< and of a row
     int32_t line_elements = 0; ///< of each of the two buffers of sums
     int32_t second_elements = 0;
-    /// Outputs are written in words of 16 bytes of sums.
-    int32_t wide_outputs = 0;
+    /// Neighbouring outputs that are written at once: channels of a column, or,
+    /// where a tile has one channel, columns.
+    int32_t width = 1;
+    int32_t zeros_width = 1; ///< and where nothing feeds a layer
     int32_t lets_start = 0; ///< let_later_work_start
 };
 
@@ -132,7 +134,8 @@ struct search_facts {
     int registers = 64; ///< of a thread
     int64_t shared_bytes = 0; ///< that a block may have
     int64_t multiprocessors = 1;
-    bool wide_outputs = false; ///< where tiles have channels for it
+    /// Elements that divide all distances of words of diff_src: 1, 2 or 4.
+    int written_vector = 1;
 };
 
 struct work_cut {
@@ -140,6 +143,7 @@ struct work_cut {
     int threads = 0; ///< 0: there is no cut
     int64_t shared_bytes = 0;
     int64_t blocks = 0;
+    int64_t resident = 1; ///< blocks of a multiprocessor
     double cycles = 0; ///< an estimate
     std::vector<dst_range> column_spans, row_spans;
 };
@@ -157,7 +161,17 @@ public:
 private:
     void try_columns(int64_t tile_columns, int64_t tile_channels);
     bool try_tile(int64_t tile_rows, int64_t tile_groups);
+    int widest_of(int neighbours) const;
     void try_runs(work_cut &made, int64_t tiles);
+    /// Instructions of a block, for one layer each: of diff_dst, of diff_src, and of
+    /// diff_src where nothing feeds it.
+    struct issues {
+        double dst = 0;
+        double src = 0;
+        double empty = 0;
+    };
+    issues issues_of(const work_cut &made) const;
+    void keep_if_best(const work_cut &made, int64_t run_layers, int64_t blocks);
 
     const work_shape &problem_;
     const search_facts &facts_;
@@ -166,6 +180,7 @@ private:
     const detail::axis_map &columns_;
     work_shape columns_cut_; ///< cut along columns and channels
     std::vector<dst_range> column_spans_;
+    int64_t fed_layers_ = 1; ///< of diff_src
     work_cut best_;
 };
 

@@ -10,8 +10,7 @@
 // A tap of weight 0 is never taken.
 #pragma once
 
-#include "gpu/interpolation/layers/tables.cuh"
-#include "gpu/interpolation/layers/taps.cuh"
+#include "gpu/interpolation/layers/outputs.cuh"
 
 namespace gradnn::gpu::interpolation::layers {
 
@@ -26,7 +25,6 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     using words = pack<Type, vector>;
     constexpr int elements = elements_of_thread(sizeof(Type), vector);
     constexpr int count = elements / vector;
-    constexpr int wide = sums_at_once<sum>;
     constexpr bool queued = is_queued(sizeof(Type));
     constexpr int ahead = layers_ahead(sizeof(Type));
     const auto thread = static_cast<int>(threadIdx.x);
@@ -42,76 +40,33 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     const int column_tile = next_part(shape.column_tiles);
     const int row_tile = next_part(shape.row_tiles);
     const int run = next_part(shape.runs);
-    const int64_t first_group = int64_t {block} * shape.tile_groups;
+    // The last tile of groups, or of channels, overlaps that before it; both write
+    // the same.
+    const int64_t first_group = min(int64_t {block} * shape.tile_groups,
+            shape.groups - shape.tile_groups);
 
-    const auto groups = static_cast<int>(
-            min(int64_t {shape.tile_groups}, shape.groups - first_group));
-    const int first_column = column_tile * shape.tile_columns;
-    const int tile_columns
-            = min(shape.tile_columns, shape.src_columns - first_column);
-    const int first_row = row_tile * shape.tile_rows;
-    const int tile_rows = min(shape.tile_rows, shape.src_rows - first_row);
-    // The last tile of channels overlaps that before it; both write the same.
-    const int first_channel = min(channel_tile * shape.tile_channels,
-            shape.channels - shape.tile_channels);
     const bool whole_pixels = shape.tile_channels == shape.channels;
-    const int outputs = tile_columns * shape.tile_channels;
-    const int lines = groups * tile_rows; // of diff_src in a layer of the tile
-
     const dst_range span = tables.column_spans[column_tile];
-    const int from_element
-            = first_element(span.first, shape.tile_channels, vector);
     const dst_range band
             = volume ? tables.row_spans[row_tile] : dst_range {0, 1};
+    tile_place tile;
+    tile.first_column = column_tile * shape.tile_columns;
+    tile.columns
+            = min(shape.tile_columns, shape.src_columns - tile.first_column);
+    tile.first_row = row_tile * shape.tile_rows;
+    tile.rows = min(shape.tile_rows, shape.src_rows - tile.first_row);
+    tile.first_channel = min(channel_tile * shape.tile_channels,
+            shape.channels - shape.tile_channels);
+    tile.from_element = first_element(span.first, shape.tile_channels, vector);
+    tile.first_dst_row = band.first;
     const int pitch = shape.pitch;
 
     extern __shared__ uint4 layers_shared[];
-    // Layers on their way: [layer][word of a thread][thread].
+    // Layers on their way: [layer][word of a thread][thread]; then lines and tables.
     auto *const queue = reinterpret_cast<words *>(layers_shared);
-    auto *const line = reinterpret_cast<sum *>(
-            queue + (queued ? ahead * count * threads : 0));
-    sum *const second = line + shape.line_elements;
-    sum *const column_weights = second + shape.second_elements;
-    sum *const row_weights
-            = column_weights + shape.tile_columns * shape.column_taps;
-    auto *const row_taps = reinterpret_cast<tap_place *>(
-            row_weights + (volume ? shape.tile_rows * shape.row_taps : 0));
-    auto *const output_taps = row_taps + shape.tile_groups * shape.tile_rows;
-    auto *const row_offsets = reinterpret_cast<uint32_t *>( // bytes
-            output_taps + shape.tile_columns * shape.tile_channels);
-
-    for (int j = thread; j < tile_columns; j += threads) {
-        const line_column column = tables.columns[first_column + j];
-        for (int k = 0; k < column.count; ++k)
-            column_weights[j * shape.column_taps + k]
-                    = tables.column_weights[column.offset + k];
-    }
-    for (int x = thread; x < outputs; x += threads) {
-        const int j = x / shape.tile_channels;
-        const int channel = x - j * shape.tile_channels;
-        const line_column column = tables.columns[first_column + j];
-        output_taps[x] = {
-                column.first * shape.tile_channels - from_element + channel,
-                column.count, j * shape.column_taps,
-                (first_column + j) * shape.channels + first_channel + channel};
-    }
-    for (int y = thread; y < lines; y += threads) {
-        const int group = y / tile_rows;
-        const int i = y - group * tile_rows;
-        row_offsets[y] = static_cast<uint32_t>(sizeof(Type)
-                * (group * shape.src_group_pitch
-                        + (first_row + i) * shape.src_row_pitch));
-        if constexpr (volume) {
-            const line_column row = tables.rows[first_row + i];
-            row_taps[y]
-                    = {(group * shape.band + row.first - band.first) * pitch,
-                            row.count, i * shape.row_taps, 0};
-            if (group == 0)
-                for (int k = 0; k < row.count; ++k)
-                    row_weights[i * shape.row_taps + k]
-                            = tables.row_weights[row.offset + k];
-        }
-    }
+    layer_outputs<Type, volume> outputs(shape, tables, tile,
+            reinterpret_cast<sum *>(
+                    queue + (queued ? ahead * count * threads : 0)));
 
     // The words of this thread. Those beyond the tensor or the tile are other
     // elements again, whose sums no tap names.
@@ -123,18 +78,18 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
         const int at = min(thread + i * threads, last_word);
         const int slab_row = at / words_of_row;
         const int place = (at - slab_row * words_of_row) * vector;
-        const int group = min(slab_row / shape.band, groups - 1);
+        const int group = slab_row / shape.band;
         const int row
                 = min(band.first + slab_row % shape.band, shape.dst_rows - 1);
         int element = 0;
         if (whole_pixels) {
-            element = min(from_element + place,
+            element = min(tile.from_element + place,
                     shape.dst_columns * shape.channels - vector);
         } else {
             const int column = place / shape.tile_channels;
             element = min(span.first + column, shape.dst_columns - 1)
                             * shape.channels
-                    + first_channel + place - column * shape.tile_channels;
+                    + tile.first_channel + place - column * shape.tile_channels;
         }
         offsets[i] = static_cast<uint32_t>(sizeof(Type)
                 * (group * shape.dst_group_pitch + row * shape.dst_row_pitch
@@ -146,7 +101,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     int at = tables.reach[first_layer].first;
     const int end = tables.reach[end_layer - 1].end;
     const Type *from = diff_dst + first_group * shape.dst_group_pitch
-            + at * shape.dst_layer_pitch;
+            + at * shape.dst_layer_pitch; // what is asked for next
     Type *to = diff_src + first_group * shape.src_group_pitch
             + first_layer * shape.src_layer_pitch;
 
@@ -155,107 +110,11 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     // Whether a term was added.
     bool low_any = false;
     bool high_any = false;
-    bool other = false;
-    const shared_out row_cells(pitch / wide);
-    const shared_out output_cells(
-            shape.wide_outputs != 0 ? outputs / wide : outputs);
-    // Resamples the rows of `full`, `wide` elements at a time.
-    const auto resample_rows = [&](const sum *full) {
-        with_taps(shape.most_row_taps, [&]<int taps>() {
-            const uint32_t places = shared_address(full);
-            const uint32_t to_second = shared_address(second);
-            for (int x = row_cells.x; x < pitch / wide; x += row_cells.x_step)
-                for (int y = row_cells.y; y < lines; y += row_cells.y_step) {
-                    const tap_place row = row_taps[y];
-                    const uint32_t place = places
-                            + (row.start + x * wide)
-                                    * static_cast<uint32_t>(sizeof(sum));
-                    const sum *const weights = row_weights + row.weights;
-                    sum sums[wide] = {};
-                    if constexpr (taps != 0) {
-                        sum by[taps];
-                        load_weights(by, weights);
-                        add_taps(sums, by, place, row.count, pitch);
-                    } else {
-                        add_all_taps(sums, weights, place, row.count, pitch);
-                    }
-                    store_shared(to_second
-                                    + (y * pitch + x * wide)
-                                            * static_cast<uint32_t>(
-                                                    sizeof(sum)),
-                            sums);
-                }
-        });
-    };
-    // Resamples the columns of lines and writes `width` neighbouring channels of
-    // the outputs at a time. `step`: elements between the taps of an output.
-    const auto write_outputs = [&]<int width>(const sum *source, int step) {
-        with_taps(shape.most_column_taps, [&]<int taps>() {
-            const uint32_t places = shared_address(source);
-            const uint32_t rows = shared_address(row_offsets);
-            const uint32_t first = output_cells.y * pitch;
-            const uint32_t place_step
-                    = output_cells.y_step * pitch * sizeof(sum);
-            const uint32_t row_step = output_cells.y_step * sizeof(uint32_t);
-            for (int x = output_cells.x; x < outputs / width;
-                    x += output_cells.x_step) {
-                const tap_place output = output_taps[x * width];
-                const sum *const weights = column_weights + output.weights;
-                sum by[taps == 0 ? 1 : taps];
-                if constexpr (taps != 0) load_weights(by, weights);
-                char *out = reinterpret_cast<char *>(to + output.out);
-                keep(out);
-                uint32_t place = places
-                        + (first + output.start)
-                                * static_cast<uint32_t>(sizeof(sum));
-                uint32_t row = rows
-                        + output_cells.y
-                                * static_cast<uint32_t>(sizeof(uint32_t));
-#pragma unroll 1
-                for (int y = output_cells.y; y < lines;
-                        y += output_cells.y_step) {
-                    sum sums[width] = {};
-                    if constexpr (taps != 0)
-                        add_taps(sums, by, place, output.count, step);
-                    else
-                        add_all_taps(sums, weights, place, output.count, step);
-                    pack<Type, width>::of(sums).stream(
-                            reinterpret_cast<Type *>(out + load_shared(row)));
-                    place += place_step;
-                    row += row_step;
-                }
-            }
-        });
-    };
-    const auto write = [&](const sum *source) {
-        if (shape.wide_outputs != 0)
-            write_outputs.template operator()<wide>(
-                    source, shape.tile_channels);
-        else if (shape.tile_channels == 1)
-            write_outputs.template operator()<1>(source, 1);
-        else
-            write_outputs.template operator()<1>(source, shape.tile_channels);
-    };
-    const auto write_zeros = [&] {
-        const int width = shape.wide_outputs != 0 ? wide : 1;
-        for (int x = output_cells.x; x < outputs / width;
-                x += output_cells.x_step)
-            for (int y = output_cells.y; y < lines; y += output_cells.y_step)
-                for (int e = 0; e < width; ++e)
-                    stream_one(reinterpret_cast<Type *>(
-                                       reinterpret_cast<char *>(to)
-                                       + row_offsets[y])
-                                    + output_taps[x * width].out + e,
-                            sum(0));
-    };
-
     // Writes a layer of diff_src, the sums `low`.
     const auto emit = [&] {
-        if (!low_any) return write_zeros();
-        // Of an image two lines take turns: nothing else separates their uses.
-        sum *const full = !volume && other ? second : line;
-        other = !other;
-        const uint32_t places = shared_address(full);
+        if (!low_any) return outputs.write_zeros(to);
+        sum *const line = outputs.next_line();
+        const uint32_t places = shared_address(line);
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             sum some[vector];
@@ -267,12 +126,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                                     * static_cast<uint32_t>(sizeof some),
                     some);
         }
-        __syncthreads();
-        if constexpr (volume) {
-            resample_rows(full);
-            __syncthreads();
-        }
-        write(volume ? second : full);
+        outputs.write(line, to);
     };
 
     // Layers of diff_dst that are not asked for yet; negative beyond the last.

@@ -22,11 +22,10 @@ namespace {
 template <typename Sum>
 class layers_plan final : public detail::plan {
 public:
-    /// `widest`: elements that divide all distances of words of diff_dst;
-    /// `wide_outputs`: words of 16 bytes of sums divide those of diff_src. Check
-    /// possible() before use.
+    /// `read` and `written`: elements that divide all distances of words of diff_dst
+    /// and of diff_src. Check possible() before use.
     layers_plan(detail::data_type type, const layered_problem &layers,
-            const axis_maps &maps, int widest, bool wide_outputs, int device)
+            const axis_maps &maps, int read, int written, int device)
         : type_(type),
           volume_(layers.volume),
           layers_(upload(device, make_rows<Sum>(maps[layers.layer_axis]))),
@@ -37,8 +36,8 @@ public:
           row_weights_(upload(device, weights_of<Sum>(maps[1]))) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        usual_ = arranged(layers, maps, widest, wide_outputs, device);
-        narrow_ = arranged(layers, maps, 1, false, device);
+        usual_ = arranged(layers, maps, read, written, device);
+        narrow_ = arranged(layers, maps, 1, 1, device);
     }
 
     bool possible() const {
@@ -50,9 +49,8 @@ public:
         const launch_scope scope(stream);
         const auto element = static_cast<size_t>(detail::size_of(type_));
         const size_t read = static_cast<size_t>(usual_.vector) * element;
-        const size_t written = usual_.cut.shape.wide_outputs != 0
-                ? sums_at_once<Sum> * element
-                : 1;
+        const size_t written
+                = static_cast<size_t>(usual_.cut.shape.zeros_width) * element;
         const arrangement &use
                 = is_aligned(args[0], read) && is_aligned(args[1], written)
                 ? usual_
@@ -80,7 +78,7 @@ private:
     };
 
     arrangement arranged(const layered_problem &layers, const axis_maps &maps,
-            int vector, bool wide_outputs, int device) const {
+            int vector, int written, int device) const {
         arrangement made;
         made.vector = vector;
         with_kernel(vector, [&]<typename Type>(auto *kernel) {
@@ -96,7 +94,7 @@ private:
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
-            facts.wide_outputs = wide_outputs;
+            facts.written_vector = written;
             made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
                     maps[1], maps[2])
                                .best();
@@ -162,19 +160,16 @@ plan_or_refusal make(
     }
     if (!layers) return plan_or_refusal::refuse(why);
     const work_shape &shape = layers->shape;
-    const int widest = std::min(4,
-            widest_vector(detail::size_of(src.type),
-                    dst.dims[4] * shape.channels, shape.dst_group_pitch,
-                    shape.dst_layer_pitch, shape.dst_row_pitch));
+    const int read = widest_vector(detail::size_of(src.type),
+            dst.dims[4] * shape.channels, shape.dst_group_pitch,
+            shape.dst_layer_pitch, shape.dst_row_pitch);
+    const int written = widest_vector(detail::size_of(src.type),
+            shape.channels > 1 ? shape.channels : shape.src_columns,
+            shape.src_group_pitch, shape.src_layer_pitch, shape.src_row_pitch);
     const auto device = static_cast<int>(options.device);
     const auto made = [&]<typename Sum>() -> plan_or_refusal {
-        bool wide_outputs = true;
-        for (const int64_t distance :
-                {int64_t {shape.channels}, shape.src_group_pitch,
-                        shape.src_layer_pitch, shape.src_row_pitch})
-            wide_outputs = wide_outputs && distance % sums_at_once<Sum> == 0;
-        auto plan = std::make_unique<layers_plan<Sum>>(
-                src.type, *layers, maps, widest, wide_outputs, device);
+        auto plan = std::make_unique<layers_plan<Sum>>(src.type, *layers, maps,
+                std::min(4, read), std::min(4, written), device);
         if (!plan->possible())
             return detail::refuse("columns that are fed by at most 4,096 "
                                   "elements (f64: 2,048; 16 bits: 3,072)",
