@@ -120,6 +120,19 @@ private:
         return rows;
     }
 
+    /// Around the rows of slabs that are summed over D. What is fetched of several
+    /// slabs waits while rows of the ring pass through the first-level cache, so
+    /// it is fetched into the second-level one, earlier.
+    row_surroundings surroundings_of_slabs(int64_t d, int64_t count) const {
+        const int64_t stride = job_.diff_dst.h_stride;
+        row_surroundings rows = surroundings(job_.d, d, count, stride);
+        rows.far = true;
+        // No further than half a slab: what comes after it is not the next.
+        if (rows.jump == 0)
+            rows.ahead = std::min(2 * distance, stride * job_.h.dst / 2);
+        return rows;
+    }
+
     /// Of the first `count` of rows_: where rows follow one another, up to the
     /// end of diff_dst.
     int64_t slack(int64_t count) const {
@@ -147,8 +160,7 @@ private:
             for (int64_t t = 0; t < count; ++t)
                 scratch_.rows[t] = row_of(job_.d.begin(d) + t, row);
             sum_rows(scratch_.rows, job_.d.weights<acc>(d), count,
-                    strip_.length,
-                    surroundings(job_.d, d, count, job_.diff_dst.h_stride),
+                    strip_.length, surroundings_of_slabs(d, count),
                     ring_row(row));
         }
         ring_end_ = row;
