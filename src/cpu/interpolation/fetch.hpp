@@ -28,10 +28,6 @@ struct row_surroundings {
     /// after where the first of them begins. (Several rows of a page read in
     /// turns hide that order from the hardware.)
     bool in_order = false;
-    /// Where they follow one another: whether they are read through in that order
-    /// before they are summed, and nothing is fetched. That takes in what hardware
-    /// sees coming, faster than what is fetched ahead if there is much of it.
-    bool read = false;
     /// Otherwise from every row, `ahead` elements further on, and from element
     /// `turn` on another `jump` elements.
     int64_t ahead = 0;
@@ -92,25 +88,15 @@ private:
     bool far_;
 };
 
-/// Has the caches take `count` elements in, in the order of memory.
-template <typename In>
-HWY_INLINE void read_through(const In *from, int64_t count) {
-    const auto *bytes = reinterpret_cast<const volatile uint8_t *>(from);
-    const auto end = count * static_cast<int64_t>(sizeof(In));
-    for (int64_t i = 0; i < end; i += 64)
-        static_cast<void>(bytes[i]);
-}
-
 /// What follows elements [x, x + length) of the fresh rows before rows_end.
 /// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
 template <typename In>
 HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
         int64_t x, int64_t length) {
-    if (around.read) return;
     if (around.in_order) {
         fetch_elements(
                 rows_end[-around.fresh] + around.ahead + x * around.fresh,
-                length * around.fresh, false);
+                length * around.fresh, around.far);
         return;
     }
     const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);

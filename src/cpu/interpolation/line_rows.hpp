@@ -37,10 +37,11 @@ class line_rows {
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     /// How far ahead of their use elements are fetched.
     static constexpr int64_t distance = 3008 / sizeof(T);
-    /// Bytes of fresh rows that are read through in the order of memory. (Fewer
-    /// are fetched in that order: of 16-bit elements that is faster.)
-    static constexpr int64_t least_read = sizeof(T) == 2 ? 4 << 10 : 0;
-    static constexpr int64_t most_read = 64 << 10;
+    /// Bytes of fresh rows that are fetched in the order of memory, and of these,
+    /// into the second-level cache, earlier. (Fewer 16-bit elements are summed from
+    /// the first-level one before others drive them out.)
+    static constexpr int64_t most_in_order = 64 << 10;
+    static constexpr int64_t least_far = sizeof(T) == 2 ? 4 << 10 : 0;
 
 public:
     /// References are kept.
@@ -87,15 +88,15 @@ private:
         const int64_t stride = job_.diff_dst.h_stride;
         const int64_t step = job_.fresh_rows * strip_.length;
         const auto bytes = step * static_cast<int64_t>(sizeof(T));
-        if (strip_.length != stride || bytes > most_read)
+        if (strip_.length != stride || bytes > most_in_order)
             return surroundings(job_.h, h, count, job_.h.fresh(h) * stride);
         row_surroundings rows;
         rows.slack = slack(count);
         // Hardware sees single rows coming.
         rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
         rows.in_order = rows.fresh > 0;
-        rows.read = rows.in_order && bytes >= least_read;
-        rows.ahead = step;
+        rows.far = bytes >= least_far;
+        rows.ahead = rows.far ? std::max(step, 2 * distance) : step;
         return rows;
     }
 

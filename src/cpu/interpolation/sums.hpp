@@ -182,8 +182,6 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         for (size_t k = 0; k < width; ++k)
             hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
     };
-    if (around.read)
-        read_through(rows[count - around.fresh], around.fresh * length);
     for (; x + block <= length; x += block) {
         fetch(rows + count, around, x, block);
         sum_block();
