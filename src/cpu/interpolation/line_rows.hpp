@@ -37,10 +37,11 @@ class line_rows {
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     /// How far ahead of their use elements are fetched.
     static constexpr int64_t distance = 3008 / sizeof(T);
-    /// Bytes of fresh rows that are read through in the order of memory. (Fewer
-    /// are fetched in that order: of 16-bit elements that is faster.)
-    static constexpr int64_t least_read = sizeof(T) == 2 ? 4 << 10 : 0;
-    static constexpr int64_t most_read = 64 << 10;
+    /// Bytes of fresh rows that are fetched in the order of memory, and of these,
+    /// into the second-level cache, earlier. (Fewer 16-bit elements are summed from
+    /// the first-level one before others drive them out.)
+    static constexpr int64_t most_in_order = 64 << 10;
+    static constexpr int64_t least_far = sizeof(T) == 2 ? 4 << 10 : 0;
 
 public:
     /// References are kept.
@@ -87,15 +88,15 @@ private:
         const int64_t stride = job_.diff_dst.h_stride;
         const int64_t step = job_.fresh_rows * strip_.length;
         const auto bytes = step * static_cast<int64_t>(sizeof(T));
-        if (strip_.length != stride || bytes > most_read)
+        if (strip_.length != stride || bytes > most_in_order)
             return surroundings(job_.h, h, count, job_.h.fresh(h) * stride);
         row_surroundings rows;
         rows.slack = slack(count);
         // Hardware sees single rows coming.
         rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
         rows.in_order = rows.fresh > 0;
-        rows.read = rows.in_order && bytes >= least_read;
-        rows.ahead = step;
+        rows.far = bytes >= least_far;
+        rows.ahead = rows.far ? std::max(step, 2 * distance) : step;
         return rows;
     }
 
@@ -117,6 +118,19 @@ private:
             rows.turn = strip_.length - rows.ahead;
             rows.jump = next - strip_.length;
         }
+        return rows;
+    }
+
+    /// Around the rows of slabs that are summed over D. What is fetched of several
+    /// slabs waits while rows of the ring pass through the first-level cache, so
+    /// it is fetched into the second-level one, earlier.
+    row_surroundings surroundings_of_slabs(int64_t d, int64_t count) const {
+        const int64_t stride = job_.diff_dst.h_stride;
+        row_surroundings rows = surroundings(job_.d, d, count, stride);
+        rows.far = true;
+        // No further than half a slab: what comes after it is not the next.
+        if (rows.jump == 0)
+            rows.ahead = std::min(2 * distance, stride * job_.h.dst / 2);
         return rows;
     }
 
@@ -147,8 +161,7 @@ private:
             for (int64_t t = 0; t < count; ++t)
                 scratch_.rows[t] = row_of(job_.d.begin(d) + t, row);
             sum_rows(scratch_.rows, job_.d.weights<acc>(d), count,
-                    strip_.length,
-                    surroundings(job_.d, d, count, job_.diff_dst.h_stride),
+                    strip_.length, surroundings_of_slabs(d, count),
                     ring_row(row));
         }
         ring_end_ = row;

@@ -162,11 +162,13 @@ private:
         begin_ = end_ = 0;
     }
 
+    /// Into the second-level cache where slabs are summed over D: the sums of all
+    /// lanes pass through the first-level one meanwhile.
     gradual_fetch fetch_of_next(bool fetches, int64_t steps) const {
         if (!fetches || next_.count == 0)
             return gradual_fetch(slabs_.end, slabs_.end, 1);
-        return gradual_fetch(
-                std::max(slabs_.end, next_.from[0]), next_.end, steps);
+        return gradual_fetch(std::max(slabs_.end, next_.from[0]), next_.end,
+                steps, !job_.d.identity);
     }
 
     /// Rows [h, h_end) of diff_src of all slabs.

@@ -178,8 +178,6 @@ private:
             const row_surroundings &around) {
         const acc *weights = job_.h.weights<acc>(h);
         T *out = results_.out();
-        if (around.read)
-            read_through(rows[count - around.fresh], around.fresh * strip_.row);
         int64_t x = 0;
         for (; x + 4 * lanes <= strip_.row; x += 4 * lanes) {
             fetch(rows + count, around, x, 4 * lanes);

@@ -4,6 +4,7 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
 
+#include "cpu/interpolation/fetch.hpp"
 #include "cpu/interpolation/separable.hpp"
 #include "cpu/simd/compensated_sum.hpp"
 #include "cpu/simd/simd.hpp"
@@ -60,85 +61,6 @@ HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
 
 constexpr int level_of(int64_t terms) {
     return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
-}
-
-/// What sum_rows may do around the rows that it sums.
-struct row_surroundings {
-    /// The last `fresh` rows come from memory for the first time, and what
-    /// follows is to be fetched now. (Short rows are too short for hardware to
-    /// see them coming.)
-    int64_t fresh = 0;
-    /// Whether the fresh rows follow one another in memory and what comes next
-    /// follows them: it is fetched in the order of memory, from `ahead` elements
-    /// after where the first of them begins. (Several rows of a page read in
-    /// turns hide that order from the hardware.)
-    bool in_order = false;
-    /// Where they follow one another: whether they are read through in that order
-    /// before they are summed, and nothing is fetched. That takes in what hardware
-    /// sees coming, faster than what is fetched ahead if there is much of it.
-    bool read = false;
-    /// Otherwise from every row, `ahead` elements further on, and from element
-    /// `turn` on another `jump` elements.
-    int64_t ahead = 0;
-    int64_t turn = 0;
-    int64_t jump = 0;
-    /// Elements after every row's end that may be read.
-    int64_t slack = 0;
-};
-
-template <typename In>
-HWY_INLINE void fetch_elements(const In *from, int64_t count) {
-    for (int64_t i = 0; i < count; i += 64 / sizeof(In))
-        hwy::Prefetch(from + i);
-}
-
-/// Fetches what is between two addresses, a few cache lines at a time.
-class gradual_fetch {
-public:
-    gradual_fetch(const void *begin, const void *end, int64_t steps)
-        : at_(static_cast<const std::byte *>(begin)),
-          end_(std::max(at_, static_cast<const std::byte *>(end))),
-          step_((end_ - at_ + steps - 1) / steps) {}
-
-    HWY_INLINE void step() { fetch(std::min(step_, end_ - at_)); }
-    void rest() { fetch(end_ - at_); }
-
-private:
-    HWY_INLINE void fetch(std::ptrdiff_t bytes) {
-        const std::byte *const until = at_ + bytes;
-        for (; at_ < until; at_ += 64)
-            hwy::Prefetch(at_);
-    }
-
-    const std::byte *at_;
-    const std::byte *end_;
-    std::ptrdiff_t step_;
-};
-
-/// Has the caches take `count` elements in, in the order of memory.
-template <typename In>
-HWY_INLINE void read_through(const In *from, int64_t count) {
-    const auto *bytes = reinterpret_cast<const volatile uint8_t *>(from);
-    const auto end = count * static_cast<int64_t>(sizeof(In));
-    for (int64_t i = 0; i < end; i += 64)
-        static_cast<void>(bytes[i]);
-}
-
-/// What follows elements [x, x + length) of the fresh rows before rows_end.
-/// (Not a lambda: GCC 12 takes one that only fetches for one without effect.)
-template <typename In>
-HWY_INLINE void fetch(const In *const *rows_end, const row_surroundings &around,
-        int64_t x, int64_t length) {
-    if (around.read) return;
-    if (around.in_order) {
-        fetch_elements(
-                rows_end[-around.fresh] + around.ahead + x * around.fresh,
-                length * around.fresh);
-        return;
-    }
-    const int64_t at = x + around.ahead + (x >= around.turn ? around.jump : 0);
-    for (int64_t t = -around.fresh; t < 0; ++t)
-        fetch_elements(rows_end[t] + at, length);
 }
 
 /// Of two vectors, the elements of even and those of odd places.
@@ -260,8 +182,6 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         for (size_t k = 0; k < width; ++k)
             hn::StoreU(sum[k], d, out + x + static_cast<int64_t>(k) * lanes);
     };
-    if (around.read)
-        read_through(rows[count - around.fresh], around.fresh * length);
     for (; x + block <= length; x += block) {
         fetch(rows + count, around, x, block);
         sum_block();
