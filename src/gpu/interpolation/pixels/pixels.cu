@@ -2,6 +2,7 @@
 // kernel.cuh.
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "gpu/device/constants.hpp"
@@ -117,7 +118,11 @@ private:
                 if (count * unit_bytes >= run) break;
             }
             pixels.tile_units = static_cast<int32_t>(tile_units);
-            for (made.threads = threads_of(unit_bytes);
+            int64_t most_threads = threads_of(unit_bytes);
+            while (most_threads / 2
+                    >= std::max<int64_t>(32, tile_units * source_columns_))
+                most_threads /= 2;
+            for (made.threads = most_threads;
                     made.threads >= std::max<int64_t>(32, tile_units);
                     made.threads /= 2) {
                 pixels.tile_columns = static_cast<int32_t>(
@@ -173,10 +178,32 @@ private:
     device_buffer weights_;
 };
 
+/// A few long rows of pixels as columns of one pixel a row: a block would have but so
+/// many rows to walk down, which is too few to have some on their way. Else as it is.
+interpolation_problem with_rows_to_walk(const interpolation_problem &problem) {
+    constexpr int64_t few_rows = 8;
+    constexpr int64_t half_a_warp = 16;
+    interpolation_problem turned = problem;
+    const auto &dims = problem.diff_src.dims;
+    const int64_t pixel_bytes
+            = dims[1] * detail::size_of(problem.diff_src.type);
+    const bool flat = dims[2] == 1 && dims[3] == 1
+            && problem.diff_dst.dims[2] == 1 && problem.diff_dst.dims[3] == 1;
+    if (!flat || dims[0] >= few_rows || pixel_bytes < half_a_warp * 16)
+        return turned;
+    std::swap(turned.axes[1], turned.axes[2]);
+    for (detail::tensor_view *view : {&turned.diff_dst, &turned.diff_src}) {
+        std::swap(view->dims[3], view->dims[4]);
+        std::swap(view->strides[3], view->strides[4]);
+    }
+    return turned;
+}
+
 } // namespace
 
 plan_or_refusal make(
-        const interpolation_problem &problem, const compile_options &options) {
+        const interpolation_problem &given, const compile_options &options) {
+    const interpolation_problem problem = with_rows_to_walk(given);
     const auto [maps, walk, refusal] = walked_problem(problem, true);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
