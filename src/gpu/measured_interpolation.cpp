@@ -155,9 +155,12 @@ std::string bands_yields(
 // A row of 23 vectors 8 and 44 %; volumes, one of 35 13 and 47 %, one of 84 58 and 46 %.
 // Linear volumes whose columns are not enlarged, H100, seed 201, e401cbb, bf16 and f32:
 // 51 to 51 32 and 59 %, 38 and 56 %; 102 to 44 44 and 69 %; 22 to 13 51 and 66 %.
-// Reduced, H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes
-// whose depth is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 with rows and columns
-// reduced, of seven problems six 1.0 to 1.29 times as fast, one 0.99 times.
+// H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes whose depth
+// is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes of which less than a
+// quarter is fed, four of four 1.04 to 1.20 times as fast.
+// Two to four rows enlarged less than twice in f32, by gpu_rows: 2x96 88700 to 144658 55
+// and 81 %, 4x768 4581 to 6585 69 and 75 %; five and seven rows enlarged more 0.97 and
+// 0.89 times as fast.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &src = problem.diff_src.dims;
@@ -165,12 +168,20 @@ std::string pixels_yields(
     const auto &dst = problem.diff_dst.dims;
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
-    if (detail::size_of(problem.diff_src.type) == 4 && rows_are_reduced(problem)
-            && 2 * dst[4] <= src[4])
-        return "f32 with rows reduced to two thirds and columns to half or "
-               "less were slower";
+    if (detail::size_of(problem.diff_src.type) == 4 && !volume) {
+        if (problem.mode == detail::interpolation_mode::nearest
+                && 4 * dst[3] * dst[4] < src[3] * src[4])
+            return "f32 nearest planes of which less than a quarter is fed "
+                   "were "
+                   "slower";
+        const bool columns_alone = dst[2] == src[2] && dst[3] == src[3];
+        const int64_t rows = src[0] * src[2] * src[3];
+        if (columns_alone && rows >= 2 && rows <= 4 && dst[4] < 2 * src[4])
+            return "two to four rows in f32 that are enlarged less than twice "
+                   "were slower";
+    }
     if (volume && problem.mode == detail::interpolation_mode::linear
-            && problem.diff_dst.dims[4] <= src[4])
+            && dst[4] <= src[4])
         return "volumes whose columns are not enlarged were slower";
     const int64_t lanes = volume ? 64 : 32;
     const int64_t vectors

@@ -178,18 +178,22 @@ private:
     device_buffer weights_;
 };
 
-/// A few long rows of pixels as columns of one pixel a row: a block would have but so
-/// many rows to walk down, which is too few to have some on their way. Else as it is.
-interpolation_problem with_rows_to_walk(const interpolation_problem &problem) {
-    constexpr int64_t few_rows = 8;
-    constexpr int64_t half_a_warp = 16;
+/// One row of more pixels than the device walks at a time as a column of rows of one
+/// pixel each: a block would have no row on its way while it adds another. Else as it
+/// is.
+interpolation_problem with_rows_to_walk(
+        const interpolation_problem &problem, int64_t multiprocessors) {
+    constexpr int64_t vector = 16; // bytes
+    constexpr int64_t warp = 32;
+    constexpr int64_t resident_threads = 512; // of an SM
     interpolation_problem turned = problem;
     const auto &dims = problem.diff_src.dims;
-    const int64_t pixel_bytes
-            = dims[1] * detail::size_of(problem.diff_src.type);
-    const bool flat = dims[2] == 1 && dims[3] == 1
+    const bool one_row = dims[0] == 1 && dims[2] == 1 && dims[3] == 1
             && problem.diff_dst.dims[2] == 1 && problem.diff_dst.dims[3] == 1;
-    if (!flat || dims[0] >= few_rows || pixel_bytes < half_a_warp * 16)
+    const int64_t vectors
+            = dims[1] * detail::size_of(problem.diff_src.type) / vector;
+    if (!one_row || vectors < warp
+            || vectors * dims[4] <= resident_threads * multiprocessors)
         return turned;
     std::swap(turned.axes[1], turned.axes[2]);
     for (detail::tensor_view *view : {&turned.diff_dst, &turned.diff_src}) {
@@ -203,7 +207,9 @@ interpolation_problem with_rows_to_walk(const interpolation_problem &problem) {
 
 plan_or_refusal make(
         const interpolation_problem &given, const compile_options &options) {
-    const interpolation_problem problem = with_rows_to_walk(given);
+    const auto device = static_cast<int>(options.device);
+    const interpolation_problem problem
+            = with_rows_to_walk(given, properties_of(device).multiprocessors);
     const auto [maps, walk, refusal] = walked_problem(problem, true);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
@@ -223,7 +229,6 @@ plan_or_refusal make(
         return detail::refuse("channels in vectors of 16 bytes, and columns, "
                               "rows and planes at multiples of that",
                 problem);
-    const auto device = static_cast<int>(options.device);
     if (src.type == detail::data_type::f64)
         return std::make_unique<pixels_plan<double>>(
                 problem, maps, walk, device);
