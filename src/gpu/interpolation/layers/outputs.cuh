@@ -12,7 +12,7 @@ struct tile_place {
     int first_column, columns;
     int first_row, rows;
     int first_channel;
-    int from_element; ///< of a row of diff_dst, the first that is staged
+    int from_element; ///< the first of a row of diff_dst that it reads
     int first_dst_row;
 };
 
@@ -110,6 +110,7 @@ public:
         }
     }
 
+    /// Writes a layer that nothing feeds.
     __device__ __forceinline__ void write_zeros(Type *to) const {
         if (shape_.zeros_width == wide) return write_zero_cells<wide>(to);
         if constexpr (wide == 4)
