@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,9 @@ inline __half half_of_bits(unsigned short bits) {
 #define __ushort_as_half half_of_bits
 template <typename Value>
 void __stcs(Value *to, Value value) {
+    if (reinterpret_cast<uintptr_t>(to) % sizeof value != 0)
+        throw std::out_of_range("store of " + std::to_string(sizeof value)
+                + " bytes between its multiples");
     *to = value;
 }
 template <typename Value>

@@ -55,7 +55,7 @@ HWY_INLINE void fetch_elements(const In *from, int64_t count, bool far) {
 }
 
 /// Fetches what is between two addresses, a few cache lines at a time: more than a
-/// few KB into the second-level cache. The first-level one would lose it before its
+/// few KB, and what is `far`, into the second-level cache. The first-level one would lose it before its
 /// use, and has few lines under way at a time.
 class gradual_fetch {
     static constexpr std::ptrdiff_t most_near = 8 << 10;

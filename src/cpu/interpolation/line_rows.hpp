@@ -123,7 +123,8 @@ private:
 
     /// Around the rows of slabs that are summed over D. What is fetched of several
     /// slabs waits while rows of the ring pass through the first-level cache, so
-    /// it is fetched into the second-level one, earlier.
+    /// it is fetched into the second-level one, and earlier where rows follow one
+    /// another.
     row_surroundings surroundings_of_slabs(int64_t d, int64_t count) const {
         const int64_t stride = job_.diff_dst.h_stride;
         row_surroundings rows = surroundings(job_.d, d, count, stride);

@@ -40,7 +40,7 @@ int64_t room_for(int64_t taps) {
     return round_up(std::max<int64_t>(taps, 1), weights_at_once);
 }
 
-/// Source positions that an output feeds.
+/// Positions of diff_src that diff_dst feeds.
 int64_t fed_positions(const detail::axis_map &map) {
     return std::count_if(map.count.begin(), map.count.end(),
             [](int64_t taps) { return taps > 0; });
@@ -115,7 +115,8 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     });
 }
 
-/// Elements of which so many neighbours, and all distances in diff_src, are a multiple.
+/// The most elements, up to 16 bytes of sums, that divide `neighbours` and all distances
+/// in diff_src.
 int cut_search::widest_of(int neighbours) const {
     int width = 16 / facts_.sum_bytes;
     while (neighbours % width != 0 || facts_.written_vector % width != 0)
@@ -168,6 +169,8 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
             && columns_.max_count > few_taps)
         shape.width = 1;
     if (shape.tile_channels == 1 && facts_.sum_bytes == 8) shape.width = 1;
+    // No zeros, no alignment for them.
+    if (fed_layers_ == layers_.src) shape.zeros_width = shape.width;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     made.shared_bytes = facts_.sum_bytes
                     * (int64_t {shape.line_elements} + shape.second_elements
@@ -192,17 +195,18 @@ void cut_search::try_runs(work_cut &made, int64_t tiles) {
                             / (round_up(facts_.registers, 8) * made.threads),
                     int64_t {227 * 1024} / (made.shared_bytes + 1024),
                     int64_t {2048} / made.threads}));
+    const layer_issues issues = issues_of(made);
     each_cut(made.shape.src_layers, [&](int64_t run_layers) {
         const int64_t blocks
                 = tiles * ceil_div(made.shape.src_layers, run_layers);
         if (blocks > (int64_t {1} << 30)) return false;
-        keep_if_best(made, run_layers, blocks);
+        keep_if_best(made, issues, run_layers, blocks);
         return true;
     });
 }
 
 /// As the machine code has them.
-cut_search::issues cut_search::issues_of(const work_cut &made) const {
+cut_search::layer_issues cut_search::issues_of(const work_cut &made) const {
     const work_shape &shape = made.shape;
     const int64_t threads = made.threads;
     const auto warps = static_cast<double>(threads / 32);
@@ -211,8 +215,8 @@ cut_search::issues cut_search::issues_of(const work_cut &made) const {
     // The loop, loads and their addresses, conversions, products.
     const double conversion = facts_.element_bytes == 2 ? 1.0 : 0.0;
     const double word_issues = is_queued(facts_.element_bytes) ? 4.0 : 3.0;
-    issues made_of;
-    made_of.dst = warps
+    layer_issues issues;
+    issues.dst = warps
             * (45.0 + word_issues * words + (2.0 + conversion) * elements);
     // Sums moved and to shared memory, rows, columns.
     const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
@@ -234,15 +238,15 @@ cut_search::issues cut_search::issues_of(const work_cut &made) const {
         sums += 20.0
                 + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
                         * (11.0 + (5.0 + wide) * row_taps);
-    made_of.src = warps * sums;
-    made_of.empty = warps
+    issues.src = warps * sums;
+    issues.empty = warps
             * (20.0 + moves
                     + 6.0 * turns(outputs / shape.zeros_width, lines, threads));
-    return made_of;
+    return issues;
 }
 
-void cut_search::keep_if_best(
-        const work_cut &made, int64_t run_layers, int64_t blocks) {
+void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
+        int64_t run_layers, int64_t blocks) {
     const work_shape &shape = made.shape;
     const int64_t runs = ceil_div(shape.src_layers, run_layers);
     const auto warps = static_cast<double>(made.threads / 32);
@@ -270,9 +274,8 @@ void cut_search::keep_if_best(
                                  : ratio * (src + 1.0);
     const double fed = src * static_cast<double>(fed_layers_)
             / static_cast<double>(layers_.src);
-    const issues of = issues_of(made);
-    const double instructions = 500.0 * warps + dst * of.dst + fed * of.src
-            + (src - fed) * of.empty;
+    const double instructions = 500.0 * warps + dst * issues.dst
+            + fed * issues.src + (src - fed) * issues.empty;
     const double bytes = dst * dst_bytes + src * src_bytes;
     const int64_t held
             = std::min(made.resident, ceil_div(blocks, facts_.multiprocessors));

@@ -165,13 +165,14 @@ private:
     void try_runs(work_cut &made, int64_t tiles);
     /// Instructions of a block, for one layer each: of diff_dst, of diff_src, and of
     /// diff_src where nothing feeds it.
-    struct issues {
+    struct layer_issues {
         double dst = 0;
         double src = 0;
         double empty = 0;
     };
-    issues issues_of(const work_cut &made) const;
-    void keep_if_best(const work_cut &made, int64_t run_layers, int64_t blocks);
+    layer_issues issues_of(const work_cut &made) const;
+    void keep_if_best(const work_cut &made, const layer_issues &issues,
+            int64_t run_layers, int64_t blocks);
 
     const work_shape &problem_;
     const search_facts &facts_;

@@ -22,6 +22,8 @@ namespace {
 /// places of memory that are read and written alternately, which cost up to a
 /// tenth of memory speed on an H200.
 constexpr int most_resident = 4;
+/// Of a column.
+constexpr int most_taps = 8;
 constexpr size_t most_shared_bytes = 45 * 1024;
 
 template <typename Sum>
@@ -118,6 +120,7 @@ private:
                 if (count * unit_bytes >= run) break;
             }
             pixels.tile_units = static_cast<int32_t>(tile_units);
+            // No more threads than a row has work for.
             int64_t most_threads = threads_of(unit_bytes);
             while (most_threads / 2
                     >= std::max<int64_t>(32, tile_units * source_columns_))
@@ -178,22 +181,26 @@ private:
     device_buffer weights_;
 };
 
-/// One row of more pixels than the device walks at a time as a column of rows of one
-/// pixel each: a block would have no row on its way while it adds another. Else as it
-/// is.
+/// One row of more vectors of 16 bytes than the device has threads for, a warp of them or
+/// more in each pixel, as a column of rows of one pixel each: a block would have no row
+/// on its way while it adds another. Else as it is.
 interpolation_problem with_rows_to_walk(
         const interpolation_problem &problem, int64_t multiprocessors) {
-    constexpr int64_t vector = 16; // bytes
+    constexpr int64_t vector_bytes = 16;
     constexpr int64_t warp = 32;
-    constexpr int64_t resident_threads = 512; // of an SM
     interpolation_problem turned = problem;
     const auto &dims = problem.diff_src.dims;
     const bool one_row = dims[0] == 1 && dims[2] == 1 && dims[3] == 1
             && problem.diff_dst.dims[2] == 1 && problem.diff_dst.dims[3] == 1;
     const int64_t vectors
-            = dims[1] * detail::size_of(problem.diff_src.type) / vector;
+            = dims[1] * detail::size_of(problem.diff_src.type) / vector_bytes;
     if (!one_row || vectors < warp
-            || vectors * dims[4] <= resident_threads * multiprocessors)
+            || vectors * dims[4] <= most_resident * threads_of(vector_bytes)
+                            * multiprocessors
+            || detail::make_axis_map(
+                       problem.mode, problem.coordinates, problem.axes[2])
+                            .max_count
+                    > most_taps)
         return turned;
     std::swap(turned.axes[1], turned.axes[2]);
     for (detail::tensor_view *view : {&turned.diff_dst, &turned.diff_src}) {
@@ -214,10 +221,9 @@ plan_or_refusal make(
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
     const auto &src = problem.diff_src;
-    if (maps[2].max_count > 8)
-        return plan_or_refusal::refuse(
-                detail::text("takes at most 8 taps for a column, given ",
-                        maps[2].max_count));
+    if (maps[2].max_count > most_taps)
+        return plan_or_refusal::refuse(detail::text("takes at most ", most_taps,
+                " taps for a column, given ", maps[2].max_count));
     const walk_shape &shape = walk.shape;
     const int64_t bytes = detail::size_of(src.type);
     if (widest_vector(bytes, src.dims[1], pitch_of(dst, 4), pitch_of(src, 4),
@@ -228,7 +234,7 @@ plan_or_refusal make(
             < 16)
         return detail::refuse("channels in vectors of 16 bytes, and columns, "
                               "rows and planes at multiples of that",
-                problem);
+                given);
     if (src.type == detail::data_type::f64)
         return std::make_unique<pixels_plan<double>>(
                 problem, maps, walk, device);
