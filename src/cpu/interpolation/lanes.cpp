@@ -140,12 +140,14 @@ public:
                 * (8 + taps * (look_up + 4) + fetched + stored(narrow_));
     }
 
-    /// Of a plane, where taps have a vector each.
+    /// Of a plane, where taps have a vector each, or lines are results.
     double of_rows(int64_t taps) const {
-        return sums_of_lines()
+        const bool results = job_.w.identity;
+        const double vectors = row_src_ / lanes_;
+        return sums_of_lines(results ? result : 2 * call)
                 + d_src_ * h_src_
-                * (call
-                        + row_src_ / lanes_
+                * ((results ? 0 : call)
+                        + (results ? std::ceil(vectors) : vectors)
                                 * (4 + static_cast<double>(taps)
                                         + stored(narrow_)));
     }
@@ -155,12 +157,14 @@ private:
     static constexpr double call = 80;
     /// A column whose taps are vectors: its place, its number of taps.
     static constexpr double column = 40;
+    /// A line that is a result, by the times of 132 problems.
+    static constexpr double result = 55;
 
     /// Of the sums of `taps` rows in all to `sums` rows.
     double rows(double taps, double sums, double length, bool narrow) const {
         return length / lanes_ * (taps * (narrow ? 3 : 1.75) + sums * 1.5);
     }
-    double sums_of_lines() const {
+    double sums_of_lines(double of_line = 2 * call) const {
         double sum = 0;
         const double h_dst = static_cast<double>(job_.h.dst);
         const bool sums_d = !job_.d.identity;
@@ -170,7 +174,7 @@ private:
                             + d_src_ * 2 * call);
         sum += d_src_
                 * (rows(h_taps_, h_src_, row_dst_, narrow_ && !sums_d)
-                        + h_src_ * 2 * call);
+                        + h_src_ * of_line);
         return sum;
     }
     /// Of a vector: its load, its store and its share of a square's steps.
