@@ -15,7 +15,44 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-class interpolation_values : public interpolation_kernel {};
+class interpolation_values : public interpolation_kernel {
+protected:
+    /// The first and the last image of `many` give the same bits alone. False where
+    /// the kernel refuses them.
+    bool gives_images_alone(const interpolation_case &many, const layout &l,
+            data_type type) const {
+        interpolation_case one = many;
+        one.n = 1;
+        const interpolation_choice linear {"linear", "half_pixel"};
+        const op op_of_one = interpolation_op(one, linear, l, type);
+        const op op_of_many = interpolation_op(many, linear, l, type);
+        if (refuses(op_of_one) || refuses(op_of_many)) return false;
+        SCOPED_TRACE(many.name + " " + l.name + " " + to_string(type));
+        const forced_kernel forced(kernel());
+        values_list inputs = random_inputs(op_of_many, 5);
+        op_run all(op_of_many, the_engine(), inputs);
+        all.execute();
+        EXPECT_EQ(all.output_tensor(0).outside_damage(), "");
+        const auto bytes = all.output_bytes(0);
+        const auto size = static_cast<int64_t>(bytes.size()) / many.n;
+        for (const int64_t image : {int64_t {0}, many.n - 1}) {
+            values_list part = inputs;
+            for (size_t i = 0; i < 2; ++i) {
+                const auto each
+                        = static_cast<int64_t>(inputs[i].size()) / many.n;
+                part[i].assign(inputs[i].begin() + image * each,
+                        inputs[i].begin() + (image + 1) * each);
+            }
+            op_run alone(op_of_one, the_engine(), part);
+            alone.execute();
+            EXPECT_TRUE(std::ranges::equal(alone.output_bytes(0),
+                    std::span(bytes).subspan(static_cast<size_t>(image * size),
+                            static_cast<size_t>(size))))
+                    << "image " << image;
+        }
+        return true;
+    }
+};
 
 // 2 -> 41 nearest half_pixel: output 20 lies at exactly 0.5 + 0.5, which is
 // element 1; a float coordinate puts it at 0.
@@ -243,38 +280,20 @@ TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
                                 && !many.name.ends_with("odd"))
                         || (thinned() && l.name != "nxc"))
                     continue;
-                interpolation_case one = many;
-                one.n = 1;
-                const interpolation_choice linear {"linear", "half_pixel"};
-                const op op_of_one = interpolation_op(one, linear, l, type);
-                const op op_of_many = interpolation_op(many, linear, l, type);
-                if (refuses(op_of_one) || refuses(op_of_many)) continue;
-                SCOPED_TRACE(many.name + " " + l.name + " " + to_string(type));
-                any = true;
-                const forced_kernel forced(kernel());
-                values_list inputs = random_inputs(op_of_many, 5);
-                op_run all(op_of_many, the_engine(), inputs);
-                all.execute();
-                EXPECT_EQ(all.output_tensor(0).outside_damage(), "");
-                const auto bytes = all.output_bytes(0);
-                const auto size = static_cast<int64_t>(bytes.size()) / many.n;
-                for (const int64_t image : {int64_t {0}, many.n - 1}) {
-                    values_list part = inputs;
-                    for (size_t i = 0; i < 2; ++i) {
-                        const auto each = static_cast<int64_t>(inputs[i].size())
-                                / many.n;
-                        part[i].assign(inputs[i].begin() + image * each,
-                                inputs[i].begin() + (image + 1) * each);
-                    }
-                    op_run alone(op_of_one, the_engine(), part);
-                    alone.execute();
-                    EXPECT_TRUE(std::ranges::equal(alone.output_bytes(0),
-                            std::span(bytes).subspan(
-                                    static_cast<size_t>(image * size),
-                                    static_cast<size_t>(size))))
-                            << "image " << image;
-                }
+                any = gives_images_alone(many, l, type) || any;
             }
+    if (!any) GTEST_SKIP() << kernel() << " refuses all";
+}
+
+// gpu_pixels walks one row of so many vectors along its columns, and two rows not.
+TEST_P(interpolation_values, one_long_row_is_as_each_of_two) {
+    bool any = false;
+    for (const data_type type : {data_type::f32, data_type::bf16})
+        for (const auto &[src, dst] :
+                {std::pair {2300, 1700}, std::pair {2300, 3500}})
+            any = gives_images_alone(
+                          {"row", 2, 256, {src}, {dst}}, layouts()[1], type)
+                    || any;
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 

@@ -73,8 +73,7 @@ std::string small_images_yield(
 // 315x239x309, 12 and 29 %; many planes for a depth, 16x12x18 to 46x36x43, 14 and 32 %;
 // rows not enlarged, 15x12x23 to 20x12x79, 18 and 33 %; short rows 26 and 52 %. f64, rows
 // and columns reduced: seven of nine 1.01 to 2.2 times as fast, two 0.90 and 0.97 times;
-// of 2 MB 0.77
-// (fewer blocks than the device holds), so not below 4 MiB of diff_src.
+// of 2 MB 0.77 (fewer blocks than the device holds), so not below 4 MiB of diff_src.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -156,23 +155,22 @@ std::string bands_yields(
 // Linear volumes whose columns are not enlarged, H100, seed 201, e401cbb, bf16 and f32:
 // 51 to 51 32 and 59 %, 38 and 56 %; 102 to 44 44 and 69 %; 22 to 13 51 and 66 %.
 // H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes whose depth
-// is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes of which less than a
-// quarter is fed, four of four 1.04 to 1.20 times as fast.
+// is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes reduced more than four
+// times, four of four 1.04 to 1.20 times as fast.
 // Two to four rows in f32 enlarged less than twice, by gpu_rows, two runs: 2x96 88700 to
 // 144658 55 and 81 %, 4x768 4581 to 6585 69 and 75 to 83 %; five and seven rows enlarged
 // more 0.97 and 0.89 times as fast.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
+    const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     const bool volume = is_volume(problem);
-    const auto &dst = problem.diff_dst.dims;
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
     if (detail::size_of(problem.diff_src.type) == 4 && !volume) {
         if (problem.mode == detail::interpolation_mode::nearest
                 && 4 * dst[3] * dst[4] < src[3] * src[4])
-            return "f32 nearest planes of which less than a quarter is fed "
-                   "were "
+            return "f32 nearest planes reduced more than four times were "
                    "slower";
         const bool columns_alone = dst[2] == src[2] && dst[3] == src[3];
         const int64_t rows = src[0] * src[2] * src[3];
