@@ -173,6 +173,31 @@ TEST_F(gpu_convolution, weights_in_f32_of_16_bit_data_are_its_own) {
     EXPECT_EQ(kernel_of(many, fpmath_mode::any), "convolution.cudnn");
 }
 
+// Of one slice and of several, in two and three dimensions.
+TEST_F(gpu_convolution, wide_weights_writes_f32_and_16_bits) {
+    const forced_kernel forced("convolution.gpu_wide_weights");
+    size_t ran = 0;
+    for (const char *name : {"sixteen_channels", "plain_3d", "patches"})
+        for (const layout &l : {layouts()[0], layouts()[1]})
+            for (const data_type type : {data_type::bf16, data_type::f16})
+                for (const bool f32_gradients : {false, true}) {
+                    SCOPED_TRACE(std::string(name) + " " + l.name + " "
+                            + to_string(type)
+                            + (f32_gradients ? " to f32" : ""));
+                    const op the_op = convolution_op(
+                            op::kind::ConvolutionBackwardWeights,
+                            convolution_named(name), l, type,
+                            {.f32_gradients = f32_gradients});
+                    if (!accepts(the_op, gpu(), "convolution.gpu_wide_weights"))
+                        continue;
+                    op_run run(the_op, gpu(), random_inputs(the_op, 16));
+                    run.execute();
+                    run.expect_right();
+                    ++ran;
+                }
+    EXPECT_EQ(ran, 24U);
+}
+
 // doc/notes/cudnn_faults.md.
 TEST_F(gpu_convolution, where_cudnn_leaves_dst_is_not_its) {
     if (cuda_interop::get_versions().cudnn == 0) return;

@@ -250,20 +250,27 @@ TEST(DenseMapping, FillsChannelsToSixteenBytes) {
 }
 
 // Eight channels of data, which kernels read 16 bytes at a time, and as many
-// of the f32 weights that they write.
-TEST(DenseMapping, WritesWeightsInF32OfSixteenBits) {
+// of the weights that they write, in f32 or by way of sums in f32.
+TEST(DenseMapping, WritesWeightsOfSixteenBits) {
     for (const data_type type : {data_type::bf16, data_type::f16}) {
         const element_types wide {type, data_type::f32};
         convolution_problem p = plain_problem(type, order::nxc, 1);
         p.direction = convolution_direction::backward_weights;
         std::string refusal;
         EXPECT_FALSE(dense_mapping_of(p, wide, refusal));
+        const auto narrow = dense_mapping_of(p, all_of(type), refusal);
+        ASSERT_TRUE(narrow) << refusal;
+        EXPECT_EQ(narrow->problem.sums_bytes(), size_t {4} * 16 * 9 * 8);
+        EXPECT_EQ(narrow->operands[1].bytes, size_t {2} * 16 * 9 * 8);
+        EXPECT_TRUE(has_partial_sums(narrow->problem, 1));
         p.weights.type = data_type::f32;
         const auto m = dense_mapping_of(p, wide, refusal);
         ASSERT_TRUE(m) << refusal;
         for (const auto &operand : m->operands)
             EXPECT_FALSE(operand.staged);
-        EXPECT_EQ(m->problem.output_bytes(), size_t {4} * 16 * 9 * 8);
+        EXPECT_EQ(m->problem.sums_bytes(), size_t {4} * 16 * 9 * 8);
+        EXPECT_FALSE(has_partial_sums(m->problem, 1));
+        EXPECT_TRUE(has_partial_sums(m->problem, 2));
         p.src.dims[1] = p.weights.dims[2] = 12;
         p.src.strides = data_strides(p.src.dims, order::nxc);
         p.weights.strides = weights_strides(p.weights.dims, 1);

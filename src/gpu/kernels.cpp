@@ -102,7 +102,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_f64", "f64 tensor cores, by CUTLASS",
                 implicit_gemm::make_f64, f64_yields},
         {"convolution.gpu_wide_weights",
-                "gradients of weights in f32 of 16-bit data, by CUTLASS",
+                "gradients of weights of 16-bit data, sums in f32, by CUTLASS",
                 implicit_gemm::make_wide_weights, wide_weights_yields},
         {"convolution.cudnn",
                 "what cuDNN has a deterministic and exact engine for",

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "gpu/convolution/cudnn/library.hpp"
+#include "gpu/convolution/cudnn/plan.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
@@ -51,6 +52,16 @@ double elements_of(const tensor_view &tensor) {
     for (const int64_t dim : tensor.dims)
         elements *= static_cast<double>(dim);
     return elements;
+}
+
+/// Of one group, a window of one point: a product of matrices where they lie.
+bool is_matrix_product(const convolution_problem &problem) {
+    for (size_t axis = 0; axis < 3; ++axis)
+        if (problem.weights.dims[3 + axis] != 1 || problem.strides[axis] != 1
+                || problem.pads_begin[axis] != 0
+                || problem.src.dims[2 + axis] != problem.dst.dims[2 + axis])
+            return false;
+    return problem.weights.dims[0] == 1;
 }
 
 /// Fewer elements than cuDNN takes.
@@ -143,29 +154,83 @@ std::string few_channels_yields(
             : std::string();
 }
 
+namespace {
+
+double rounded_up(int64_t count, int64_t multiple) {
+    return static_cast<double>(round_up(count, multiple));
+}
+
+/// Cycles of all multiprocessors that plain products and a tile of tensor cores take,
+/// by their numbers, those of filled-up channels too, and by what one does in a cycle.
+struct estimated_cycles {
+    double plain;
+    double tiles;
+};
+
+// H100, a39b004 with these rows, gradnn bench --every-kernel of random convolutions of 8
+// to 75 MB (400 steps of bench/sweep's seed 801). For problems of one group, gradients of
+// src and of weights, the choice by this estimate takes so much longer than the faster of
+// gpu_narrow_groups and the next row, and never gpu_narrow_groups: f32 8 and 4 % (19 and
+// 5), f64 14 and 4 (20 and 9), 16 bits 5 and 2 (10 and 3). The rates are of that fit;
+// machine code and the largest problems would have up to 60 and 30 (f64) plain products.
+// Each of several groups is a part of its own by CUTLASS, with launches and copies: 12 us
+// at least.
+estimated_cycles estimate(
+        const convolution_problem &problem, int multiprocessors) {
+    constexpr int64_t chunk = narrow_groups::chunk_channels;
+    constexpr double cycles_of_a_part = 20e3;
+    const auto &weights = problem.weights.dims;
+    const bool of_weights
+            = problem.direction == convolution_direction::backward_weights;
+    const bool to_src
+            = problem.direction == convolution_direction::backward_data;
+    const int64_t bytes = detail::size_of(problem.src.type);
+    const double window
+            = static_cast<double>(weights[3] * weights[4] * weights[5]);
+    const double points = elements_of(problem.dst)
+            / static_cast<double>(problem.dst.dims[1])
+            * static_cast<double>(weights[0]);
+    const double plain = bytes == 8 ? 20 : of_weights ? 42 : 60;
+    const double tile = bytes == 8 ? 70
+            : bytes == 4           ? 127
+            : of_weights           ? 390
+                                   : 700;
+    double tile_products = points;
+    if (of_weights) {
+        const int64_t columns = round_up(weights[2], 16 / bytes) * weights[3]
+                * weights[4] * weights[5];
+        tile_products *= rounded_up(weights[1], bytes == 4 ? 32 : 64)
+                * rounded_up(columns, 64);
+    } else
+        tile_products *= window * rounded_up(weights[to_src ? 2 : 1], 32)
+                * rounded_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
+    estimated_cycles made {points * window * rounded_up(weights[1], chunk)
+                    * rounded_up(weights[2], chunk) / plain / multiprocessors,
+            tile_products / tile / multiprocessors};
+    if (weights[0] > 1)
+        made.tiles += static_cast<double>(weights[0]) * cycles_of_a_part;
+    return made;
+}
+
+} // namespace
+
 // --name resnext, 408e674: groups of 8 channels in 16 bits and NXC, cuDNN's
-// gradient of the weights takes half the time.
-//
-// Of other groups by count: a multiprocessor does about 60 plain f32 products in a
-// cycle here, and on tensor cores 127 of the narrowest tile of convolution.gpu_tf32x3,
-// 32 channels by terms of 16, those of filled-up channels too. In f64 30 and 70. In 16
-// bits and TF32 tensor cores are several times faster. On an H100 (e401cbb, gradnn
-// bench) groups of 3 to 24 channels in f32 and f64 took 0.03 to 0.7 of the time of the
-// kernels before; 24 channels, 0.56 of a tile, 0.13 to 0.6: where the two meet was not
-// measured.
+// gradient of the weights takes half the time. On an H100 (e401cbb, gradnn bench)
+// groups of 3 to 24 channels in f32 and f64 took 0.03 to 0.7 of the time of the kernels
+// before. Groups in 16 bits by cuDNN, in the run of estimate(): of up to 8 by 8 channels
+// (2 by 2, 1 by 16) 0.16 to 0.82 of its time, of 8 by 12 and more 1.4 to 1.9 times, of 1
+// by 1 and 2 by 1 0.7 to 3.3.
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
     if (has_few_channels(problem, options) && leaves_lanes_idle(problem))
         return {};
-    if (weights[0] == 1)
-        return "of one group, which fills tiles of tensor cores if it has many "
-               "channels, nothing was measured";
-    if (cudnn::library_version() == 0) return {};
+    const bool narrow_type = detail::size_of(problem.src.type) == 2;
+    if (cudnn::library_version() == 0 && (narrow_type || weights[0] > 1))
+        return {};
     const auto is_chunk
             = [](int64_t channels) { return channels == 4 || channels == 8; };
-    const bool narrow_type = detail::size_of(problem.src.type) == 2;
-    if (is_chunk(weights[1]) && is_chunk(weights[2])) {
+    if (weights[0] > 1 && is_chunk(weights[1]) && is_chunk(weights[2])) {
         const bool slower
                 = problem.direction == convolution_direction::backward_weights
                 && narrow_type && problem.weights.type == problem.src.type
@@ -177,64 +242,106 @@ std::string narrow_groups_yields(
                         "in NXC took twice as long as cuDNN's"
                       : std::string();
     }
-    if (narrow_type
-            || (problem.src.type == data_type::f32
-                    && options.fpmath != fpmath_mode::strict))
-        return "tensor cores are faster on groups of other than 4 or 8 "
-               "channels in 16 bits and in relaxed f32";
-    const auto share = [](int64_t channels, int64_t multiple) {
-        return static_cast<double>(channels)
-                / static_cast<double>(round_up(channels, multiple));
-    };
+    if (problem.src.type == data_type::f32
+            && options.fpmath != fpmath_mode::strict)
+        return "tensor cores are faster on channels of other than groups of 4 "
+               "or 8 in relaxed f32";
     constexpr int64_t chunk = narrow_groups::chunk_channels;
-    constexpr double least = 0.25;
-    if (share(weights[1], chunk) * share(weights[2], chunk) < least)
-        return "groups of one or two channels waste most of the products";
-    constexpr int64_t columns = 32;
-    constexpr int64_t terms = 16;
-    constexpr double most = 0.6;
-    const bool to_src
-            = problem.direction == convolution_direction::backward_data;
-    const double filled = share(weights[to_src ? 2 : 1], columns)
-            * share(weights[to_src ? 1 : 2], terms);
-    return filled > most ? "groups that fill more than 0.6 of a tile of tensor "
-                           "cores are faster there"
-                         : std::string();
+    const int64_t multiplied
+            = round_up(weights[1], chunk) * round_up(weights[2], chunk);
+    if (multiplied > 4 * weights[1] * weights[2])
+        return "one or two channels waste most of the products";
+    if (narrow_type && weights[0] > 1) {
+        constexpr int64_t most = 64;
+        return multiplied > most ? "cuDNN's kernels are faster on groups of "
+                                   "more than 8 by 8 channels"
+                                 : std::string();
+    }
+    const bool of_data
+            = problem.direction != convolution_direction::backward_weights;
+    if (problem.src.type == data_type::f64 && of_data
+            && is_matrix_product(problem))
+        return "cuDNN's products of matrices in f64 were faster";
+    // --name dcgan_last, the run of estimate(): f32 NCX and NXC 165 and 113 us, cuDNN's
+    // plain products 74 and 107; f64 298 and 203, cuDNN's 195 and 174.
+    constexpr int64_t few_terms = 3;
+    const int64_t terms
+            = problem.direction == convolution_direction::backward_data
+            ? weights[1]
+            : weights[2];
+    if (of_data && terms <= few_terms)
+        return "sums over at most 3 channels were slower";
+    const estimated_cycles cycles = estimate(problem,
+            properties_of(static_cast<int>(options.device)).multiprocessors);
+    return cycles.plain > cycles.tiles
+            ? "by their number tensor cores take less time for the products"
+            : std::string();
 }
 
 // --name 1x1 in f64, 5e32061 and 444af2a: products of matrices that lie in NCX
 // would be copied; cuDNN multiplies them where they are, in 0.4 to 0.75 of the
-// time (56x56 and 14x14 points). Of 7x7 points it reaches half of that rate.
+// time (56x56 and 14x14 points). Weights in NCX of 7x7 points take it twice as long.
+// H100, a39b004 with the row of gpu_wide_weights, gradnn bench --every-kernel: in NXC
+// 0.62 to 0.96 of the time in 29 of 30 gradients, 1.06 in one.
 std::string f64_yields(
         const convolution_problem &problem, const compile_options &) {
+    if (problem.src.type != data_type::f64 || !is_matrix_product(problem)
+            || cudnn::library_version() == 0)
+        return {};
     constexpr int64_t fewest_points = 128;
-    if (problem.src.type != data_type::f64) return {};
-    int64_t points = 1;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        if (problem.weights.dims[3 + axis] != 1 || problem.strides[axis] != 1
-                || problem.pads_begin[axis] != 0
-                || problem.src.dims[2 + axis] != problem.dst.dims[2 + axis])
-            return {};
-        points *= problem.src.dims[2 + axis];
-    }
-    const bool slower = problem.weights.dims[0] == 1 && points >= fewest_points
+    const bool weights_of_small_planes
+            = problem.direction == convolution_direction::backward_weights
             && is_ncx(problem.src) && is_ncx(problem.dst)
-            && cudnn::library_version() != 0;
-    return slower ? "copies to channels last made products of matrices in NCX "
-                    "slower than cuDNN's"
-                  : std::string();
+            && elements_of(problem.src) < static_cast<double>(fewest_points
+                       * problem.src.dims[0] * problem.src.dims[1]);
+    return weights_of_small_planes
+            ? std::string()
+            : "cuDNN's products of matrices in f64 were faster";
 }
+
+namespace {
+
+// Gradients of weights of 16-bit data in its type. H100, a39b004 with this row, gradnn
+// bench --every-kernel of each such gradient of bench/cases.json, 83 of bench/sweep's seed 901
+// and those of estimate(), cuDNN 9.14: gpu_wide_weights takes 0.05 to 1.16 of the time
+// (in two of 81 more, in few channels) of what cuDNN's heuristics name where that is one
+// of its plain kernels, 0, 1 and 9, or of older tensor cores, 33, 39 and 49 (geometric
+// mean 0.67 of the first 47), and 0.01 and 0.61 where 62 reads channels last and has
+// one tile, whose sums it does not cut into slices; 1.0 to 2.9 beside nearly
+// all others (of 65 in odd channels 0.65 to 0.9).
+bool is_slow_by_cudnn(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto first = cudnn::first_kernel(problem, options);
+    const std::string engine = first.engine();
+    for (const char *slow : {"eng0", "eng1", "eng9", "eng33", "eng39", "eng49"})
+        if (engine == slow) return true;
+    if (engine != "eng62" || !first.channels_last) return false;
+    constexpr int64_t tile = 128;
+    constexpr int64_t idle = 12; // so many multiprocessors for a tile
+    const auto &dims = problem.weights.dims;
+    const int64_t tiles = ceil_div(dims[1], tile)
+            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
+    return idle * tiles
+            <= properties_of(static_cast<int>(options.device)).multiprocessors;
+}
+
+} // namespace
 
 // Relaxed fpmath modes, --name resnet, cf694b7: cuDNN's kernel of truncated sums
 // does not cut sums into slices. Where its tiles fill the device it takes half
 // the time, elsewhere up to twelve times as long.
 std::string wide_weights_yields(
         const convolution_problem &problem, const compile_options &options) {
-    if (options.fpmath == fpmath_mode::strict
-            || problem.direction != convolution_direction::backward_weights
-            || problem.weights.type != data_type::f32
-            || detail::size_of(problem.src.type) != 2)
+    const bool narrow_output = detail::size_of(problem.weights.type) == 2;
+    if (problem.direction != convolution_direction::backward_weights
+            || detail::size_of(problem.src.type) != 2
+            || (options.fpmath == fpmath_mode::strict && !narrow_output))
         return {};
+    if (narrow_output)
+        return problem.weights.dims[0] == 1
+                        && is_slow_by_cudnn(problem, options)
+                ? std::string()
+                : "the kernels that cuDNN names were faster";
     constexpr int64_t tile = 128;
     const auto &dims = problem.weights.dims;
     const int64_t tiles = dims[0] * ceil_div(dims[1], tile)
@@ -249,9 +356,13 @@ std::string wide_weights_yields(
 
 // H100, 6f5a3d2, gradients of weights, 163x16 38x42 1x1 in f64 NCX: 323 us, gpu_f64 151,
 // gpu_narrow_groups 39, both of which yield. Not of tensors that leave no memory for a
-// copy, which other kernels need for some pointers and layouts.
+// copy, which other kernels need for some pointers and layouts. Nor of groups of one
+// channel that no depthwise kernel takes: in the run of estimate(), 3x3x3 with strides
+// of 3 and dilations of 2 in f32 NXC, gradients of weights 148 us, gpu_narrow_groups 241.
 std::string direct_yields(
         const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    if (weights[0] > 1 && weights[1] == 1 && weights[2] == 1) return {};
     const auto limit
             = static_cast<double>(convolution_workspace_limit(options));
     for (const tensor_view *tensor : {&problem.src, &problem.dst})

@@ -151,8 +151,7 @@ wanted_outputs outputs_of(const std::string &kernel, data_type type) {
     wanted_outputs wanted;
     if (kernel == "convolution.gpu_wide_weights") {
         wanted.diff_src = false;
-        wanted.f32_gradients
-                = type == data_type::bf16 || type == data_type::f16;
+        wanted.f32_gradients = type == data_type::bf16;
     }
     return wanted;
 }

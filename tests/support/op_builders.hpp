@@ -64,7 +64,7 @@ struct wanted_outputs {
 };
 
 /// What a test asks of a kernel that it names: all outputs, but of
-/// convolution.gpu_wide_weights what that can compute.
+/// convolution.gpu_wide_weights what that can compute, in f32 of bf16 and in f16 of f16.
 wanted_outputs outputs_of(const std::string &kernel, data_type type);
 
 /// Any of the six convolution kinds.

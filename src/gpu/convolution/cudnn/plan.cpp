@@ -92,4 +92,27 @@ built_plan find_plan(const problem_arrangement &arrangement,
     }
 }
 
+named_kernel first_kernel(const detail::convolution_problem &problem,
+        const compile_options &options) {
+    const auto arrangements = arrangements_of(problem);
+    const auto device = static_cast<int>(options.device);
+    const allocation_guard current(device);
+    try {
+        const auto refused = refusal_of(problem, options, arrangements);
+        if (!refused.refusal.empty()) return {};
+        const problem_arrangement &arrangement = arrangements.front();
+        const compile_handle handle(device);
+        const plan_finder planner(arrangement, options, handle.get(),
+                convolution_workspace_limit(options));
+        if (planner.count() == 0) return {};
+        return {planner.name(0), arrangement.operands[0].seen.strides[1] == 1};
+    } catch (const fe::cudnnException &) {
+        return {};
+    } catch (const error &failure) {
+        // Without cuDNN, or without a handle, it says nothing.
+        if (failure.status == status::out_of_memory) throw;
+        return {};
+    }
+}
+
 } // namespace gradnn::gpu::cudnn

@@ -89,7 +89,7 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     const auto terms = static_cast<double>(set.terms);
     made.computed = blocks * chain * area * terms;
     const double work = chain * area * terms / (set.rate * t.efficiency);
-    const auto element = static_cast<double>(detail::size_of(p.types.output));
+    const auto element = static_cast<double>(detail::size_of(p.types.sums()));
     const double rest = round_start + area * element / store_rate;
     const double each = std::ceil(blocks / multiprocessors);
     const double full = std::floor(each / t.resident);
@@ -102,9 +102,9 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     if (left > 0.0 && full > 0.0) last = std::max(last, 1.0 / full);
     made.cycles = (full + last) * t.resident * work
             + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
-    if (slices > 1)
+    if (has_partial_sums(p, slices))
         made.cycles += add_start + slices * add_slice
-                + static_cast<double>(p.output_bytes()) * (slices + 1.0)
+                + static_cast<double>(p.sums_bytes()) * (slices + 1.0)
                         / add_rate;
     return made;
 }
@@ -125,7 +125,7 @@ std::string tile::name() const {
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit) {
     const matrices g = matrices_of(problem);
-    const size_t output_bytes = problem.output_bytes();
+    const size_t sums_bytes = problem.sums_bytes();
     const int64_t all_tiles = ceil_div(g.channels, set.terms);
     const int64_t can = problem.operation == operation::strided_data
             ? 1
@@ -141,8 +141,8 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
                     || each.space != problem.space)
                 continue;
             for (int slices = 1; slices <= can; ++slices) {
-                if (slices > 1
-                        && static_cast<size_t>(slices) * output_bytes
+                if (has_partial_sums(problem, slices)
+                        && static_cast<size_t>(slices) * sums_bytes
                                 > partial_bytes_limit)
                     break;
                 const estimate found = estimate_of(

@@ -50,18 +50,18 @@ public:
 
 private:
     size_t own_bytes() const override {
-        return choice_.slices > 1
-                ? static_cast<size_t>(choice_.slices) * problem_.output_bytes()
+        return has_partial_sums(problem_, choice_.slices)
+                ? static_cast<size_t>(choice_.slices) * problem_.sums_bytes()
                 : 0;
     }
 
     void run(const std::array<void *, 3> &data, std::byte *partials,
             const launch_stream &stream) const override {
         const auto [first, second, output] = order_;
-        const bool sliced = choice_.slices > 1;
+        const bool partial = has_partial_sums(problem_, choice_.slices);
         kernel_->run(data[first], data[second],
-                sliced ? partials : data[output], stream);
-        if (sliced)
+                partial ? partials : data[output], stream);
+        if (partial)
             add_slices(name_, problem_, partials, choice_.slices, data[output],
                     stream);
     }

@@ -28,11 +28,15 @@ constexpr int64_t vector_of(detail::data_type type) {
     return 16 / detail::size_of(type);
 }
 
-/// The types of a kernel's two inputs and of its output, which has the type of the
-/// sums or that of the inputs.
+/// The types of a kernel's two inputs and of the caller's output. Sums are in f64 of
+/// f64 data, in f32 of all other.
 struct element_types {
     detail::data_type input = detail::data_type::f32;
     detail::data_type output = detail::data_type::f32;
+
+    constexpr detail::data_type sums() const {
+        return input == detail::data_type::f64 ? input : detail::data_type::f32;
+    }
 };
 
 constexpr element_types all_of(detail::data_type type) {
@@ -65,9 +69,10 @@ struct dense_problem {
     int64_t weights_elements() const { return k * product(window) * c; }
     int64_t dst_elements() const { return n * product(dst) * k; }
     int64_t output_elements() const;
-    size_t output_bytes() const {
+    /// Of the output, in the type of the sums.
+    size_t sums_bytes() const {
         return static_cast<size_t>(
-                output_elements() * detail::size_of(types.output));
+                output_elements() * detail::size_of(types.sums()));
     }
 
     static int64_t product(const std::array<int64_t, 3> &dims) {
@@ -103,8 +108,8 @@ public:
     tile_kernel &operator=(const tile_kernel &) = delete;
     virtual ~tile_kernel() = default;
 
-    /// Writes the output, or with slices > 1 as many partial sums of it, one
-    /// after the other. All pointers are multiples of 16 bytes. The inputs are
+    /// Writes the sums, or with slices > 1 as many partial sums, one after the
+    /// other. All pointers are multiples of 16 bytes. The inputs are
     /// src and weights; dst and weights; dst and src.
     virtual void run(const void *first, const void *second, void *output,
             cudaStream_t stream) const = 0;
@@ -171,12 +176,17 @@ struct tile_choice {
     double useful = 0.0;
     double products = 0.0; ///< that the result needs
 };
+/// Whether the kernel's sums are not yet the output: slices, or another type.
+constexpr bool has_partial_sums(const dense_problem &problem, int slices) {
+    return slices > 1 || problem.types.output != problem.types.sums();
+}
+
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);
 
 /// output[i] = sum over slices of partials[slice * elements + i], in order, in
-/// f64, over the elements of the problem's output
-/// (slices.cu).
+/// f64, rounded once to the output's type, over the elements of the problem's
+/// output (slices.cu).
 void add_slices(const char *kernel, const dense_problem &problem,
         const void *partials, int slices, void *output,
         const launch_stream &stream);

@@ -82,7 +82,7 @@ constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
         .longest_chain = 256,
         .longest_possible_chain = 768};
 
-/// Gradients of weights in f32 of bf16 or f16 data. Each product is exact in f32
+/// Gradients of weights of bf16 or f16 data, in f32 or in the data's type. Each product is exact in f32
 /// (but beyond its range), each sum is f32's own: wide_weights.cuh says where
 /// the sums are kept.
 ///
@@ -98,9 +98,9 @@ constexpr tile wide_weights_tiles[] = {
 };
 
 /// A chain adds up its k tiles as that of tf32x3 does, with the same errors.
-constexpr tile_set wide_weights_set(data_type input) {
+constexpr tile_set wide_weights_set(const element_types &types) {
     return {.kernel = "convolution.gpu_wide_weights",
-            .types = {input, data_type::f32},
+            .types = types,
             .tiles = wide_weights_tiles,
             .terms = 64,
             // Of the 2048 that the tensor cores of an H200 can do.
@@ -131,12 +131,12 @@ plan_or_refusal make_wide_weights(
         const convolution_problem &problem, const compile_options &options) {
     const data_type input = problem.src.type;
     if (problem.direction != detail::convolution_direction::backward_weights
-            || problem.weights.type != data_type::f32
-            || problem.dst.type != input
-            || (input != data_type::bf16 && input != data_type::f16))
+            || detail::size_of(input) != 2)
         return detail::refuse(
-                "gradients of weights in f32 of bf16 or f16 data", problem);
-    return make_plan(wide_weights_set(input), problem, options);
+                "gradients of weights of bf16 or f16 data", problem);
+    const element_types types {input,
+            problem.weights.type == data_type::f32 ? data_type::f32 : input};
+    return make_plan(wide_weights_set(types), problem, options);
 }
 
 bool is_built() {
