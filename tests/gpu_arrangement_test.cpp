@@ -184,20 +184,23 @@ convolution_problem with_channels(convolution_problem p, int64_t src,
     return p;
 }
 
-// Copies of 16 bits have channels in whole 16 bytes, unless many would be
-// zeros or cuDNN reads a tensor where it lies.
+// Copies of 16 bits have channels in whole 16 bytes, unless many would be zeros. What
+// could be read in place is copied for gradients of weights and of strided src alone.
 TEST(CudnnArrangement, FillsChannelsOfCopies) {
-    const auto channels_of = [](int64_t src, int64_t dst, order src_order,
+    convolution_problem problem = plain_problem(data_type::bf16, order::ncx, 0);
+    problem.direction = convolution_direction::backward_data;
+    const auto channels_of = [&](int64_t src, int64_t dst, order src_order,
                                      order dst_order) {
         const auto ways = gpu::cudnn::arrangements_of(
-                with_channels(plain_problem(data_type::bf16, order::ncx, 0),
-                        src, dst, src_order, dst_order));
+                with_channels(problem, src, dst, src_order, dst_order));
         const auto &operands = ways.front().operands;
         EXPECT_EQ(operands[1].seen.dims[1], operands[0].seen.dims[1]);
         EXPECT_EQ(operands[1].seen.dims[0], operands[2].seen.dims[1]);
         // An output is written whole.
-        EXPECT_FALSE(operands[0].zero_first);
-        EXPECT_EQ(operands[2].zero_first, operands[2].seen.dims[1] != dst);
+        if (problem.direction == convolution_direction::backward_data) {
+            EXPECT_FALSE(operands[0].zero_first);
+            EXPECT_EQ(operands[2].zero_first, operands[2].seen.dims[1] != dst);
+        }
         return std::pair(operands[0].seen.dims[1], operands[2].seen.dims[1]);
     };
     using pair = std::pair<int64_t, int64_t>;
@@ -210,6 +213,13 @@ TEST(CudnnArrangement, FillsChannelsOfCopies) {
     EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(67, 131));
     EXPECT_EQ(channels_of(67, 131, ncx, nxc), pair(67, 131));
     EXPECT_EQ(channels_of(67, 128, ncx, nxc), pair(72, 128));
+    problem.strides[2] = 2;
+    EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(72, 136));
+    problem.strides[2] = 1;
+    problem.direction = convolution_direction::backward_weights;
+    EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(72, 136));
+    EXPECT_EQ(channels_of(67, 131, ncx, nxc), pair(72, 136));
+    EXPECT_EQ(channels_of(3, 131, nxc, nxc), pair(3, 131));
 }
 
 TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {

@@ -200,6 +200,25 @@ TEST(ConvolutionOperands, ShareOneInput) {
     EXPECT_FALSE(second.share(first, 1));
     EXPECT_FALSE(third.share(second, 1));
     EXPECT_TRUE(third.share(second, 0));
+    // The same bytes to the same places, by other axes: two of groups and channels,
+    // or one of both.
+    const auto of_axes = [](gpu::strided_copy copy) {
+        convolution_operand staged;
+        staged.staged = true;
+        staged.bytes = 480;
+        copy.src_type = copy.dst_type = data_type::bf16;
+        staged.copy = copy;
+        return convolution_operands {staged, {}, {}, 1};
+    };
+    convolution_operands grouped = of_axes({.rank = 4,
+            .dims = {2, 3, 4, 10},
+            .src_strides = {120, 40, 10, 1},
+            .dst_strides = {120, 4, 1, 12}});
+    convolution_operands merged = of_axes({.rank = 5,
+            .dims = {2, 1, 1, 10, 12},
+            .src_strides = {120, 7, 7, 1, 10},
+            .dst_strides = {120, 5, 5, 12, 1}});
+    EXPECT_TRUE(merged.share(grouped, 0));
     // What differs is two copies.
     auto [other_data, other_weights] = gradients_with_copies();
     convolution_operand wider;

@@ -48,6 +48,7 @@ struct index3 {
 inline index3 thread_index;
 inline index3 block_index;
 inline index3 block_size;
+inline index3 grid_size {1, 1, 1};
 
 /// Where the kernel's dynamic shared memory is, and how much of it there is.
 inline char *shared_memory = nullptr;
@@ -124,12 +125,23 @@ private:
 #define threadIdx gradnn::emulated::thread_index
 #define blockIdx gradnn::emulated::block_index
 #define blockDim gradnn::emulated::block_size
+#define gridDim gradnn::emulated::grid_size
 
 inline void __syncthreads() {
     gradnn::emulated::block::wait();
 }
 inline void __syncwarp() {
     gradnn::emulated::block::wait();
+}
+/// Four of the eight bytes of two words, by their numbers.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned numbers) {
+    const uint64_t bytes = uint64_t {high} << 32 | low;
+    unsigned taken = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        taken |= static_cast<unsigned>(
+                         bytes >> (numbers >> (4 * i) & 7) * 8 & 0xff)
+                << (8 * i);
+    return taken;
 }
 inline float __fmaf_rn(float a, float b, float c) {
     return std::fma(a, b, c);

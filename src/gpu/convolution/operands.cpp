@@ -2,9 +2,11 @@
 
 #include <gradnn/status.hpp>
 
+#include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu {
@@ -17,6 +19,15 @@ constexpr uintptr_t data_alignment = 16;
 bool misplaced(const convolution_operand &operand, const void *data) {
     return !operand.staged
             && reinterpret_cast<uintptr_t>(data) % data_alignment != 0;
+}
+
+/// Whether the same elements come to the same places of the workspace, whatever axes
+/// the copies have.
+bool are_same_copy(const convolution_operand &a, const convolution_operand &b) {
+    return a.bytes == b.bytes && a.zero_first == b.zero_first
+            && a.callers_start == b.callers_start
+            && a.staged_start == b.staged_start
+            && copies::arrange(a.copy) == copies::arrange(b.copy);
 }
 
 } // namespace
@@ -108,7 +119,8 @@ std::byte *convolution_operands::start_of(std::byte *workspace) {
 
 bool convolution_operands::share(convolution_operands &earlier, size_t index) {
     if (index == output_ || index == earlier.output_ || !operands_[index].staged
-            || operands_[index] != earlier.operands_[index])
+            || !earlier.operands_[index].staged
+            || !are_same_copy(operands_[index], earlier.operands_[index]))
         return false;
     for (size_t other = 0; other < 3; ++other)
         if (other != index && (brought_[other] || earlier.brought_[other]))
@@ -142,14 +154,16 @@ std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
         if (index == output_ || brought_[index] || data[index] == args[index])
             continue;
         const convolution_operand &operand = operands_[index];
+        const auto *const from = static_cast<const std::byte *>(args[index])
+                + operand.callers_start;
+        const auto staged_start = static_cast<size_t>(operand.staged_start);
         if (operand.zero_first)
-            check(cudaMemsetAsync(data[index], 0, operand.bytes, native),
-                    "cudaMemsetAsync");
-        copy(operand.copy,
-                static_cast<const std::byte *>(args[index])
-                        + operand.callers_start,
-                static_cast<std::byte *>(data[index]) + operand.staged_start,
-                native);
+            copy_into_zeros(operand.copy, from, data[index], staged_start,
+                    operand.bytes, native);
+        else
+            copy(operand.copy, from,
+                    static_cast<std::byte *>(data[index]) + staged_start,
+                    native);
     }
     return data;
 }

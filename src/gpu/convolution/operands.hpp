@@ -33,8 +33,6 @@ struct convolution_operand {
     /// one element of its type.
     bool zero_first = false;
     strided_copy fill;
-
-    bool operator==(const convolution_operand &) const = default;
 };
 
 /// Of what lies in the workspace.

@@ -8,6 +8,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
-#include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu {
+
+struct launch_stream;
 
 /// dst[i] = src[i] for all i below dims, in strides of elements. Types are
 /// f16, bf16, f32 or f64; narrowing rounds to nearest even, once. Dims of 1
@@ -21,8 +23,6 @@ struct strided_copy {
     std::array<int64_t, 6> dims {};
     std::array<int64_t, 6> src_strides {};
     std::array<int64_t, 6> dst_strides {};
-
-    bool operator==(const strided_copy &) const = default;
 };
 
 /// Launches the copy (copy.cu): tiled through shared memory where the two
@@ -30,5 +30,11 @@ struct strided_copy {
 /// device must be the current one.
 void copy(const strided_copy &problem, const void *src, void *dst,
         const launch_stream &stream);
+
+/// The same to what lies `start` bytes behind dst, and zeros in all else of the
+/// `bytes` from dst on: in one launch where these are between the rows of the
+/// innermost axis (channels that are filled up).
+void copy_into_zeros(const strided_copy &problem, const void *src, void *dst,
+        size_t start, size_t bytes, const launch_stream &stream);
 
 } // namespace gradnn::gpu

@@ -9,16 +9,11 @@
 
 namespace gradnn::gpu::narrow_groups {
 
-__device__ __forceinline__ uint32_t divide(
-        uint32_t n, const exact_divider &divider) {
-    return __umulhi(2 * n, divider.magic) >> divider.shift;
-}
-
 using gpu::take;
 /// What is left of `rest` by the divider, which goes on to the quotient.
 __device__ __forceinline__ int take(
         uint32_t &rest, const exact_divider &divider) {
-    const uint32_t quotient = divide(rest, divider);
+    const uint32_t quotient = divider.quotient(rest);
     const uint32_t taken = rest - quotient * divider.by;
     rest = quotient;
     return static_cast<int>(taken);

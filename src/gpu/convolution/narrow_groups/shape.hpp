@@ -2,11 +2,11 @@
 // told, and who starts them. See narrow_groups.cpp.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "gpu/convolution/pointers.hpp"
+#include "gpu/device/divider.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
 
@@ -42,21 +42,6 @@ struct window_axis {
     int base = 0;
     int tap_step = 1; ///< from one tap of a position to its next
     int move = 1; ///< read positions from one to the next
-};
-
-/// n / by for n below 2^31.
-struct exact_divider {
-    uint32_t by = 1;
-    uint32_t magic = 0x80000000U;
-    uint32_t shift = 0;
-
-    exact_divider() = default;
-    explicit exact_divider(int64_t divisor)
-        : by(static_cast<uint32_t>(divisor)),
-          shift(static_cast<uint32_t>(std::bit_width(by - 1))) {
-        magic = static_cast<uint32_t>(
-                ((uint64_t {1} << (31 + shift)) + by - 1) / by);
-    }
 };
 
 /// The channels of a tensor, in chunks of 4 of one group each.

@@ -1,0 +1,30 @@
+// Division by a number that the host knows, as a product.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+namespace gradnn::gpu {
+
+/// n / by for n below 2^31.
+struct exact_divider {
+    uint32_t by = 1;
+    uint32_t magic = 0x80000000U;
+    uint32_t shift = 0;
+
+    exact_divider() = default;
+    explicit exact_divider(int64_t divisor)
+        : by(static_cast<uint32_t>(divisor)),
+          shift(static_cast<uint32_t>(std::bit_width(by - 1))) {
+        magic = static_cast<uint32_t>(
+                ((uint64_t {1} << (31 + shift)) + by - 1) / by);
+    }
+
+    __host__ __device__ uint32_t quotient(uint32_t n) const {
+        return static_cast<uint32_t>((uint64_t {2 * n} * magic) >> 32) >> shift;
+    }
+};
+
+} // namespace gradnn::gpu

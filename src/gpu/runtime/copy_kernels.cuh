@@ -1,0 +1,265 @@
+// The kernels of copy.cu. A thread has several elements on their way at a time.
+#pragma once
+
+#include <type_traits>
+
+#include "gpu/device/dtype.cuh"
+#include "gpu/device/early_start.cuh"
+#include "gpu/runtime/copy_shape.hpp"
+
+namespace gradnn::gpu::copies {
+
+using detail::data_type;
+
+/// Moves elements whose bits are a Word.
+template <typename Word>
+struct same_type {
+    using value = Word;
+    __device__ static value load(const shape &, const void *src, int64_t at) {
+        return static_cast<const Word *>(src)[at];
+    }
+    __device__ static void store(
+            const shape &, void *dst, int64_t at, value moved) {
+        static_cast<Word *>(dst)[at] = moved;
+    }
+};
+
+struct conversion {
+    using value = double;
+    __device__ static value load(const shape &of, const void *src, int64_t at) {
+        switch (of.src_type) {
+            case data_type::f64: return static_cast<const double *>(src)[at];
+            case data_type::f16:
+                return widen(static_cast<const __half *>(src)[at]);
+            case data_type::bf16:
+                return widen(static_cast<const __nv_bfloat16 *>(src)[at]);
+            default: return static_cast<const float *>(src)[at];
+        }
+    }
+    __device__ static void store(
+            const shape &of, void *dst, int64_t at, value moved) {
+        switch (of.dst_type) {
+            case data_type::f64: static_cast<double *>(dst)[at] = moved; break;
+            case data_type::f16:
+                static_cast<__half *>(dst)[at] = narrow<__half>(moved);
+                break;
+            case data_type::bf16:
+                static_cast<__nv_bfloat16 *>(dst)[at]
+                        = narrow<__nv_bfloat16>(moved);
+                break;
+            default:
+                static_cast<float *>(dst)[at] = narrow<float>(moved);
+                break;
+        }
+    }
+};
+
+/// Of each axis, what is written of it.
+struct axis_dividers {
+    exact_divider by[max_rank];
+};
+
+/// In the order of dst, of less than 2^31 elements.
+template <typename Mover>
+__global__ void __launch_bounds__(threads) elements_kernel(const void *src,
+        void *dst, const __grid_constant__ shape of,
+        const __grid_constant__ axis_dividers dividers) {
+    wait_and_let_later_work_start();
+    const int64_t first = blockIdx.x * int64_t {threads * unroll} + threadIdx.x;
+    typename Mover::value values[unroll];
+    int64_t places[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+        const int64_t number = first + i * threads;
+        values[i] = {};
+        places[i] = -1;
+        if (number >= of.count) continue;
+        auto rest = static_cast<uint32_t>(number);
+        int64_t src_at = 0;
+        int64_t dst_at = 0;
+        bool is_copied = true;
+        for (int axis = 0; axis < of.rank; ++axis) {
+            const uint32_t next = dividers.by[axis].quotient(rest);
+            const auto position
+                    = static_cast<int64_t>(rest - next * dividers.by[axis].by);
+            rest = next;
+            if (axis == 0) is_copied = position < of.dims[0];
+            src_at += position * of.src_strides[axis];
+            dst_at += position * of.dst_strides[axis];
+        }
+        places[i] = dst_at;
+        if (is_copied) values[i] = Mover::load(of, src, src_at);
+    }
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+        if (places[i] >= 0) Mover::store(of, dst, places[i], values[i]);
+}
+
+/// Of any number of elements.
+template <typename Mover>
+__global__ void __launch_bounds__(threads) many_elements_kernel(
+        const void *src, void *dst, const __grid_constant__ shape of) {
+    wait_and_let_later_work_start();
+    const auto step = static_cast<int64_t>(gridDim.x) * threads;
+    for (int64_t number = blockIdx.x * int64_t {threads} + threadIdx.x;
+            number < of.count; number += step) {
+        auto rest = static_cast<uint64_t>(number);
+        int64_t src_at = 0;
+        int64_t dst_at = 0;
+        bool is_copied = true;
+        for (int axis = 0; axis < of.rank; ++axis) {
+            const auto dim = static_cast<uint64_t>(of.extent(axis));
+            const auto position = static_cast<int64_t>(rest % dim);
+            rest /= dim;
+            if (axis == 0) is_copied = position < of.dims[0];
+            src_at += position * of.src_strides[axis];
+            dst_at += position * of.dst_strides[axis];
+        }
+        typename Mover::value value {};
+        if (is_copied) value = Mover::load(of, src, src_at);
+        Mover::store(of, dst, dst_at, value);
+    }
+}
+
+/// Where a tile is, and how much of it, along the first three axes.
+struct tile_place {
+    int64_t src = 0;
+    int64_t dst = 0;
+    int extents[3] = {1, 1, 1}; ///< that are written
+    int copied = 0; ///< along axis 0
+};
+
+__device__ inline tile_place find_tile(
+        const shape &of, const tiling &tiles, int64_t number) {
+    tile_place place;
+    auto rest = static_cast<uint32_t>(number);
+    for (int axis = 0; axis < of.rank; ++axis) {
+        const exact_divider &along = tiles.along[axis];
+        const uint32_t next = along.quotient(rest);
+        const auto position = static_cast<int64_t>(rest - next * along.by);
+        rest = next;
+        const int64_t at = axis < 3 ? position * tiles.dims[axis] : position;
+        place.src += at * of.src_strides[axis];
+        place.dst += at * of.dst_strides[axis];
+        if (axis >= 3) continue;
+        const auto left = [&](int64_t end) {
+            const int64_t rest = end < at ? 0 : end - at;
+            return rest < tiles.dims[axis] ? static_cast<int>(rest)
+                                           : tiles.dims[axis];
+        };
+        place.extents[axis] = left(of.extent(axis));
+        if (axis == 0) place.copied = left(of.dims[0]);
+    }
+    return place;
+}
+
+/// Tiles through shared memory: read along axis 1, along which src is contiguous,
+/// written along axis 0, along which dst is.
+template <typename Mover>
+__global__ void __launch_bounds__(threads) tiles_kernel(const void *src,
+        void *dst, const __grid_constant__ shape of,
+        const __grid_constant__ tiling tiles) {
+    using value = typename Mover::value;
+    extern __shared__ uint4 copy_shared[];
+    auto *const staged = reinterpret_cast<value *>(copy_shared);
+    wait_and_let_later_work_start();
+    const int elements = tiles.dims[0] * tiles.dims[1] * tiles.dims[2];
+    for (int64_t number = blockIdx.x; number < tiles.count;
+            number += gridDim.x) {
+        const tile_place place = find_tile(of, tiles, number);
+        for (int first = static_cast<int>(threadIdx.x); first < elements;
+                first += threads * unroll) {
+            value values[unroll];
+            int places[unroll];
+#pragma unroll
+            for (int i = 0; i < unroll; ++i) {
+                const int e = first + i * threads;
+                const auto row = static_cast<int>(
+                        tiles.by_1.quotient(static_cast<uint32_t>(e)));
+                const int x_1 = e - row * tiles.dims[1];
+                const auto x_2 = static_cast<int>(
+                        tiles.by_0.quotient(static_cast<uint32_t>(row)));
+                const int x_0 = row - x_2 * tiles.dims[0];
+                values[i] = {};
+                places[i] = -1;
+                if (x_0 >= place.extents[0] || x_1 >= place.extents[1]
+                        || x_2 >= place.extents[2])
+                    continue;
+                places[i] = row * tiles.pitch + x_1;
+                if (x_0 < place.copied)
+                    values[i] = Mover::load(of, src,
+                            place.src + x_0 * of.src_strides[0]
+                                    + x_1 * of.src_strides[1]
+                                    + x_2 * of.src_strides[2]);
+            }
+#pragma unroll
+            for (int i = 0; i < unroll; ++i)
+                if (places[i] >= 0) staged[places[i]] = values[i];
+        }
+        __syncthreads();
+        for (int e = static_cast<int>(threadIdx.x); e < elements;
+                e += threads) {
+            const auto column = static_cast<int>(
+                    tiles.by_0.quotient(static_cast<uint32_t>(e)));
+            const int x_0 = e - column * tiles.dims[0];
+            const auto x_2 = static_cast<int>(
+                    tiles.by_1.quotient(static_cast<uint32_t>(column)));
+            const int x_1 = column - x_2 * tiles.dims[1];
+            if (x_0 >= place.extents[0] || x_1 >= place.extents[1]
+                    || x_2 >= place.extents[2])
+                continue;
+            Mover::store(of, dst,
+                    place.dst + x_0 * of.dst_strides[0]
+                            + x_1 * of.dst_strides[1] + x_2 * of.dst_strides[2],
+                    staged[(x_2 * tiles.dims[0] + x_0) * tiles.pitch + x_1]);
+        }
+        __syncthreads();
+    }
+}
+
+/// Of a tile of pairs, in shared memory.
+using pair_row = uint32_t[pair_tile / 2 + 1];
+
+/// The same for elements of 16 bits with even dims and strides: both sides move
+/// pairs of them, over tiles of 64 x 64.
+__global__ void __launch_bounds__(threads) inline pair_kernel(
+        const uint16_t *src, uint16_t *dst, const __grid_constant__ shape of,
+        const __grid_constant__ tiling tiles) {
+    constexpr int pairs = pair_tile / 2;
+    constexpr int passes = pair_tile * pairs / threads;
+    extern __shared__ uint4 copy_shared[];
+    auto *const staged = reinterpret_cast<pair_row *>(copy_shared);
+    wait_and_let_later_work_start();
+    const int x = static_cast<int>(threadIdx.x) % pairs;
+    const int y = static_cast<int>(threadIdx.x) / pairs;
+    for (int64_t number = blockIdx.x; number < tiles.count;
+            number += gridDim.x) {
+        const tile_place place = find_tile(of, tiles, number);
+        const uint16_t *const from = src + place.src + 2 * x;
+#pragma unroll
+        for (int pass = 0; pass < passes; ++pass) {
+            const int row = pass * (threads / pairs) + y;
+            if (row < place.extents[0] && 2 * x < place.extents[1])
+                staged[row][x] = *reinterpret_cast<const uint32_t *>(
+                        from + row * of.src_strides[0]);
+        }
+        __syncthreads();
+        uint16_t *const to = dst + place.dst + 2 * x;
+#pragma unroll
+        for (int pass = 0; pass < passes / 2; ++pass) {
+            const int pair = pass * (threads / pairs) + y;
+            if (2 * x < place.extents[0] && 2 * pair < place.extents[1]) {
+                const uint32_t even = staged[2 * x][pair];
+                const uint32_t odd = staged[2 * x + 1][pair];
+                uint16_t *const column = to + 2 * pair * of.dst_strides[1];
+                *reinterpret_cast<uint32_t *>(column)
+                        = __byte_perm(even, odd, 0x5410);
+                *reinterpret_cast<uint32_t *>(column + of.dst_strides[1])
+                        = __byte_perm(even, odd, 0x7632);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+} // namespace gradnn::gpu::copies

@@ -1,0 +1,153 @@
+#include "gpu/runtime/copy_shape.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu::copies {
+
+namespace {
+
+constexpr int sector = 16; ///< elements of 16 bits in 32 bytes
+
+/// The size of even parts of an axis of which at most `most` fit.
+int part_of(int64_t size, int64_t most) {
+    if (size <= most) return static_cast<int>(size);
+    const int64_t whole = std::max<int64_t>(1, most / sector * sector);
+    const int64_t even = ceil_div(size, ceil_div(size, whole));
+    return static_cast<int>(
+            whole < sector ? most : std::min(round_up(even, sector), whole));
+}
+
+/// Rows of shared memory so that neighbouring rows begin in neighbouring banks.
+int pitch_of(int columns, size_t element_bytes) {
+    if (element_bytes != 2) return columns | 1;
+    return round_up(columns, 4) - 2 < columns ? round_up(columns, 4) + 2
+                                              : round_up(columns, 4) - 2;
+}
+
+void count_tiles(const shape &of, tiling &tiles) {
+    tiles.by_0 = exact_divider(tiles.dims[0]);
+    tiles.by_1 = exact_divider(tiles.dims[1]);
+    for (int axis = 0; axis < of.rank; ++axis) {
+        const int64_t along = axis < 3
+                ? ceil_div(of.extent(axis), tiles.dims[axis])
+                : of.dims[axis];
+        tiles.along[axis] = exact_divider(along);
+        tiles.count *= along;
+    }
+}
+
+} // namespace
+
+shape arrange(const strided_copy &problem) {
+    struct axis {
+        int64_t dim;
+        int64_t src_stride;
+        int64_t dst_stride;
+    };
+    std::array<axis, max_rank> axes {};
+    size_t rank = 0;
+    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i)
+        if (problem.dims[i] != 1)
+            axes[rank++] = {problem.dims[i], problem.src_strides[i],
+                    problem.dst_strides[i]};
+    std::stable_sort(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(rank),
+            [](const axis &a, const axis &b) {
+                return a.dst_stride < b.dst_stride;
+            });
+    shape arranged;
+    arranged.src_type = problem.src_type;
+    arranged.dst_type = problem.dst_type;
+    for (size_t i = 0; i < rank; ++i) {
+        const axis &next = axes[i];
+        arranged.count *= next.dim;
+        const int last = arranged.rank - 1;
+        if (last >= 0
+                && next.src_stride
+                        == arranged.src_strides[last] * arranged.dims[last]
+                && next.dst_stride
+                        == arranged.dst_strides[last] * arranged.dims[last]) {
+            arranged.dims[last] *= next.dim;
+            continue;
+        }
+        arranged.dims[arranged.rank] = next.dim;
+        arranged.src_strides[arranged.rank] = next.src_stride;
+        arranged.dst_strides[arranged.rank] = next.dst_stride;
+        ++arranged.rank;
+    }
+    if (arranged.rank == 0) {
+        arranged.rank = 1;
+        arranged.dims[0] = 1;
+        arranged.src_strides[0] = arranged.dst_strides[0] = 1;
+    }
+    arranged.written = arranged.dims[0];
+    return arranged;
+}
+
+bool fill_gaps(shape &of, int64_t elements) {
+    if (of.dst_strides[0] != 1) return false;
+    const int64_t row = of.rank == 1 ? elements : of.dst_strides[1];
+    int64_t covered = row;
+    for (int axis = 1; axis < of.rank; ++axis) {
+        if (of.dst_strides[axis] != covered) return false;
+        covered *= of.dims[axis];
+    }
+    if (covered != elements) return false;
+    of.written = row;
+    of.count = elements;
+    return true;
+}
+
+bool make_transposed(shape &of) {
+    int contiguous = 0;
+    for (int axis = 1; axis < of.rank; ++axis)
+        if (of.src_strides[axis] == 1) contiguous = axis;
+    if (contiguous == 0 || of.src_strides[0] == 1) return false;
+    std::swap(of.dims[1], of.dims[contiguous]);
+    std::swap(of.src_strides[1], of.src_strides[contiguous]);
+    std::swap(of.dst_strides[1], of.dst_strides[contiguous]);
+    return true;
+}
+
+tiling cut_tiles(const shape &of, size_t element_bytes) {
+    const int64_t most = element_bytes == 2 ? 4096 : 2048;
+    constexpr int64_t widest = 128;
+    tiling tiles;
+    tiles.dims[0] = part_of(of.written, std::min<int64_t>(widest, most / 32));
+    tiles.dims[1] = part_of(of.dims[1], most / tiles.dims[0]);
+    tiles.pitch = pitch_of(tiles.dims[1], element_bytes);
+    if (of.rank > 2) {
+        const int64_t fit
+                = std::max<int64_t>(1, most / (tiles.dims[0] * tiles.dims[1]));
+        tiles.dims[2] = static_cast<int>(
+                ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
+    }
+    count_tiles(of, tiles);
+    return tiles;
+}
+
+tiling cut_pair_tiles(const shape &of) {
+    tiling tiles;
+    tiles.dims[0] = tiles.dims[1] = pair_tile;
+    count_tiles(of, tiles);
+    return tiles;
+}
+
+bool pairs_fit(const shape &of) {
+    const auto even = [](int64_t value) { return value % 2 == 0; };
+    if (of.src_strides[1] != 1 || of.dst_strides[0] != 1 || !even(of.dims[0])
+            || !even(of.dims[1]) || of.written != of.dims[0])
+        return false;
+    for (int axis = 0; axis < of.rank; ++axis)
+        if ((axis != 1 && !even(of.src_strides[axis]))
+                || (axis != 0 && !even(of.dst_strides[axis])))
+            return false;
+    // Three quarters of the tiles.
+    return 4 * of.dims[0] * of.dims[1] >= 3 * round_up(of.dims[0], pair_tile)
+            * round_up(of.dims[1], pair_tile);
+}
+
+} // namespace gradnn::gpu::copies

@@ -1,0 +1,75 @@
+// A strided copy as its kernels take it: the axes in the order of dst, and tiles.
+// Plain host arithmetic, without CUDA.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/device/divider.hpp"
+#include "gpu/runtime/copy.hpp"
+
+namespace gradnn::gpu::copies {
+
+constexpr int threads = 256;
+constexpr int max_rank = 6;
+/// What a thread of a tile has under way.
+constexpr int unroll = 8;
+
+/// Dims and strides, innermost axis of dst first, merged; axes of 1 gone.
+struct shape {
+    int rank = 0;
+    int64_t count = 1; ///< elements that are written
+    int64_t dims[max_rank] = {};
+    int64_t src_strides[max_rank] = {};
+    int64_t dst_strides[max_rank] = {};
+    /// Elements along axis 0 that are written: zeros after those of dims[0].
+    int64_t written = 1;
+    detail::data_type src_type = detail::data_type::undef;
+    detail::data_type dst_type = detail::data_type::undef;
+
+    bool operator==(const shape &) const = default;
+
+    /// What is written along an axis.
+    __host__ __device__ int64_t extent(int axis) const {
+        return axis == 0 ? written : dims[axis];
+    }
+};
+
+shape arrange(const strided_copy &problem);
+
+/// Zeros between what is copied, so that `elements` from the first of dst on are
+/// written; false where they are not all between the rows of axis 0.
+bool fill_gaps(shape &of, int64_t elements);
+
+/// Brings the axis along which src is contiguous to place 1; false where that is axis
+/// 0, along which dst is.
+bool make_transposed(shape &of);
+
+/// Tiles of the first three axes of a transposed copy, in shared memory a row of
+/// axis 1 for each element of axis 0.
+struct tiling {
+    int dims[3] = {1, 1, 1};
+    int pitch = 1; ///< elements between rows in shared memory
+    int64_t count = 1; ///< tiles, of all axes
+    exact_divider
+            along[max_rank]; ///< tiles along each axis, of which there are
+    exact_divider by_0; ///< dims[0]
+    exact_divider by_1; ///< dims[1]
+
+    size_t shared_bytes(size_t element_bytes) const {
+        return static_cast<size_t>(dims[0]) * static_cast<size_t>(dims[2])
+                * static_cast<size_t>(pitch) * element_bytes;
+    }
+};
+
+/// Tiles of about 4096 elements of 16 bits or 2048 of others, whatever the axes are:
+/// all of the short ones, even parts of the long ones.
+tiling cut_tiles(const shape &of, size_t element_bytes);
+
+/// Tiles of 64 x 64 elements of 16 bits, which move in pairs.
+constexpr int pair_tile = 64;
+tiling cut_pair_tiles(const shape &of);
+/// Whether dims and strides are even, and tiles of pairs mostly full.
+bool pairs_fit(const shape &of);
+
+} // namespace gradnn::gpu::copies

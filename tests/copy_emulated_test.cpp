@@ -1,0 +1,196 @@
+// The kernels of runtime/copy.cu, executed on the CPU (emulated/simt.hpp): random
+// tensors and layouts, with channels that are filled up and rows with gaps, against
+// plain loops. Needs no GPU.
+#include "emulated/simt.hpp"
+
+#include <numeric>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace gradnn::gpu::copies {
+/// The kernels' dynamic shared memory.
+alignas(16) uint4 copy_shared[3072];
+} // namespace gradnn::gpu::copies
+
+#include "gpu/runtime/copy_kernels.cuh"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using namespace gpu::copies;
+using gpu::strided_copy;
+
+/// Sizes of axes: many short ones, few long ones.
+std::array<int64_t, 4> random_dims(random_source &random) {
+    if (random.integer(0, 2) == 0) // tiles of pairs
+        return {1, random.integer(1, 2), 2 * random.integer(24, 40),
+                2 * random.integer(24, 40)};
+    std::array<int64_t, 4> dims {};
+    int64_t left = 30000;
+    for (int64_t &dim : dims) {
+        dim = random.integer(1, random.integer(0, 2) == 0 ? 200 : 12);
+        dim = std::min(dim, left);
+        left /= dim;
+    }
+    return dims;
+}
+
+/// Distances of a tensor whose axes lie in this order, the innermost first, with
+/// `gap` elements after each row of the innermost axis.
+std::array<int64_t, 4> strides_of(const std::array<int64_t, 4> &dims,
+        const std::array<size_t, 4> &order, int64_t gap, int64_t &elements) {
+    std::array<int64_t, 4> strides {};
+    int64_t next = 1;
+    for (const size_t axis : order) {
+        strides[axis] = next;
+        next *= dims[axis];
+        if (axis == order[0]) next += gap;
+    }
+    elements = next;
+    return strides;
+}
+
+std::array<size_t, 4> random_order(random_source &random) {
+    std::array<size_t, 4> order {0, 1, 2, 3};
+    for (size_t i = 3; i > 0; --i)
+        std::swap(order[i],
+                order[static_cast<size_t>(
+                        random.integer(0, static_cast<int64_t>(i)))]);
+    return order;
+}
+
+template <typename Kernel>
+void run_blocks(int64_t blocks, size_t shared_bytes, bool descending,
+        const Kernel &kernel) {
+    ASSERT_LE(shared_bytes, sizeof copy_shared);
+    emulated::grid_size.x = static_cast<unsigned>(blocks);
+    for (int64_t index = 0; index < blocks; ++index) {
+        std::memset(static_cast<void *>(copy_shared), 0xff, sizeof copy_shared);
+        emulated::block::run(
+                static_cast<unsigned>(index), threads, descending, kernel);
+    }
+}
+
+/// Copies as run() of copy.cu does; what ran.
+template <typename Mover>
+std::string run_copy(shape of, const void *src, void *dst, bool many,
+        random_source &random) {
+    using value = typename Mover::value;
+    const bool descending = random.integer(0, 1) == 1;
+    if (make_transposed(of)) {
+        if constexpr (std::is_same_v<value, uint16_t>)
+            if (pairs_fit(of)) {
+                const tiling tiles = cut_pair_tiles(of);
+                run_blocks(std::min<int64_t>(tiles.count, 3),
+                        pair_tile * sizeof(pair_row), descending, [&] {
+                            pair_kernel(static_cast<const uint16_t *>(src),
+                                    static_cast<uint16_t *>(dst), of, tiles);
+                        });
+                return "pairs";
+            }
+        const tiling tiles = cut_tiles(of, sizeof(value));
+        run_blocks(std::min<int64_t>(tiles.count, 3),
+                tiles.shared_bytes(sizeof(value)), descending,
+                [&] { tiles_kernel<Mover>(src, dst, of, tiles); });
+        return of.written == of.dims[0] ? "tiles" : "tiles filled";
+    }
+    if (many) {
+        run_blocks(2, 0, descending,
+                [&] { many_elements_kernel<Mover>(src, dst, of); });
+        return "many elements";
+    }
+    axis_dividers dividers;
+    for (int axis = 0; axis < of.rank; ++axis)
+        dividers.by[axis] = gpu::exact_divider(of.extent(axis));
+    run_blocks(gpu::ceil_div(of.count, int64_t {threads * unroll}), 0,
+            descending,
+            [&] { elements_kernel<Mover>(src, dst, of, dividers); });
+    return of.written == of.dims[0] ? "elements" : "elements filled";
+}
+
+template <typename Word>
+std::string run_sample(detail::data_type type, random_source &random) {
+    const std::array<int64_t, 4> dims = random_dims(random);
+    int64_t src_elements = 0, dst_elements = 0;
+    const auto src_order = random_order(random);
+    const auto dst_order
+            = random.integer(0, 2) == 0 ? src_order : random_order(random);
+    strided_copy problem {type, type, 4};
+    const auto src_strides = strides_of(dims, src_order,
+            random.integer(0, 3) == 0 ? random.integer(1, 9) : 0, src_elements);
+    const auto dst_strides = strides_of(dims, dst_order,
+            random.integer(0, 1) == 0 ? random.integer(1, 9) : 0, dst_elements);
+    std::copy(dims.begin(), dims.end(), problem.dims.begin());
+    std::copy(src_strides.begin(), src_strides.end(),
+            problem.src_strides.begin());
+    std::copy(dst_strides.begin(), dst_strides.end(),
+            problem.dst_strides.begin());
+    std::vector<Word> src(static_cast<size_t>(src_elements));
+    for (Word &each : src)
+        each = static_cast<Word>(random.integer(1, 60000));
+    constexpr Word untouched = 61234;
+    std::vector<Word> dst(static_cast<size_t>(dst_elements), untouched);
+    shape of = arrange(problem);
+    const bool filled
+            = random.integer(0, 1) == 0 && fill_gaps(of, dst_elements);
+    std::vector<Word> expected(dst.size(), filled ? Word {0} : untouched);
+    for (int64_t a = 0; a < dims[0]; ++a)
+        for (int64_t b = 0; b < dims[1]; ++b)
+            for (int64_t c = 0; c < dims[2]; ++c)
+                for (int64_t d = 0; d < dims[3]; ++d) {
+                    const auto at = [&](const std::array<int64_t, 4> &strides) {
+                        return static_cast<size_t>(a * strides[0]
+                                + b * strides[1] + c * strides[2]
+                                + d * strides[3]);
+                    };
+                    expected[at(dst_strides)] = src[at(src_strides)];
+                }
+    const std::string ran = run_copy<same_type<Word>>(
+            of, src.data(), dst.data(), random.integer(0, 3) == 0, random);
+    EXPECT_EQ(dst, expected) << ran;
+    return ran;
+}
+
+TEST(copy_emulated, agrees_with_plain_loops) {
+    const uint64_t seed = test_seed(20261125);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    std::set<std::string> ran;
+    for (int sample = 0; sample < 600; ++sample) {
+        switch (random.integer(0, 3)) {
+            case 0:
+                ran.insert(
+                        run_sample<uint32_t>(detail::data_type::f32, random));
+                break;
+            case 1:
+                ran.insert(
+                        run_sample<uint64_t>(detail::data_type::f64, random));
+                break;
+            default:
+                ran.insert(
+                        run_sample<uint16_t>(detail::data_type::bf16, random));
+        }
+        if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_EQ(ran,
+            (std::set<std::string> {"elements", "elements filled",
+                    "many elements", "pairs", "tiles", "tiles filled"}));
+}
+
+TEST(copy_emulated, dividers_are_exact) {
+    random_source random(1);
+    for (int round = 0; round < 100000; ++round) {
+        const int64_t by
+                = random.integer(1, int64_t {1} << random.integer(1, 31))
+                & 0x7fffffff;
+        const auto n = static_cast<uint32_t>(random.integer(0, 0x7fffffff));
+        if (by == 0) continue;
+        ASSERT_EQ(gpu::exact_divider(by).quotient(n), n / by)
+                << n << " / " << by;
+    }
+}
+
+} // namespace
+} // namespace gradnn::test
