@@ -167,14 +167,13 @@ struct estimated_cycles {
     double tiles;
 };
 
-// H100, a39b004 with these rows, gradnn bench --every-kernel of random convolutions of 8
-// to 75 MB (400 steps of bench/sweep's seed 801). For problems of one group, gradients of
-// src and of weights, the choice by this estimate takes so much longer than the faster of
-// gpu_narrow_groups and the next row, and never gpu_narrow_groups: f32 8 and 4 % (19 and
-// 5), f64 14 and 4 (20 and 9), 16 bits 5 and 2 (10 and 3). The rates are of that fit;
-// machine code and the largest problems would have up to 60 and 30 (f64) plain products.
-// Each of several groups is a part of its own by CUTLASS, with launches and copies: 12 us
-// at least.
+// H100, a39b004 with these rules, gradnn bench --every-kernel of 800 steps of random
+// convolutions of 8 to 75 MB (bench/sweep's seed 801). Of one group, gradients of src and
+// of weights, this choice loses to the faster of gpu_narrow_groups and the next row in the
+// mean 8 and 4 % in f32, 14 and 4 in f64, 5 and 2 in 16 bits; the next row alone would
+// lose 19 and 5, 20 and 9, 10 and 3. The rates fit these; the largest problems reach up
+// to 60 plain products in a cycle, 30 in f64. Each of several groups is a part of its own
+// by CUTLASS, with launches and copies: 12 us at least.
 estimated_cycles estimate(
         const convolution_problem &problem, int multiprocessors) {
     constexpr int64_t chunk = narrow_groups::chunk_channels;
@@ -311,11 +310,10 @@ namespace {
 // all others (of 65 in odd channels 0.65 to 0.9).
 bool is_slow_by_cudnn(
         const convolution_problem &problem, const compile_options &options) {
-    const auto first = cudnn::first_kernel(problem, options);
-    const std::string engine = first.engine();
+    const cudnn::named_engine first = cudnn::first_engine(problem, options);
     for (const char *slow : {"eng0", "eng1", "eng9", "eng33", "eng39", "eng49"})
-        if (engine == slow) return true;
-    if (engine != "eng62" || !first.channels_last) return false;
+        if (first.name == slow) return true;
+    if (first.name != "eng62" || !first.channels_last) return false;
     constexpr int64_t tile = 128;
     constexpr int64_t idle = 12; // so many multiprocessors for a tile
     const auto &dims = problem.weights.dims;

@@ -31,35 +31,58 @@ bool hold_pairs(const void *src, const void *dst) {
             == 0;
 }
 
-constexpr int64_t most_numbers = std::numeric_limits<int32_t>::max();
+template <typename Mover, int load_width, int store_width>
+void run_tiles(const shape &of, const tiling &tiles, const void *src, void *dst,
+        const launch_stream &stream) {
+    launch_early("copy (transposed)",
+            is_small(of)
+                    ? tiles_kernel<Mover, int32_t, load_width, store_width>
+                    : tiles_kernel<Mover, int64_t, load_width, store_width>,
+            blocks_for(tiles.count, 1), threads,
+            tiles.shared_bytes(sizeof(typename Mover::value)), stream, src, dst,
+            of, tiles);
+}
 
+/// False where there are too many tiles to number.
 template <typename Mover>
-void run_transposed(const shape &of, const tiling &tiles, const void *src,
-        void *dst, const launch_stream &stream) {
-    constexpr const char *name = "copy (transposed)";
-    using value = typename Mover::value;
-    if constexpr (sizeof(value) == 2)
-        if (pairs_fit(of) && hold_pairs(src, dst)) {
-            const tiling of_pairs = cut_pair_tiles(of);
-            launch_early(name, pair_kernel, blocks_for(of_pairs.count, 1),
-                    threads, pair_tile * sizeof(pair_row), stream,
+bool run_transposed(const shape &of, const void *src, void *dst,
+        const launch_stream &stream) {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    constexpr size_t bytes = sizeof(typename Mover::value);
+    const unit_widths widths = bytes == 2 && hold_pairs(src, dst)
+            ? widths_of(of)
+            : unit_widths {};
+    const tiling tiles = cut_tiles(of, bytes, widths);
+    if (tiles.count > most) return false;
+    if constexpr (bytes == 2) {
+        if (widths.load == 2 && widths.store == 2 && are_wide(of)) {
+            const tiling wide = cut_pair_tiles(of);
+            launch_early("copy (transposed)", pair_kernel,
+                    blocks_for(wide.count, 1), threads,
+                    pair_tile * sizeof(pair_row), stream,
                     static_cast<const uint16_t *>(src),
-                    static_cast<uint16_t *>(dst), of, of_pairs);
-            return;
+                    static_cast<uint16_t *>(dst), of, wide);
+            return true;
         }
-    launch_early(name, tiles_kernel<Mover>, blocks_for(tiles.count, 1), threads,
-            tiles.shared_bytes(sizeof(value)), stream, src, dst, of, tiles);
+        if (widths == unit_widths {2, 2})
+            run_tiles<Mover, 2, 2>(of, tiles, src, dst, stream);
+        else if (widths == unit_widths {2, 1})
+            run_tiles<Mover, 2, 1>(of, tiles, src, dst, stream);
+        else if (widths == unit_widths {1, 2})
+            run_tiles<Mover, 1, 2>(of, tiles, src, dst, stream);
+        else
+            run_tiles<Mover, 1, 1>(of, tiles, src, dst, stream);
+    } else
+        run_tiles<Mover, 1, 1>(of, tiles, src, dst, stream);
+    return true;
 }
 
 template <typename Mover>
 void run_mover(
         shape of, const void *src, void *dst, const launch_stream &stream) {
-    if (make_transposed(of)) {
-        const tiling tiles = cut_tiles(of, sizeof(typename Mover::value));
-        if (tiles.count <= most_numbers)
-            return run_transposed<Mover>(of, tiles, src, dst, stream);
-    }
-    if (of.count > most_numbers) {
+    if (make_transposed(of) && run_transposed<Mover>(of, src, dst, stream))
+        return;
+    if (!is_small(of)) {
         launch_early("copy", many_elements_kernel<Mover>,
                 blocks_for(of.count, threads), threads, 0, stream, src, dst,
                 of);

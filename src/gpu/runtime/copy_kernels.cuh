@@ -59,40 +59,51 @@ struct axis_dividers {
     exact_divider by[max_rank];
 };
 
-/// In the order of dst, of less than 2^31 elements.
+/// In the order of dst, of less than 2^31 elements within 2^31 of both tensors.
 template <typename Mover>
 __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
         void *dst, const __grid_constant__ shape of,
         const __grid_constant__ axis_dividers dividers) {
     wait_and_let_later_work_start();
-    const int64_t first = blockIdx.x * int64_t {threads * unroll} + threadIdx.x;
-    typename Mover::value values[unroll];
-    int64_t places[unroll];
+    const auto count = static_cast<uint32_t>(of.count);
+    const uint32_t first = blockIdx.x * (threads * unroll) + threadIdx.x;
+    uint32_t rest[unroll];
+    uint32_t src_at[unroll];
+    uint32_t dst_at[unroll];
+    bool is_copied[unroll];
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
-        const int64_t number = first + i * threads;
-        values[i] = {};
-        places[i] = -1;
-        if (number >= of.count) continue;
-        auto rest = static_cast<uint32_t>(number);
-        int64_t src_at = 0;
-        int64_t dst_at = 0;
-        bool is_copied = true;
-        for (int axis = 0; axis < of.rank; ++axis) {
-            const uint32_t next = dividers.by[axis].quotient(rest);
-            const auto position
-                    = static_cast<int64_t>(rest - next * dividers.by[axis].by);
-            rest = next;
-            if (axis == 0) is_copied = position < of.dims[0];
-            src_at += position * of.src_strides[axis];
-            dst_at += position * of.dst_strides[axis];
+        rest[i] = first + i * threads;
+        src_at[i] = dst_at[i] = 0;
+        is_copied[i] = rest[i] < count;
+    }
+#pragma unroll
+    for (int axis = 0; axis < max_rank; ++axis) {
+        if (axis >= of.rank) break;
+        const exact_divider by = dividers.by[axis];
+        const auto src_stride = static_cast<uint32_t>(of.src_strides[axis]);
+        const auto dst_stride = static_cast<uint32_t>(of.dst_strides[axis]);
+#pragma unroll
+        for (int i = 0; i < unroll; ++i) {
+            const uint32_t next = by.quotient(rest[i]);
+            const uint32_t position = rest[i] - next * by.by;
+            rest[i] = next;
+            if (axis == 0 && position >= static_cast<uint32_t>(of.dims[0]))
+                is_copied[i] = false;
+            src_at[i] += position * src_stride;
+            dst_at[i] += position * dst_stride;
         }
-        places[i] = dst_at;
-        if (is_copied) values[i] = Mover::load(of, src, src_at);
+    }
+    typename Mover::value values[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+        values[i] = {};
+        if (is_copied[i]) values[i] = Mover::load(of, src, src_at[i]);
     }
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
-        if (places[i] >= 0) Mover::store(of, dst, places[i], values[i]);
+        if (first + i * threads < count)
+            Mover::store(of, dst, dst_at[i], values[i]);
 }
 
 /// Of any number of elements.
@@ -153,65 +164,100 @@ __device__ inline tile_place find_tile(
     return place;
 }
 
+/// Moves `width` elements along the contiguous axis at a time: two of 16 bits as one
+/// word, or one.
+template <typename Mover, int width>
+struct unit {
+    using value = typename Mover::value;
+    using word = std::conditional_t<width == 2, uint32_t, value>;
+
+    __device__ static word load(const shape &of, const void *src, int64_t at) {
+        if constexpr (width == 2)
+            return *reinterpret_cast<const word *>(
+                    static_cast<const value *>(src) + at);
+        else
+            return Mover::load(of, src, at);
+    }
+    /// Of rows of shared memory that lie `pitch` apart.
+    __device__ static void store(const shape &of, void *dst, int64_t at,
+            const value *staged, int pitch) {
+        if constexpr (width == 2)
+            *reinterpret_cast<word *>(static_cast<value *>(dst) + at)
+                    = word {staged[0]} | word {staged[pitch]} << 16;
+        else
+            Mover::store(of, dst, at, staged[0]);
+    }
+};
+
 /// Tiles through shared memory: read along axis 1, along which src is contiguous,
-/// written along axis 0, along which dst is.
-template <typename Mover>
+/// written along axis 0, along which dst is. Offset: of elements within a tile.
+template <typename Mover, typename Offset, int load_width = 1,
+        int store_width = 1>
 __global__ void __launch_bounds__(threads) tiles_kernel(const void *src,
         void *dst, const __grid_constant__ shape of,
         const __grid_constant__ tiling tiles) {
     using value = typename Mover::value;
+    using loads = unit<Mover, load_width>;
+    using stores = unit<Mover, store_width>;
     extern __shared__ uint4 copy_shared[];
     auto *const staged = reinterpret_cast<value *>(copy_shared);
     wait_and_let_later_work_start();
     const int elements = tiles.dims[0] * tiles.dims[1] * tiles.dims[2];
+    const auto offset
+            = [](const int64_t(&strides)[max_rank], int x_0, int x_1, int x_2) {
+                  return x_0 * static_cast<Offset>(strides[0])
+                          + x_1 * static_cast<Offset>(strides[1])
+                          + x_2 * static_cast<Offset>(strides[2]);
+              };
     for (int64_t number = blockIdx.x; number < tiles.count;
             number += gridDim.x) {
         const tile_place place = find_tile(of, tiles, number);
-        for (int first = static_cast<int>(threadIdx.x); first < elements;
-                first += threads * unroll) {
-            value values[unroll];
+        for (int first = static_cast<int>(threadIdx.x);
+                first < elements / load_width; first += threads * unroll) {
+            typename loads::word words[unroll];
             int places[unroll];
 #pragma unroll
             for (int i = 0; i < unroll; ++i) {
-                const int e = first + i * threads;
-                const auto row = static_cast<int>(
-                        tiles.by_1.quotient(static_cast<uint32_t>(e)));
-                const int x_1 = e - row * tiles.dims[1];
-                const auto x_2 = static_cast<int>(
-                        tiles.by_0.quotient(static_cast<uint32_t>(row)));
-                const int x_0 = row - x_2 * tiles.dims[0];
-                values[i] = {};
-                places[i] = -1;
-                if (x_0 >= place.extents[0] || x_1 >= place.extents[1]
-                        || x_2 >= place.extents[2])
-                    continue;
-                places[i] = row * tiles.pitch + x_1;
-                if (x_0 < place.copied)
-                    values[i] = Mover::load(of, src,
-                            place.src + x_0 * of.src_strides[0]
-                                    + x_1 * of.src_strides[1]
-                                    + x_2 * of.src_strides[2]);
+                const auto e = static_cast<uint32_t>(first + i * threads);
+                const uint32_t row = tiles.load_columns.quotient(e);
+                const auto x_1 = static_cast<int>(
+                        load_width * (e - row * tiles.load_columns.by));
+                const auto x_2 = static_cast<int>(tiles.rows.quotient(row));
+                const int x_0 = static_cast<int>(row) - x_2 * tiles.dims[0];
+                words[i] = {};
+                const bool is_written = x_0 < place.extents[0]
+                        && x_1 < place.extents[1] && x_2 < place.extents[2];
+                places[i] = is_written
+                        ? static_cast<int>(row) * tiles.pitch + x_1
+                        : -1;
+                if (is_written && x_0 < place.copied)
+                    words[i] = loads::load(of, src,
+                            place.src + offset(of.src_strides, x_0, x_1, x_2));
             }
 #pragma unroll
             for (int i = 0; i < unroll; ++i)
-                if (places[i] >= 0) staged[places[i]] = values[i];
+                if (places[i] >= 0)
+                    *reinterpret_cast<typename loads::word *>(
+                            staged + places[i])
+                            = words[i];
         }
         __syncthreads();
-        for (int e = static_cast<int>(threadIdx.x); e < elements;
+        for (int e = static_cast<int>(threadIdx.x); e < elements / store_width;
                 e += threads) {
-            const auto column = static_cast<int>(
-                    tiles.by_0.quotient(static_cast<uint32_t>(e)));
-            const int x_0 = e - column * tiles.dims[0];
-            const auto x_2 = static_cast<int>(
-                    tiles.by_1.quotient(static_cast<uint32_t>(column)));
-            const int x_1 = column - x_2 * tiles.dims[1];
-            if (x_0 >= place.extents[0] || x_1 >= place.extents[1]
-                    || x_2 >= place.extents[2])
-                continue;
-            Mover::store(of, dst,
-                    place.dst + x_0 * of.dst_strides[0]
-                            + x_1 * of.dst_strides[1] + x_2 * of.dst_strides[2],
-                    staged[(x_2 * tiles.dims[0] + x_0) * tiles.pitch + x_1]);
+            const uint32_t column
+                    = tiles.store_rows.quotient(static_cast<uint32_t>(e));
+            const auto x_0 = static_cast<int>(store_width
+                    * (static_cast<uint32_t>(e)
+                            - column * tiles.store_rows.by));
+            const auto x_2 = static_cast<int>(tiles.columns.quotient(column));
+            const int x_1 = static_cast<int>(column) - x_2 * tiles.dims[1];
+            if (x_0 < place.extents[0] && x_1 < place.extents[1]
+                    && x_2 < place.extents[2])
+                stores::store(of, dst,
+                        place.dst + offset(of.dst_strides, x_0, x_1, x_2),
+                        staged + (x_2 * tiles.dims[0] + x_0) * tiles.pitch
+                                + x_1,
+                        tiles.pitch);
         }
         __syncthreads();
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "gpu/device/rounding.hpp"
@@ -29,8 +30,6 @@ int pitch_of(int columns, size_t element_bytes) {
 }
 
 void count_tiles(const shape &of, tiling &tiles) {
-    tiles.by_0 = exact_divider(tiles.dims[0]);
-    tiles.by_1 = exact_divider(tiles.dims[1]);
     for (int axis = 0; axis < of.rank; ++axis) {
         const int64_t along = axis < 3
                 ? ceil_div(of.extent(axis), tiles.dims[axis])
@@ -87,6 +86,17 @@ shape arrange(const strided_copy &problem) {
     return arranged;
 }
 
+bool is_small(const shape &of) {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    int64_t src = 0;
+    int64_t dst = 0;
+    for (int axis = 0; axis < of.rank; ++axis) {
+        src += (of.dims[axis] - 1) * of.src_strides[axis];
+        dst += (of.extent(axis) - 1) * of.dst_strides[axis];
+    }
+    return of.count <= most && src <= most && dst <= most;
+}
+
 bool fill_gaps(shape &of, int64_t elements) {
     if (of.dst_strides[0] != 1) return false;
     const int64_t row = of.rank == 1 ? elements : of.dst_strides[1];
@@ -112,7 +122,19 @@ bool make_transposed(shape &of) {
     return true;
 }
 
-tiling cut_tiles(const shape &of, size_t element_bytes) {
+unit_widths widths_of(const shape &of) {
+    const auto even = [](int64_t value) { return value % 2 == 0; };
+    bool load = even(of.dims[1]);
+    bool store = of.dst_strides[0] == 1 && even(of.written);
+    for (int axis = 0; axis < of.rank; ++axis) {
+        load = load && (axis == 1 || even(of.src_strides[axis]));
+        store = store && (axis == 0 || even(of.dst_strides[axis]));
+    }
+    return {load ? 2 : 1, store ? 2 : 1};
+}
+
+tiling cut_tiles(
+        const shape &of, size_t element_bytes, const unit_widths &widths) {
     const int64_t most = element_bytes == 2 ? 4096 : 2048;
     constexpr int64_t widest = 128;
     tiling tiles;
@@ -126,6 +148,10 @@ tiling cut_tiles(const shape &of, size_t element_bytes) {
                 ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
     }
     count_tiles(of, tiles);
+    tiles.rows = exact_divider(tiles.dims[0]);
+    tiles.columns = exact_divider(tiles.dims[1]);
+    tiles.load_columns = exact_divider(tiles.dims[1] / widths.load);
+    tiles.store_rows = exact_divider(tiles.dims[0] / widths.store);
     return tiles;
 }
 
@@ -136,18 +162,12 @@ tiling cut_pair_tiles(const shape &of) {
     return tiles;
 }
 
-bool pairs_fit(const shape &of) {
-    const auto even = [](int64_t value) { return value % 2 == 0; };
-    if (of.src_strides[1] != 1 || of.dst_strides[0] != 1 || !even(of.dims[0])
-            || !even(of.dims[1]) || of.written != of.dims[0])
-        return false;
-    for (int axis = 0; axis < of.rank; ++axis)
-        if ((axis != 1 && !even(of.src_strides[axis]))
-                || (axis != 0 && !even(of.dst_strides[axis])))
-            return false;
+bool are_wide(const shape &of) {
     // Three quarters of the tiles.
-    return 4 * of.dims[0] * of.dims[1] >= 3 * round_up(of.dims[0], pair_tile)
-            * round_up(of.dims[1], pair_tile);
+    return of.written == of.dims[0]
+            && 4 * of.dims[0] * of.dims[1] >= 3
+                    * round_up(of.dims[0], pair_tile)
+                    * round_up(of.dims[1], pair_tile);
 }
 
 } // namespace gradnn::gpu::copies

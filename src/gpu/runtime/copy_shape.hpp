@@ -37,6 +37,9 @@ struct shape {
 
 shape arrange(const strided_copy &problem);
 
+/// Whether numbers of elements, and distances between them, are below 2^31.
+bool is_small(const shape &);
+
 /// Zeros between what is copied, so that `elements` from the first of dst on are
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
@@ -53,8 +56,11 @@ struct tiling {
     int64_t count = 1; ///< tiles, of all axes
     exact_divider
             along[max_rank]; ///< tiles along each axis, of which there are
-    exact_divider by_0; ///< dims[0]
-    exact_divider by_1; ///< dims[1]
+    exact_divider rows; ///< by dims[0]
+    exact_divider columns; ///< by dims[1]
+    /// By how many loads a row takes, of one element or two, and stores a column.
+    exact_divider load_columns;
+    exact_divider store_rows;
 
     size_t shared_bytes(size_t element_bytes) const {
         return static_cast<size_t>(dims[0]) * static_cast<size_t>(dims[2])
@@ -62,14 +68,26 @@ struct tiling {
     }
 };
 
+/// Elements that a thread loads along axis 1, and stores along axis 0, at a time.
+struct unit_widths {
+    int load = 1;
+    int store = 1;
+
+    bool operator==(const unit_widths &) const = default;
+};
+
+/// Two elements of 16 bits where dims and distances are even.
+unit_widths widths_of(const shape &of);
+
 /// Tiles of about 4096 elements of 16 bits or 2048 of others, whatever the axes are:
 /// all of the short ones, even parts of the long ones.
-tiling cut_tiles(const shape &of, size_t element_bytes);
+tiling cut_tiles(
+        const shape &of, size_t element_bytes, const unit_widths &widths);
 
 /// Tiles of 64 x 64 elements of 16 bits, which move in pairs.
 constexpr int pair_tile = 64;
 tiling cut_pair_tiles(const shape &of);
-/// Whether dims and strides are even, and tiles of pairs mostly full.
-bool pairs_fit(const shape &of);
+/// Whether these tiles are mostly full, and nothing is filled up.
+bool are_wide(const shape &of);
 
 } // namespace gradnn::gpu::copies

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "convolution_window.hpp"
-#include "gpu/device/rounding.hpp"
+#include "gpu/convolution/cudnn/channels.hpp"
 
 namespace gradnn::gpu::cudnn {
 
@@ -184,43 +184,6 @@ bool trivial(const convolution_problem &p, size_t axis) {
     const axis_shape shape = shape_of(p, axis);
     return shape.src == 1 && shape.weights == 1 && shape.dst == 1
             && shape.pad_begin == 0;
-}
-
-/// The channels of src and of dst that cuDNN is told of.
-struct channel_counts {
-    int64_t src, dst;
-};
-
-bool has_strides(const convolution_problem &p) {
-    return std::any_of(p.strides.begin(), p.strides.end(),
-            [](int64_t stride) { return stride != 1; });
-}
-
-/// Both filled up with zeros to multiples of 8, or both the caller's: filled
-/// where at most a third of either's channels would be zeros. 16-bit kernels read 8
-/// channels at a time; of others cuDNN makes filled copies of its own, or reads them
-/// one by one.
-///
-/// What could be read in place is copied to be filled for gradients of weights and for
-/// those of src with strides: H100, a39b004 with these copies, 26 convolutions in NXC,
-/// 0.57 to 0.95 and 0.68 to 1.08 of the time; other data 0.89 to 1.14, through windows
-/// of 1x1 up to 2.7 times.
-channel_counts filled_channels(
-        const convolution_problem &p, bool src_staged, bool dst_staged) {
-    constexpr int64_t vector = 8;
-    const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
-    const channel_counts filled {
-            round_up(callers.src, vector), round_up(callers.dst, vector)};
-    const bool gains = p.direction == convolution_direction::backward_weights
-            || (p.direction == convolution_direction::backward_data
-                    && has_strides(p));
-    const auto can = [&](int64_t from, int64_t to, bool staged) {
-        return from == to || ((staged || gains) && 2 * to <= 3 * from);
-    };
-    return can(callers.src, filled.src, src_staged)
-                    && can(callers.dst, filled.dst, dst_staged)
-            ? filled
-            : callers;
 }
 
 std::optional<problem_arrangement> arrange(

@@ -5,6 +5,7 @@
 #include <gradnn/status.hpp>
 
 #include "gpu/convolution/cudnn/planner.hpp"
+#include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/device.hpp"
 #include "plan_cache.hpp"
 #include "text.hpp"
@@ -92,7 +93,7 @@ built_plan find_plan(const problem_arrangement &arrangement,
     }
 }
 
-named_kernel first_kernel(const detail::convolution_problem &problem,
+named_engine first_engine(const detail::convolution_problem &problem,
         const compile_options &options) {
     const auto arrangements = arrangements_of(problem);
     const auto device = static_cast<int>(options.device);
@@ -105,7 +106,8 @@ named_kernel first_kernel(const detail::convolution_problem &problem,
         const plan_finder planner(arrangement, options, handle.get(),
                 convolution_workspace_limit(options));
         if (planner.count() == 0) return {};
-        return {planner.name(0), arrangement.operands[0].seen.strides[1] == 1};
+        return {engine_of(planner.name(0)),
+                arrangement.operands[0].seen.strides[1] == 1};
     } catch (const fe::cudnnException &) {
         return {};
     } catch (const error &failure) {

@@ -54,16 +54,13 @@ detail::plan_or_refusal refusal_of(const detail::convolution_problem &problem,
 built_plan find_plan(const problem_arrangement &arrangement,
         const detail::compile_options &options, std::string &reason);
 
-/// What cuDNN's heuristics put first, of the kernels that the options allow, for the
-/// best arrangement of a problem.
-struct named_kernel {
-    std::string name; ///< "eng17_k25=0"; empty where there is none
-    bool channels_last = false; ///< what it reads, in place or copied
-
-    /// "eng17"
-    std::string engine() const { return name.substr(0, name.find('_')); }
+/// The engine of the kernel that cuDNN's heuristics put first, of those that the options
+/// allow, for the best arrangement of a problem.
+struct named_engine {
+    std::string name; ///< "eng17"; empty where there is none
+    bool channels_last = false; ///< how it reads src, in place or copied
 };
-named_kernel first_kernel(const detail::convolution_problem &problem,
+named_engine first_engine(const detail::convolution_problem &problem,
         const detail::compile_options &options);
 
 } // namespace gradnn::gpu::cudnn

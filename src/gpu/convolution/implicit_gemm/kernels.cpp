@@ -82,9 +82,9 @@ constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
         .longest_chain = 256,
         .longest_possible_chain = 768};
 
-/// Gradients of weights of bf16 or f16 data, in f32 or in the data's type. Each product is exact in f32
-/// (but beyond its range), each sum is f32's own: wide_weights.cuh says where
-/// the sums are kept.
+/// Gradients of weights of bf16 or f16 data, in f32 or in the data's type. Each product
+/// is exact in f32 (but beyond its range), each sum is f32's own: wide_weights.cuh says
+/// where the sums are kept.
 ///
 /// The shares of the rate are measured on an H200 (convolutions of
 /// bench/cases.json). Tiles of 64x128 and 128x64, with 255 registers a thread,

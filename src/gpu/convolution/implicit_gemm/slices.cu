@@ -1,11 +1,11 @@
 // output[i] = sum over s of partials[s * elements + i], in f64, rounded once to the
 // output's type.
 //
-// A thread has the elements of 16 bytes of a slice, which it reads of each slice. Many slices of few elements would leave the device idle
-// while each thread waits for one slice after the other: from `fewest_shared`
-// slices on, `sharers` threads have the same elements and each takes every
-// `sharers`-th slice, and one of them adds up their sums, in shared memory. The order
-// follows from the number of slices alone.
+// A thread has the elements of 16 bytes, which it reads of each slice. Many slices of
+// few elements would leave the device idle while each thread waits for one slice after
+// the other: from `fewest_shared` slices on, `sharers` threads have the same elements and
+// each takes every `sharers`-th slice, and one of them adds up their sums, in shared
+// memory. The order follows from the number of slices alone.
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
