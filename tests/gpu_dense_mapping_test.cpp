@@ -219,6 +219,30 @@ TEST(ConvolutionOperands, ShareOneInput) {
             .src_strides = {120, 7, 7, 1, 10},
             .dst_strides = {120, 5, 5, 12, 1}});
     EXPECT_TRUE(merged.share(grouped, 0));
+    // Of as many bytes, but other ones, or to other places.
+    const auto changed = [&](const auto &change) {
+        convolution_operand staged;
+        staged.staged = true;
+        staged.bytes = 480;
+        staged.copy = {.src_type = data_type::bf16,
+                .dst_type = data_type::bf16,
+                .rank = 2,
+                .dims = {20, 12},
+                .src_strides = {1, 20},
+                .dst_strides = {12, 1}};
+        convolution_operands original {staged, {}, {}, 1};
+        change(staged);
+        convolution_operands other {staged, {}, {}, 1};
+        return other.share(original, 0);
+    };
+    using operand = convolution_operand;
+    EXPECT_TRUE(changed([](operand &) {}));
+    EXPECT_FALSE(changed([](operand &o) { o.copy.src_strides[1] = 40; }));
+    EXPECT_FALSE(changed([](operand &o) { o.copy.dst_strides = {1, 20}; }));
+    EXPECT_FALSE(changed([](operand &o) { o.copy.dst_type = data_type::f16; }));
+    EXPECT_FALSE(changed([](operand &o) { o.zero_first = true; }));
+    EXPECT_FALSE(changed([](operand &o) { o.callers_start = 2; }));
+    EXPECT_FALSE(changed([](operand &o) { o.staged_start = 2; }));
     // What differs is two copies.
     auto [other_data, other_weights] = gradients_with_copies();
     convolution_operand wider;

@@ -94,7 +94,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "strict f32 gradient of src of at most 4 channels, any layout",
                 few_channels::make, few_channels_yields},
         {"convolution.gpu_narrow_groups",
-                "groups of few channels: plain products", narrow_groups::make,
+                "few channels, of one group or each of several: plain products", narrow_groups::make,
                 narrow_groups_yields},
         {"convolution.gpu_tf32x3",
                 "strict f32: three TF32 products for one, by CUTLASS",

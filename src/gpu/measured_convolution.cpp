@@ -156,24 +156,38 @@ std::string few_channels_yields(
 
 namespace {
 
+/// Whether cuDNN is there and nothing that is known of it refuses the problem.
+bool cudnn_may_take(
+        const convolution_problem &problem, const compile_options &options) {
+    return cudnn::library_version() != 0
+            && cudnn::refusal_of(
+                    problem, options, cudnn::arrangements_of(problem))
+                       .refusal.empty();
+}
+
 double rounded_up(int64_t count, int64_t multiple) {
     return static_cast<double>(round_up(count, multiple));
 }
 
-/// Cycles of all multiprocessors that plain products and a tile of tensor cores take,
-/// by their numbers, those of filled-up channels too, and by what one does in a cycle.
+/// Cycles that a convolution takes: the products, those with filled-up channels too, by
+/// what the multiprocessors compute in a cycle.
 struct estimated_cycles {
-    double plain;
-    double tiles;
+    double plain; ///< by gpu_narrow_groups
+    double tiles; ///< by tensor cores
 };
 
-// H100, a39b004 with these rules, gradnn bench --every-kernel of 800 steps of random
-// convolutions of 8 to 75 MB (bench/sweep's seed 801). Of one group, gradients of src and
-// of weights, this choice loses to the faster of gpu_narrow_groups and the next row in the
-// mean 8 and 4 % in f32, 14 and 4 in f64, 5 and 2 in 16 bits; the next row alone would
-// lose 19 and 5, 20 and 9, 10 and 3. The rates fit these; the largest problems reach up
-// to 60 plain products in a cycle, 30 in f64. Each of several groups is a part of its own
-// by CUTLASS, with launches and copies: 12 us at least.
+// Products of a multiprocessor in a cycle fit the times of 800 steps of random
+// convolutions of 8 to 75 MB: H100, a39b004 with these rules, bench/sweep's seed 801, by
+// gradnn bench --every-kernel. For one group the choice takes this much longer in the
+// mean than the better of gpu_narrow_groups and the next row, and the next row alone:
+//
+//     gradients of      src           weights
+//     f32               8 and 19 %    4 and 5 %
+//     f64               14 and 20 %   4 and 9 %
+//     16 bits           5 and 10 %    2 and 3 %
+//
+// By CUTLASS each of several groups is a part of its own, with launches and copies: 12 us
+// at least.
 estimated_cycles estimate(
         const convolution_problem &problem, int multiprocessors) {
     constexpr int64_t chunk = narrow_groups::chunk_channels;
@@ -216,17 +230,16 @@ estimated_cycles estimate(
 // --name resnext, 408e674: groups of 8 channels in 16 bits and NXC, cuDNN's
 // gradient of the weights takes half the time. On an H100 (e401cbb, gradnn bench)
 // groups of 3 to 24 channels in f32 and f64 took 0.03 to 0.7 of the time of the kernels
-// before. Groups in 16 bits by cuDNN, in the run of estimate(): of up to 8 by 8 channels
-// (2 by 2, 1 by 16) 0.16 to 0.82 of its time, of 8 by 12 and more 1.4 to 1.9 times, of 1
-// by 1 and 2 by 1 0.7 to 3.3.
+// before. Groups in 16 bits, beside cuDNN in the run of estimate(): of 2 by 2 to 8 by 8
+// and 1 by 16 channels 0.16 to 0.82 of the time, of 8 by 12 and more 1.4 to 1.9, of 1 by
+// 1 and 2 by 1, where more than three of four products are of zeros, 0.7 to 3.3.
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
     if (has_few_channels(problem, options) && leaves_lanes_idle(problem))
         return {};
     const bool narrow_type = detail::size_of(problem.src.type) == 2;
-    if (cudnn::library_version() == 0 && (narrow_type || weights[0] > 1))
-        return {};
+    if (cudnn::library_version() == 0 && weights[0] > 1) return {};
     const auto is_chunk
             = [](int64_t channels) { return channels == 4 || channels == 8; };
     if (weights[0] > 1 && is_chunk(weights[1]) && is_chunk(weights[2])) {
@@ -262,13 +275,13 @@ std::string narrow_groups_yields(
             && is_matrix_product(problem))
         return "cuDNN's products of matrices in f64 were faster";
     // --name dcgan_last, the run of estimate(): f32 NCX and NXC 165 and 113 us, cuDNN's
-    // plain products 74 and 107; f64 298 and 203, cuDNN's 195 and 174.
+    // plain products 74 and 107; f64 298 and 203, cuDNN's 195 and 174. Groups are others'.
     constexpr int64_t few_terms = 3;
     const int64_t terms
             = problem.direction == convolution_direction::backward_data
             ? weights[1]
             : weights[2];
-    if (of_data && terms <= few_terms)
+    if (weights[0] == 1 && of_data && terms <= few_terms)
         return "sums over at most 3 channels were slower";
     const estimated_cycles cycles = estimate(problem,
             properties_of(static_cast<int>(options.device)).multiprocessors);
@@ -283,9 +296,9 @@ std::string narrow_groups_yields(
 // H100, a39b004 with the row of gpu_wide_weights, gradnn bench --every-kernel: in NXC
 // 0.62 to 0.96 of the time in 29 of 30 gradients, 1.06 in one.
 std::string f64_yields(
-        const convolution_problem &problem, const compile_options &) {
+        const convolution_problem &problem, const compile_options &options) {
     if (problem.src.type != data_type::f64 || !is_matrix_product(problem)
-            || cudnn::library_version() == 0)
+            || !cudnn_may_take(problem, options))
         return {};
     constexpr int64_t fewest_points = 128;
     const bool weights_of_small_planes
@@ -300,26 +313,31 @@ std::string f64_yields(
 
 namespace {
 
-// Gradients of weights of 16-bit data in its type. H100, a39b004 with this row, gradnn
-// bench --every-kernel of each such gradient of bench/cases.json, 83 of bench/sweep's seed 901
-// and those of estimate(), cuDNN 9.14: gpu_wide_weights takes 0.05 to 1.16 of the time
-// (in two of 81 more, in few channels) of what cuDNN's heuristics name where that is one
-// of its plain kernels, 0, 1 and 9, or of older tensor cores, 33, 39 and 49 (geometric
-// mean 0.67 of the first 47), and 0.01 and 0.61 where 62 reads channels last and has
-// one tile, whose sums it does not cut into slices; 1.0 to 2.9 beside nearly
-// all others (of 65 in odd channels 0.65 to 0.9).
+/// Of weights, 128 by 128, over all groups.
+int64_t tiles_of(const detail::weights_view &weights) {
+    constexpr int64_t tile = 128;
+    const auto &dims = weights.dims;
+    return dims[0] * ceil_div(dims[1], tile)
+            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
+}
+
+// Gradients of weights of 16-bit data in its type, by the engine that cuDNN's heuristics
+// name. H100, cuDNN 9.14 (doc/performance/h100-2026-11-25d.md): gpu_wide_weights takes
+// 0.67 of the time in the mean where that is 33, 39 or 49, of older tensor cores (47
+// gradients, 0.05 to 1.06; of random ones up to 1.2, in few channels 1.5 and 2.5), 0.11
+// to 0.8 where it is 0, 1 or 9, plain products. 62 with channels last does not cut its
+// sums into slices: of one tile 0.01 and 0.61. Beside the others it takes 0.7 to 2.9.
 bool is_slow_by_cudnn(
         const convolution_problem &problem, const compile_options &options) {
-    const cudnn::named_engine first = cudnn::first_engine(problem, options);
+    const auto first = cudnn::first_engine(problem, options);
+    if (!first) return false;
+    if (first->name.empty()) return true;
     for (const char *slow : {"eng0", "eng1", "eng9", "eng33", "eng39", "eng49"})
-        if (first.name == slow) return true;
-    if (first.name != "eng62" || !first.channels_last) return false;
-    constexpr int64_t tile = 128;
-    constexpr int64_t idle = 12; // so many multiprocessors for a tile
-    const auto &dims = problem.weights.dims;
-    const int64_t tiles = ceil_div(dims[1], tile)
-            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
-    return idle * tiles
+        if (first->name == slow) return true;
+    constexpr int64_t idle
+            = 12; // multiprocessors, of which a tile keeps one busy
+    return first->name == "eng62" && first->channels_last
+            && idle * tiles_of(problem.weights)
             <= properties_of(static_cast<int>(options.device)).multiprocessors;
 }
 
@@ -333,20 +351,17 @@ std::string wide_weights_yields(
     const bool narrow_output = detail::size_of(problem.weights.type) == 2;
     if (problem.direction != convolution_direction::backward_weights
             || detail::size_of(problem.src.type) != 2
-            || (options.fpmath == fpmath_mode::strict && !narrow_output))
+            || (options.fpmath == fpmath_mode::strict && !narrow_output)
+            || cudnn::library_version() == 0)
         return {};
     if (narrow_output)
         return problem.weights.dims[0] == 1
                         && is_slow_by_cudnn(problem, options)
                 ? std::string()
                 : "the kernels that cuDNN names were faster";
-    constexpr int64_t tile = 128;
-    const auto &dims = problem.weights.dims;
-    const int64_t tiles = dims[0] * ceil_div(dims[1], tile)
-            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
     const int multiprocessors
             = properties_of(static_cast<int>(options.device)).multiprocessors;
-    return 4 * tiles >= 3 * int64_t {multiprocessors}
+    return 4 * tiles_of(problem.weights) >= 3 * int64_t {multiprocessors}
             ? "exact sums took twice as long as cuDNN's truncated ones, which "
               "this fpmath_mode allows, for weights that fill the device"
             : std::string();

@@ -12,9 +12,6 @@
 // every value of every type exactly, and is rounded once.
 #include "gpu/runtime/copy.hpp"
 
-#include <limits>
-#include <type_traits>
-
 #include "gpu/runtime/copy_kernels.cuh"
 #include "gpu/runtime/launch.hpp"
 
@@ -24,76 +21,54 @@ namespace {
 
 using namespace copies;
 
-/// Whether 32 bits can be moved at a time.
-bool hold_pairs(const void *src, const void *dst) {
-    return (reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst))
-            % 4
-            == 0;
-}
-
 template <typename Mover, int load_width, int store_width>
-void run_tiles(const shape &of, const tiling &tiles, const void *src, void *dst,
+void run_tiles(const copy_cut &cut, const void *src, void *dst,
         const launch_stream &stream) {
     launch_early("copy (transposed)",
-            is_small(of)
+            cut.is_small
                     ? tiles_kernel<Mover, int32_t, load_width, store_width>
                     : tiles_kernel<Mover, int64_t, load_width, store_width>,
-            blocks_for(tiles.count, 1), threads,
-            tiles.shared_bytes(sizeof(typename Mover::value)), stream, src, dst,
-            of, tiles);
+            blocks_for(cut.tiles.count, 1), threads,
+            cut.tiles.shared_bytes(sizeof(typename Mover::value)), stream, src,
+            dst, cut.of, cut.tiles);
 }
 
-/// False where there are too many tiles to number.
 template <typename Mover>
-bool run_transposed(const shape &of, const void *src, void *dst,
+void run_mover(const shape &given, const void *src, void *dst,
         const launch_stream &stream) {
-    constexpr int64_t most = std::numeric_limits<int32_t>::max();
     constexpr size_t bytes = sizeof(typename Mover::value);
-    const unit_widths widths = bytes == 2 && hold_pairs(src, dst)
-            ? widths_of(of)
-            : unit_widths {};
-    const tiling tiles = cut_tiles(of, bytes, widths);
-    if (tiles.count > most) return false;
-    if constexpr (bytes == 2) {
-        if (widths.load == 2 && widths.store == 2 && are_wide(of)) {
-            const tiling wide = cut_pair_tiles(of);
-            launch_early("copy (transposed)", pair_kernel,
-                    blocks_for(wide.count, 1), threads,
-                    pair_tile * sizeof(pair_row), stream,
-                    static_cast<const uint16_t *>(src),
-                    static_cast<uint16_t *>(dst), of, wide);
-            return true;
-        }
-        if (widths == unit_widths {2, 2})
-            run_tiles<Mover, 2, 2>(of, tiles, src, dst, stream);
-        else if (widths == unit_widths {2, 1})
-            run_tiles<Mover, 2, 1>(of, tiles, src, dst, stream);
-        else if (widths == unit_widths {1, 2})
-            run_tiles<Mover, 1, 2>(of, tiles, src, dst, stream);
-        else
-            run_tiles<Mover, 1, 1>(of, tiles, src, dst, stream);
-    } else
-        run_tiles<Mover, 1, 1>(of, tiles, src, dst, stream);
-    return true;
-}
-
-template <typename Mover>
-void run_mover(
-        shape of, const void *src, void *dst, const launch_stream &stream) {
-    if (make_transposed(of) && run_transposed<Mover>(of, src, dst, stream))
-        return;
-    if (!is_small(of)) {
+    const copy_cut cut = cut_of(given, bytes, are_even(src, dst));
+    const shape &of = cut.of;
+    if (cut.way == copy_way::many_elements) {
         launch_early("copy", many_elements_kernel<Mover>,
                 blocks_for(of.count, threads), threads, 0, stream, src, dst,
                 of);
-        return;
+    } else if (cut.way == copy_way::elements) {
+        axis_dividers dividers;
+        for (int axis = 0; axis < of.rank; ++axis)
+            dividers.by[axis] = exact_divider(of.extent(axis));
+        launch_early("copy", elements_kernel<Mover>,
+                ceil_div(of.count, int64_t {threads * unroll}), threads, 0,
+                stream, src, dst, of, dividers);
+    } else if constexpr (bytes == 2) {
+        const auto [load, store] = cut.widths;
+        if (cut.way == copy_way::pairs)
+            launch_early("copy (transposed)", pair_kernel,
+                    blocks_for(cut.tiles.count, 1), threads,
+                    pair_tile * sizeof(pair_row), stream,
+                    static_cast<const uint16_t *>(src),
+                    static_cast<uint16_t *>(dst), of, cut.tiles);
+        else if (load == 2 && store == 2)
+            run_tiles<Mover, 2, 2>(cut, src, dst, stream);
+        else if (load == 2)
+            run_tiles<Mover, 2, 1>(cut, src, dst, stream);
+        else if (store == 2)
+            run_tiles<Mover, 1, 2>(cut, src, dst, stream);
+        else
+            run_tiles<Mover, 1, 1>(cut, src, dst, stream);
+    } else {
+        run_tiles<Mover, 1, 1>(cut, src, dst, stream);
     }
-    axis_dividers dividers;
-    for (int axis = 0; axis < of.rank; ++axis)
-        dividers.by[axis] = exact_divider(of.extent(axis));
-    launch_early("copy", elements_kernel<Mover>,
-            ceil_div(of.count, int64_t {threads * unroll}), threads, 0, stream,
-            src, dst, of, dividers);
 }
 
 void run(const shape &of, const void *src, void *dst,

@@ -154,9 +154,9 @@ __device__ inline tile_place find_tile(
         place.dst += at * of.dst_strides[axis];
         if (axis >= 3) continue;
         const auto left = [&](int64_t end) {
-            const int64_t rest = end < at ? 0 : end - at;
-            return rest < tiles.dims[axis] ? static_cast<int>(rest)
-                                           : tiles.dims[axis];
+            const int64_t elements = end < at ? 0 : end - at;
+            return elements < tiles.dims[axis] ? static_cast<int>(elements)
+                                               : tiles.dims[axis];
         };
         place.extents[axis] = left(of.extent(axis));
         if (axis == 0) place.copied = left(of.dims[0]);

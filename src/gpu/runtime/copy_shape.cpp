@@ -13,13 +13,12 @@ namespace {
 
 constexpr int sector = 16; ///< elements of 16 bits in 32 bytes
 
-/// The size of even parts of an axis of which at most `most` fit.
+/// The size of even parts of an axis of which at most `most` fit, a multiple of
+/// `sector`.
 int part_of(int64_t size, int64_t most) {
     if (size <= most) return static_cast<int>(size);
-    const int64_t whole = std::max<int64_t>(1, most / sector * sector);
-    const int64_t even = ceil_div(size, ceil_div(size, whole));
     return static_cast<int>(
-            whole < sector ? most : std::min(round_up(even, sector), whole));
+            round_up(ceil_div(size, ceil_div(size, most)), sector));
 }
 
 /// Rows of shared memory so that neighbouring rows begin in neighbouring banks.
@@ -37,6 +36,79 @@ void count_tiles(const shape &of, tiling &tiles) {
         tiles.along[axis] = exact_divider(along);
         tiles.count *= along;
     }
+}
+
+bool is_small(const shape &of) {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    int64_t src = 0;
+    int64_t dst = 0;
+    for (int axis = 0; axis < of.rank; ++axis) {
+        src += (of.dims[axis] - 1) * of.src_strides[axis];
+        dst += (of.extent(axis) - 1) * of.dst_strides[axis];
+    }
+    return of.count <= most && src <= most && dst <= most;
+}
+
+/// Brings the axis along which src is contiguous to place 1; false where there is none,
+/// or it is axis 0.
+bool make_transposed(shape &of) {
+    int contiguous = 0;
+    for (int axis = 1; axis < of.rank; ++axis)
+        if (of.src_strides[axis] == 1) contiguous = axis;
+    if (contiguous == 0 || of.src_strides[0] == 1) return false;
+    std::swap(of.dims[1], of.dims[contiguous]);
+    std::swap(of.src_strides[1], of.src_strides[contiguous]);
+    std::swap(of.dst_strides[1], of.dst_strides[contiguous]);
+    return true;
+}
+
+/// Two elements of 16 bits where dims and distances are even.
+unit_widths widths_of(const shape &of) {
+    const auto even = [](int64_t value) { return value % 2 == 0; };
+    bool load = even(of.dims[1]);
+    bool store = of.dst_strides[0] == 1 && even(of.written);
+    for (int axis = 0; axis < of.rank; ++axis) {
+        load = load && (axis == 1 || even(of.src_strides[axis]));
+        store = store && (axis == 0 || even(of.dst_strides[axis]));
+    }
+    return {load ? 2 : 1, store ? 2 : 1};
+}
+
+tiling cut_tiles(
+        const shape &of, size_t element_bytes, const unit_widths &widths) {
+    const int64_t most = element_bytes == 2 ? 4096 : 2048;
+    tiling tiles;
+    tiles.dims[0] = part_of(of.written, most / 32);
+    tiles.dims[1] = part_of(of.dims[1], most / tiles.dims[0] / sector * sector);
+    tiles.pitch = pitch_of(tiles.dims[1], element_bytes);
+    if (of.rank > 2) {
+        const int64_t fit
+                = std::max<int64_t>(1, most / (tiles.dims[0] * tiles.dims[1]));
+        tiles.dims[2] = static_cast<int>(
+                ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
+    }
+    count_tiles(of, tiles);
+    tiles.rows = exact_divider(tiles.dims[0]);
+    tiles.columns = exact_divider(tiles.dims[1]);
+    tiles.load_columns = exact_divider(tiles.dims[1] / widths.load);
+    tiles.store_rows = exact_divider(tiles.dims[0] / widths.store);
+    return tiles;
+}
+
+tiling cut_pair_tiles(const shape &of) {
+    tiling tiles;
+    tiles.dims[0] = tiles.dims[1] = pair_tile;
+    count_tiles(of, tiles);
+    return tiles;
+}
+
+/// Whether tiles of pairs are mostly full, and nothing is filled up.
+bool are_wide(const shape &of) {
+    // Three quarters of the tiles.
+    return of.written == of.dims[0]
+            && 4 * of.dims[0] * of.dims[1] >= 3
+                    * round_up(of.dims[0], pair_tile)
+                    * round_up(of.dims[1], pair_tile);
 }
 
 } // namespace
@@ -86,17 +158,6 @@ shape arrange(const strided_copy &problem) {
     return arranged;
 }
 
-bool is_small(const shape &of) {
-    constexpr int64_t most = std::numeric_limits<int32_t>::max();
-    int64_t src = 0;
-    int64_t dst = 0;
-    for (int axis = 0; axis < of.rank; ++axis) {
-        src += (of.dims[axis] - 1) * of.src_strides[axis];
-        dst += (of.extent(axis) - 1) * of.dst_strides[axis];
-    }
-    return of.count <= most && src <= most && dst <= most;
-}
-
 bool fill_gaps(shape &of, int64_t elements) {
     if (of.dst_strides[0] != 1) return false;
     const int64_t row = of.rank == 1 ? elements : of.dst_strides[1];
@@ -111,63 +172,29 @@ bool fill_gaps(shape &of, int64_t elements) {
     return true;
 }
 
-bool make_transposed(shape &of) {
-    int contiguous = 0;
-    for (int axis = 1; axis < of.rank; ++axis)
-        if (of.src_strides[axis] == 1) contiguous = axis;
-    if (contiguous == 0 || of.src_strides[0] == 1) return false;
-    std::swap(of.dims[1], of.dims[contiguous]);
-    std::swap(of.src_strides[1], of.src_strides[contiguous]);
-    std::swap(of.dst_strides[1], of.dst_strides[contiguous]);
-    return true;
+bool are_even(const void *src, const void *dst) {
+    return (reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst))
+            % 4
+            == 0;
 }
 
-unit_widths widths_of(const shape &of) {
-    const auto even = [](int64_t value) { return value % 2 == 0; };
-    bool load = even(of.dims[1]);
-    bool store = of.dst_strides[0] == 1 && even(of.written);
-    for (int axis = 0; axis < of.rank; ++axis) {
-        load = load && (axis == 1 || even(of.src_strides[axis]));
-        store = store && (axis == 0 || even(of.dst_strides[axis]));
+copy_cut cut_of(const shape &of, size_t element_bytes, bool even) {
+    constexpr int64_t most_tiles = std::numeric_limits<int32_t>::max();
+    copy_cut cut;
+    cut.of = of;
+    cut.is_small = is_small(of);
+    if (make_transposed(cut.of)) {
+        if (element_bytes == 2 && even) cut.widths = widths_of(cut.of);
+        cut.tiles = cut_tiles(cut.of, element_bytes, cut.widths);
+        cut.way = copy_way::tiles;
+        if (cut.widths == unit_widths {2, 2} && are_wide(cut.of)) {
+            cut.tiles = cut_pair_tiles(cut.of);
+            cut.way = copy_way::pairs;
+        }
+        if (cut.tiles.count <= most_tiles) return cut;
     }
-    return {load ? 2 : 1, store ? 2 : 1};
-}
-
-tiling cut_tiles(
-        const shape &of, size_t element_bytes, const unit_widths &widths) {
-    const int64_t most = element_bytes == 2 ? 4096 : 2048;
-    constexpr int64_t widest = 128;
-    tiling tiles;
-    tiles.dims[0] = part_of(of.written, std::min<int64_t>(widest, most / 32));
-    tiles.dims[1] = part_of(of.dims[1], most / tiles.dims[0]);
-    tiles.pitch = pitch_of(tiles.dims[1], element_bytes);
-    if (of.rank > 2) {
-        const int64_t fit
-                = std::max<int64_t>(1, most / (tiles.dims[0] * tiles.dims[1]));
-        tiles.dims[2] = static_cast<int>(
-                ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
-    }
-    count_tiles(of, tiles);
-    tiles.rows = exact_divider(tiles.dims[0]);
-    tiles.columns = exact_divider(tiles.dims[1]);
-    tiles.load_columns = exact_divider(tiles.dims[1] / widths.load);
-    tiles.store_rows = exact_divider(tiles.dims[0] / widths.store);
-    return tiles;
-}
-
-tiling cut_pair_tiles(const shape &of) {
-    tiling tiles;
-    tiles.dims[0] = tiles.dims[1] = pair_tile;
-    count_tiles(of, tiles);
-    return tiles;
-}
-
-bool are_wide(const shape &of) {
-    // Three quarters of the tiles.
-    return of.written == of.dims[0]
-            && 4 * of.dims[0] * of.dims[1] >= 3
-                    * round_up(of.dims[0], pair_tile)
-                    * round_up(of.dims[1], pair_tile);
+    cut.way = cut.is_small ? copy_way::elements : copy_way::many_elements;
+    return cut;
 }
 
 } // namespace gradnn::gpu::copies

@@ -1,5 +1,5 @@
 // A strided copy as its kernels take it: the axes in the order of dst, and tiles.
-// Plain host arithmetic, without CUDA.
+// Plain host arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +37,9 @@ struct shape {
 
 shape arrange(const strided_copy &problem);
 
-/// Whether numbers of elements, and distances between them, are below 2^31.
-bool is_small(const shape &);
-
 /// Zeros between what is copied, so that `elements` from the first of dst on are
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
-
-/// Brings the axis along which src is contiguous to place 1; false where that is axis
-/// 0, along which dst is.
-bool make_transposed(shape &of);
 
 /// Tiles of the first three axes of a transposed copy, in shared memory a row of
 /// axis 1 for each element of axis 0.
@@ -54,8 +47,7 @@ struct tiling {
     int dims[3] = {1, 1, 1};
     int pitch = 1; ///< elements between rows in shared memory
     int64_t count = 1; ///< tiles, of all axes
-    exact_divider
-            along[max_rank]; ///< tiles along each axis, of which there are
+    exact_divider along[max_rank]; ///< by the tiles along each axis
     exact_divider rows; ///< by dims[0]
     exact_divider columns; ///< by dims[1]
     /// By how many loads a row takes, of one element or two, and stores a column.
@@ -76,18 +68,30 @@ struct unit_widths {
     bool operator==(const unit_widths &) const = default;
 };
 
-/// Two elements of 16 bits where dims and distances are even.
-unit_widths widths_of(const shape &of);
-
-/// Tiles of about 4096 elements of 16 bits or 2048 of others, whatever the axes are:
-/// all of the short ones, even parts of the long ones.
-tiling cut_tiles(
-        const shape &of, size_t element_bytes, const unit_widths &widths);
-
-/// Tiles of 64 x 64 elements of 16 bits, which move in pairs.
+/// Of a tile of pairs.
 constexpr int pair_tile = 64;
-tiling cut_pair_tiles(const shape &of);
-/// Whether these tiles are mostly full, and nothing is filled up.
-bool are_wide(const shape &of);
+
+enum class copy_way {
+    elements, ///< in the order of dst; all numbers and distances below 2^31
+    many_elements, ///< of any number, at any distance
+    tiles, ///< dst and src are contiguous along different axes, 0 and 1
+    pairs, ///< tiles of 64 x 64 elements of 16 bits, which move in pairs
+};
+
+/// How a copy runs.
+struct copy_cut {
+    copy_way way = copy_way::elements;
+    shape of; ///< with the axis along which src is contiguous in place 1 (tiles)
+    bool is_small = true; ///< distances are below 2^31
+    unit_widths widths; ///< of tiles
+    tiling tiles;
+};
+
+/// Whether both are multiples of 4 bytes.
+bool are_even(const void *src, const void *dst);
+
+/// Tiles have about 4096 elements of 16 bits or 2048 of others, whatever the axes are:
+/// all of the short ones, even parts of the long ones. `even`: see are_even.
+copy_cut cut_of(const shape &of, size_t element_bytes, bool even);
 
 } // namespace gradnn::gpu::copies

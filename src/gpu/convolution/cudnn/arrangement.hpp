@@ -62,8 +62,9 @@ struct problem_arrangement {
 /// the tensors agree on NCX or NXC, then copies to one of the two; the caller's
 /// padding, then src extended by zeros so that both sides are padded alike;
 /// the caller's types, then f32. Copies of 16 bits to NXC, and of the weights
-/// then, may have more channels than the caller's, filled up with zeros. Empty
-/// where a tensor has 2^31 elements or more.
+/// then, may have more channels than the caller's, filled up with zeros, for which
+/// some tensors are copied that could be read in place (channels.cpp). Empty where a
+/// tensor has 2^31 elements or more.
 std::vector<problem_arrangement> arrangements_of(
         const detail::convolution_problem &problem);
 

@@ -93,27 +93,27 @@ built_plan find_plan(const problem_arrangement &arrangement,
     }
 }
 
-named_engine first_engine(const detail::convolution_problem &problem,
+std::optional<named_engine> first_engine(
+        const detail::convolution_problem &problem,
         const compile_options &options) {
-    const auto arrangements = arrangements_of(problem);
     const auto device = static_cast<int>(options.device);
-    const allocation_guard current(device);
     try {
-        const auto refused = refusal_of(problem, options, arrangements);
-        if (!refused.refusal.empty()) return {};
+        const auto arrangements = arrangements_of(problem);
+        if (!refusal_of(problem, options, arrangements).refusal.empty())
+            return named_engine {};
         const problem_arrangement &arrangement = arrangements.front();
+        const allocation_guard current(device);
         const compile_handle handle(device);
         const plan_finder planner(arrangement, options, handle.get(),
                 convolution_workspace_limit(options));
-        if (planner.count() == 0) return {};
-        return {engine_of(planner.name(0)),
+        if (planner.count() == 0) return named_engine {};
+        return named_engine {engine_of(planner.name(0)),
                 arrangement.operands[0].seen.strides[1] == 1};
     } catch (const fe::cudnnException &) {
-        return {};
-    } catch (const error &failure) {
-        // Without cuDNN, or without a handle, it says nothing.
-        if (failure.status == status::out_of_memory) throw;
-        return {};
+        return named_engine {};
+    } catch (const error &) {
+        // No cuDNN, no handle or no memory: who needs these will say so.
+        return std::nullopt;
     }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -55,12 +56,13 @@ built_plan find_plan(const problem_arrangement &arrangement,
         const detail::compile_options &options, std::string &reason);
 
 /// The engine of the kernel that cuDNN's heuristics put first, of those that the options
-/// allow, for the best arrangement of a problem.
+/// allow, for the best arrangement of a problem. Nothing where cuDNN cannot be asked.
 struct named_engine {
-    std::string name; ///< "eng17"; empty where there is none
+    std::string name; ///< "eng17"; empty where the problem is refused
     bool channels_last = false; ///< how it reads src, in place or copied
 };
-named_engine first_engine(const detail::convolution_problem &problem,
+std::optional<named_engine> first_engine(
+        const detail::convolution_problem &problem,
         const detail::compile_options &options);
 
 } // namespace gradnn::gpu::cudnn

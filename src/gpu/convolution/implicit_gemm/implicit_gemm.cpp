@@ -101,8 +101,9 @@ plan_or_refusal make_part(const tile_set &set,
             set, mapping->problem, properties.multiprocessors, *left);
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
-                text("takes sums so long in parts, for which ", *left,
-                        " bytes of workspace are too few"));
+                text("takes sums so long in parts, or sums of another type "
+                     "than the output's, for which ",
+                        *left, " bytes of workspace are too few"));
     if (wasteful(set, choice, parts))
         return plan_or_refusal::refuse(text("of ", choice.tile->name(),
                 ", the best tile for these channels, ",

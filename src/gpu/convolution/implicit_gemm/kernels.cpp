@@ -105,8 +105,8 @@ constexpr tile_set wide_weights_set(const element_types &types) {
             .terms = 64,
             // Of the 2048 that the tensor cores of an H200 can do.
             .rate = 720.0,
-            // What cuDNN would run is a tenth as fast: its strict f32 kernels,
-            // on widened copies.
+            // In f32 what cuDNN would run is a tenth as fast: its strict f32
+            // kernels, on widened copies.
             .least_useful = 0.05,
             .longest_chain = 256,
             .longest_possible_chain = 4096};

@@ -185,8 +185,8 @@ std::string reason_against(const dense_problem &p) {
         if (elements > most_inputs)
             return text("tensors of up to ", most_inputs,
                     " elements are allowed, given ", elements);
-    if (p.output_elements() > most_of(p.types.output))
-        return text("an output of up to ", most_of(p.types.output),
+    if (p.output_elements() > most_of(p.types.sums()))
+        return text("an output of up to ", most_of(p.types.sums()),
                 " elements is allowed, given ", p.output_elements());
     for (size_t i = 0; i < 3; ++i) {
         const int64_t span = (p.dst[i] - 1) * p.strides[i]
