@@ -73,7 +73,7 @@ public:
         if (job_.d.plain<acc>(d)) {
             for (int64_t t = 0; t < count; ++t)
                 scratch_.rows[t] = row_of(job_.d.begin(d), begin + t);
-            use(scratch_.rows, surroundings_of_line(h, count));
+            use(scratch_.rows, surroundings_of_line(h, count, last_of(count)));
         } else {
             fill_ring(d, h);
             for (int64_t t = 0; t < count; ++t)
@@ -82,16 +82,35 @@ public:
         }
     }
 
+    /// Of a line that sums at most so many rows of diff_dst.
+    static constexpr int64_t most_rows = 8;
+
+    /// The same for the lines of d one after the other, where none is of the ring.
+    template <typename Use>
+    HWY_INLINE void with_few_rows(
+            int64_t d, int64_t h, int64_t count, const Use &use) const {
+        const T *rows[most_rows];
+        const T *row = row_of(job_.d.begin(d), job_.h.begin(h));
+        for (int64_t t = 0; t < count; ++t) {
+            rows[t] = row;
+            row += job_.diff_dst.h_stride;
+        }
+        use(rows, surroundings_of_line(h, count, rows[count - 1]));
+    }
+
 private:
-    /// Around the rows of diff_dst that line h sums over H.
-    row_surroundings surroundings_of_line(int64_t h, int64_t count) const {
+    /// Around the rows of diff_dst that line h sums over H, of which the last one is
+    /// given.
+    HWY_INLINE row_surroundings surroundings_of_line(
+            int64_t h, int64_t count, const T *last) const {
         const int64_t stride = job_.diff_dst.h_stride;
         const int64_t step = job_.fresh_rows * strip_.length;
         const auto bytes = step * static_cast<int64_t>(sizeof(T));
         if (strip_.length != stride || bytes > most_in_order)
-            return surroundings(job_.h, h, count, job_.h.fresh(h) * stride);
+            return surroundings(
+                    job_.h, h, count, job_.h.fresh(h) * stride, last);
         row_surroundings rows;
-        rows.slack = slack(count);
+        rows.slack = slack(last);
         // Hardware sees single rows coming.
         rows.fresh = job_.fresh_rows == 1 || count == 0 ? 0 : job_.h.fresh(h);
         rows.in_order = rows.fresh > 0;
@@ -100,13 +119,13 @@ private:
         return rows;
     }
 
-    /// Around the last rows of a sum over `axis`, of which what follows is
+    /// Around the rows of a sum over `axis`, of the last of which what follows is
     /// `next` elements on.
     row_surroundings surroundings(const axis_taps &axis, int64_t i,
-            int64_t count, int64_t next) const {
+            int64_t count, int64_t next, const T *last) const {
         row_surroundings rows;
         rows.fresh = count == 0 ? 0 : axis.fresh(i);
-        rows.slack = slack(count);
+        rows.slack = slack(last);
         rows.ahead = distance;
         rows.turn = strip_.length;
         // Next in memory, unless what is next in memory is summed right now.
@@ -127,7 +146,8 @@ private:
     /// another.
     row_surroundings surroundings_of_slabs(int64_t d, int64_t count) const {
         const int64_t stride = job_.diff_dst.h_stride;
-        row_surroundings rows = surroundings(job_.d, d, count, stride);
+        row_surroundings rows
+                = surroundings(job_.d, d, count, stride, last_of(count));
         rows.far = true;
         // No further than half a slab: what comes after it is not the next.
         if (rows.jump == 0)
@@ -135,12 +155,16 @@ private:
         return rows;
     }
 
-    /// Of the first `count` of rows_: where rows follow one another, up to the
-    /// end of diff_dst.
-    int64_t slack(int64_t count) const {
-        return count > 0 && strip_.length == job_.diff_dst.h_stride ? diff_dst_
-                        + job_.extent - scratch_.rows[count - 1] - strip_.length
-                                                                    : 0;
+    /// Of the first `count` of scratch_.rows; null of none.
+    const T *last_of(int64_t count) const {
+        return count > 0 ? scratch_.rows[count - 1] : nullptr;
+    }
+
+    /// After a row: where rows follow one another, up to the end of diff_dst.
+    int64_t slack(const T *row) const {
+        return row != nullptr && strip_.length == job_.diff_dst.h_stride
+                ? diff_dst_ + job_.extent - row - strip_.length
+                : 0;
     }
 
     acc *ring_row(int64_t h) {

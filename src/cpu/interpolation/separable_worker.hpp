@@ -93,9 +93,14 @@ public:
                     = std::min(job_.d.src, (d_block + 1) * job_.d_block);
             const int64_t h_end
                     = std::min(job_.h.src, (h_block + 1) * job_.h_block);
-            for (int64_t d = d_block * job_.d_block; d < d_end; ++d)
-                for (int64_t h = h_block * job_.h_block; h < h_end; ++h)
-                    add_line(d, h);
+            for (int64_t d = d_block * job_.d_block; d < d_end; ++d) {
+                int64_t h = h_block * job_.h_block;
+                if (are_results(d))
+                    put_lines(d, h, h_end);
+                else
+                    for (; h < h_end; ++h)
+                        add_line(d, h);
+            }
         }
         finish_lines();
         results_.finish();
@@ -155,6 +160,36 @@ private:
         if (results_.rows() == group_) finish_lines();
     }
 
+    /// Whether the lines of d are results, one after the other, and few rows of
+    /// diff_dst each.
+    bool are_results(int64_t d) const {
+        return job_.w.identity && job_.h.max_count <= rows_.most_rows
+                && job_.d.plain<acc>(d) && strip_.row == job_.diff_src.h_stride;
+    }
+
+    /// All of them, so that what a line costs besides its sums is little.
+    HWY_NOINLINE void put_lines(int64_t d, int64_t h, int64_t h_end) {
+        const plane_view &out_view = job_.diff_src;
+        results_.add_rows(
+                plane_src_ + d * out_view.d_stride + h * out_view.h_stride,
+                h_end - h);
+        results_.open(strip_.row * static_cast<int64_t>(sizeof(T)) % 64 == 0);
+        T *out = results_.out();
+        for (; h < h_end; ++h) {
+            const int64_t count = job_.h.taps(h);
+            if (count == 0)
+                out = put_zeros(out);
+            else
+                rows_.with_few_rows(d, h, count,
+                        [&](const auto *rows,
+                                const row_surroundings &around) HWY_ATTR {
+                            out = put_row<0>(rows, h, count, around, out);
+                        });
+        }
+        results_.set_out(out);
+        results_.close();
+    }
+
     /// Whether a line is a row of diff_dst whose taps can be taken as it is.
     bool is_row(int64_t d, int64_t h) const {
         return job_.lanes == tap_lanes::channels && job_.row_channels >= lanes
@@ -176,8 +211,15 @@ private:
     template <int level, typename In>
     HWY_NOINLINE void put_sums(const In *const *rows, int64_t h, int64_t count,
             const row_surroundings &around) {
+        results_.set_out(
+                put_row<level>(rows, h, count, around, results_.out()));
+    }
+
+    /// A row of results at `out`; where the next one begins.
+    template <int level, typename In>
+    HWY_INLINE T *put_row(const In *const *rows, int64_t h, int64_t count,
+            const row_surroundings &around, T *out) {
         const acc *weights = job_.h.weights<acc>(h);
-        T *out = results_.out();
         int64_t x = 0;
         for (; x + 4 * lanes <= strip_.row; x += 4 * lanes) {
             fetch(rows + count, around, x, 4 * lanes);
@@ -206,7 +248,7 @@ private:
             results_.put(sum[0], out);
             out = results_.step(out, std::min(lanes, rest));
         }
-        results_.set_out(out);
+        return out;
     }
 
     /// Sums rows over H into the next line of the group.
@@ -240,20 +282,19 @@ private:
         if (results_.rows() == 0) return;
         results_.open(empty_ || taps_.has_whole_vectors());
         if (empty_)
-            put_zeros();
+            results_.set_out(put_zeros(results_.out()));
         else
             taps_.take();
         results_.close();
         empty_ = false;
     }
 
-    void put_zeros() {
-        T *out = results_.out();
+    T *put_zeros(T *out) {
         for (int64_t x = 0; x < strip_.row; x += lanes) {
             results_.put(hn::Zero(tag), out);
             out = results_.step(out, std::min(lanes, strip_.row - x));
         }
-        results_.set_out(out);
+        return out;
     }
 
     /// Zeroes what is before and after the strip's lines, where outputs next to
