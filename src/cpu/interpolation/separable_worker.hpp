@@ -128,12 +128,17 @@ private:
                 + c * job_.diff_src.c_stride;
     }
 
+    /// Where the strip's part of a line goes.
+    T *line_at(int64_t d, int64_t h) const {
+        const plane_view &out = job_.diff_src;
+        return plane_src_ + d * out.d_stride + h * out.h_stride
+                + strip_.src_begin * job_.row_channels;
+    }
+
     /// Sums the rows of a line, and finishes the group when it is full.
     void add_line(int64_t d, int64_t h) {
-        const plane_view &out = job_.diff_src;
         const int64_t h_count = job_.d.taps(d) == 0 ? 0 : job_.h.taps(h);
-        T *const to = plane_src_ + d * out.d_stride + h * out.h_stride
-                + strip_.src_begin * job_.row_channels;
+        T *const to = line_at(d, h);
         if (job_.w.identity && h_count > 0) {
             results_.add_row(to);
             results_.open(true);
@@ -169,10 +174,7 @@ private:
 
     /// All of them, so that what a line costs besides its sums is little.
     HWY_NOINLINE void put_lines(int64_t d, int64_t h, int64_t h_end) {
-        const plane_view &out_view = job_.diff_src;
-        results_.add_rows(
-                plane_src_ + d * out_view.d_stride + h * out_view.h_stride,
-                h_end - h);
+        results_.add_rows(line_at(d, h), h_end - h);
         results_.open(strip_.row * static_cast<int64_t>(sizeof(T)) % 64 == 0);
         T *out = results_.out();
         for (; h < h_end; ++h) {
