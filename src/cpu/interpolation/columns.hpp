@@ -143,6 +143,14 @@ HWY_INLINE void copy_channels(const T *from, int64_t channels, T *to) {
     hn::StoreU(hn::LoadU(stored, in + c), stored, out + c);
 }
 
+/// Steps of what is fetched ahead in a column: of many taps, one for every four vectors
+/// of channels.
+template <typename Acc>
+HWY_INLINE int64_t fetches_of(int64_t channels) {
+    return std::max<int64_t>(
+            1, channels / (4 * static_cast<int64_t>(lanes_of<Acc>)));
+}
+
 /// Columns of one run whose channels are in lanes, at least a vector of them or
 /// as many as the target can store of a vector.
 template <int64_t taps, bool past_caches, typename In, typename Acc,
@@ -154,11 +162,11 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     for (int64_t i = 0; i < columns; ++i, weights += taps) {
-        ahead.step();
         const In *from = in + column[i].in * channels;
         Out *to = out + column[i].out * channels;
         if constexpr (taps == 1 && std::is_same_v<In, Out>)
             if (weights[0] == Acc {1} && channels >= lanes) {
+                ahead.step(fetches_of<Acc>(channels));
                 copy_channels<past_caches>(from, channels, to);
                 continue;
             }
@@ -186,7 +194,9 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
                     return sum;
                 };
         int64_t c = 0;
+        if (channels < 4 * lanes) ahead.step();
         for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+            if (c % (4 * lanes) == 0 && c + 4 * lanes <= channels) ahead.step();
             if constexpr (has_load_half<In> && std::is_same_v<In, Out>) {
                 const auto pairs
                         = join_pairs<Out>(tag, sum_half_at(from, c, true),
@@ -221,11 +231,12 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
     for (int64_t i = 0; i < columns; ++i, weights += taps) {
-        ahead.step();
         const In *from = in + column[i].in * channels;
         Out *to = out + column[i].out * channels;
         int64_t c = 0;
+        if (channels < 4 * lanes) ahead.step();
         for (; c + 4 * lanes <= channels; c += 4 * lanes) {
+            ahead.step();
             vector sum[4];
             sum_taps<level>(tag, weights, taps, from + c, channels, lanes, sum);
             store_two<false>(tag, sum[0], sum[1], to + c);

@@ -68,7 +68,9 @@ public:
           step_((end_ - at_ + steps - 1) / steps),
           far_(far || end_ - at_ > most_near) {}
 
-    HWY_INLINE void step() { fetch(std::min(step_, end_ - at_)); }
+    HWY_INLINE void step(int64_t steps = 1) {
+        fetch(std::min(steps * step_, end_ - at_));
+    }
     void rest() { fetch(end_ - at_); }
 
 private:

@@ -119,7 +119,8 @@ private:
             if (direct_)
                 return {end,
                         end + std::min(taken, diff_dst_ + job_.extent - end),
-                        block.src_end - block.src_begin};
+                        (block.src_end - block.src_begin)
+                                * fetches_of<acc>(job_.row_channels)};
         }
         return {nullptr, nullptr, 1};
     }
