@@ -143,8 +143,8 @@ HWY_INLINE void copy_channels(const T *from, int64_t channels, T *to) {
     hn::StoreU(hn::LoadU(stored, in + c), stored, out + c);
 }
 
-/// Steps of what is fetched ahead in a column: of many taps, one for every four vectors
-/// of channels.
+/// Steps of what is fetched ahead in a column: one for every four vectors of its
+/// channels.
 template <typename Acc>
 HWY_INLINE int64_t fetches_of(int64_t channels) {
     return std::max<int64_t>(
