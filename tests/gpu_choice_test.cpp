@@ -85,54 +85,44 @@ TEST_F(gpu_choice, of_random_problems_can_be_launched) {
 // Of few channels plain products are taken where tensor cores would multiply zeros, and
 // nothing yields to cuDNN where that is known to refuse.
 TEST_F(gpu_choice, follows_the_numbers_of_products) {
-    const auto kernel_of = [](op::kind kind, const convolution_case &c,
-                                   const layout &l, data_type type) {
-        return choices_of({"", convolution_op(kind, c, l, type), {}}, false)
-                .front()
-                .kernel;
+    /// Square planes and windows, padded to keep their size, in NXC.
+    struct row {
+        const char *kernel;
+        data_type type;
+        int64_t images, groups, src, dst, points, window;
+        bool to_src = true;
     };
-    const auto of_channels = [](int64_t n, int64_t groups, int64_t src,
-                                     int64_t dst, int64_t points,
-                                     int64_t kernel) {
-        const int64_t pad = kernel / 2;
-        return convolution_case {"", n, groups, src, dst, {points, points},
-                {kernel, kernel}, {1, 1}, {1, 1}, {pad, pad}, {pad, pad}};
-    };
-    constexpr auto to_src = op::kind::ConvolutionBackwardData;
-    constexpr auto to_weights = op::kind::ConvolutionBackwardWeights;
-    const layout &nxc = layouts()[1];
+    constexpr auto f32 = data_type::f32, f64 = data_type::f64,
+                   bf16 = data_type::bf16;
     const char *const plain = "convolution.gpu_narrow_groups";
-    for (const op::kind kind : {to_src, to_weights}) {
-        EXPECT_EQ(kernel_of(kind, of_channels(16, 1, 8, 8, 64, 3), nxc,
-                          data_type::f64),
-                plain);
-        EXPECT_EQ(kernel_of(kind, of_channels(16, 1, 64, 64, 64, 3), nxc,
-                          data_type::f64),
-                "convolution.gpu_f64");
-        EXPECT_EQ(kernel_of(kind, of_channels(16, 13, 416, 416, 10, 3), nxc,
-                          data_type::f32),
-                plain)
-                << "13 parts";
-        EXPECT_EQ(kernel_of(kind, of_channels(8, 12, 24, 72, 56, 3), nxc,
-                          data_type::f32),
-                plain)
-                << "groups of 2 and 6";
-        EXPECT_EQ(kernel_of(kind, of_channels(8, 4, 8, 8, 56, 3), nxc,
-                          data_type::bf16),
-                plain)
-                << "groups of 2 and 2";
-        EXPECT_EQ(kernel_of(kind, of_channels(8, 4, 64, 64, 56, 3), nxc,
-                          data_type::bf16),
-                "convolution.cudnn");
-    }
-    // Products of matrices in f64 are cuDNN's, but not sums of 100,352 terms for so
-    // few weights.
-    EXPECT_EQ(kernel_of(to_weights, of_channels(32, 1, 64, 64, 56, 1), nxc,
-                      data_type::f64),
-            "convolution.gpu_f64");
-    EXPECT_EQ(kernel_of(to_weights, of_channels(4, 1, 64, 64, 56, 1), nxc,
-                      data_type::f64),
-            "convolution.cudnn");
+    const char *const f64_tiles = "convolution.gpu_f64";
+    const char *const cudnn = "convolution.cudnn";
+    for (const row &r : {row {plain, f64, 16, 1, 8, 8, 64, 3},
+                 {f64_tiles, f64, 16, 1, 64, 64, 64, 3},
+                 // Thirteen parts, one after the other.
+                 {plain, f32, 16, 13, 416, 416, 10, 3},
+                 // Groups of 2 and 6 channels, of 2 and 2, of 16 and 16.
+                 {plain, f32, 8, 12, 24, 72, 56, 3},
+                 {plain, bf16, 8, 4, 8, 8, 56, 3},
+                 {cudnn, bf16, 8, 4, 64, 64, 56, 3},
+                 // Products of matrices in f64 are cuDNN's, but not sums of 100,352
+                 // terms for so few weights.
+                 {f64_tiles, f64, 32, 1, 64, 64, 56, 1, false},
+                 {cudnn, f64, 4, 1, 64, 64, 56, 1}})
+        for (const op::kind kind : {op::kind::ConvolutionBackwardData,
+                     op::kind::ConvolutionBackwardWeights}) {
+            if (kind == op::kind::ConvolutionBackwardData && !r.to_src)
+                continue;
+            const int64_t pad = r.window / 2;
+            const convolution_case c {"", r.images, r.groups, r.src, r.dst,
+                    {r.points, r.points}, {r.window, r.window}, {1, 1}, {1, 1},
+                    {pad, pad}, {pad, pad}};
+            const op the_op = convolution_op(kind, c, layouts()[1], r.type);
+            EXPECT_EQ(choices_of({"", the_op, {}}, false).front().kernel,
+                    r.kernel)
+                    << to_string(kind) << " in " << to_string(r.type) << ", "
+                    << r.groups << " groups, " << r.src << " to " << r.dst;
+        }
 }
 
 // Of each kernel of the library there is machine code, whose registers are read.

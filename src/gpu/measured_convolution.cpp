@@ -176,10 +176,11 @@ struct estimated_cycles {
     double tiles; ///< by tensor cores
 };
 
-// Products of a multiprocessor in a cycle fit the times of 800 steps of random
-// convolutions of 8 to 75 MB: H100, a39b004 with these rules, bench/sweep's seed 801, by
-// gradnn bench --every-kernel. For one group the choice takes this much longer in the
-// mean than the better of gpu_narrow_groups and the next row, and the next row alone:
+// Products of a multiprocessor in a cycle fit the times of 674 gradients of one group:
+// H100, a39b004 with these rules, gradnn bench --every-kernel of bench/sweep's seed 801 (8
+// to 75 MB) and of the 16-bit weights of seed 901 and of bench/cases.json. The choice
+// takes this much longer in the mean than the better of gpu_narrow_groups and the next
+// row, and the next row alone:
 //
 //     gradients of      src           weights
 //     f32               8 and 19 %    4 and 5 %

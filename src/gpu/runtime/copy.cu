@@ -1,12 +1,11 @@
 // Strided copy with conversion: dst[i] = src[i] for all i below dims.
 //
 // Axes are ordered by the dst strides and merged where both tensors allow it
-// (copy_shape.cpp). Where the innermost axis of dst is src's too, threads copy
-// elements that neighbour each other in dst (elements_kernel). Where src is contiguous
-// along another axis, a block moves a tile through shared memory, so that both sides
-// are read and written along their own contiguous axis (tiles_kernel; pairs of 16-bit
-// elements, 64 x 64: pair_kernel). Each element is read once, written once by one
-// thread.
+// (copy_shape.cpp). Where src is contiguous along another axis than dst, a block moves a
+// tile through shared memory, so that both sides are read and written along their own
+// contiguous axis (tiles_kernel; pairs of 16-bit elements, 64 x 64: pair_kernel). In all
+// other copies threads have elements that neighbour each other in dst (elements_kernel).
+// Each element is read once, written once by one thread.
 //
 // Copies of one type move bits; a conversion goes through f64, which holds
 // every value of every type exactly, and is rounded once.

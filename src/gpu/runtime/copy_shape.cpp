@@ -121,14 +121,15 @@ shape arrange(const strided_copy &problem) {
     };
     std::array<axis, max_rank> axes {};
     size_t rank = 0;
-    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i)
-        if (problem.dims[i] != 1)
-            axes[rank++] = {problem.dims[i], problem.src_strides[i],
-                    problem.dst_strides[i]};
-    std::stable_sort(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(rank),
-            [](const axis &a, const axis &b) {
-                return a.dst_stride < b.dst_stride;
-            });
+    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i) {
+        if (problem.dims[i] == 1) continue;
+        const axis next {problem.dims[i], problem.src_strides[i],
+                problem.dst_strides[i]};
+        size_t at = rank++;
+        for (; at > 0 && axes[at - 1].dst_stride > next.dst_stride; --at)
+            axes[at] = axes[at - 1];
+        axes[at] = next;
+    }
     shape arranged;
     arranged.src_type = problem.src_type;
     arranged.dst_type = problem.dst_type;
