@@ -90,6 +90,10 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_depthwise_blocks",
                 "NXC, any window: threads along the channels",
                 depthwise::make<depthwise::any::blocks_cut>},
+        {"convolution.gpu_col2im",
+                "gradient of src of one group: a product, then sums of its "
+                "results",
+                col2im::make, col2im_yields},
         {"convolution.gpu_few_channels",
                 "strict f32 gradient of src of at most 4 channels, any layout",
                 few_channels::make, few_channels_yields},

@@ -47,6 +47,9 @@ interpolation_maker make;
 
 // convolution/, a folder a kernel (of depthwise/ each family is one, made of its cut
 // by depthwise/plan.hpp); implicit_gemm/ has three
+namespace col2im {
+convolution_maker make;
+}
 namespace cudnn {
 convolution_maker make;
 }

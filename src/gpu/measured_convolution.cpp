@@ -147,6 +147,11 @@ std::string depthwise_rows_nxc_yields(
     return "a window that does not fill the taps a thread holds";
 }
 
+std::string col2im_yields(
+        const convolution_problem &, const compile_options &) {
+    return "not measured";
+}
+
 std::string few_channels_yields(
         const convolution_problem &problem, const compile_options &) {
     return leaves_lanes_idle(problem)

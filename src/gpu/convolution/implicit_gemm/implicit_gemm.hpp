@@ -100,6 +100,14 @@ std::optional<dense_mapping> dense_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,
         std::string &refusal);
 
+/// Of a gradient of src: the products of a position of dst with the whole window, as
+/// rows n, y by columns k, i, channels innermost and filled up. The output, src,
+/// is what is made of them, in the caller's tensor or, unless `in_place`, in a
+/// dense one, channels last. dense_mapping::problem is that of the products.
+std::optional<dense_mapping> products_mapping_of(
+        const detail::convolution_problem &problem, const element_types &types,
+        bool in_place, std::string &refusal);
+
 /// A tile's kernel, bound to a problem.
 class tile_kernel {
 public:
@@ -190,6 +198,10 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
 void add_slices(const char *kernel, const dense_problem &problem,
         const void *partials, int slices, void *output,
         const launch_stream &stream);
+
+/// The tiles for products of matrices of a type under a mode, whose results are in
+/// the type of the sums; null where there are none.
+const tile_set *products_of(detail::data_type type, fpmath_mode fpmath);
 
 /// A plan that runs the tile of a set that is chosen for a problem.
 detail::plan_or_refusal make_plan(const tile_set &set,

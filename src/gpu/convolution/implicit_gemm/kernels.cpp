@@ -95,6 +95,10 @@ constexpr tile wide_weights_tiles[] = {
         tile_of<wide_weights, weights, 2, 64, 64>(3, 0.56),
         tile_of<wide_weights, weights, 3, 128, 128>(1, 0.71),
         tile_of<wide_weights, weights, 3, 64, 64>(3, 0.45),
+        // Products for convolution.gpu_col2im.
+        tile_of<wide_weights, forward, 2, 128, 128>(1, 1.0),
+        tile_of<wide_weights, forward, 2, 64, 64>(3, 0.56),
+        tile_of<wide_weights, forward, 2, 128, 32>(3, 0.5),
 };
 
 /// A chain adds up its k tiles as that of tf32x3 does, with the same errors.
@@ -137,6 +141,19 @@ plan_or_refusal make_wide_weights(
     const element_types types {input,
             problem.weights.type == data_type::f32 ? data_type::f32 : input};
     return make_plan(wide_weights_set(types), problem, options);
+}
+
+const tile_set *products_of(data_type type, fpmath_mode fpmath) {
+    static constexpr tile_set of_bf16
+            = wide_weights_set({data_type::bf16, data_type::f32});
+    static constexpr tile_set of_f16
+            = wide_weights_set({data_type::f16, data_type::f32});
+    switch (type) {
+        case data_type::f64: return &f64_set;
+        case data_type::bf16: return &of_bf16;
+        case data_type::f16: return &of_f16;
+        default: return fpmath == fpmath_mode::strict ? &tf32x3_set : nullptr;
+    }
 }
 
 bool is_built() {

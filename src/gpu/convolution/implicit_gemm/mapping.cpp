@@ -1,5 +1,6 @@
 // A convolution_problem as a dense channels-last one: which tensors are copied
 // and how. Plain host arithmetic, without CUDA.
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -136,6 +137,31 @@ convolution_operand data_operand(
             is_output);
 }
 
+/// An output where the caller has it.
+convolution_operand own_operand(const detail::tensor_view &data) {
+    convolution_operand made;
+    strided_copy &copy = made.copy;
+    copy.src_type = copy.dst_type = data.type;
+    copy.rank = static_cast<int>(data.dims.size());
+    std::copy(data.dims.begin(), data.dims.end(), copy.dims.begin());
+    std::copy(data.strides.begin(), data.strides.end(),
+            copy.src_strides.begin());
+    copy.dst_strides = copy.src_strides;
+    int64_t last = 0;
+    for (size_t i = 0; i < data.dims.size(); ++i)
+        last += (data.dims[i] - 1) * data.strides[i];
+    made.bytes = static_cast<size_t>((last + 1) * detail::size_of(data.type));
+    return made;
+}
+
+/// An output channels last, channels not filled up.
+convolution_operand dense_operand(const detail::tensor_view &data) {
+    const auto axis_of
+            = [&](size_t i) { return plain(data.dims[i], data.strides[i]); };
+    return operand_of(data.type,
+            {axis_of(0), axis_of(2), axis_of(3), axis_of(4), axis_of(1)}, true);
+}
+
 convolution_operand patches_operand(
         const convolution_problem &problem, data_type input, bool is_output) {
     const detail::tensor_view &src = problem.src;
@@ -222,6 +248,26 @@ std::string reason_against(const dense_problem &p) {
     return {};
 }
 
+/// Why the types or the groups are not those of one product; empty where they are.
+std::string reason_against_types(
+        const convolution_problem &problem, const element_types &types) {
+    const size_t output = output_of(problem.direction);
+    const std::array<data_type, 3> given {
+            problem.src.type, problem.weights.type, problem.dst.type};
+    for (size_t i = 0; i < given.size(); ++i)
+        if (given[i] != (i == output ? types.output : types.input))
+            return types.input == types.output
+                    ? text("takes ", to_string(types.input), " alone; ",
+                            detail::given(problem))
+                    : text("takes inputs of ", to_string(types.input),
+                            " and an output of ", to_string(types.output), "; ",
+                            detail::given(problem));
+    if (problem.weights.dims[0] != 1)
+        return text("takes convolutions of one group, given ",
+                problem.weights.dims[0]);
+    return {};
+}
+
 } // namespace
 
 bool has_depth(const convolution_problem &problem) {
@@ -243,23 +289,8 @@ std::optional<dense_mapping> dense_mapping_of(
         std::string &refusal) {
     const size_t output = output_of(problem.direction);
     const data_type input = types.input;
-    const std::array<data_type, 3> given {
-            problem.src.type, problem.weights.type, problem.dst.type};
-    for (size_t i = 0; i < given.size(); ++i)
-        if (given[i] != (i == output ? types.output : input)) {
-            refusal = input == types.output
-                    ? text("takes ", to_string(input), " alone; ",
-                            detail::given(problem))
-                    : text("takes inputs of ", to_string(input),
-                            " and an output of ", to_string(types.output), "; ",
-                            detail::given(problem));
-            return std::nullopt;
-        }
-    if (problem.weights.dims[0] != 1) {
-        refusal = text("takes convolutions of one group, given ",
-                problem.weights.dims[0]);
-        return std::nullopt;
-    }
+    refusal = reason_against_types(problem, types);
+    if (!refusal.empty()) return std::nullopt;
     dense_mapping made;
     dense_problem &p = made.problem;
     p.n = problem.src.dims[0];
@@ -316,6 +347,43 @@ std::optional<dense_mapping> dense_mapping_of(
                              : data_operand(problem.src, input, output == 0),
             weights_operand(problem, input, patches, turned, output == 1),
             data_operand(problem.dst, input, output == 2)};
+    return made;
+}
+
+std::optional<dense_mapping> products_mapping_of(
+        const convolution_problem &problem, const element_types &types,
+        bool in_place, std::string &refusal) {
+    const data_type input = types.input;
+    refusal = reason_against_types(problem, all_of(input));
+    if (!refusal.empty()) return std::nullopt;
+    const auto &window = problem.weights.dims;
+    dense_mapping made;
+    dense_problem &p = made.problem;
+    p.types = types;
+    p.n = problem.dst.dims[0];
+    p.src[2] = p.dst[2] = problem.dst.dims[2] * problem.dst.dims[3]
+            * problem.dst.dims[4];
+    const int64_t outputs = problem.dst.dims[1];
+    p.c = filled(outputs, input);
+    p.k = filled(window[2] * window[3] * window[4] * window[5], input);
+    p.callers_terms = share_of(outputs, p.c);
+    made.order = {2, 1, 0};
+    refusal = reason_against(p);
+    if (!refusal.empty()) return std::nullopt;
+    const auto weights_axis = [&](size_t i) {
+        return axis {window[i], problem.weights.strides[i]};
+    };
+    const dense_axis one = plain(1, 0);
+    made.operands = {in_place ? own_operand(problem.src)
+                              : dense_operand(problem.src),
+            operand_of(input,
+                    {filled_axis({weights_axis(3), weights_axis(4),
+                                         weights_axis(5), weights_axis(2)},
+                             input),
+                            one, one, one,
+                            filled_axis({weights_axis(1)}, input)},
+                    false),
+            data_operand(problem.dst, input, false)};
     return made;
 }
 
