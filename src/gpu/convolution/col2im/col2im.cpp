@@ -4,17 +4,18 @@
 //     diff_src[n,x,i]    = sum over the k that meet x in some y of products[n,y][k,i]
 //
 // Nothing is multiplied that no window meets, and columns k, i fill tiles where few
-// channels i would not. The price is the products' way through memory. The product is
-// an implicit GEMM's tile (../implicit_gemm/), the sum a launch of its own (sum.cu).
+// channels i would not. The price is the products' way through memory, or through the
+// second-level cache: some images at a time (cut.cpp). The product is an implicit
+// GEMM's tile (../implicit_gemm/), the sum a launch of its own (sum.cu).
 #include <array>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum.hpp"
-#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::col2im {
@@ -23,142 +24,124 @@ namespace {
 
 using detail::data_type;
 using detail::text;
-using implicit_gemm::dense_mapping;
+using implicit_gemm::dense_problem;
 using implicit_gemm::tile_choice;
 
 constexpr const char *name = "convolution.gpu_col2im";
 
-/// Whether the sums are written where the caller's tensor is: channels last, or so few
-/// that a thread has all of a position.
-bool writes_in_place(const detail::tensor_view &src) {
-    constexpr int64_t few = 4;
-    return src.strides[1] == 1 || src.dims[1] <= few;
-}
+/// The images that are computed together.
+struct portion {
+    dense_problem product;
+    tile_choice choice;
+    std::unique_ptr<implicit_gemm::tile_kernel> kernel;
 
-problem_shape shape_of(const convolution_problem &problem, int64_t pitch) {
-    problem_shape shape;
-    const auto &dims = problem.src.dims;
-    const int64_t sum_bytes
-            = problem.src.type == data_type::f64 ? sizeof(double) : sizeof(float);
-    const int64_t groups = dims[1] / held_channels(dims[1], sum_bytes);
-    shape.channels = static_cast<int>(dims[1]);
-    shape.pitch = static_cast<int>(pitch);
-    shape.threads = groups * dims[0] * dims[2] * dims[3] * dims[4];
-    shape.groups = exact_divider(groups);
-    for (size_t axis = 0; axis < 3; ++axis) {
-        shape.axes[axis] = window_axis(problem, axis);
-        shape.src[axis] = exact_divider(dims[axis + 2]);
+    portion(dense_problem the_product, const tile_choice &the_choice)
+        : product(std::move(the_product)),
+          choice(the_choice),
+          kernel(choice.tile->make(product, choice.slices)) {}
+
+    size_t products_bytes() const {
+        return round_up(product.sums_bytes(), staged_alignment);
     }
-    const auto strides = writes_in_place(problem.src)
-            ? problem.src.strides
-            : dense_channels_last(problem.src).strides;
-    std::copy(strides.begin(), strides.end(), shape.strides);
-    return shape;
-}
+    size_t bytes() const {
+        return products_bytes()
+                + (choice.slices > 1 ? choice.slices * product.sums_bytes()
+                                     : 0);
+    }
+    /// Writes the products to `own`, of which bytes() are scratch.
+    void multiply(const void *dst, const void *weights, std::byte *own,
+            const launch_stream &stream) const {
+        std::byte *const partials = own + products_bytes();
+        kernel->run(dst, weights, choice.slices > 1 ? partials : own, stream);
+        if (choice.slices > 1)
+            implicit_gemm::add_slices(
+                    name, product, partials, choice.slices, own, stream);
+    }
+};
 
 class col2im_plan final : public staged_convolution {
 public:
-    col2im_plan(const convolution_problem &problem,
-            const dense_mapping &mapping, const tile_choice &choice,
-            std::unique_ptr<implicit_gemm::tile_kernel> kernel)
-        : staged_convolution({mapping.operands[0], mapping.operands[1],
-                mapping.operands[2], 0}),
+    col2im_plan(
+            const convolution_problem &problem, const work_cut &cut, int device)
+        : staged_convolution({cut.mapping.operands[0], cut.mapping.operands[1],
+                cut.mapping.operands[2], 0}),
           type_(problem.src.type),
-          product_(mapping.problem),
-          choice_(choice),
-          kernel_(std::move(kernel)),
-          shape_(shape_of(problem, product_.k)) {}
+          portions_(cut.mapping.problem.n / cut.images),
+          whole_(cut.product_of(cut.images), cut.choice) {
+        std::vector<product_taps> taps;
+        shape_ = shape_of(problem, whole_.product.k,
+                writes_in_place(problem.src) ? problem.src
+                                             : dense_channels_last(problem.src),
+                taps);
+        taps_ = upload(device, taps);
+        if (cut.last_images() != 0)
+            last_ = std::make_unique<portion>(
+                    cut.product_of(cut.last_images()), cut.last_choice);
+    }
+
+    /// CUTLASS refuses no shape of its kernels.
+    bool has_kernels() const {
+        return whole_.kernel && (!last_ || last_->kernel);
+    }
 
     std::string backend() const override {
         const std::string copies = operands().copies();
-        return text("CUTLASS (", choice_.tile->name(),
+        const int64_t all = portions_ + (last_ ? 1 : 0);
+        return text("CUTLASS (", whole_.choice.tile->name(),
+                all > 1 ? text(", ", all, " portions") : std::string(),
                 copies.empty() ? "" : "; ", copies, shared_copies(), ")");
     }
 
 private:
-    size_t products_bytes() const {
-        return round_up(product_.sums_bytes(), staged_alignment);
-    }
-    bool has_slices() const { return choice_.slices > 1; }
-
     size_t own_bytes() const override {
-        const size_t slices = has_slices() ? choice_.slices : 0;
-        return products_bytes() + slices * product_.sums_bytes();
+        return std::max(whole_.bytes(), last_ ? last_->bytes() : 0);
     }
 
     void run(const std::array<void *, 3> &data, std::byte *own,
             const launch_stream &stream) const override {
-        std::byte *const partials = own + products_bytes();
-        kernel_->run(data[2], data[1], has_slices() ? partials : own, stream);
-        if (has_slices())
-            implicit_gemm::add_slices(
-                    name, product_, partials, choice_.slices, own, stream);
-        add_products(type_, shape_, own, data[0], stream);
+        for (int64_t i = 0; i < portions_; ++i)
+            run(whole_, i * whole_.product.n, data, own, stream);
+        if (last_) run(*last_, portions_ * whole_.product.n, data, own, stream);
+    }
+
+    void run(const portion &part, int64_t first,
+            const std::array<void *, 3> &data, std::byte *own,
+            const launch_stream &stream) const {
+        const int64_t bytes = detail::size_of(type_);
+        const int64_t dst_image
+                = dense_problem::product(part.product.src) * part.product.c;
+        part.multiply(static_cast<const std::byte *>(data[2])
+                        + first * dst_image * bytes,
+                data[1], own, stream);
+        add_products(type_, shape_, taps_.as<product_taps>(), part.product.n,
+                own,
+                static_cast<std::byte *>(data[0])
+                        + first * shape_.strides[0] * bytes,
+                stream);
     }
 
     const data_type type_;
-    const implicit_gemm::dense_problem product_;
-    const tile_choice choice_;
-    const std::unique_ptr<implicit_gemm::tile_kernel> kernel_;
-    const problem_shape shape_;
+    const int64_t portions_;
+    const portion whole_;
+    std::unique_ptr<const portion> last_; ///< null where there is none
+    problem_shape shape_;
+    device_buffer taps_; ///< product_taps
 };
-
-std::string reason_against(const convolution_problem &problem) {
-    constexpr int64_t longest_axis = 1 << 24;
-    constexpr int64_t longest_stride = 1 << 15;
-    constexpr int64_t most_positions = int64_t {1} << 31;
-    if (axes_exceed(problem, longest_axis))
-        return "takes axes and windows of at most 2^24 positions";
-    int64_t elements = problem.src.dims[0] * problem.src.dims[1];
-    for (size_t axis = 0; axis < 3; ++axis) {
-        if (problem.strides[axis] > longest_stride)
-            return text("takes strides of at most 2^15, given ",
-                    problem.strides[axis]);
-        if (elements < most_positions) elements *= problem.src.dims[axis + 2];
-    }
-    return elements < most_positions
-            ? std::string()
-            : text("takes fewer than 2^31 elements of src");
-}
 
 } // namespace
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    if (problem.direction != detail::convolution_direction::backward_data)
-        return detail::refuse("gradients of src", problem);
-    const data_type type = problem.src.type;
-    const implicit_gemm::tile_set *const set
-            = implicit_gemm::products_of(type, options.fpmath);
-    if (set == nullptr)
-        return detail::refuse("f32 under fpmath_mode strict alone", problem);
-    std::string refusal = reason_against(problem);
-    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-    const auto mapping = implicit_gemm::products_mapping_of(problem,
-            {type, set->types.sums()}, writes_in_place(problem.src), refusal);
-    if (!mapping) return plan_or_refusal::refuse(refusal);
+    std::string refusal;
+    const auto cut = cut_of(problem, options, refusal);
+    if (!cut) return plan_or_refusal::refuse(refusal);
     const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
-    if (properties.major < 8)
-        return plan_or_refusal::refuse(
-                text("takes compute capability 8.0 or later, given ",
-                        properties.major, ".", properties.minor));
-    const size_t sums_bytes
-            = round_up(mapping->problem.sums_bytes(), staged_alignment);
-    const auto left = convolution_workspace_left(options,
-            staged_bytes_of(mapping->operands) + sums_bytes, refusal);
-    if (!left) return plan_or_refusal::refuse(refusal);
-    const tile_choice choice = implicit_gemm::choose_tile(
-            *set, mapping->problem, properties.multiprocessors, *left);
-    if (choice.tile == nullptr)
-        return detail::refuse("sums that fit in one chain", problem);
     const allocation_guard current(device);
-    auto kernel = choice.tile->make(mapping->problem, choice.slices);
-    if (!kernel)
-        return plan_or_refusal::refuse(
-                text("CUTLASS's ", choice.tile->name(), " refuses this shape"));
-    return std::make_unique<col2im_plan>(
-            problem, *mapping, choice, std::move(kernel));
+    auto plan = std::make_unique<col2im_plan>(problem, *cut, device);
+    if (!plan->has_kernels())
+        return plan_or_refusal::refuse(text(
+                "CUTLASS's ", cut->choice.tile->name(), " refuses this shape"));
+    return plan;
 }
 
 } // namespace gradnn::gpu::col2im

@@ -15,10 +15,13 @@ namespace {
 
 constexpr int block = 256;
 
+/// Loads that a thread has on their way.
+constexpr int batch = 4;
+
 /// Products of one tap.
 template <int Held, typename Sum>
-__device__ __forceinline__ void add(double (&sums)[Held], const Sum *from) {
-    Sum values[Held];
+__device__ __forceinline__ void load_products(
+        Sum (&values)[Held], const Sum *from) {
     if constexpr (Held == 3) {
 #pragma unroll
         for (int i = 0; i < Held; ++i)
@@ -26,18 +29,13 @@ __device__ __forceinline__ void add(double (&sums)[Held], const Sum *from) {
     } else {
         pack<Sum, Held>::load(from).unpack(values);
     }
-#pragma unroll
-    for (int i = 0; i < Held; ++i)
-        sums[i] += static_cast<double>(values[i]);
 }
 
 template <typename Type, int Held>
-__global__ void __launch_bounds__(block)
-        add_products_kernel(const __grid_constant__ problem_shape shape,
-                const sum_of<Type> *products, Type *diff_src) {
-    wait_and_let_later_work_start();
+__global__ void __launch_bounds__(block) add_products_kernel(
+        const __grid_constant__ problem_shape shape, const product_taps *taps,
+        int64_t threads, const sum_of<Type> *products, Type *diff_src) {
     const int64_t thread = int64_t {blockIdx.x} * block + threadIdx.x;
-    if (thread >= shape.threads) return;
     auto rest = static_cast<uint32_t>(thread);
     const auto take = [&](const exact_divider &of) {
         const uint32_t all = rest;
@@ -49,32 +47,39 @@ __global__ void __launch_bounds__(block)
     const int h = take(shape.src[1]);
     const int d = take(shape.src[0]);
     const auto n = static_cast<int64_t>(rest);
+    const auto taps_of = [&](int axis, int x) {
+        return __ldg(
+                reinterpret_cast<const int2 *>(taps + shape.table[axis] + x));
+    };
+    const int2 along_d = taps_of(0, d);
+    const int2 along_h = taps_of(1, h);
+    const int2 along_w = taps_of(2, w);
+    wait_and_let_later_work_start();
+    if (thread >= threads) return;
 
-    const axis_taps along_d = shape.axes[0].taps_of(d);
-    const axis_taps along_h = shape.axes[1].taps_of(h);
-    const axis_taps along_w = shape.axes[2].taps_of(w);
-    const auto &[axis_d, axis_h, axis_w] = shape.axes;
     double sums[Held] = {};
-    // From a tap to the next one along W.
-    const int next = static_cast<int>(axis_w.step.by) * shape.channels
-            - static_cast<int>(axis_w.back.by) * shape.pitch;
-    for (int i = 0; i < along_d.count; ++i) {
-        const int k_d = along_d.first + i * static_cast<int>(axis_d.step.by);
-        const int y_d = along_d.position - i * static_cast<int>(axis_d.back.by);
-        for (int j = 0; j < along_h.count; ++j) {
-            const int k_h = along_h.first + j * static_cast<int>(axis_h.step.by);
-            const int y_h
-                    = along_h.position - j * static_cast<int>(axis_h.back.by);
-            const int64_t y
-                    = ((n * axis_d.dst + y_d) * axis_h.dst + y_h) * axis_w.dst
-                    + along_w.position;
-            const int k = (k_d * axis_h.window + k_h) * axis_w.window
-                    + along_w.first;
-            const sum_of<Type> *from = products + y * shape.pitch
-                    + k * shape.channels + channel;
-#pragma unroll 4
-            for (int t = 0; t < along_w.count; ++t, from += next)
-                add<Held>(sums, from);
+    const sum_of<Type> *from_d = products + n * shape.image + channel
+            + (along_d.x + along_h.x + along_w.x);
+    // From the last tap of a row to the first one of the next row.
+    const int next_row = shape.next[1] - (along_w.y - 1) * shape.next[2];
+    for (int i = 0; i < along_d.y; ++i, from_d += shape.next[0]) {
+        const sum_of<Type> *from = from_d;
+        int along = 0;
+#pragma unroll 1
+        for (int left = along_h.y * along_w.y; left > 0; left -= batch) {
+            sum_of<Type> values[batch][Held] = {};
+#pragma unroll
+            for (int t = 0; t < batch; ++t) {
+                if (t < left) load_products(values[t], from);
+                const bool ends_row = ++along == along_w.y;
+                from += ends_row ? next_row : shape.next[2];
+                if (ends_row) along = 0;
+            }
+#pragma unroll
+            for (int t = 0; t < batch; ++t)
+#pragma unroll
+                for (int c = 0; c < Held; ++c)
+                    sums[c] += static_cast<double>(values[t][c]);
         }
     }
 
@@ -101,13 +106,15 @@ __global__ void __launch_bounds__(block)
 } // namespace
 
 void add_products(detail::data_type type, const problem_shape &shape,
-        const void *products, void *diff_src, const launch_stream &stream) {
+        const product_taps *taps, int64_t images, const void *products,
+        void *diff_src, const launch_stream &stream) {
+    const int64_t threads = images * shape.threads_of_image;
     with_float_type(type, [&]<typename Type>() {
         using sum = sum_of<Type>;
         const auto start = [&](auto *kernel) {
             launch_early("convolution.gpu_col2im", kernel,
-                    ceil_div(shape.threads, block), block, 0, stream, shape,
-                    static_cast<const sum *>(products),
+                    ceil_div(threads, block), block, 0, stream, shape, taps,
+                    threads, static_cast<const sum *>(products),
                     static_cast<Type *>(diff_src));
         };
         switch (held_channels(shape.channels, sizeof(sum))) {

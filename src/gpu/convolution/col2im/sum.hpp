@@ -9,11 +9,12 @@ struct launch_stream;
 
 namespace col2im {
 
-/// diff_src, in `type`, from the products in the type of its sums: `products` has
-/// `pitch` of each position of dst, the window's positions one after the other,
-/// channels within.
+/// diff_src of so many images, in `type`, from the products in the type of its sums:
+/// of each position of dst the window's positions one after the other, channels within.
+/// `taps` are those of the shape, on the device.
 void add_products(detail::data_type type, const problem_shape &shape,
-        const void *products, void *diff_src, const launch_stream &stream);
+        const product_taps *taps, int64_t images, const void *products,
+        void *diff_src, const launch_stream &stream);
 
 } // namespace col2im
 } // namespace gradnn::gpu

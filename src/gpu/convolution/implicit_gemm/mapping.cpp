@@ -144,8 +144,8 @@ convolution_operand own_operand(const detail::tensor_view &data) {
     copy.src_type = copy.dst_type = data.type;
     copy.rank = static_cast<int>(data.dims.size());
     std::copy(data.dims.begin(), data.dims.end(), copy.dims.begin());
-    std::copy(data.strides.begin(), data.strides.end(),
-            copy.src_strides.begin());
+    std::copy(
+            data.strides.begin(), data.strides.end(), copy.src_strides.begin());
     copy.dst_strides = copy.src_strides;
     int64_t last = 0;
     for (size_t i = 0; i < data.dims.size(); ++i)
@@ -361,8 +361,8 @@ std::optional<dense_mapping> products_mapping_of(
     dense_problem &p = made.problem;
     p.types = types;
     p.n = problem.dst.dims[0];
-    p.src[2] = p.dst[2] = problem.dst.dims[2] * problem.dst.dims[3]
-            * problem.dst.dims[4];
+    p.src[2] = p.dst[2]
+            = problem.dst.dims[2] * problem.dst.dims[3] * problem.dst.dims[4];
     const int64_t outputs = problem.dst.dims[1];
     p.c = filled(outputs, input);
     p.k = filled(window[2] * window[3] * window[4] * window[5], input);
@@ -374,8 +374,8 @@ std::optional<dense_mapping> products_mapping_of(
         return axis {window[i], problem.weights.strides[i]};
     };
     const dense_axis one = plain(1, 0);
-    made.operands = {in_place ? own_operand(problem.src)
-                              : dense_operand(problem.src),
+    made.operands = {
+            in_place ? own_operand(problem.src) : dense_operand(problem.src),
             operand_of(input,
                     {filled_axis({weights_axis(3), weights_axis(4),
                                          weights_axis(5), weights_axis(2)},

@@ -1,0 +1,37 @@
+// How convolution.gpu_col2im cuts a problem: how many images at a time, and the tiles
+// of their product.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu::col2im {
+
+struct work_cut {
+    implicit_gemm::dense_mapping mapping; ///< of all images' product
+    int64_t images = 1; ///< at a time; the last ones may be fewer
+    implicit_gemm::tile_choice choice; ///< for so many images
+    implicit_gemm::tile_choice last_choice; ///< for the last ones
+
+    implicit_gemm::dense_problem product_of(int64_t count) const {
+        implicit_gemm::dense_problem product = mapping.problem;
+        product.n = count;
+        return product;
+    }
+    /// Of the images that come last where these are fewer; 0 where not.
+    int64_t last_images() const { return mapping.problem.n % images; }
+};
+
+/// Nothing, and the reason, for what the kernel does not take.
+std::optional<work_cut> cut_of(const detail::convolution_problem &problem,
+        const detail::compile_options &options, std::string &refusal);
+
+/// Whether the sums are written where the caller's tensor is: channels last, or so few
+/// that a thread has all of a position.
+bool writes_in_place(const detail::tensor_view &src);
+
+} // namespace gradnn::gpu::col2im
