@@ -198,6 +198,35 @@ TEST_F(gpu_convolution, wide_weights_writes_f32_and_16_bits) {
     EXPECT_EQ(ran, 24U);
 }
 
+// Where a limit has no room for all products: some images at a time, the last ones fewer.
+TEST_F(gpu_convolution, col2im_computes_in_portions) {
+    constexpr const char *variable = "GRADNN_CONVOLUTION_WORKSPACE_LIMIT";
+    const forced_kernel forced("convolution.gpu_col2im");
+    size_t ran = 0;
+    for (const layout &l : {layouts()[0], layouts()[1]})
+        for (const data_type type : float_types()) {
+            SCOPED_TRACE(std::string(l.name) + " " + to_string(type));
+            const convolution_case c {"", 17, 1, 5, 24, {19, 18}, {3, 3},
+                    {2, 1}, {1, 2}, {1, 1}, {1, 1}};
+            const op the_op = convolution_op(
+                    op::kind::ConvolutionBackwardData, c, l, type);
+            if (!accepts(the_op, gpu(), "convolution.gpu_col2im")) continue;
+            const size_t wanted = compile(the_op, gpu()).get_workspace_size();
+            setenv(variable, std::to_string(wanted * 3 / 4).c_str(), 1);
+            EXPECT_NE(compile(the_op, gpu())
+                              .get_info()
+                              .steps[0]
+                              .backend.find("portions"),
+                    std::string::npos);
+            op_run run(the_op, gpu(), random_inputs(the_op, 26));
+            run.execute();
+            unsetenv(variable);
+            run.expect_right();
+            ++ran;
+        }
+    EXPECT_EQ(ran, 8U);
+}
+
 // doc/notes/cudnn_faults.md.
 TEST_F(gpu_convolution, where_cudnn_leaves_dst_is_not_its) {
     if (cuda_interop::get_versions().cudnn == 0) return;

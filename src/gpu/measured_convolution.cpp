@@ -13,12 +13,9 @@
 
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
-#include "gpu/convolution/depthwise/matrices/cut.hpp"
-#include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
-#include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution_facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 
@@ -30,127 +27,12 @@ using detail::convolution_direction;
 using detail::data_type;
 using detail::tensor_view;
 
-std::optional<depthwise::problem_facts> facts_of(
-        const convolution_problem &problem, const compile_options &options) {
-    std::string refusal;
-    return depthwise::facts_of(problem, options, refusal);
-}
-
-/// In NCX, of more channels than one.
-bool is_ncx(const tensor_view &tensor) {
-    int64_t next = 1;
-    for (size_t axis = tensor.dims.size(); axis-- > 0;) {
-        if (tensor.dims[axis] != 1 && tensor.strides[axis] != next)
-            return false;
-        next *= tensor.dims[axis];
-    }
-    return tensor.dims[1] != 1;
-}
-
-double elements_of(const tensor_view &tensor) {
-    double elements = 1;
-    for (const int64_t dim : tensor.dims)
-        elements *= static_cast<double>(dim);
-    return elements;
-}
-
-/// Of one group, a window of one point: a product of matrices where they lie.
-bool is_matrix_product(const convolution_problem &problem) {
-    for (size_t axis = 0; axis < 3; ++axis)
-        if (problem.weights.dims[3 + axis] != 1 || problem.strides[axis] != 1
-                || problem.pads_begin[axis] != 0
-                || problem.src.dims[2 + axis] != problem.dst.dims[2 + axis])
-            return false;
-    return problem.weights.dims[0] == 1;
-}
-
 /// Fewer elements than cuDNN takes.
 bool is_small(const tensor_view &tensor) {
     return elements_of(tensor) < 0x1p31;
 }
 
-// A thread of gpu_few_channels has 16 neighbouring columns (of strides up to 2), a block
-// rows of one plane. H100, 6f5a3d2, planes of 3x6 and 7x10, 0.04 and 0.14 of the lanes:
-// 2.9 and 5.2 ms, gpu_narrow_groups 0.37 and 1.2, gpu_direct 0.67 and 2.2; of 160x89, 0.9
-// of the lanes, 0.28 ms and 0.73.
-bool leaves_lanes_idle(const convolution_problem &problem) {
-    constexpr int64_t cells = 16;
-    constexpr int64_t warp = 32;
-    const int64_t rows = problem.src.dims[3];
-    const int64_t columns = problem.src.dims[4];
-    if (rows == 1) return false; // it has lines for these
-    const int64_t threads = rows * ceil_div(columns, cells);
-    return 4 * rows * columns < round_up(threads, warp) * cells;
-}
-
-/// A gradient of src in strict f32 of at most 4 channels.
-bool has_few_channels(
-        const convolution_problem &problem, const compile_options &options) {
-    return problem.direction == convolution_direction::backward_data
-            && problem.weights.dims[0] == 1 && problem.src.dims[1] <= 4
-            && problem.src.type == data_type::f32
-            && options.fpmath == fpmath_mode::strict;
-}
-
 } // namespace
-
-// bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
-// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35. The limits are
-// where it was faster in those runs.
-std::string depthwise_matrices_yields(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto facts = facts_of(problem, options);
-    if (!facts || !depthwise::matrices::takes(*facts)) return {};
-    const depthwise::window_axis &down = facts->shape.axes[1];
-    const depthwise::window_axis &along = facts->shape.axes[2];
-    const int columns = std::min(along.read, along.written);
-    const auto divide = [&](int by) {
-        return along.read % by == 0 && along.written % by == 0;
-    };
-    bool fast = false;
-    if (std::min({columns, down.read, down.written}) >= 12) {
-        if (along.kernel == 7)
-            fast = true;
-        else if (facts->of_weights())
-            fast = columns >= (divide(2) ? 20 : 32);
-        else
-            fast = divide(2);
-    }
-    return fast ? std::string()
-                : "products of small matrices were slower for such planes";
-}
-
-// --name depthwise, 6f70758: 7x7 bf16 dX 96 us from planes in shared memory, 67
-// by threads that load whole vectors; dW 112 and 88; f32 137 and 70, 115 and 97;
-// 3x3 in f32, three gradients together, 0.38 and 0.31 ms; in bf16 85 and 87, 81
-// and 79.
-std::string depthwise_planes_yields(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto facts = facts_of(problem, options);
-    if (!facts || facts->channels_last || !depthwise::walk::takes(*facts)
-            || !depthwise::walk::rows_are_vectors(*facts))
-        return {};
-    return "planes in shared memory were slower where rows are vectors of 16 "
-           "bytes";
-}
-
-// By the machine code, 1135b51: a thread multiplies by all the taps it holds, 16
-// or 32, where convolution.gpu_depthwise_blocks holds 8 at a time.
-std::string depthwise_rows_nxc_yields(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto facts = facts_of(problem, options);
-    if (!facts || !depthwise::rows_nxc::takes(*facts)) return {};
-    const int taps = facts->shape.axes[2].kernel;
-    if (round_up(taps, depthwise::rows_nxc::taps_held(taps))
-            == round_up(taps, 8))
-        return {};
-    return "a window that does not fill the taps a thread holds";
-}
-
-std::string col2im_yields(
-        const convolution_problem &, const compile_options &) {
-    return "not measured";
-}
 
 std::string few_channels_yields(
         const convolution_problem &problem, const compile_options &) {
@@ -168,10 +50,6 @@ bool cudnn_may_take(
             && cudnn::refusal_of(
                     problem, options, cudnn::arrangements_of(problem))
                        .refusal.empty();
-}
-
-double rounded_up(int64_t count, int64_t multiple) {
-    return static_cast<double>(round_up(count, multiple));
 }
 
 /// Cycles that a convolution takes: the products, those with filled-up channels too, by

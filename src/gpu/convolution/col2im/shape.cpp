@@ -2,6 +2,11 @@
 
 namespace gradnn::gpu::col2im {
 
+bool writes_in_place(const detail::tensor_view &src) {
+    constexpr int64_t few = 4;
+    return src.strides[1] == 1 || src.dims[1] <= few;
+}
+
 problem_shape shape_of(const detail::convolution_problem &problem,
         int64_t pitch, const detail::tensor_view &out,
         std::vector<product_taps> &taps) {

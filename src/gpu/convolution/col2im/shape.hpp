@@ -100,6 +100,10 @@ constexpr int held_channels(int64_t channels, int64_t sum_bytes) {
     return held;
 }
 
+/// Whether the sums are written where the caller's tensor is: channels last, or so few
+/// that a thread has all of a position.
+bool writes_in_place(const detail::tensor_view &src);
+
 /// `pitch` products belong to a position of dst, filled-up ones too; `out` is where the
 /// kernel writes diff_src. Fills `taps`, an entry a position of each axis.
 problem_shape shape_of(const detail::convolution_problem &problem,

@@ -1,5 +1,6 @@
 // The kernels of the list that are implicit GEMMs in a build without CUTLASS's
 // headers.
+#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/kernels.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
@@ -25,6 +26,10 @@ plan_or_refusal make_f64(const convolution_problem &, const compile_options &) {
 plan_or_refusal make_wide_weights(
         const convolution_problem &, const compile_options &) {
     return no_cutlass();
+}
+
+const tile_set *products_of(detail::data_type, fpmath_mode) {
+    return nullptr;
 }
 
 bool is_built() {

@@ -1,0 +1,25 @@
+// What several rules of measured_*.cpp ask of a convolution.
+#pragma once
+
+#include "gpu/kernels.hpp"
+
+namespace gradnn::gpu {
+
+double rounded_up(int64_t count, int64_t multiple);
+
+double elements_of(const detail::tensor_view &tensor);
+
+/// In NCX, of more channels than one.
+bool is_ncx(const detail::tensor_view &tensor);
+
+/// Of one group, a window of one point: a product of matrices where they lie.
+bool is_matrix_product(const convolution_problem &problem);
+
+/// A gradient of src in strict f32 of at most 4 channels.
+bool has_few_channels(
+        const convolution_problem &problem, const compile_options &options);
+
+/// Whether planes are so small that most of gpu_few_channels' lanes have nothing to do.
+bool leaves_lanes_idle(const convolution_problem &problem);
+
+} // namespace gradnn::gpu

@@ -1,0 +1,82 @@
+// Depthwise convolutions. Figures are of an H200 by
+//
+//     bench/compare --engine gpu --kind convolution --name NAMES
+//
+// at the commit that is named.
+#include "gpu/measured.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "gpu/convolution/depthwise/matrices/cut.hpp"
+#include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
+#include "gpu/convolution/depthwise/walk/cut.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+std::optional<depthwise::problem_facts> facts_of(
+        const convolution_problem &problem, const compile_options &options) {
+    std::string refusal;
+    return depthwise::facts_of(problem, options, refusal);
+}
+
+} // namespace
+
+// bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
+// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35. The limits are
+// where it was faster in those runs.
+std::string depthwise_matrices_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto facts = facts_of(problem, options);
+    if (!facts || !depthwise::matrices::takes(*facts)) return {};
+    const depthwise::window_axis &down = facts->shape.axes[1];
+    const depthwise::window_axis &along = facts->shape.axes[2];
+    const int columns = std::min(along.read, along.written);
+    const auto divide = [&](int by) {
+        return along.read % by == 0 && along.written % by == 0;
+    };
+    bool fast = false;
+    if (std::min({columns, down.read, down.written}) >= 12) {
+        if (along.kernel == 7)
+            fast = true;
+        else if (facts->of_weights())
+            fast = columns >= (divide(2) ? 20 : 32);
+        else
+            fast = divide(2);
+    }
+    return fast ? std::string()
+                : "products of small matrices were slower for such planes";
+}
+
+// --name depthwise, 6f70758: 7x7 bf16 dX 96 us from planes in shared memory, 67
+// by threads that load whole vectors; dW 112 and 88; f32 137 and 70, 115 and 97;
+// 3x3 in f32, three gradients together, 0.38 and 0.31 ms; in bf16 85 and 87, 81
+// and 79.
+std::string depthwise_planes_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto facts = facts_of(problem, options);
+    if (!facts || facts->channels_last || !depthwise::walk::takes(*facts)
+            || !depthwise::walk::rows_are_vectors(*facts))
+        return {};
+    return "planes in shared memory were slower where rows are vectors of 16 "
+           "bytes";
+}
+
+// By the machine code, 1135b51: a thread multiplies by all the taps it holds, 16
+// or 32, where convolution.gpu_depthwise_blocks holds 8 at a time.
+std::string depthwise_rows_nxc_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto facts = facts_of(problem, options);
+    if (!facts || !depthwise::rows_nxc::takes(*facts)) return {};
+    const int taps = facts->shape.axes[2].kernel;
+    if (round_up(taps, depthwise::rows_nxc::taps_held(taps))
+            == round_up(taps, 8))
+        return {};
+    return "a window that does not fill the taps a thread holds";
+}
+
+} // namespace gradnn::gpu
