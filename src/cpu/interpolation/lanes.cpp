@@ -352,8 +352,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     }
     job.lanes = tap_lanes::channels;
     job.lines = 1;
-    job.direct = job.d.identity && job.h.identity
-            && job.row_channels >= separable_lanes(job.type);
+    job.direct = job.d.identity && job.h.identity;
     const auto all_planes = static_cast<double>(job.n * job.c);
     const instructions count(job);
     const auto take_the_fewer = [&](double cost) {

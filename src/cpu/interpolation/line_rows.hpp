@@ -64,6 +64,11 @@ public:
                 + d * job_.diff_dst.d_stride + h * job_.diff_dst.h_stride;
     }
 
+    /// Whether `beyond` elements after a strip's part of a row are diff_dst's.
+    bool ends_before(const T *row, int64_t beyond) const {
+        return diff_dst_ + job_.extent - row >= strip_.length + beyond;
+    }
+
     /// Calls use(rows, around) for the rows that line h sums: of diff_dst, or of
     /// the ring.
     template <typename Use>

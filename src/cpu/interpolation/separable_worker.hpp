@@ -150,7 +150,7 @@ private:
         }
         if (h_count == 0 && group_ == 1) {
             empty_ = true;
-        } else if (job_.direct || is_row(d, h)) {
+        } else if (is_as_it_is(d, h)) {
             // A group that is not full repeats its last line.
             std::fill(scratch_.rows + results_.rows(), scratch_.rows + group_,
                     rows_.row_of(job_.d.begin(d), job_.h.begin(h)));
@@ -192,10 +192,15 @@ private:
         results_.close();
     }
 
-    /// Whether a line is a row of diff_dst whose taps can be taken as it is.
-    bool is_row(int64_t d, int64_t h) const {
-        return job_.lanes == tap_lanes::channels && job_.row_channels >= lanes
-                && job_.d.plain<acc>(d) && job_.h.plain<acc>(h);
+    /// Whether a line is a row of diff_dst whose taps are taken as it is.
+    bool is_as_it_is(int64_t d, int64_t h) const {
+        if (job_.lanes != tap_lanes::channels) return job_.direct;
+        if (!job_.direct && !(job_.d.plain<acc>(d) && job_.h.plain<acc>(h)))
+            return false;
+        // Vectors run over the end where a column is less than one.
+        const int64_t beyond = std::max<int64_t>(0, lanes - job_.row_channels);
+        return rows_.ends_before(
+                rows_.row_of(job_.d.begin(d), job_.h.begin(h)), beyond);
     }
 
     /// Sums rows over H into results.
