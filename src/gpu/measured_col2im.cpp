@@ -11,6 +11,7 @@
 #include "gpu/convolution_facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
+#include "text.hpp"
 
 namespace gradnn::gpu {
 
@@ -37,7 +38,7 @@ double meetings_of(const convolution_problem &problem, bool even) {
     return meetings;
 }
 
-/// Cycles of an H200 that a gradient of src takes by the better of tensor cores and
+/// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
 /// plain products, with its copies.
 double cycles_without_col2im(const convolution_problem &problem,
         const compile_options &options, const col2im::work_cut &cut,
@@ -64,12 +65,11 @@ double cycles_without_col2im(const convolution_problem &problem,
         const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
         cycles = std::min(cycles,
                 meetings * rounded_up(inputs, bytes == 2 ? 64 : 32)
-                        * rounded_up(outputs, bytes == 2 ? 64 : 16) / rate);
+                        * rounded_up(outputs, bytes == 2 ? 32 : 16) / rate);
     }
-    constexpr double launches = 22e3;
     const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
     const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
-    return launches + cycles
+    return col2im::first_launches + cycles
             + static_cast<double>(bytes)
             * (written * elements_of(problem.src)
                     + read * elements_of(problem.dst))
@@ -94,12 +94,14 @@ bool is_for_few_channels(
 
 } // namespace
 
-// H100, gradnn bench --every-kernel, 300 gradients of src of one group (266 of bench/sweep's
-// seed 803, 16 to 120 MB): the estimate of col2im is off by 12 %, that of the others by a
-// factor of 1.6. With 0.85 the choice takes 1.05 (f32), 1.06 (f64) and 1.05 (16 bits) times
-// as long as the faster one; six of 342 became over 5 % slower, first_3x3 in 16 bits by up
-// to 17 %, 80x84x290 to 64, 3x3, stride 3, by 30 %. gpu_few_channels: audio_first NCX 120 us
-// and 364, resnet_stem NXC 748 and 918, but first_3x3 NXC 892 and 344.
+// H100, dc6f57a, gradnn bench --every-kernel, gradients of src of one group: 300 (266 of
+// bench/sweep's seed 803, 16 to 120 MB) and 42 of the list
+// (doc/performance/h100-2026-11-26.md). The estimate of col2im is off by 12 %, that of the
+// others by a factor of 1.6. With this margin the choice takes 1.05 (f32), 1.06 (f64) and
+// 1.05 (16 bits) times as long as the faster one; slower than before are first_3x3 in 16
+// bits (1.05 to 1.18), resnet_56_256_512_1x1_s2 (1.02 to 1.08) and of the random ones
+// 80x84x290 to 64, 3x3, stride 3, f32 (1.3). gpu_few_channels: audio_first NCX 120 us and
+// 364, resnet_stem NXC 748 and 918, but first_3x3 NXC 892 and 344.
 std::string col2im_yields(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
@@ -112,12 +114,16 @@ std::string col2im_yields(
                "taps a load, were faster";
     const int multiprocessors
             = properties_of(static_cast<int>(options.device)).multiprocessors;
-    return cut->cycles < 0.85
-                            * cycles_without_col2im(
-                                    problem, options, *cut, multiprocessors)
-            ? std::string()
-            : "products that are added where they are computed take less time, "
-              "by their number";
+    const double others
+            = cycles_without_col2im(problem, options, *cut, multiprocessors);
+    constexpr double margin = 0.85;
+    if (cut->cycles < margin * others) return {};
+    const auto us = [](double cycles) {
+        constexpr double cycles_of_us = 1.7e3;
+        return static_cast<int64_t>(cycles / cycles_of_us);
+    };
+    return detail::text("estimated at ", us(cut->cycles),
+            " us, other kernels at ", us(others), " us");
 }
 
 } // namespace gradnn::gpu

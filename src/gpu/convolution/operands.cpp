@@ -17,7 +17,7 @@ namespace {
 constexpr uintptr_t data_alignment = 16;
 
 bool misplaced(const convolution_operand &operand, const void *data) {
-    return !operand.staged
+    return !operand.staged && !operand.any_address
             && reinterpret_cast<uintptr_t>(data) % data_alignment != 0;
 }
 

@@ -33,6 +33,8 @@ struct convolution_operand {
     /// one element of its type.
     bool zero_first = false;
     strided_copy fill;
+    bool any_address
+            = false; ///< the kernel takes it at no multiple of 16 bytes too
 };
 
 /// Of what lies in the workspace.

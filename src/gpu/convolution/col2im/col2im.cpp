@@ -3,10 +3,10 @@
 //     products[n,y][k,i] = sum over o of diff_dst[n,y,o] * weights[o,k,i]
 //     diff_src[n,x,i]    = sum over the k that meet x in some y of products[n,y][k,i]
 //
-// Nothing is multiplied that no window meets, and columns k, i fill tiles where few
-// channels i would not. The price is the products' way through memory, or through the
-// second-level cache: some images at a time (cut.cpp). The product is an implicit
-// GEMM's tile (../implicit_gemm/), the sum a launch of its own (sum.cu).
+// Each position of dst is multiplied by the window once, and columns k, i fill tiles
+// where few channels i would not. The price is the products' way through memory, some
+// images at a time (cut.cpp). The product is an implicit GEMM's tile
+// (../implicit_gemm/), the sum a launch of its own (sum.cu).
 #include <array>
 #include <memory>
 #include <utility>
@@ -88,6 +88,9 @@ public:
         const std::string copies = operands().copies();
         const int64_t all = portions_ + (last_ ? 1 : 0);
         return text("CUTLASS (", whole_.choice.tile->name(),
+                whole_.choice.slices > 1
+                        ? text(", ", whole_.choice.slices, " slices")
+                        : std::string(),
                 all > 1 ? text(", ", all, " portions") : std::string(),
                 copies.empty() ? "" : "; ", copies, shared_copies(), ")");
     }

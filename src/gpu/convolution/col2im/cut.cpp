@@ -20,12 +20,23 @@ using implicit_gemm::dense_problem;
 using implicit_gemm::tile_choice;
 using implicit_gemm::tile_set;
 
+/// Terms of a sum over the window, at most.
+int64_t most_taps(const convolution_problem &problem) {
+    int64_t taps = 1;
+    for (size_t i = 0; i < 3; ++i) {
+        const window_axis axis(problem, i);
+        taps *= std::min(axis.dst, ceil_div(axis.window, axis.step));
+    }
+    return taps;
+}
+
 std::string reason_against(const convolution_problem &problem) {
-    constexpr int64_t longest_axis = 1 << 22;
+    constexpr int64_t longest_axis = 1 << 20; // a table has 8 bytes a point
     constexpr int64_t longest_stride = 1 << 15;
     constexpr int64_t most_elements = int64_t {1} << 31;
     if (axes_exceed(problem, longest_axis))
-        return "takes axes and windows of at most 2^22 positions";
+        return text("takes axes, windows, strides and pads of at most 2^20; ",
+                detail::given(problem));
     int64_t elements = problem.src.dims[0] * problem.src.dims[1];
     for (size_t axis = 0; axis < 3; ++axis) {
         if (problem.strides[axis] > longest_stride)
@@ -33,13 +44,23 @@ std::string reason_against(const convolution_problem &problem) {
                     problem.strides[axis]);
         if (elements < most_elements) elements *= problem.src.dims[axis + 2];
     }
-    return elements < most_elements ? std::string()
-                                    : "takes fewer than 2^31 elements of src";
+    if (elements >= most_elements)
+        return text("takes fewer than 2^31 elements of src; ",
+                detail::given(problem));
+    // After 12,288 terms of a product, so that a sum has 13,107 additions at most.
+    constexpr int64_t most_f64_taps = 800;
+    const int64_t taps = most_taps(problem);
+    if (problem.src.type == data_type::f64 && taps > most_f64_taps)
+        return text("takes f64 sums over at most ", most_f64_taps,
+                " positions of the window, given ", taps);
+    return {};
 }
 
 /// Of a portion of the products, in bytes. Smaller ones that the second-level cache
 /// keeps are no faster: 150 gradients took 1.19 times as long, 0.96 at best.
 constexpr int64_t most_products = int64_t {256} << 20;
+/// Of dst, for a portion: CUTLASS reads less than 2^31 bytes.
+constexpr int64_t most_read = int64_t {1} << 30;
 
 size_t products_bytes(const dense_problem &product) {
     return round_up(product.sums_bytes(), staged_alignment);
@@ -58,7 +79,7 @@ tile_choice choose(const tile_set &set, const dense_problem &product,
 /// instructions of a thread that adds, which are counted.
 double cycles_of(const convolution_problem &problem, const work_cut &cut,
         int multiprocessors) {
-    constexpr double launches = 22e3;
+    constexpr double further_launches = 8e3; // of a portion
     constexpr double products_passes
             = 1.22; // a write is in the tile's estimate
     constexpr double copies_of_src = 2.5;
@@ -77,6 +98,7 @@ double cycles_of(const convolution_problem &problem, const work_cut &cut,
         bytes += copies_of_dst * static_cast<double>(operands[2].bytes);
     const auto portions
             = static_cast<double>(cut.mapping.problem.n / cut.images);
+    const double launches = first_launches + further_launches * (portions - 1);
     const double threads = src
             / held_channels(problem.src.dims[1],
                     detail::size_of(cut.mapping.problem.types.sums()));
@@ -116,22 +138,32 @@ std::optional<work_cut> cut_of(const convolution_problem &problem,
     work_cut made;
     made.mapping = std::move(*mapping);
     const int64_t all = made.mapping.problem.n;
-    const auto most = std::min(most_products, static_cast<int64_t>(*left));
-    const auto each = static_cast<int64_t>(made.product_of(1).sums_bytes());
-    const int64_t portions
-            = ceil_div(all, std::clamp<int64_t>(most / each, 1, all));
-    made.images = ceil_div(all, portions);
+    const dense_problem image = made.product_of(1);
+    const int64_t most = std::min(static_cast<int64_t>(*left)
+                    / static_cast<int64_t>(image.sums_bytes()),
+            std::min(most_products / static_cast<int64_t>(image.sums_bytes()),
+                    most_read
+                            / (image.src_elements()
+                                    * detail::size_of(problem.src.type))));
+    made.images
+            = ceil_div(all, ceil_div(all, std::clamp<int64_t>(most, 1, all)));
     const auto choose_for = [&](int64_t images) {
-        return choose(
-                *set, made.product_of(images), device.multiprocessors, *left);
+        return images == 0 ? tile_choice {}
+                           : choose(*set, made.product_of(images),
+                                   device.multiprocessors, *left);
     };
-    made.choice = choose_for(made.images);
-    const int64_t last = made.last_images();
-    if (last != 0) made.last_choice = choose_for(last);
-    if (made.choice.tile == nullptr
-            || (last != 0 && made.last_choice.tile == nullptr)) {
-        refusal = text("takes the products of an image in at most ", *left,
-                " bytes of workspace, given ", each);
+    // Long sums are cut into slices, which need room too.
+    for (;; made.images = ceil_div(made.images, 2)) {
+        made.choice = choose_for(made.images);
+        made.last_choice = choose_for(made.last_images());
+        const bool fits = made.choice.tile != nullptr
+                && (made.last_images() == 0
+                        || made.last_choice.tile != nullptr);
+        if (fits) break;
+        if (made.images > 1) continue;
+        refusal = text("takes an image's products, ", image.sums_bytes(),
+                " bytes, and the slices of long sums in at most ", *left,
+                " bytes of workspace");
         return std::nullopt;
     }
     made.cycles = cycles_of(problem, made, device.multiprocessors);

@@ -11,15 +11,17 @@
 
 namespace gradnn::gpu::col2im {
 
-/// Bytes a cycle of the device.
+/// Bytes of memory in a cycle of 1.7 GHz, and the cycles of what is launched before and
+/// after: an H100's, as the estimates are.
 constexpr double memory_rate = 1765.0;
+constexpr double first_launches = 22e3;
 
 struct work_cut {
     implicit_gemm::dense_mapping mapping; ///< of all images' product
     int64_t images = 1; ///< at a time; the last ones may be fewer
     implicit_gemm::tile_choice choice; ///< for so many images
     implicit_gemm::tile_choice last_choice; ///< for the last ones
-    double cycles = 0.0; ///< of an H200 at 1.7 GHz, as estimated, with copies
+    double cycles = 0.0; ///< as estimated, with copies
 
     implicit_gemm::dense_problem product_of(int64_t count) const {
         implicit_gemm::dense_problem product = mapping.problem;

@@ -3,7 +3,7 @@
 //
 // A thread has one to four channels of a position, neighbouring threads those of
 // neighbouring positions: they read the same rows of products, which stay in the
-// caches. Each product is in one sum, so that all of them are read once.
+// caches. Each product is in one sum at most.
 #pragma once
 
 #include "gpu/convolution/col2im/shape.hpp"

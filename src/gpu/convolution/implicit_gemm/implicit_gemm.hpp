@@ -103,7 +103,8 @@ std::optional<dense_mapping> dense_mapping_of(
 /// Of a gradient of src: the products of a position of dst with the whole window, as
 /// rows n, y by columns k, i, channels innermost and filled up. The output, src,
 /// is what is made of them, in the caller's tensor or, unless `in_place`, in a
-/// dense one, channels last. dense_mapping::problem is that of the products.
+/// dense one, channels last. dense_mapping::problem is that of the products of all
+/// images, of which a kernel may take fewer at a time.
 std::optional<dense_mapping> products_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,
         bool in_place, std::string &refusal);

@@ -1,6 +1,5 @@
 // A convolution_problem as a dense channels-last one: which tensors are copied
 // and how. Plain host arithmetic, without CUDA.
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -137,20 +136,10 @@ convolution_operand data_operand(
             is_output);
 }
 
-/// An output where the caller has it.
-convolution_operand own_operand(const detail::tensor_view &data) {
+/// An output where the caller has it, at any address.
+convolution_operand own_operand() {
     convolution_operand made;
-    strided_copy &copy = made.copy;
-    copy.src_type = copy.dst_type = data.type;
-    copy.rank = static_cast<int>(data.dims.size());
-    std::copy(data.dims.begin(), data.dims.end(), copy.dims.begin());
-    std::copy(
-            data.strides.begin(), data.strides.end(), copy.src_strides.begin());
-    copy.dst_strides = copy.src_strides;
-    int64_t last = 0;
-    for (size_t i = 0; i < data.dims.size(); ++i)
-        last += (data.dims[i] - 1) * data.strides[i];
-    made.bytes = static_cast<size_t>((last + 1) * detail::size_of(data.type));
+    made.any_address = true;
     return made;
 }
 
@@ -368,14 +357,18 @@ std::optional<dense_mapping> products_mapping_of(
     p.k = filled(window[2] * window[3] * window[4] * window[5], input);
     p.callers_terms = share_of(outputs, p.c);
     made.order = {2, 1, 0};
-    refusal = reason_against(p);
-    if (!refusal.empty()) return std::nullopt;
+    dense_problem image = p;
+    image.n = 1;
+    refusal = reason_against(image);
+    if (!refusal.empty()) {
+        refusal = "of an image " + refusal;
+        return std::nullopt;
+    }
     const auto weights_axis = [&](size_t i) {
         return axis {window[i], problem.weights.strides[i]};
     };
     const dense_axis one = plain(1, 0);
-    made.operands = {
-            in_place ? own_operand(problem.src) : dense_operand(problem.src),
+    made.operands = {in_place ? own_operand() : dense_operand(problem.src),
             operand_of(input,
                     {filled_axis({weights_axis(3), weights_axis(4),
                                          weights_axis(5), weights_axis(2)},
