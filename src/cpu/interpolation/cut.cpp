@@ -58,10 +58,7 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     job.ring_pitch = round_up(length + max_lanes, max_lanes);
     if (job.ring_pitch / max_lanes % 2 == 0) job.ring_pitch += max_lanes;
     job.line_pitch = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
-    // A look-up may read four vectors from where a tap of the last element is,
-    // or would be.
-    job.group_size = job.lines * job.line_pitch + 4 * max_lanes
-            + job.w.max_count * job.row_channels;
+    job.group_size = job.lines * job.line_pitch + look_up_slack(job);
     if (job.lanes == tap_lanes::phases) {
         // Vectors may begin before a phase and run over its end.
         job.phase_pitch = round_up(length / job.phases.ratio + 1, max_lanes)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cpu/interpolation/cut.hpp"
+#include "cpu/interpolation/instructions.hpp"
 #include "cpu/interpolation/taps.hpp"
 
 namespace gradnn::cpu {
@@ -47,161 +48,6 @@ int64_t lines_of_phases(const separable_job &job) {
     if (!job.d.identity) return 1; // the ring's rows take that room
     return std::clamp<int64_t>(elements / job.w.dst, 1, 16);
 }
-
-double sum_of_taps(const axis_taps &axis) {
-    return static_cast<double>(
-            std::accumulate(axis.count.begin(), axis.count.end(), int64_t {0}));
-}
-
-/// Counts instructions. Vectors are of `lanes` elements.
-class instructions {
-public:
-    explicit instructions(const separable_job &job)
-        : job_(job),
-          lanes_(static_cast<double>(separable_lanes(job.type))),
-          narrow_(size_of(job.type) == 2),
-          row_src_(static_cast<double>(job.w.src * job.row_channels)),
-          row_dst_(static_cast<double>(job.w.dst * job.row_channels)),
-          d_src_(static_cast<double>(job.d.src)),
-          h_src_(static_cast<double>(job.h.src)),
-          d_taps_(sum_of_taps(job.d)),
-          h_taps_(sum_of_taps(job.h)),
-          w_taps_(sum_of_taps(job.w)) {
-        for (int64_t size = 1; size < separable_lanes(job.type); size *= 2)
-            ++squares_;
-    }
-
-    /// Of a plane's slabs in lanes, `slabs` being those of all planes.
-    double of_planes(int64_t slabs) const {
-        const double slab_dst = static_cast<double>(job_.h.dst) * row_dst_;
-        const bool sums_d = !job_.d.identity;
-        const double chunks = std::max(1.0, slab_dst / 256);
-        double sum = 0;
-        if (sums_d)
-            sum += rows(d_taps_, d_src_, slab_dst, narrow_)
-                    + d_src_ * chunks * call
-                    + d_src_ * slab_dst / lanes_ * transposed(false);
-        else
-            sum += d_src_ * slab_dst / lanes_ * transposed(narrow_);
-        if (!job_.h.identity)
-            sum += d_src_
-                    * (rows(h_taps_, h_src_, row_dst_, false)
-                            + h_src_ * call / lanes_);
-        sum += d_src_ * h_src_ * columns();
-        // The second-level cache takes its time.
-        const int64_t held = (job_.window + job_.results + job_.line_pitch)
-                * job_.lines * (job_.type == data_type::f64 ? 8 : 4);
-        if (held > (32 << 10)) sum *= 1.5;
-        sum += d_src_ * call / lanes_
-                * (4 + h_src_ / static_cast<double>(job_.batch));
-        const auto groups = static_cast<int64_t>(lanes_);
-        const int64_t used = (slabs + groups - 1) / groups * groups;
-        return sum * static_cast<double>(used) / static_cast<double>(slabs);
-    }
-
-    /// Of a plane, channels in lanes. Nothing waits for a transposition there: by
-    /// the times of 86 problems an instruction takes less than half as long.
-    double of_channels() const {
-        const double share = job_.type == data_type::f64 ? 0.3 : 0.45;
-        const double vectors
-                = std::ceil(static_cast<double>(job_.row_channels) / lanes_);
-        const double columns = static_cast<double>(job_.w.src);
-        const double of_vectors
-                = vectors * (1.75 * w_taps_ + columns * (2 + stored(narrow_)));
-        return share
-                * (sums_of_lines()
-                        + d_src_ * h_src_
-                                * (2 * call + columns * column + of_vectors));
-    }
-
-    /// Of a plane, a group of lines in lanes.
-    double of_lines() const {
-        const double lines = d_src_ * h_src_;
-        return sums_of_lines() + lines * columns()
-                + lines * row_dst_ / lanes_ * transposed(false)
-                + lines * 4 * call / lanes_;
-    }
-
-    /// Of a plane, where taps are looked up in `tables` vectors.
-    double of_elements(int64_t tables, size_t patterns) const {
-        // Without a permutation of two vectors a look-up takes one of each.
-        const bool pairs = separable_lanes(data_type::f32) == 16;
-        const double look_up
-                = tables == 1 ? 1 : (tables == 2 ? 1 : 3) * (pairs ? 1.0 : 5.0);
-        const double taps = static_cast<double>(job_.w.max_count);
-        // Patterns that half of the first-level cache has no room for come from
-        // the second-level one.
-        const double table = static_cast<double>(patterns) * (taps + 1) * 4
-                * (job_.type == data_type::f64 ? 2 : 1) * lanes_;
-        const double fetched = table > (16 << 10) ? 2 * (taps + 1) : 0;
-        const double lines = d_src_ * h_src_;
-        return sums_of_lines() + lines * call
-                + lines * row_src_ / lanes_
-                * (8 + taps * (look_up + 4) + fetched + stored(narrow_));
-    }
-
-    /// Of a plane, where taps have a vector each, or lines are results.
-    double of_rows(int64_t taps) const {
-        const bool results = job_.w.identity;
-        const double vectors = row_src_ / lanes_;
-        return sums_of_lines(results ? result : 2 * call)
-                + d_src_ * h_src_
-                * ((results ? 0 : call)
-                        + (results ? std::ceil(vectors) : vectors)
-                                * (4 + static_cast<double>(taps)
-                                        + stored(narrow_)));
-    }
-
-private:
-    /// A call, its tables and its loops' ends.
-    static constexpr double call = 80;
-    /// A column whose taps are vectors: its place, its number of taps.
-    static constexpr double column = 40;
-    /// A line that is a result, by the times of 132 problems.
-    static constexpr double result = 55;
-
-    /// Of the sums of `taps` rows in all to `sums` rows.
-    double rows(double taps, double sums, double length, bool narrow) const {
-        return length / lanes_ * (taps * (narrow ? 3 : 1.75) + sums * 1.5);
-    }
-    double sums_of_lines(double of_line = 2 * call) const {
-        double sum = 0;
-        const double h_dst = static_cast<double>(job_.h.dst);
-        const bool sums_d = !job_.d.identity;
-        if (sums_d)
-            sum += h_dst
-                    * (rows(d_taps_, d_src_, row_dst_, narrow_)
-                            + d_src_ * 2 * call);
-        sum += d_src_
-                * (rows(h_taps_, h_src_, row_dst_, narrow_ && !sums_d)
-                        + h_src_ * of_line);
-        return sum;
-    }
-    /// Of a vector: its load, its store and its share of a square's steps.
-    double transposed(bool narrow) const { return 2 + squares_ + narrow; }
-    static double stored(bool narrow) { return narrow ? 12 : 2; }
-    /// Of a line's results in a vector: taps, transposed back and stored.
-    double columns() const {
-        const double channels = static_cast<double>(job_.row_channels);
-        const double weights = job_.row_channels > 1 ? 1 : 2;
-        return (w_taps_ * channels * weights
-                       + static_cast<double>(job_.w.src) * (4 + 3 * channels))
-                / lanes_
-                + row_src_ / lanes_ * (transposed(narrow_) + stored(narrow_));
-    }
-
-    const separable_job &job_;
-    const double lanes_;
-    const bool narrow_;
-    const double row_src_;
-    const double row_dst_;
-    const double d_src_;
-    const double h_src_;
-    const double d_taps_;
-    const double h_taps_;
-    const double w_taps_;
-    double squares_ = 0;
-};
 
 /// The job with slabs in lanes, or nothing where they have gaps or what is held
 /// transposed would not stay in the second-level cache.
@@ -373,11 +219,10 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     } else {
         const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
         auto taps = find_element_taps(job.w, job.row_channels, lines, job.type);
-        if (taps
-                && count.of_elements(taps->tables, taps->patterns.size())
-                        < count.of_lines()) {
+        if (taps && count.of_elements(*taps) < count.of_lines()) {
             job.lanes = tap_lanes::elements;
             job.lines = lines;
+            job.direct = count.reads_rows(*taps);
             job.elements = std::move(*taps);
         } else {
             job.lanes = tap_lanes::lines;
@@ -387,8 +232,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     }
     const double cost = job.lanes == tap_lanes::lines ? count.of_lines()
             : job.lanes == tap_lanes::elements
-            ? count.of_elements(
-                    job.elements.tables, job.elements.patterns.size())
+            ? count.of_elements(job.elements)
             : count.of_rows(
                     job.lanes == tap_lanes::phases ? job.phases.count : 0);
     take_the_fewer(cost);

@@ -50,7 +50,13 @@ public:
 
     void take() {
         switch (job_.lanes) {
-            case tap_lanes::elements: take_taps_of_elements(); break;
+            case tap_lanes::elements:
+                if (direct_)
+                    take_taps_of_elements(scratch_.rows[0]);
+                else
+                    take_taps_of_elements(
+                            static_cast<const acc *>(scratch_.group));
+                break;
             case tap_lanes::phases:
                 with_phase_taps([&](auto taps) HWY_ATTR {
                     take_taps_of_phases<decltype(taps)::value>();
@@ -136,10 +142,12 @@ private:
                 strip_.src_begin / job_.strip_src * job_.strip_blocks());
     }
 
-    void take_taps_of_elements() {
-        const acc *line = scratch_.group - strip_.dst_begin * job_.row_channels;
+    /// `line` is the strip's first element: of the group, or of a row of diff_dst.
+    template <typename In>
+    void take_taps_of_elements(const In *line) {
         T *out = results_.out();
-        take_taps(job_.elements, line,
+        take_taps<acc>(job_.elements,
+                line - strip_.dst_begin * job_.row_channels,
                 strip_.src_begin * job_.row_channels / lanes,
                 results_.rows() * strip_.row,
                 [&](vector sum, int64_t count) GRADNN_SIMD_INLINE {

@@ -30,10 +30,11 @@ class lane_tables {
     static constexpr auto lanes = static_cast<int>(lanes_of<T>);
 
 public:
-    HWY_INLINE explicit lane_tables(const T *from) {
+    template <typename In>
+    HWY_INLINE explicit lane_tables(const In *from) {
 #pragma GCC unroll 4
         for (size_t k = 0; k < tables; ++k)
-            parts_[k] = hn::LoadU(D(), from + k * lanes_of<T>);
+            parts_[k] = load(D(), from + k * lanes_of<T>);
     }
 
     HWY_INLINE vector operator()(indices index) const {
@@ -86,8 +87,8 @@ HWY_INLINE auto load_integers(const int32_t *from) {
 /// `shared` taps in turn come from the same tables. `known` is the number of
 /// taps at most, or 0 where that is taps.max_count.
 template <size_t tables, int32_t shared, int32_t known, typename Acc,
-        typename Use>
-HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
+        typename In, typename Use>
+HWY_INLINE void look_up_taps(const element_taps &taps, const In *line,
         int64_t first, int64_t elements, const Use &use) {
     constexpr hn::ScalableTag<Acc> tag {};
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
@@ -102,7 +103,7 @@ HWY_INLINE void look_up_taps(const element_taps &taps, const Acc *line,
     const auto index_step = hn::Set(integer_tag,
             static_cast<hn::TFromD<decltype(integer_tag)>>(tap_stride));
     for (int64_t x = 0; x < elements; x += lanes, ++next) {
-        const Acc *in = line + next->first;
+        const In *in = line + next->first;
         const Acc *weight = weights + next->pattern * pattern_size;
         const auto index
                 = load_integers<Acc>(pattern_lanes + next->pattern * lanes);
@@ -149,12 +150,12 @@ using count_of = std::integral_constant<int32_t, count>;
 
 /// Takes the taps of vectors of elements from vector number `first` on, and
 /// calls use(sum, lanes in use) for each in turn.
-template <typename Acc, typename Use>
-HWY_INLINE void take_taps(const element_taps &taps, const Acc *line,
+template <typename Acc, typename In, typename Use>
+HWY_INLINE void take_taps(const element_taps &taps, const In *line,
         int64_t first, int64_t elements, const Use &use) {
     const auto look_up = [&](auto tables, auto shared, auto known) HWY_ATTR {
         look_up_taps<decltype(tables)::value, decltype(shared)::value,
-                decltype(known)::value>(taps, line, first, elements, use);
+                decltype(known)::value, Acc>(taps, line, first, elements, use);
     };
     const auto look_up_shared = [&](auto tables, auto shared) HWY_ATTR {
         switch (taps.max_count) {

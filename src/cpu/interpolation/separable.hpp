@@ -112,6 +112,7 @@ struct element_taps {
     bool share = false;
     int64_t tap_stride = 1;
     int64_t max_count = 1;
+    int64_t rows = 1; ///< that lie side by side
     std::vector<vector> vectors;
     std::vector<pattern> patterns;
     // By pattern: its lanes, max_count times as many weights.
@@ -273,6 +274,12 @@ struct separable_job {
         return strips() * n * c * d_blocks() * h_blocks();
     }
 };
+
+/// Elements after a line's end that a look-up may read: four vectors from where a tap of
+/// the last element is, or would be.
+inline int64_t look_up_slack(const separable_job &job) {
+    return 4 * max_lanes + job.w.max_count * job.row_channels;
+}
 
 /// Computes a share: units [units * share / shares, ...) of them.
 using separable_share = void (*)(const separable_job &, const void *diff_dst,

@@ -194,11 +194,14 @@ private:
 
     /// Whether a line is a row of diff_dst whose taps are taken as it is.
     bool is_as_it_is(int64_t d, int64_t h) const {
-        if (job_.lanes != tap_lanes::channels) return job_.direct;
-        if (!job_.direct && !(job_.d.plain<acc>(d) && job_.h.plain<acc>(h)))
-            return false;
-        // Vectors run over the end where a column is less than one.
-        const int64_t beyond = std::max<int64_t>(0, lanes - job_.row_channels);
+        if (job_.lanes == tap_lanes::lines) return job_.direct;
+        const bool plain = job_.lanes == tap_lanes::channels
+                && job_.d.plain<acc>(d) && job_.h.plain<acc>(h);
+        if (!job_.direct && !plain) return false;
+        // Vectors run over the end: look-ups, and columns of less than one.
+        const int64_t beyond = job_.lanes == tap_lanes::elements
+                ? look_up_slack(job_)
+                : std::max<int64_t>(0, lanes - job_.row_channels);
         return rows_.ends_before(
                 rows_.row_of(job_.d.begin(d), job_.h.begin(h)), beyond);
     }

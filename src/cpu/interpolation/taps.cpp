@@ -17,6 +17,7 @@ std::optional<element_taps> find_element_taps(
     const bool f64 = type == data_type::f64;
     element_taps taps;
     taps.tap_stride = channels;
+    taps.rows = rows;
     taps.max_count = axis.max_count;
     std::map<std::vector<double>, int32_t> patterns;
     int64_t reach = 1;
