@@ -18,8 +18,8 @@ namespace gradnn::gpu {
 namespace {
 
 /// Meetings of the positions of src with the taps of their phase of the strides, inside
-/// dst or not: what tiles and plain products compute. `even`: as if all phases had as
-/// many positions and taps.
+/// dst or not: what tiles and plain products compute. `even`: all phases have as many
+/// positions and taps as the largest one.
 double meetings_of(const convolution_problem &problem, bool even) {
     double meetings = static_cast<double>(problem.src.dims[0]);
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -109,9 +109,7 @@ std::string col2im_yields(
     if (!cut) return {};
     if (is_matrix_product(problem)) return "nothing is added in a product";
     if (is_for_few_channels(problem, options))
-        return "plain products of rows that are read where they lie, and of "
-               "many "
-               "taps a load, were faster";
+        return "plain products were faster in such rows and windows";
     const int multiprocessors
             = properties_of(static_cast<int>(options.device)).multiprocessors;
     const double others

@@ -79,7 +79,7 @@ public:
                     cut.product_of(cut.last_images()), cut.last_choice);
     }
 
-    /// CUTLASS refuses no shape of its kernels.
+    /// Whether CUTLASS takes the shapes.
     bool has_kernels() const {
         return whole_.kernel && (!last_ || last_->kernel);
     }
