@@ -142,6 +142,9 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
         // arrive while taps are taken.
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 4096 / element_bytes) / job.row_channels;
+        // Rows that are read as they are have no line that is to stay in cache: only
+        // the scratch is limited.
+        if (job.lanes == tap_lanes::elements && job.direct) most = 1 << 16;
     } else if (job.lanes == tap_lanes::lines) {
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 1024) / job.row_channels;
