@@ -105,7 +105,7 @@ public:
                 = 8 + taps * (look_up + 4) + fetched + stored(narrow_);
         if (!reads_rows(look_ups))
             return sums_of_lines() + lines * call + vectors * of_vector;
-        // By the times of 50 problems: no line is written and read again, but each
+        // By the times of 80 problems: no line is written and read again, but each
         // row is a group of its own.
         constexpr double share = 0.85;
         const double widened = narrow_ ? 3.0 * static_cast<double>(tables) : 0;
