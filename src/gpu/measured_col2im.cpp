@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "gpu/convolution/col2im/cut.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
-#include "gpu/convolution_facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 #include "text.hpp"
@@ -60,7 +60,9 @@ double cycles_without_col2im(const convolution_problem &problem,
     if (mapping) {
         const auto choice = implicit_gemm::choose_tile(*tiles, mapping->problem,
                 multiprocessors, convolution_workspace_limit(options));
-        if (choice.tile != nullptr) cycles = std::min(cycles, choice.cycles);
+        // A tile that is mostly idle is refused.
+        if (choice.tile != nullptr && choice.useful >= tiles->least_useful)
+            cycles = std::min(cycles, choice.cycles);
     } else {
         const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
         cycles = std::min(cycles,

@@ -13,9 +13,9 @@
 
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution_facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 

@@ -1,9 +1,7 @@
 // Which elements SIMD lanes hold: the way of the fewest instructions, which
 // follow from the sums and the vectors that each way takes.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <utility>
 

@@ -40,18 +40,15 @@ struct portion {
           choice(the_choice),
           kernel(choice.tile->make(product, choice.slices)) {}
 
-    size_t products_bytes() const {
-        return round_up(product.sums_bytes(), staged_alignment);
-    }
     size_t bytes() const {
-        return products_bytes()
+        return products_bytes(product)
                 + (choice.slices > 1 ? choice.slices * product.sums_bytes()
                                      : 0);
     }
     /// Writes the products to `own`, of which bytes() are scratch.
     void multiply(const void *dst, const void *weights, std::byte *own,
             const launch_stream &stream) const {
-        std::byte *const partials = own + products_bytes();
+        std::byte *const partials = own + products_bytes(product);
         kernel->run(dst, weights, choice.slices > 1 ? partials : own, stream);
         if (choice.slices > 1)
             implicit_gemm::add_slices(

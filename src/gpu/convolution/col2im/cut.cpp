@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu/convolution/col2im/shape.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/device.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
@@ -62,10 +63,6 @@ constexpr int64_t most_products = int64_t {256} << 20;
 /// Of dst, for a portion: CUTLASS reads less than 2^31 bytes.
 constexpr int64_t most_read = int64_t {1} << 30;
 
-size_t products_bytes(const dense_problem &product) {
-    return round_up(product.sums_bytes(), staged_alignment);
-}
-
 /// No tile where the products and their partial sums do not fit.
 tile_choice choose(const tile_set &set, const dense_problem &product,
         int multiprocessors, size_t bytes_left) {
@@ -87,9 +84,7 @@ double cycles_of(const convolution_problem &problem, const work_cut &cut,
     constexpr double instructions = 110.0;
     constexpr double lanes = 128.0; // of a multiprocessor
     const auto &operands = cut.mapping.operands;
-    double src = static_cast<double>(problem.src.dims[0] * problem.src.dims[1]);
-    for (size_t axis = 2; axis < 5; ++axis)
-        src *= static_cast<double>(problem.src.dims[axis]);
+    const double src = elements_of(problem.src);
     const double element = detail::size_of(problem.src.type);
     double bytes = products_passes
             * static_cast<double>(cut.mapping.problem.sums_bytes());

@@ -16,6 +16,11 @@ namespace gradnn::gpu::col2im {
 constexpr double memory_rate = 1765.0;
 constexpr double first_launches = 22e3;
 
+/// Of the workspace, for the products.
+inline size_t products_bytes(const implicit_gemm::dense_problem &product) {
+    return round_up(product.sums_bytes(), staged_alignment);
+}
+
 struct work_cut {
     implicit_gemm::dense_mapping mapping; ///< of all images' product
     int64_t images = 1; ///< at a time; the last ones may be fewer

@@ -1,4 +1,4 @@
-// What several rules of measured_*.cpp ask of a convolution.
+// What rules (measured_*.cpp) and estimates ask of a convolution.
 #pragma once
 
 #include "gpu/kernels.hpp"

@@ -1,4 +1,4 @@
-#include "gpu/convolution_facts.hpp"
+#include "gpu/convolution/facts.hpp"
 
 #include "gpu/device/rounding.hpp"
 
