@@ -48,31 +48,28 @@ void run_kernel(const layers::work_cut &cut,
 
 /// Vectors that divide all distances of words, and what the plan says of outputs.
 template <typename Type>
-layers::search_facts random_facts(const layers::layered_problem &layered,
-        const tensor_view &dst, random_source &random) {
-    using sum = sum_of<Type>;
-    const layers::work_shape &shape = layered.shape;
+layers::search_facts random_facts(const interpolation_problem &problem,
+        const layers::layered_problem &layered, random_source &random) {
+    const layers::word_widths widths = layers::widths_of(problem, layered);
+    const auto one_or = [&](int width) {
+        return random.integer(0, 3) == 0 ? 1 : width;
+    };
     layers::search_facts facts;
     facts.volume = layered.volume;
-    const int widest = gpu::widest_vector(sizeof(Type),
-            dst.dims[4] * shape.channels, shape.dst_group_pitch,
-            shape.dst_layer_pitch, shape.dst_row_pitch);
-    facts.vector = random.integer(0, 3) == 0
-            ? 1
-            : std::min(sizeof(Type) == 8 ? 2 : 4, widest);
+    facts.as_they_lie = widths.as_they_lie > 0 && random.integer(0, 1) == 1;
+    facts.vector
+            = one_or(facts.as_they_lie ? widths.as_they_lie : widths.read);
     facts.elements = layers::elements_of_thread(sizeof(Type), facts.vector);
     facts.most_threads = layers::most_threads(sizeof(Type), facts.vector);
-    facts.sum_bytes = sizeof(sum);
+    facts.sum_bytes = sizeof(sum_of<Type>);
     facts.element_bytes = sizeof(Type);
     facts.registers = sizeof(Type) > 2 ? 64 : 80;
     facts.shared_bytes = random.integer(0, 2) == 0
             ? int64_t {sizeof layers::layers_shared}
             : random.integer(3000, 60000);
     facts.multiprocessors = random.integer(1, 60);
-    const int written = gpu::widest_vector(sizeof(Type),
-            shape.channels > 1 ? shape.channels : shape.src_columns,
-            shape.src_group_pitch, shape.src_layer_pitch, shape.src_row_pitch);
-    facts.written_vector = random.integer(0, 3) == 0 ? 1 : std::min(4, written);
+    facts.written_vector = one_or(widths.written);
+    facts.written_row_vector = one_or(widths.written_rows);
     return facts;
 }
 
@@ -89,8 +86,7 @@ std::string run_sample(random_source &random) {
     const auto layered
             = walk ? layers::describe(p, *walk, of.nxc, why) : std::nullopt;
     if (!layered) return {};
-    const layers::search_facts facts
-            = random_facts<Type>(*layered, p.diff_dst, random);
+    const layers::search_facts facts = random_facts<Type>(p, *layered, random);
     const layers::work_cut cut = layers::cut_search(
             layered->shape, facts, maps[layered->layer_axis], maps[1], maps[2])
                                          .best();
@@ -98,7 +94,8 @@ std::string run_sample(random_source &random) {
     const auto diff_dst = random_elements<Type>(of.elements[0], random);
     std::vector<Type> diff_src(static_cast<size_t>(of.elements[1]),
             narrow<Type>(static_cast<sum>(NAN)));
-    const auto layer_table = make_rows<sum>(maps[layered->layer_axis]);
+    const auto layer_table
+            = layers::make_layers<sum>(maps[layered->layer_axis]);
     const auto reach = make_reach(maps[layered->layer_axis]);
     const auto columns = make_columns(maps[2]);
     const auto column_weights = layers::weights_of<sum>(maps[2]);
@@ -121,7 +118,9 @@ std::string run_sample(random_source &random) {
         if (facts.vector == 4) run.template operator()<4>();
     std::ostringstream name;
     name << (facts.volume ? "volume " : "image ") << (of.nxc ? "nxc " : "ncx ")
-         << facts.vector << " written " << cut.shape.width;
+         << facts.vector << " written " << cut.shape.width
+         << (facts.as_they_lie ? " as they lie" : "")
+         << (cut.shape.columns_first != 0 ? " columns first" : "");
     SCOPED_TRACE(name.str() + ", " + detail::given(p));
     expect_right(of, maps, diff_dst, diff_src);
     return name.str();

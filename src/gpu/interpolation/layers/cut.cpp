@@ -31,9 +31,9 @@ void each_cut(int64_t size, const Body &body) {
 /// Instructions of a warp, for all warps of a block: cells of a rectangle as
 /// shared_out shares them out.
 double turns(int64_t width, int64_t height, int64_t threads) {
-    const int64_t lanes = std::min(width, threads);
-    return static_cast<double>(
-            ceil_div(width, lanes) * ceil_div(height, threads / lanes));
+    const shared_out cells(width, threads);
+    return static_cast<double>(ceil_div(width, int64_t {cells.x_step.by})
+            * ceil_div(height, int64_t {cells.y_step}));
 }
 
 int64_t room_for(int64_t taps) {
@@ -46,6 +46,60 @@ int64_t fed_positions(const detail::axis_map &map) {
             [](int64_t taps) { return taps > 0; });
 }
 
+/// The most elements, up to 16 bytes of sums, that divide `neighbours`.
+int widest(int64_t neighbours, int64_t sum_bytes) {
+    int64_t width = 16 / sum_bytes;
+    while (neighbours % width != 0)
+        width /= 2;
+    return static_cast<int>(width);
+}
+
+// Instructions of a thread for `width` elements at a time, of so many taps each.
+// Rows share their taps; so do channels, but not columns.
+double row_cell(double width, double taps, bool to_memory) {
+    return 18.0 + (to_memory ? 3.0 + 0.5 * width : 0.0) + (2.0 + width) * taps;
+}
+double column_cell(double width, double taps, bool of_columns, bool to_memory) {
+    const double tap = of_columns ? 3.0 * width : 2.0 + 1.5 * width;
+    return (to_memory ? 8.0 + width : 7.0) + tap * taps;
+}
+
+/// Whether columns of a volume's layers are resampled before rows: what takes fewer
+/// instructions, those of diff_dst's words included, which may be wider then. It
+/// follows from sizes alone, since the order of sums does.
+bool are_columns_first(const work_shape &problem, const search_facts &facts,
+        const detail::axis_map &layers, const detail::axis_map &rows,
+        const detail::axis_map &columns) {
+    const auto row_taps = static_cast<double>(rows.max_count);
+    const auto column_taps = static_cast<double>(columns.max_count);
+    const auto dst_rows = static_cast<double>(problem.dst_rows);
+    const auto src_rows = static_cast<double>(problem.src_rows);
+    const int64_t channels = problem.channels;
+    const int64_t dst_row = problem.dst_columns * channels;
+    const int64_t src_row = problem.src_columns * channels;
+    const auto dst_elements = static_cast<double>(dst_row);
+    const auto src_elements = static_cast<double>(src_row);
+    const double wide = 16.0 / facts.sum_bytes;
+    const double of_channels = widest(channels, facts.sum_bytes);
+    const double of_rows = widest(src_row, facts.sum_bytes);
+    const bool one = channels == 1;
+    const double rows_first
+            = src_rows * dst_elements / wide * row_cell(wide, row_taps, false)
+            + src_rows * src_elements / of_channels
+                    * column_cell(of_channels, column_taps, one, true);
+    const double each = of_channels == wide ? wide : 1.0;
+    const double columns_first = dst_rows * src_elements / each
+                    * column_cell(each, column_taps, one, false)
+            + src_rows * src_elements / of_rows
+                    * row_cell(of_rows, row_taps, true);
+    const double words = 1.0 / widest(dst_row, facts.sum_bytes)
+            - 1.0 / widest(dst_row * problem.dst_rows, facts.sum_bytes);
+    constexpr double instructions_of_word = 5.0;
+    const double gained = instructions_of_word * words * dst_rows * dst_elements
+            * static_cast<double>(layers.dst) / static_cast<double>(layers.src);
+    return columns_first - gained < rows_first;
+}
+
 } // namespace
 
 cut_search::cut_search(const work_shape &problem, const search_facts &facts,
@@ -56,8 +110,15 @@ cut_search::cut_search(const work_shape &problem, const search_facts &facts,
       layers_(layers),
       rows_(rows),
       columns_(columns),
+      columns_first_(facts.volume
+              && are_columns_first(problem, facts, layers, rows, columns)),
       fed_layers_(fed_positions(layers)) {
     const int64_t channels = problem.channels;
+    if (facts.as_they_lie) {
+        // With rows first they would have to begin at 16 bytes of sums.
+        if (columns_first_) try_columns(problem.src_columns, channels);
+        return;
+    }
     // Parts of the channels: whole sectors of memory, and whole words.
     const int64_t multiple = std::max<int64_t>(
             facts.vector, int64_t {32} / facts.element_bytes);
@@ -85,17 +146,30 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
                 span.end * tile_channels
                         - first_element(span.first,
                                 static_cast<int>(tile_channels), vector));
-    const int64_t pitch = round_up(
+    int64_t pitch = round_up(
             elements, std::max<int64_t>(vector, 16 / facts_.sum_bytes));
+    if (facts_.as_they_lie) {
+        pitch = int64_t {problem_.dst_columns} * problem_.channels;
+        column_spans_ = {{0, problem_.dst_columns}};
+    }
     if (pitch > int64_t {facts_.most_threads} * facts_.elements) return;
     columns_cut_ = problem_;
     columns_cut_.tile_columns = static_cast<int32_t>(tile_columns);
     columns_cut_.tile_channels = static_cast<int32_t>(tile_channels);
-    columns_cut_.column_tiles = static_cast<int32_t>(
-            ceil_div(problem_.src_columns, tile_columns));
+    columns_cut_.column_tiles
+            = exact_divider(ceil_div(problem_.src_columns, tile_columns));
     columns_cut_.channel_tiles
-            = static_cast<int32_t>(ceil_div(problem_.channels, tile_channels));
+            = exact_divider(ceil_div(problem_.channels, tile_channels));
+    columns_cut_.columns_of_channels = exact_divider(tile_channels);
     columns_cut_.pitch = static_cast<int32_t>(pitch);
+    columns_cut_.as_they_lie = facts_.as_they_lie ? 1 : 0;
+    columns_cut_.layer_elements = static_cast<int32_t>(int64_t {problem_.dst_rows}
+            * problem_.dst_columns * problem_.channels);
+    columns_cut_.columns_first = columns_first_ ? 1 : 0;
+    const int64_t outputs = tile_columns * tile_channels;
+    columns_cut_.second_pitch = static_cast<int32_t>(columns_first_
+                    ? round_up(outputs, int64_t {16} / facts_.sum_bytes)
+                    : pitch);
     columns_cut_.most_column_taps = static_cast<int32_t>(columns_.max_count);
     columns_cut_.most_row_taps = static_cast<int32_t>(rows_.max_count);
     columns_cut_.column_taps
@@ -117,11 +191,17 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
 
 /// The most elements, up to 16 bytes of sums, that divide `neighbours` and all distances
 /// in diff_src.
-int cut_search::widest_of(int neighbours) const {
-    int width = 16 / facts_.sum_bytes;
-    while (neighbours % width != 0 || facts_.written_vector % width != 0)
+int cut_search::widest_of(int neighbours, int written_vector) const {
+    int width = widest(neighbours, facts_.sum_bytes);
+    while (written_vector % width != 0)
         width /= 2;
     return width;
+}
+
+int64_t cut_search::tiles_of(const work_shape &shape) const {
+    return ceil_div(problem_.groups, int64_t {shape.tile_groups})
+            * shape.row_tiles.by * shape.column_tiles.by
+            * shape.channel_tiles.by;
 }
 
 /// False where the tile is too large.
@@ -135,7 +215,16 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
         for (const dst_range &span : made.row_spans)
             band = std::max<int64_t>(band, span.end - span.first);
     }
-    const int64_t words = tile_groups * band * shape.pitch / facts_.vector;
+    const int64_t row_tiles = ceil_div(problem_.src_rows, tile_rows);
+    // Where a tile begins amid the rows, its first word may begin before them.
+    const int64_t slack
+            = facts_.as_they_lie && row_tiles > 1 ? facts_.vector - 1 : 0;
+    const int64_t stretch = facts_.as_they_lie
+            ? round_up(band * shape.pitch + slack, facts_.vector)
+            : int64_t {shape.pitch};
+    const int64_t stretches
+            = facts_.as_they_lie ? tile_groups : tile_groups * band;
+    const int64_t words = stretches * stretch / facts_.vector;
     const int64_t words_of_thread = facts_.elements / facts_.vector;
     const int64_t threads = round_up(ceil_div(words, words_of_thread), 32);
     if (threads > facts_.most_threads) return false;
@@ -150,17 +239,23 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
         return false;
     shape.tile_rows = static_cast<int32_t>(tile_rows);
     shape.tile_groups = static_cast<int32_t>(tile_groups);
-    shape.row_tiles
-            = static_cast<int32_t>(ceil_div(problem_.src_rows, tile_rows));
+    shape.row_tiles = exact_divider(row_tiles);
+    shape.rows_of_tile = exact_divider(tile_rows);
     shape.band = static_cast<int32_t>(band);
-    shape.line_elements
-            = static_cast<int32_t>(tile_groups * band * shape.pitch);
+    shape.bands = exact_divider(band);
+    shape.tile_words = static_cast<int32_t>(words);
+    shape.stretch_words = exact_divider(stretch / facts_.vector);
+    // A thread stores all of its words.
+    shape.line_elements = static_cast<int32_t>(threads * facts_.elements);
     const int64_t lines = tile_groups * tile_rows;
-    shape.second_elements = facts_.volume
-            ? static_cast<int32_t>(lines * shape.pitch)
-            : shape.line_elements;
+    shape.second_elements = shape.line_elements;
+    if (facts_.volume)
+        shape.second_elements
+                = static_cast<int32_t>((columns_first_ ? tile_groups * band : lines)
+                        * shape.second_pitch);
     shape.zeros_width = widest_of(
-            shape.tile_channels > 1 ? shape.tile_channels : shape.tile_columns);
+            shape.tile_channels > 1 ? shape.tile_channels : shape.tile_columns,
+            facts_.written_vector);
     // Two columns, or two channels, at a time: with more taps slower (README.md).
     constexpr int few_taps = 2;
     shape.width = shape.tile_channels > 1 ? shape.zeros_width
@@ -169,9 +264,27 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
             && columns_.max_count > few_taps)
         shape.width = 1;
     if (shape.tile_channels == 1 && facts_.sum_bytes == 8) shape.width = 1;
+    shape.columns_width = shape.width;
+    if (columns_first_) {
+        constexpr int none = 1;
+        const int wide = 16 / facts_.sum_bytes;
+        shape.columns_width = shape.tile_channels % wide == 0 ? wide : none;
+        // Whole columns lie one right after the other.
+        shape.width = shape.tile_channels == shape.channels
+                ? widest_of(shape.tile_columns * shape.channels,
+                        facts_.written_row_vector)
+                : widest_of(shape.tile_channels, facts_.written_vector);
+        shape.zeros_width = shape.width;
+    }
     // No zeros, no alignment for them.
     if (fed_layers_ == layers_.src) shape.zeros_width = shape.width;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
+    shape.row_cells = shared_out(columns_first_
+                    ? outputs / shape.width
+                    : shape.pitch * facts_.sum_bytes / 16,
+            threads);
+    shape.column_cells = shared_out(outputs / shape.columns_width, threads);
+    shape.zero_cells = shared_out(outputs / shape.zeros_width, threads);
     made.shared_bytes = facts_.sum_bytes
                     * (int64_t {shape.line_elements} + shape.second_elements
                             + int64_t {shape.tile_columns} * shape.column_taps
@@ -182,9 +295,7 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
                     static_cast<int>(threads));
     if (made.shared_bytes > facts_.shared_bytes) return false;
     made.threads = static_cast<int>(threads);
-    try_runs(made,
-            ceil_div(problem_.groups, tile_groups) * shape.row_tiles
-                    * shape.column_tiles * shape.channel_tiles);
+    try_runs(made, tiles_of(shape));
     return true;
 }
 
@@ -217,27 +328,33 @@ cut_search::layer_issues cut_search::issues_of(const work_cut &made) const {
     const double word_issues = is_queued(facts_.element_bytes) ? 4.0 : 3.0;
     layer_issues issues;
     issues.dst = warps
-            * (45.0 + word_issues * words + (2.0 + conversion) * elements);
+            * (25.0 + word_issues * words + (2.0 + conversion) * elements);
     // Sums moved and to shared memory, rows, columns.
     const int64_t lines = int64_t {shape.tile_groups} * shape.tile_rows;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
     const auto column_taps = static_cast<double>(columns_.max_count);
     const double wide = 16.0 / facts_.sum_bytes;
     const auto width = static_cast<double>(shape.width);
-    // Columns have taps of their own, channels share those of their column.
-    const double tap
-            = shape.tile_channels == 1 ? 3.5 * width : 2.0 + 1.5 * width;
-    const int64_t cells = outputs / shape.width;
+    const auto columns_width = static_cast<double>(shape.columns_width);
+    const bool of_columns = shape.tile_channels == 1;
     const auto row_taps = static_cast<double>(rows_.max_count);
     const double moves = 2.0 * elements;
-    const double written = turns(cells, lines, threads);
-    double sums = 40.0 + moves + 3.0 * words + elements
-            + turns(cells, 1, threads) * 20.0
-            + written * (8.0 + width + tap * column_taps);
-    if (facts_.volume)
+    double sums = 40.0 + moves + words
+            + turns(outputs / shape.columns_width, 1, threads) * 20.0
+            + turns(outputs / shape.columns_width,
+                      columns_first_ ? int64_t {shape.tile_groups} * shape.band
+                                     : lines,
+                      threads)
+                    * column_cell(columns_width, column_taps, of_columns,
+                            !columns_first_);
+    if (columns_first_)
+        sums += 20.0
+                + turns(outputs / shape.width, lines, threads)
+                        * row_cell(width, row_taps, true);
+    else if (facts_.volume)
         sums += 20.0
                 + turns(shape.pitch * facts_.sum_bytes / 16, lines, threads)
-                        * (11.0 + (5.0 + wide) * row_taps);
+                        * row_cell(wide, row_taps, false);
     issues.src = warps * sums;
     issues.empty = warps
             * (20.0 + moves
@@ -253,7 +370,7 @@ void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
     // Bytes, in whole sectors.
     const auto size = static_cast<double>(facts_.element_bytes);
     const bool whole_pixels = shape.tile_channels == shape.channels;
-    const bool whole_rows = whole_pixels && shape.column_tiles == 1;
+    const bool whole_rows = whole_pixels && shape.column_tiles.by == 1;
     const auto moved = [&](int64_t groups, int64_t rows, int64_t columns) {
         const auto run = static_cast<double>(
                 columns * shape.tile_channels * (whole_rows ? rows : 1));
@@ -300,7 +417,7 @@ void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
     best_.column_spans = column_spans_;
     best_.cycles = cycles;
     best_.blocks = blocks;
-    best_.shape.runs = static_cast<int32_t>(runs);
+    best_.shape.runs = exact_divider(runs);
     best_.shape.run_layers = static_cast<int32_t>(run_layers);
     best_.shape.lets_start = held == made.resident ? 1 : 0;
 }

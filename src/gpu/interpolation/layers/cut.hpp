@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "axis_map.hpp"
+#include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/interpolation/spans.hpp"
 
@@ -51,7 +52,8 @@ GRADNN_HOST_DEVICE constexpr int most_threads(int element_bytes, int vector) {
     return vector > 1 ? 256 : 384;
 }
 
-/// Of an SM, for which the registers must do.
+/// Of an SM, for which the registers must do: one that is on its way must not be put
+/// aside, since that waits for it.
 GRADNN_HOST_DEVICE constexpr int resident_threads(int element_bytes) {
     return is_queued(element_bytes) ? 1024 : 768;
 }
@@ -72,6 +74,18 @@ struct alignas(16) tap_place {
     int32_t count;
     int32_t weights;
     int32_t out;
+};
+
+/// Cells of a rectangle shared out among the threads of a block: neighbouring threads
+/// have neighbouring cells of a row, and a thread stays in a few columns.
+struct shared_out {
+    exact_divider x_step;
+    int32_t y_step = 1;
+
+    shared_out() = default;
+    shared_out(int64_t width, int64_t threads)
+        : x_step(std::min(width, threads)),
+          y_step(static_cast<int32_t>(threads / x_step.by)) {}
 };
 
 /// The word that has the first channel of a column.
@@ -104,28 +118,44 @@ struct work_shape {
     int32_t tile_columns = 1;
     int32_t tile_channels = 1;
     int32_t run_layers = 1;
-    int32_t row_tiles = 1;
-    int32_t column_tiles = 1;
-    int32_t channel_tiles = 1;
-    int32_t runs = 1;
+    exact_divider row_tiles;
+    exact_divider column_tiles;
+    exact_divider channel_tiles;
+    exact_divider runs;
     int32_t band = 1; ///< rows of diff_dst of a tile, at most
-    int32_t pitch = 1; ///< elements of such a row in shared memory, at most
+    int32_t pitch = 1; ///< elements from such a row to the next in shared memory
+    /// The rows of a tile are whole and lie in shared memory as in diff_dst, one right
+    /// after the other, so that words may go beyond the end of a row.
+    int32_t as_they_lie = 0;
+    int32_t layer_elements = 1; ///< of diff_dst
+    /// Words of a tile: stretches, which are rows, or groups as they lie.
+    int32_t tile_words = 1;
+    exact_divider stretch_words;
+    exact_divider bands; ///< by `band`
+    exact_divider columns_of_channels; ///< by `tile_channels`
+    exact_divider rows_of_tile; ///< by `tile_rows`
+    /// Of volumes: columns are resampled before rows.
+    int32_t columns_first = 0;
+    int32_t second_pitch = 1; ///< elements of a row in the second line
     int32_t most_column_taps = 0;
     int32_t most_row_taps = 0;
     int32_t column_taps = 0; ///< room for the weights of a column
     int32_t row_taps = 0; ///< and of a row
-    int32_t line_elements = 0; ///< of each of the two buffers of sums
-    int32_t second_elements = 0;
-    /// Neighbouring outputs that are written at once: channels of a column, or,
-    /// where a tile has one channel, columns.
+    int32_t line_elements = 0; ///< of the buffer of a layer's sums
+    int32_t second_elements = 0; ///< and of what is made of them first
+    /// Neighbouring outputs that are written at once: channels of a column, columns
+    /// where a tile has one channel, or elements of a row where rows come last.
     int32_t width = 1;
+    int32_t columns_width = 1; ///< and that are resampled along columns at once
     int32_t zeros_width = 1; ///< and where nothing feeds a layer
+    shared_out row_cells, column_cells, zero_cells; ///< of whole tiles
     int32_t lets_start = 0; ///< let_later_work_start
 };
 
 /// What the search knows beside the shape.
 struct search_facts {
     bool volume = false;
+    bool as_they_lie = false; ///< the only tiles that are tried
     int vector = 1; ///< elements in a word
     int elements = 8; ///< of a thread
     int most_threads = 384; ///< of a block
@@ -134,8 +164,10 @@ struct search_facts {
     int registers = 64; ///< of a thread
     int64_t shared_bytes = 0; ///< that a block may have
     int64_t multiprocessors = 1;
-    /// Elements that divide all distances of words of diff_src: 1, 2 or 4.
+    /// Elements that divide all distances of words of diff_src, between columns and
+    /// between rows: 1, 2 or 4.
     int written_vector = 1;
+    int written_row_vector = 1;
 };
 
 struct work_cut {
@@ -161,7 +193,8 @@ public:
 private:
     void try_columns(int64_t tile_columns, int64_t tile_channels);
     bool try_tile(int64_t tile_rows, int64_t tile_groups);
-    int widest_of(int neighbours) const;
+    int widest_of(int neighbours, int written_vector) const;
+    int64_t tiles_of(const work_shape &shape) const;
     void try_runs(work_cut &made, int64_t tiles);
     /// Instructions of a block, for one layer each: of diff_dst, of diff_src, and of
     /// diff_src where nothing feeds it.
@@ -179,6 +212,7 @@ private:
     const detail::axis_map &layers_;
     const detail::axis_map &rows_;
     const detail::axis_map &columns_;
+    bool columns_first_ = false;
     work_shape columns_cut_; ///< cut along columns and channels
     std::vector<dst_range> column_spans_;
     int64_t fed_layers_ = 1; ///< of diff_src

@@ -31,9 +31,10 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     const auto threads = static_cast<int>(blockDim.x);
 
     unsigned block = blockIdx.x;
-    const auto next_part = [&](int parts) {
-        const unsigned part = block % static_cast<unsigned>(parts);
-        block /= static_cast<unsigned>(parts);
+    const auto next_part = [&](const exact_divider &parts) {
+        const unsigned whole = parts.quotient(block);
+        const unsigned part = block - whole * parts.by;
+        block = whole;
         return static_cast<int>(part);
     };
     const int channel_tile = next_part(shape.channel_tiles);
@@ -57,9 +58,14 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
     tile.rows = min(shape.tile_rows, shape.src_rows - tile.first_row);
     tile.first_channel = min(channel_tile * shape.tile_channels,
             shape.channels - shape.tile_channels);
-    tile.from_element = first_element(span.first, shape.tile_channels, vector);
     tile.first_dst_row = band.first;
-    const int pitch = shape.pitch;
+    // Of diff_dst: the first element of a row, or of the rows as they lie.
+    const bool as_they_lie = shape.as_they_lie != 0;
+    const int before = as_they_lie ? band.first * shape.pitch : 0;
+    const int from_element = as_they_lie
+            ? before / vector * vector
+            : first_element(span.first, shape.tile_channels, vector);
+    tile.from_element = from_element - before;
 
     extern __shared__ uint4 layers_shared[];
     // Layers on their way: [layer][word of a thread][thread]; then lines and tables.
@@ -68,28 +74,41 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             reinterpret_cast<sum *>(
                     queue + (queued ? ahead * count * threads : 0)));
 
-    // The words of this thread. Those beyond the tensor or the tile are other
-    // elements again, whose sums no tap names.
-    const int words_of_row = pitch / vector;
-    const int last_word = shape.tile_groups * shape.band * words_of_row - 1;
+    // The words of this thread; those of a warp are neighbours. Those beyond the
+    // tensor or the tile are other elements again, whose sums no tap names.
+    const int first_word = thread / 32 * (32 * count) + thread % 32;
+    const int last_word = shape.tile_words - 1;
     uint32_t offsets[count]; // bytes
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-        const int at = min(thread + i * threads, last_word);
-        const int slab_row = at / words_of_row;
-        const int place = (at - slab_row * words_of_row) * vector;
-        const int group = slab_row / shape.band;
-        const int row
-                = min(band.first + slab_row % shape.band, shape.dst_rows - 1);
+        const auto at
+                = static_cast<uint32_t>(min(first_word + i * 32, last_word));
+        // A stretch of words: a row, or a group where rows are taken as they lie.
+        const uint32_t stretch = shape.stretch_words.quotient(at);
+        const auto place = static_cast<int>(
+                (at - stretch * shape.stretch_words.by) * vector);
+        int group = static_cast<int>(stretch);
+        int row = 0;
         int element = 0;
-        if (whole_pixels) {
-            element = min(tile.from_element + place,
-                    shape.dst_columns * shape.channels - vector);
+        if (as_they_lie) {
+            element = min(from_element + place, shape.layer_elements - vector);
         } else {
-            const int column = place / shape.tile_channels;
-            element = min(span.first + column, shape.dst_columns - 1)
-                            * shape.channels
-                    + tile.first_channel + place - column * shape.tile_channels;
+            group = static_cast<int>(shape.bands.quotient(stretch));
+            row = min(band.first + static_cast<int>(stretch)
+                            - group * shape.band,
+                    shape.dst_rows - 1);
+            if (whole_pixels) {
+                element = min(from_element + place,
+                        shape.dst_columns * shape.channels - vector);
+            } else {
+                const auto column
+                        = static_cast<int>(shape.columns_of_channels.quotient(
+                                static_cast<uint32_t>(place)));
+                element = min(span.first + column, shape.dst_columns - 1)
+                                * shape.channels
+                        + tile.first_channel + place
+                        - column * shape.tile_channels;
+            }
         }
         offsets[i] = static_cast<uint32_t>(sizeof(Type)
                 * (group * shape.dst_group_pitch + row * shape.dst_row_pitch
@@ -106,27 +125,24 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             + first_layer * shape.src_layer_pitch;
 
     sum low[elements] = {};
-    sum high[elements] = {};
+    sum high[elements]; // only where a term was added
     // Whether a term was added.
     bool low_any = false;
     bool high_any = false;
-    // Writes a layer of diff_src, the sums `low`.
-    const auto emit = [&] {
-        if (!low_any) return outputs.write_zeros(to);
+    // Puts the sums of a complete layer into shared memory.
+    const auto low_to_shared = [&] {
         sum *const line = outputs.next_line();
-        const uint32_t places = shared_address(line);
+        constexpr auto size = static_cast<uint32_t>(sizeof(sum)) * vector;
+        const uint32_t places = shared_address(line) + first_word * size;
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             sum some[vector];
 #pragma unroll
             for (int e = 0; e < vector; ++e)
                 some[e] = low[i * vector + e];
-            store_shared(places
-                            + min(thread + i * threads, last_word)
-                                    * static_cast<uint32_t>(sizeof some),
-                    some);
+            store_shared(places + i * 32 * size, some);
         }
-        outputs.write(line, to);
+        return line;
     };
 
     // Layers of diff_dst that are not asked for yet; negative beyond the last.
@@ -153,26 +169,27 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                       for (int e = 0; e < vector; ++e)
                           values[i * vector + e] = some[e];
                   }
-#pragma unroll
-                  for (int i = 0; i < elements; ++i)
-                      low[i] = add_product(low[i], by.low_weight, values[i]);
+                  add_products(low, low, by.low_weight, values);
                   low_any = true;
                   if (by.high_weight == 0) return;
+                  if (high_any)
+                      add_products(high, high, by.high_weight, values);
+                  else
+                      begin_sums(high, by.high_weight, values);
                   high_any = true;
-#pragma unroll
-                  for (int i = 0; i < elements; ++i)
-                      high[i] = add_product(high[i], by.high_weight, values[i]);
               };
 
     // The layers ahead in registers, or the place in the queue that is read next
     // and filled again.
     words loaded[queued ? 1 : ahead][count];
-    words *next_words = queue + thread;
     int slot = 0;
+    const auto next_words
+            = [&] { return queue + slot * (count * threads) + first_word; };
     const auto load_next = [&](words(&to_registers)[count]) {
         if constexpr (queued) {
+            words *const place = next_words();
             each_next([&](int i, const char *word) {
-                copy_async<sizeof(words)>(next_words + i * threads, word);
+                copy_async<sizeof(words)>(place + i * 32, word);
             });
             commit_copies();
         } else {
@@ -181,12 +198,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                         = words::load(reinterpret_cast<const Type *>(word));
             });
         }
-    };
-    const auto go_on = [&] {
-        next_words += count * threads;
-        if (++slot < ahead) return;
-        slot = 0;
-        next_words = queue + thread;
+        slot = (slot + 1) % ahead;
     };
 
     wait_for_earlier_work();
@@ -202,48 +214,52 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
 #pragma unroll
         for (int i = 0; i < ahead; ++i) {
             load_next(loaded[queued ? 0 : i]);
-            go_on();
         }
     }
 #pragma unroll 1
     while (true) {
         const bool last = at >= end;
-        const line_row<sum> next
-                = last ? by : tables.layers[min(at + 1, end - 1)];
+        line_row<sum> next;
+        if (!last) next = tables.layers[at + 1]; // one beyond the last, too
 #pragma unroll 1
         for (int finished = last ? end_layer - layer : by.finished;
                 finished > 0; --finished) {
-            if (layer >= first_layer) {
-                emit();
-                to += shape.src_layer_pitch;
-            }
-            ++layer;
-#pragma unroll
-            for (int i = 0; i < elements; ++i) {
-                low[i] = high[i];
-                high[i] = 0;
-            }
+            const bool mine = layer >= first_layer;
+            const bool any = low_any;
+            sum *line = nullptr;
+            if (mine && any) line = low_to_shared();
+            if (high_any)
+                copy_sums(low, high);
+            else
+                clear_sums(low);
             low_any = high_any;
             high_any = false;
+            ++layer;
+            if (!mine) continue;
+            if (any)
+                outputs.write(line, to);
+            else
+                outputs.write_zeros(to);
+            to += shape.src_layer_pitch;
         }
         if (last) break;
         if constexpr (queued) {
             wait_for_copies<ahead - 1>();
 #pragma unroll
             for (int i = 0; i < count; ++i)
-                loaded[0][i] = next_words[i * threads];
+                loaded[0][i] = next_words()[i * 32];
             add_layer(loaded[0], by);
             load_next(loaded[0]);
         } else {
             // Not by an index: words on their way stay in their registers.
+            const int now = slot;
 #pragma unroll
             for (int i = 0; i < ahead; ++i)
-                if (slot == i) {
+                if (now == i) {
                     add_layer(loaded[i], by);
                     load_next(loaded[i]);
                 }
         }
-        go_on();
         by = next;
         ++at;
     }

@@ -1,7 +1,9 @@
 // A problem as layers of rows of columns of channels, and its weights.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +57,47 @@ inline std::optional<layered_problem> describe(
         shape.dst_layer_pitch = walk.shape.dst_row_pitch;
         shape.src_layer_pitch = walk.shape.src_row_pitch;
     }
+    return made;
+}
+
+/// Elements of words, which divide all distances between them: 1, 2 or 4.
+struct word_widths {
+    int read = 1;
+    /// Where the rows of a layer are taken as they lie; 0 where they cannot be.
+    int as_they_lie = 0;
+    int written = 1; ///< between columns of diff_src
+    int written_rows = 1; ///< between its rows
+};
+
+inline word_widths widths_of(const detail::interpolation_problem &problem,
+        const layered_problem &layers) {
+    const work_shape &shape = layers.shape;
+    const auto bytes = detail::size_of(problem.diff_src.type);
+    const auto widest = [&](int64_t elements, auto... distances) {
+        return std::min(4, widest_vector(bytes, elements, distances...));
+    };
+    const int64_t dst_row = int64_t {shape.dst_columns} * shape.channels;
+    const int64_t src_row = int64_t {shape.src_columns} * shape.channels;
+    word_widths made;
+    made.read = widest(dst_row, shape.dst_group_pitch, shape.dst_layer_pitch,
+            shape.dst_row_pitch);
+    const int64_t layer = dst_row * shape.dst_rows;
+    if (layers.volume && shape.dst_row_pitch == dst_row && layer < INT32_MAX)
+        made.as_they_lie
+                = widest(layer, shape.dst_group_pitch, shape.dst_layer_pitch);
+    made.written = widest(
+            shape.channels > 1 ? int64_t {shape.channels} : shape.src_columns,
+            shape.src_group_pitch, shape.src_layer_pitch, shape.src_row_pitch);
+    made.written_rows = widest(src_row, shape.src_group_pitch,
+            shape.src_layer_pitch, shape.src_row_pitch);
+    return made;
+}
+
+/// make_rows, and one more that the kernel reads ahead.
+template <typename Sum>
+std::vector<line_row<Sum>> make_layers(const detail::axis_map &map) {
+    auto made = make_rows<Sum>(map);
+    made.push_back({});
     return made;
 }
 

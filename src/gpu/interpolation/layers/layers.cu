@@ -22,13 +22,12 @@ namespace {
 template <typename Sum>
 class layers_plan final : public detail::plan {
 public:
-    /// `read` and `written`: elements that divide all distances of words of diff_dst
-    /// and of diff_src. Check possible() before use.
+    /// Check possible() before use.
     layers_plan(detail::data_type type, const layered_problem &layers,
-            const axis_maps &maps, int read, int written, int device)
+            const axis_maps &maps, const word_widths &widths, int device)
         : type_(type),
           volume_(layers.volume),
-          layers_(upload(device, make_rows<Sum>(maps[layers.layer_axis]))),
+          layers_(upload(device, make_layers<Sum>(maps[layers.layer_axis]))),
           reach_(upload(device, make_reach(maps[layers.layer_axis]))),
           columns_(upload(device, make_columns(maps[2]))),
           column_weights_(upload(device, weights_of<Sum>(maps[2]))),
@@ -36,8 +35,8 @@ public:
           row_weights_(upload(device, weights_of<Sum>(maps[1]))) {
         const device_guard current(device);
         const capture_mode_guard relaxed; // attributes load the kernel
-        usual_ = arranged(layers, maps, read, written, device);
-        narrow_ = arranged(layers, maps, 1, 1, device);
+        usual_ = arranged(layers, maps, widths, device);
+        narrow_ = arranged(layers, maps, {}, device);
     }
 
     bool possible() const {
@@ -78,23 +77,36 @@ private:
     };
 
     arrangement arranged(const layered_problem &layers, const axis_maps &maps,
-            int vector, int written, int device) const {
+            const word_widths &widths, int device) const {
+        arrangement made = tried(layers, maps, widths, false, device);
+        if (widths.as_they_lie == 0) return made;
+        arrangement other = tried(layers, maps, widths, true, device);
+        const bool better = other.cut.threads != 0
+                && (made.cut.threads == 0
+                        || other.cut.cycles < made.cut.cycles);
+        return better ? std::move(other) : std::move(made);
+    }
+
+    arrangement tried(const layered_problem &layers, const axis_maps &maps,
+            const word_widths &widths, bool as_they_lie, int device) const {
         arrangement made;
-        made.vector = vector;
-        with_kernel(vector, [&]<typename Type>(auto *kernel) {
+        made.vector = as_they_lie ? widths.as_they_lie : widths.read;
+        with_kernel(made.vector, [&]<typename Type>(auto *kernel) {
             const device_properties &properties = properties_of(device);
             search_facts facts;
             facts.volume = volume_;
-            facts.vector = vector;
-            facts.elements = elements_of_thread(sizeof(Type), vector);
-            facts.most_threads = most_threads(sizeof(Type), vector);
+            facts.as_they_lie = as_they_lie;
+            facts.vector = made.vector;
+            facts.elements = elements_of_thread(sizeof(Type), made.vector);
+            facts.most_threads = most_threads(sizeof(Type), made.vector);
             facts.sum_bytes = sizeof(Sum);
             facts.element_bytes = sizeof(Type);
             facts.registers = attributes_of(kernel).numRegs;
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
-            facts.written_vector = written;
+            facts.written_vector = widths.written;
+            facts.written_row_vector = widths.written_rows;
             made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
                     maps[1], maps[2])
                                .best();
@@ -147,7 +159,6 @@ plan_or_refusal make(
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
     const auto &src = problem.diff_src;
-    const auto &dst = problem.diff_dst;
     // Of one channel, or one column, either layout will do.
     std::string why;
     bool nxc = false;
@@ -159,17 +170,11 @@ plan_or_refusal make(
         if (walk) layers = describe(problem, *walk, nxc, why);
     }
     if (!layers) return plan_or_refusal::refuse(why);
-    const work_shape &shape = layers->shape;
-    const int read = widest_vector(detail::size_of(src.type),
-            dst.dims[4] * shape.channels, shape.dst_group_pitch,
-            shape.dst_layer_pitch, shape.dst_row_pitch);
-    const int written = widest_vector(detail::size_of(src.type),
-            shape.channels > 1 ? shape.channels : shape.src_columns,
-            shape.src_group_pitch, shape.src_layer_pitch, shape.src_row_pitch);
+    const word_widths widths = widths_of(problem, *layers);
     const auto device = static_cast<int>(options.device);
     const auto made = [&]<typename Sum>() -> plan_or_refusal {
         auto plan = std::make_unique<layers_plan<Sum>>(src.type, *layers, maps,
-                std::min(4, read), std::min(4, written), device);
+                widths, device);
         if (!plan->possible())
             return detail::refuse("columns that are fed by at most 4,096 "
                                   "elements (f64: 2,048; 16 bits: 3,072)",

@@ -1,5 +1,6 @@
 // Device code of interpolation.gpu_layers that makes a layer of diff_src of the sums
-// of a complete layer: its rows (of volumes), its columns, its elements.
+// of a complete layer. Of volumes the rows are resampled first, then the columns, or
+// the other way round: cut.hpp says which.
 #pragma once
 
 #include "gpu/interpolation/layers/tables.cuh"
@@ -12,7 +13,8 @@ struct tile_place {
     int first_column, columns;
     int first_row, rows;
     int first_channel;
-    int from_element; ///< the first of a row of diff_dst that it reads
+    /// The element of the first row that the line begins with; negative before it.
+    int from_element;
     int first_dst_row;
 };
 
@@ -39,8 +41,8 @@ public:
           output_taps_(row_taps_ + shape.tile_groups * shape.tile_rows),
           row_offsets_(reinterpret_cast<uint32_t *>(
                   output_taps_ + shape.tile_columns * shape.tile_channels)),
-          row_cells_(shape.pitch / wide),
-          output_cells_(outputs_ / shape.width) {
+          row_cells_(shape.row_cells),
+          column_cells_(shape.column_cells) {
         const auto thread = static_cast<int>(threadIdx.x);
         const auto threads = static_cast<int>(blockDim.x);
         for (int j = thread; j < tile.columns; j += threads) {
@@ -50,7 +52,8 @@ public:
                         = tables.column_weights[column.offset + k];
         }
         for (int x = thread; x < outputs_; x += threads) {
-            const int j = x / shape.tile_channels;
+            const auto j = static_cast<int>(shape.columns_of_channels.quotient(
+                    static_cast<uint32_t>(x)));
             const int channel = x - j * shape.tile_channels;
             const line_column column = tables.columns[tile.first_column + j];
             output_taps_[x] = {column.first * shape.tile_channels
@@ -60,7 +63,9 @@ public:
                             + tile.first_channel + channel};
         }
         for (int y = thread; y < lines_; y += threads) {
-            const int group = y / tile.rows;
+            // Several groups have whole layers, of tile_rows rows.
+            const auto group = static_cast<int>(
+                    shape.rows_of_tile.quotient(static_cast<uint32_t>(y)));
             const int i = y - group * tile.rows;
             row_offsets_[y] = static_cast<uint32_t>(sizeof(Type)
                     * (group * shape.src_group_pitch
@@ -69,7 +74,9 @@ public:
                 const line_column row = tables.rows[tile.first_row + i];
                 row_taps_[y]
                         = {(group * shape.band + row.first - tile.first_dst_row)
-                                        * shape.pitch,
+                                        * (shape.columns_first != 0
+                                                        ? shape.second_pitch
+                                                        : shape.pitch),
                                 row.count, i * shape.row_taps, 0};
                 if (group == 0)
                     for (int k = 0; k < row.count; ++k)
@@ -88,26 +95,37 @@ public:
 
     /// Writes a layer of diff_src, which begins at `to`, from the sums in `line`.
     __device__ __forceinline__ void write(const sum *line, Type *to) const {
+        const bool columns = shape_.tile_channels == 1;
         __syncthreads();
+        if (volume && shape_.columns_first != 0) {
+            if (shape_.columns_width == wide)
+                resample_columns<wide, false, false>(line, to);
+            else if (columns)
+                resample_columns<1, true, false>(line, to);
+            else
+                resample_columns<1, false, false>(line, to);
+            __syncthreads();
+            if (shape_.width == wide) return resample_rows<wide, true>(line, to);
+            if constexpr (wide == 4)
+                if (shape_.width == 2) return resample_rows<2, true>(line, to);
+            return resample_rows<1, true>(line, to);
+        }
         const sum *source = line;
         if constexpr (volume) {
-            resample_rows(line);
+            resample_rows<wide, false>(line, to);
             __syncthreads();
             source = second_line_;
         }
-        const bool columns = shape_.tile_channels == 1;
         if (shape_.width == wide && !columns)
-            write_cells<wide, false>(source, to, shape_.tile_channels);
-        else if (shape_.width == 1 && !columns)
-            write_cells<1, false>(source, to, shape_.tile_channels);
-        else if (shape_.width == 1)
-            write_cells<1, false>(source, to, 1);
-        else if constexpr (wide == 4) {
-            if (columns)
-                write_cells<2, true>(source, to, 1);
-            else
-                write_cells<2, false>(source, to, shape_.tile_channels);
+            return resample_columns<wide, false, true>(source, to);
+        if constexpr (wide == 4) {
+            if (shape_.width == 2 && columns)
+                return resample_columns<2, true, true>(source, to);
+            if (shape_.width == 2)
+                return resample_columns<2, false, true>(source, to);
         }
+        if (columns) return resample_columns<1, true, true>(source, to);
+        resample_columns<1, false, true>(source, to);
     }
 
     /// Writes a layer that nothing feeds.
@@ -119,20 +137,31 @@ public:
     }
 
 private:
-    /// Resamples the rows of the sums in `line`, `wide` of them at a time.
-    __device__ __forceinline__ void resample_rows(const sum *line) const {
-        with_taps(shape_.most_row_taps, [&]<int taps>() {
+    /// Resamples rows, `width` elements at a time: those of `line` into the second
+    /// line, or those of the second line `to_memory`.
+    template <int width, bool to_memory>
+    __device__ __forceinline__ void resample_rows(
+            const sum *line, Type *to) const {
+        with_taps<false>(shape_.most_row_taps, [&]<int taps>() {
             constexpr auto size = static_cast<uint32_t>(sizeof(sum));
-            const int pitch = shape_.pitch;
-            const uint32_t places = shared_address(line);
-            const uint32_t to = shared_address(second_line_);
-            for (int x = row_cells_.x; x < pitch / wide; x += row_cells_.x_step)
-                for (int y = row_cells_.y; y < lines_; y += row_cells_.y_step) {
+            const int pitch = to_memory ? shape_.second_pitch : shape_.pitch;
+            const uint32_t places
+                    = shared_address(to_memory ? second_line_ : line);
+            const uint32_t target = shared_address(second_line_);
+            const int cells = (to_memory ? outputs_ : pitch) / width;
+            for (int x = row_cells_.x; x < cells; x += shape_.row_cells.x_step.by) {
+                [[maybe_unused]] char *out = nullptr;
+                if constexpr (to_memory) {
+                    out = reinterpret_cast<char *>(
+                            to + output_taps_[x * width].out);
+                    keep(out);
+                }
+                for (int y = row_cells_.y; y < lines_; y += shape_.row_cells.y_step) {
                     const tap_place row = row_taps_[y];
                     const uint32_t place
-                            = places + (row.start + x * wide) * size;
+                            = places + (row.start + x * width) * size;
                     const sum *const weights = row_weights_ + row.weights;
-                    sum sums[wide] = {};
+                    sum sums[width] = {};
                     if constexpr (taps != 0) {
                         sum by[taps];
                         load_weights(by, weights);
@@ -140,27 +169,44 @@ private:
                     } else {
                         add_all_taps(sums, weights, place, row.count, pitch);
                     }
-                    store_shared(to + (y * pitch + x * wide) * size, sums);
+                    if constexpr (to_memory)
+                        pack<Type, width>::of(sums).stream(
+                                reinterpret_cast<Type *>(
+                                        out + row_offsets_[y]));
+                    else
+                        store_shared(
+                                target + (y * pitch + x * width) * size, sums);
                 }
+            }
         });
     }
 
-    /// Resamples the columns of lines and writes `width` neighbouring outputs at a
-    /// time: columns, or channels of a column. `step`: elements between the taps of
-    /// an output.
-    template <int width, bool columns>
-    __device__ __forceinline__ void write_cells(
-            const sum *source, Type *to, int step) const {
+    /// Resamples columns of `line`, `width` neighbouring outputs at a time: columns
+    /// (where a tile has one channel), or channels of a column. `to_memory`, or into
+    /// the second line.
+    template <int width, bool columns, bool to_memory>
+    __device__ __forceinline__ void resample_columns(
+            const sum *line, Type *to) const {
         constexpr int sets = columns ? width : 1; // of taps
-        with_taps(shape_.most_column_taps, [&]<int taps>() {
-            const uint32_t places = shared_address(source);
-            const uint32_t rows = shared_address(row_offsets_);
-            const uint32_t first = output_cells_.y * shape_.pitch;
+        constexpr auto size = static_cast<uint32_t>(sizeof(sum));
+        // Several columns at once have two taps each at most.
+        with_taps<(columns && width > 1)>(shape_.most_column_taps, [&]<int taps>() {
+            const int step = columns ? 1 : shape_.tile_channels; // between taps
+            const uint32_t places = shared_address(line);
+            const uint32_t first = column_cells_.y * shape_.pitch;
             const uint32_t place_step
-                    = output_cells_.y_step * shape_.pitch * sizeof(sum);
-            const uint32_t row_step = output_cells_.y_step * sizeof(uint32_t);
-            for (int x = output_cells_.x; x < outputs_ / width;
-                    x += output_cells_.x_step) {
+                    = shape_.column_cells.y_step * shape_.pitch * size;
+            const int lines = to_memory ? lines_ : shape_.tile_groups * shape_.band;
+            // Of the row's offset in memory, or of the output in the second line.
+            const uint32_t to_pitch
+                    = to_memory ? sizeof(uint32_t) : shape_.second_pitch * size;
+            const uint32_t to_step = shape_.column_cells.y_step * to_pitch;
+            const uint32_t targets
+                    = (to_memory ? shared_address(row_offsets_)
+                                 : shared_address(second_line_))
+                    + column_cells_.y * to_pitch;
+            for (int x = column_cells_.x; x < outputs_ / width;
+                    x += shape_.column_cells.x_step.by) {
                 uint32_t place[sets];
                 int count[sets];
                 const sum *weights[sets];
@@ -175,15 +221,16 @@ private:
                             + (first + output.start)
                                     * static_cast<uint32_t>(sizeof(sum));
                 }
-                char *out = reinterpret_cast<char *>(
-                        to + output_taps_[x * width].out);
-                keep(out);
-                uint32_t row = rows
-                        + output_cells_.y
-                                * static_cast<uint32_t>(sizeof(uint32_t));
+                [[maybe_unused]] char *out = nullptr;
+                if constexpr (to_memory) {
+                    out = reinterpret_cast<char *>(
+                            to + output_taps_[x * width].out);
+                    keep(out);
+                }
+                uint32_t target = targets + (to_memory ? 0 : x * width * size);
 #pragma unroll 1
-                for (int y = output_cells_.y; y < lines_;
-                        y += output_cells_.y_step) {
+                for (int y = column_cells_.y; y < lines;
+                        y += shape_.column_cells.y_step) {
                     sum sums[sets][width / sets] = {};
 #pragma unroll
                     for (int e = 0; e < sets; ++e) {
@@ -198,9 +245,13 @@ private:
 #pragma unroll
                     for (int e = 0; e < width; ++e)
                         cell[e] = sums[e * sets / width][e % (width / sets)];
-                    pack<Type, width>::of(cell).stream(
-                            reinterpret_cast<Type *>(out + load_shared(row)));
-                    row += row_step;
+                    if constexpr (to_memory)
+                        pack<Type, width>::of(cell).stream(
+                                reinterpret_cast<Type *>(
+                                        out + load_shared(target)));
+                    else
+                        store_shared(target, cell);
+                    target += to_step;
                 }
             }
         });
@@ -210,12 +261,13 @@ private:
     __device__ __forceinline__ void write_zero_cells(Type *to) const {
         const sum none[width] = {};
         const auto zeros = pack<Type, width>::of(none);
-        const shared_out cells(outputs_ / width);
-        for (int x = cells.x; x < outputs_ / width; x += cells.x_step) {
+        const cells_of_thread cells(shape_.zero_cells);
+        for (int x = cells.x; x < outputs_ / width;
+                x += shape_.zero_cells.x_step.by) {
             char *out = reinterpret_cast<char *>(
                     to + output_taps_[x * width].out);
             keep(out);
-            for (int y = cells.y; y < lines_; y += cells.y_step)
+            for (int y = cells.y; y < lines_; y += shape_.zero_cells.y_step)
                 zeros.stream(reinterpret_cast<Type *>(out + row_offsets_[y]));
         }
     }
@@ -230,8 +282,8 @@ private:
     tap_place *row_taps_;
     tap_place *output_taps_;
     uint32_t *row_offsets_; ///< bytes
-    shared_out row_cells_;
-    shared_out output_cells_;
+    cells_of_thread row_cells_;
+    cells_of_thread column_cells_;
     bool other_ = false;
 };
 

@@ -8,18 +8,18 @@
 
 namespace gradnn::gpu::interpolation::layers {
 
-/// Cells of a rectangle shared out among the threads of a block: neighbouring
-/// threads have neighbouring cells of a row, and a thread stays in a few columns.
-struct shared_out {
-    int x, x_step, y, y_step;
+/// The cells of a thread: (x + i * x_step, y + j * y_step).
+struct cells_of_thread {
+    int x, y;
 
-    __device__ shared_out(int width) {
-        const auto threads = static_cast<int>(blockDim.x);
-        const auto thread = static_cast<int>(threadIdx.x);
-        x_step = min(width, threads);
-        y_step = threads / x_step;
-        y = thread / x_step;
-        x = y < y_step ? thread - y * x_step : width;
+    __device__ explicit cells_of_thread(const shared_out &cells) {
+        const unsigned thread = threadIdx.x;
+        const unsigned row = cells.x_step.quotient(thread);
+        constexpr int beyond = 1 << 30;
+        y = static_cast<int>(row);
+        x = y < cells.y_step
+                ? static_cast<int>(thread - row * cells.x_step.by)
+                : beyond;
     }
 };
 
@@ -76,10 +76,10 @@ __device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
 }
 
 /// Calls body with 2, 4, 6 or 8, which is room for so many taps, or with 0 where
-/// there are more.
-template <typename Body>
+/// there are more. `two_at_most`: with 2.
+template <bool two_at_most, typename Body>
 __device__ __forceinline__ void with_taps(int taps, const Body &body) {
-    if (taps <= 2)
+    if (two_at_most || taps <= 2)
         body.template operator()<2>();
     else if (taps <= 4)
         body.template operator()<4>();
