@@ -49,6 +49,10 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_nxc",
                 "dense NXC: rows of (column, channel) as gpu_ncx takes columns",
                 interpolation::columns::make_nxc, nxc_yields},
+        {"interpolation.gpu_whole",
+                "dense NCX and NXC: whole small volumes or images in shared "
+                "memory",
+                interpolation::whole::make},
         {"interpolation.gpu_layers",
                 "dense NCX and NXC: whole layers added in registers first",
                 interpolation::by_images<interpolation::layers::make>,

@@ -43,6 +43,9 @@ interpolation_maker make;
 namespace rows {
 interpolation_maker make;
 }
+namespace whole {
+interpolation_maker make;
+}
 } // namespace interpolation
 
 // convolution/, a folder a kernel (of depthwise/ each family is one, made of its cut

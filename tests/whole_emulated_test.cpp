@@ -1,0 +1,113 @@
+// The kernel of interpolation.gpu_whole, executed on the CPU (emulated/simt.hpp):
+// random problems against sums in f64 over the axis maps. Needs no GPU.
+#include "emulated/simt.hpp"
+
+#include <array>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "gpu/interpolation/whole/cut.hpp"
+
+namespace gradnn::gpu::interpolation::whole {
+/// The kernel's dynamic shared memory.
+alignas(16) uint4 whole_shared[16384];
+} // namespace gradnn::gpu::interpolation::whole
+
+#include "emulated/interpolation.hpp"
+#include "gpu/interpolation/whole/described.hpp"
+#include "gpu/interpolation/whole/kernel.cuh"
+#include "problem_text.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+/// What was run: "2 passes aligned again".
+template <typename Type>
+std::string run_sample(random_source &random) {
+    using sum = sum_of<Type>;
+    const sample of = random_sample(random, type_of<Type>());
+    const interpolation_problem &p = of.problem;
+    const axis_maps maps = make_axis_maps(p);
+    if (is_copy(maps)) return {};
+    auto facts = whole::describe(p);
+    if (!facts) return {};
+    facts->shared_bytes = random.integer(0, 2) == 0
+            ? int64_t {sizeof whole::whole_shared}
+            : random.integer(1000, random.integer(2000, 60000));
+    facts->multiprocessors = random.integer(1, 10);
+    const whole::work_cut cut = whole::cut_problem(*facts, maps);
+    if (cut.threads == 0) return {};
+    // Elements ahead of the tensors: not at 16 bytes then.
+    const int64_t ahead = random.integer(0, 2) == 0 ? 1 : 0;
+    auto diff_dst = random_elements<Type>(of.elements[0] + ahead, random);
+    std::vector<Type> diff_src(static_cast<size_t>(of.elements[1] + ahead),
+            narrow<Type>(static_cast<sum>(NAN)));
+    const std::vector<sum> weights(cut.weights.begin(), cut.weights.end());
+    const whole::kernel_tables<sum> tables {
+            cut.positions.data(), weights.data()};
+    auto *const shared = reinterpret_cast<char *>(whole::whole_shared);
+    EXPECT_LE(static_cast<size_t>(cut.shared_bytes), sizeof whole::whole_shared);
+    emulated::shared_memory = shared;
+    emulated::shared_bytes = static_cast<size_t>(cut.shared_bytes);
+    emulated::tensor_begin = diff_dst.data() + ahead;
+    emulated::tensor_end = diff_dst.data() + diff_dst.size();
+    // Now and then fewer blocks, which take more chunks each.
+    const int64_t blocks = random.integer(0, 1) == 0
+            ? cut.blocks
+            : random.integer(1, cut.blocks);
+    emulated::grid_size.x = static_cast<unsigned>(blocks);
+    for (int64_t index = 0; index < blocks; ++index) {
+        std::memset(shared, 0xff, sizeof whole::whole_shared);
+        emulated::block::run(static_cast<unsigned>(index),
+                static_cast<unsigned>(cut.threads), random.integer(0, 1) == 1,
+                [&] {
+                    whole::whole_kernel<Type>(diff_dst.data() + ahead,
+                            diff_src.data() + ahead, cut.shape, tables,
+                            ahead == 0 ? 1 : 0);
+                });
+    }
+    emulated::tensor_begin = emulated::tensor_end = nullptr;
+    diff_dst.erase(diff_dst.begin(), diff_dst.begin() + ahead);
+    diff_src.erase(diff_src.begin(), diff_src.begin() + ahead);
+    std::ostringstream name;
+    name << cut.shape.passes << " passes"
+         << (ahead == 0 ? " aligned" : "")
+         << (cut.shape.chunks > blocks ? " again" : "");
+    SCOPED_TRACE(name.str() + ", " + detail::given(p));
+    expect_right(of, maps, diff_dst, diff_src);
+    return name.str();
+}
+
+template <typename Type>
+void run_samples(uint64_t seed) {
+    random_source random(test_seed(seed));
+    std::set<std::string> seen;
+    for (int count = 0; count < (thinned() ? 80 : 400); ++count) {
+        seen.insert(run_sample<Type>(random));
+        if (testing::Test::HasFailure()) return;
+    }
+    seen.erase("");
+    // One to three passes, at 16 bytes and not, blocks that take several chunks and
+    // not: all that there are.
+    constexpr size_t fewest = 12;
+    EXPECT_GE(seen.size(), thinned() ? fewest / 2 : fewest);
+}
+
+TEST(whole_emulated, f32) {
+    run_samples<float>(1);
+}
+TEST(whole_emulated, bf16) {
+    run_samples<__nv_bfloat16>(2);
+}
+TEST(whole_emulated, f16) {
+    run_samples<__half>(3);
+}
+TEST(whole_emulated, f64) {
+    run_samples<double>(4);
+}
+
+} // namespace
+} // namespace gradnn::test
