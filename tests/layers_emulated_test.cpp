@@ -51,14 +51,12 @@ template <typename Type>
 layers::search_facts random_facts(const interpolation_problem &problem,
         const layers::layered_problem &layered, random_source &random) {
     const layers::word_widths widths = layers::widths_of(problem, layered);
-    const auto one_or = [&](int width) {
-        return random.integer(0, 3) == 0 ? 1 : width;
-    };
+    const auto one_or
+            = [&](int width) { return random.integer(0, 3) == 0 ? 1 : width; };
     layers::search_facts facts;
     facts.volume = layered.volume;
     facts.as_they_lie = widths.as_they_lie > 0 && random.integer(0, 1) == 1;
-    facts.vector
-            = one_or(facts.as_they_lie ? widths.as_they_lie : widths.read);
+    facts.vector = one_or(facts.as_they_lie ? widths.as_they_lie : widths.read);
     facts.elements = layers::elements_of_thread(sizeof(Type), facts.vector);
     facts.most_threads = layers::most_threads(sizeof(Type), facts.vector);
     facts.sum_bytes = sizeof(sum_of<Type>);

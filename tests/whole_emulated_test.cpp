@@ -49,7 +49,8 @@ std::string run_sample(random_source &random) {
     const whole::kernel_tables<sum> tables {
             cut.positions.data(), weights.data()};
     auto *const shared = reinterpret_cast<char *>(whole::whole_shared);
-    EXPECT_LE(static_cast<size_t>(cut.shared_bytes), sizeof whole::whole_shared);
+    EXPECT_LE(
+            static_cast<size_t>(cut.shared_bytes), sizeof whole::whole_shared);
     emulated::shared_memory = shared;
     emulated::shared_bytes = static_cast<size_t>(cut.shared_bytes);
     emulated::tensor_begin = diff_dst.data() + ahead;
@@ -73,8 +74,7 @@ std::string run_sample(random_source &random) {
     diff_dst.erase(diff_dst.begin(), diff_dst.begin() + ahead);
     diff_src.erase(diff_src.begin(), diff_src.begin() + ahead);
     std::ostringstream name;
-    name << cut.shape.passes << " passes"
-         << (ahead == 0 ? " aligned" : "")
+    name << cut.shape.passes << " passes" << (ahead == 0 ? " aligned" : "")
          << (cut.shape.chunks > blocks ? " again" : "");
     SCOPED_TRACE(name.str() + ", " + detail::given(p));
     expect_right(of, maps, diff_dst, diff_src);

@@ -23,6 +23,10 @@ namespace {
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 interpolation::make_copy},
+        {"interpolation.gpu_whole",
+                "dense NCX and NXC: whole small volumes or images in shared "
+                "memory",
+                interpolation::whole::make, whole_yields},
         {"interpolation.gpu_planes",
                 "NCX: whole small planes in shared memory, depth not resampled",
                 interpolation::by_images<interpolation::planes::make>,
@@ -49,10 +53,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_nxc",
                 "dense NXC: rows of (column, channel) as gpu_ncx takes columns",
                 interpolation::columns::make_nxc, nxc_yields},
-        {"interpolation.gpu_whole",
-                "dense NCX and NXC: whole small volumes or images in shared "
-                "memory",
-                interpolation::whole::make},
         {"interpolation.gpu_layers",
                 "dense NCX and NXC: whole layers added in registers first",
                 interpolation::by_images<interpolation::layers::make>,

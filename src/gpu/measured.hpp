@@ -22,6 +22,7 @@ rule<convolution_problem> f64_yields;
 rule<convolution_problem> wide_weights_yields;
 rule<convolution_problem> direct_yields;
 rule<interpolation_problem> small_images_yield;
+rule<interpolation_problem> whole_yields;
 rule<interpolation_problem> planes_yields;
 rule<interpolation_problem> bands_yields;
 rule<interpolation_problem> rows_yields;

@@ -1,5 +1,7 @@
 #include "gpu/interpolation/layers/cut.hpp"
 
+#include "gpu/interpolation/layers/order.hpp"
+
 namespace gradnn::gpu::interpolation::layers {
 
 namespace {
@@ -44,60 +46,6 @@ int64_t room_for(int64_t taps) {
 int64_t fed_positions(const detail::axis_map &map) {
     return std::count_if(map.count.begin(), map.count.end(),
             [](int64_t taps) { return taps > 0; });
-}
-
-/// The most elements, up to 16 bytes of sums, that divide `neighbours`.
-int widest(int64_t neighbours, int64_t sum_bytes) {
-    int64_t width = 16 / sum_bytes;
-    while (neighbours % width != 0)
-        width /= 2;
-    return static_cast<int>(width);
-}
-
-// Instructions of a thread for `width` elements at a time, of so many taps each.
-// Rows share their taps; so do channels, but not columns.
-double row_cell(double width, double taps, bool to_memory) {
-    return 18.0 + (to_memory ? 3.0 + 0.5 * width : 0.0) + (2.0 + width) * taps;
-}
-double column_cell(double width, double taps, bool of_columns, bool to_memory) {
-    const double tap = of_columns ? 3.0 * width : 2.0 + 1.5 * width;
-    return (to_memory ? 8.0 + width : 7.0) + tap * taps;
-}
-
-/// Whether columns of a volume's layers are resampled before rows: what takes fewer
-/// instructions, those of diff_dst's words included, which may be wider then. It
-/// follows from sizes alone, since the order of sums does.
-bool are_columns_first(const work_shape &problem, const search_facts &facts,
-        const detail::axis_map &layers, const detail::axis_map &rows,
-        const detail::axis_map &columns) {
-    const auto row_taps = static_cast<double>(rows.max_count);
-    const auto column_taps = static_cast<double>(columns.max_count);
-    const auto dst_rows = static_cast<double>(problem.dst_rows);
-    const auto src_rows = static_cast<double>(problem.src_rows);
-    const int64_t channels = problem.channels;
-    const int64_t dst_row = problem.dst_columns * channels;
-    const int64_t src_row = problem.src_columns * channels;
-    const auto dst_elements = static_cast<double>(dst_row);
-    const auto src_elements = static_cast<double>(src_row);
-    const double wide = 16.0 / facts.sum_bytes;
-    const double of_channels = widest(channels, facts.sum_bytes);
-    const double of_rows = widest(src_row, facts.sum_bytes);
-    const bool one = channels == 1;
-    const double rows_first
-            = src_rows * dst_elements / wide * row_cell(wide, row_taps, false)
-            + src_rows * src_elements / of_channels
-                    * column_cell(of_channels, column_taps, one, true);
-    const double each = of_channels == wide ? wide : 1.0;
-    const double columns_first = dst_rows * src_elements / each
-                    * column_cell(each, column_taps, one, false)
-            + src_rows * src_elements / of_rows
-                    * row_cell(of_rows, row_taps, true);
-    const double words = 1.0 / widest(dst_row, facts.sum_bytes)
-            - 1.0 / widest(dst_row * problem.dst_rows, facts.sum_bytes);
-    constexpr double instructions_of_word = 5.0;
-    const double gained = instructions_of_word * words * dst_rows * dst_elements
-            * static_cast<double>(layers.dst) / static_cast<double>(layers.src);
-    return columns_first - gained < rows_first;
 }
 
 } // namespace
@@ -163,8 +111,9 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     columns_cut_.columns_of_channels = exact_divider(tile_channels);
     columns_cut_.pitch = static_cast<int32_t>(pitch);
     columns_cut_.as_they_lie = facts_.as_they_lie ? 1 : 0;
-    columns_cut_.layer_elements = static_cast<int32_t>(int64_t {problem_.dst_rows}
-            * problem_.dst_columns * problem_.channels);
+    columns_cut_.layer_elements
+            = static_cast<int32_t>(int64_t {problem_.dst_rows}
+                    * problem_.dst_columns * problem_.channels);
     columns_cut_.columns_first = columns_first_ ? 1 : 0;
     const int64_t outputs = tile_columns * tile_channels;
     columns_cut_.second_pitch = static_cast<int32_t>(columns_first_
@@ -250,9 +199,9 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     const int64_t lines = tile_groups * tile_rows;
     shape.second_elements = shape.line_elements;
     if (facts_.volume)
-        shape.second_elements
-                = static_cast<int32_t>((columns_first_ ? tile_groups * band : lines)
-                        * shape.second_pitch);
+        shape.second_elements = static_cast<int32_t>(
+                (columns_first_ ? tile_groups * band : lines)
+                * shape.second_pitch);
     shape.zeros_width = widest_of(
             shape.tile_channels > 1 ? shape.tile_channels : shape.tile_columns,
             facts_.written_vector);
@@ -279,10 +228,10 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
     // No zeros, no alignment for them.
     if (fed_layers_ == layers_.src) shape.zeros_width = shape.width;
     const int64_t outputs = int64_t {shape.tile_columns} * shape.tile_channels;
-    shape.row_cells = shared_out(columns_first_
-                    ? outputs / shape.width
-                    : shape.pitch * facts_.sum_bytes / 16,
-            threads);
+    shape.row_cells
+            = shared_out(columns_first_ ? outputs / shape.width
+                                        : shape.pitch * facts_.sum_bytes / 16,
+                    threads);
     shape.column_cells = shared_out(outputs / shape.columns_width, threads);
     shape.zero_cells = shared_out(outputs / shape.zeros_width, threads);
     made.shared_bytes = facts_.sum_bytes

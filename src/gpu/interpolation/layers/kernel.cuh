@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             element = min(from_element + place, shape.layer_elements - vector);
         } else {
             group = static_cast<int>(shape.bands.quotient(stretch));
-            row = min(band.first + static_cast<int>(stretch)
-                            - group * shape.band,
+            row = min(
+                    band.first + static_cast<int>(stretch) - group * shape.band,
                     shape.dst_rows - 1);
             if (whole_pixels) {
                 element = min(from_element + place,

@@ -173,8 +173,8 @@ plan_or_refusal make(
     const word_widths widths = widths_of(problem, *layers);
     const auto device = static_cast<int>(options.device);
     const auto made = [&]<typename Sum>() -> plan_or_refusal {
-        auto plan = std::make_unique<layers_plan<Sum>>(src.type, *layers, maps,
-                widths, device);
+        auto plan = std::make_unique<layers_plan<Sum>>(
+                src.type, *layers, maps, widths, device);
         if (!plan->possible())
             return detail::refuse("columns that are fed by at most 4,096 "
                                   "elements (f64: 2,048; 16 bits: 3,072)",

@@ -72,12 +72,11 @@ public:
                             + (tile.first_row + i) * shape.src_row_pitch));
             if constexpr (volume) {
                 const line_column row = tables.rows[tile.first_row + i];
-                row_taps_[y]
-                        = {(group * shape.band + row.first - tile.first_dst_row)
-                                        * (shape.columns_first != 0
-                                                        ? shape.second_pitch
-                                                        : shape.pitch),
-                                row.count, i * shape.row_taps, 0};
+                row_taps_[y] = {
+                        (group * shape.band + row.first - tile.first_dst_row)
+                                * (shape.columns_first != 0 ? shape.second_pitch
+                                                            : shape.pitch),
+                        row.count, i * shape.row_taps, 0};
                 if (group == 0)
                     for (int k = 0; k < row.count; ++k)
                         row_weights_[i * shape.row_taps + k]
@@ -105,7 +104,8 @@ public:
             else
                 resample_columns<1, false, false>(line, to);
             __syncthreads();
-            if (shape_.width == wide) return resample_rows<wide, true>(line, to);
+            if (shape_.width == wide)
+                return resample_rows<wide, true>(line, to);
             if constexpr (wide == 4)
                 if (shape_.width == 2) return resample_rows<2, true>(line, to);
             return resample_rows<1, true>(line, to);
@@ -149,14 +149,16 @@ private:
                     = shared_address(to_memory ? second_line_ : line);
             const uint32_t target = shared_address(second_line_);
             const int cells = (to_memory ? outputs_ : pitch) / width;
-            for (int x = row_cells_.x; x < cells; x += shape_.row_cells.x_step.by) {
+            for (int x = row_cells_.x; x < cells;
+                    x += shape_.row_cells.x_step.by) {
                 [[maybe_unused]] char *out = nullptr;
                 if constexpr (to_memory) {
                     out = reinterpret_cast<char *>(
                             to + output_taps_[x * width].out);
                     keep(out);
                 }
-                for (int y = row_cells_.y; y < lines_; y += shape_.row_cells.y_step) {
+                for (int y = row_cells_.y; y < lines_;
+                        y += shape_.row_cells.y_step) {
                     const tap_place row = row_taps_[y];
                     const uint32_t place
                             = places + (row.start + x * width) * size;
@@ -190,20 +192,21 @@ private:
         constexpr int sets = columns ? width : 1; // of taps
         constexpr auto size = static_cast<uint32_t>(sizeof(sum));
         // Several columns at once have two taps each at most.
-        with_taps<(columns && width > 1)>(shape_.most_column_taps, [&]<int taps>() {
+        with_taps<(columns
+                && width > 1)>(shape_.most_column_taps, [&]<int taps>() {
             const int step = columns ? 1 : shape_.tile_channels; // between taps
             const uint32_t places = shared_address(line);
             const uint32_t first = column_cells_.y * shape_.pitch;
             const uint32_t place_step
                     = shape_.column_cells.y_step * shape_.pitch * size;
-            const int lines = to_memory ? lines_ : shape_.tile_groups * shape_.band;
+            const int lines
+                    = to_memory ? lines_ : shape_.tile_groups * shape_.band;
             // Of the row's offset in memory, or of the output in the second line.
             const uint32_t to_pitch
                     = to_memory ? sizeof(uint32_t) : shape_.second_pitch * size;
             const uint32_t to_step = shape_.column_cells.y_step * to_pitch;
-            const uint32_t targets
-                    = (to_memory ? shared_address(row_offsets_)
-                                 : shared_address(second_line_))
+            const uint32_t targets = (to_memory ? shared_address(row_offsets_)
+                                                : shared_address(second_line_))
                     + column_cells_.y * to_pitch;
             for (int x = column_cells_.x; x < outputs_ / width;
                     x += shape_.column_cells.x_step.by) {

@@ -17,9 +17,8 @@ struct cells_of_thread {
         const unsigned row = cells.x_step.quotient(thread);
         constexpr int beyond = 1 << 30;
         y = static_cast<int>(row);
-        x = y < cells.y_step
-                ? static_cast<int>(thread - row * cells.x_step.by)
-                : beyond;
+        x = y < cells.y_step ? static_cast<int>(thread - row * cells.x_step.by)
+                             : beyond;
     }
 };
 

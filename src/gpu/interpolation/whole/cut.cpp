@@ -13,8 +13,8 @@ using axis_maps = std::array<axis_map, 3>;
 // its warps issue, with enough of them and each alone; and cycles from a load to its
 // use, and of a pass beside its instructions.
 constexpr double bytes_a_cycle = 16.0;
-constexpr double issues_a_cycle = 2.8;
-constexpr double issues_of_a_warp = 0.15;
+constexpr double issues_a_cycle = 3.2;
+constexpr double issues_of_a_warp = 0.13;
 constexpr double latency = 900.0;
 constexpr double pass_latency = 120.0;
 
@@ -26,12 +26,16 @@ int64_t room_for(int64_t taps) {
     return round_up(std::max<int64_t>(taps, 1), multiple);
 }
 
-/// The most elements, up to 16 bytes of sums, that divide `inner`.
-int32_t width_of(int64_t inner, int64_t sum_bytes) {
+/// The most elements, up to 16 bytes of sums, that divide `inner`. Else three in shared
+/// memory, where they lie in banks of their own; in global memory threads would write
+/// every third element.
+int32_t width_of(int64_t inner, int64_t sum_bytes, bool last) {
     int64_t width = 16 / sum_bytes;
     while (inner % width != 0)
         width /= 2;
-    return static_cast<int32_t>(width);
+    constexpr int odd = 3;
+    return static_cast<int32_t>(
+            width == 1 && inner >= odd && !last ? odd : width);
 }
 
 /// Instructions of a thread for a cell.
@@ -41,7 +45,7 @@ double cell_cost(const axis_pass &pass, bool last) {
     const double stored = last ? 3.0 + 0.5 * width : 1.0;
     // Innermost positions keep their weights in registers.
     if (pass.inner == 1) return 6.0 + stored + 3.0 * taps;
-    return 20.0 + stored + (2.5 + width) * taps;
+    return 24.0 + stored + (4.5 + 1.5 * width) * taps;
 }
 
 /// The passes in the order `axes` over groups of `channels`.
@@ -56,15 +60,14 @@ std::vector<axis_pass> passes_of(const axis_maps &maps,
         int64_t outer = 1;
         int64_t inner = channels;
         for (size_t other = 0; other < 3; ++other)
-            (other < axis ? outer : inner)
-                    *= other == axis ? 1 : sizes[other];
+            (other < axis ? outer : inner) *= other == axis ? 1 : sizes[other];
         pass.outer = static_cast<int32_t>(outer);
         pass.given = static_cast<int32_t>(sizes[axis]);
         pass.taken = static_cast<int32_t>(maps[axis].src);
         pass.inner = static_cast<int32_t>(inner);
-        pass.width = width_of(inner, sum_bytes);
+        pass.width = width_of(inner, sum_bytes, axis == axes.back());
         pass.most_taps = static_cast<int32_t>(maps[axis].max_count);
-        pass.cells = exact_divider(inner / pass.width);
+        pass.cells = exact_divider(ceil_div(inner, int64_t {pass.width}));
         pass.positions = exact_divider(pass.taken);
         sizes[axis] = maps[axis].src;
         passes.push_back(pass);
@@ -148,8 +151,8 @@ private:
             const auto first = map.weights.begin() + map.offset[at];
             tried_.weights.insert(
                     tried_.weights.end(), first, first + map.count[at]);
-            tried_.weights.resize(
-                    static_cast<size_t>(taps.weights + room_for(map.max_count)));
+            tried_.weights.resize(static_cast<size_t>(
+                    taps.weights + room_for(map.max_count)));
         }
     }
 
@@ -173,8 +176,8 @@ private:
                 shape.passes > 2 ? groups * results_of(shape.pass[1]) : 0,
                 facts_.sum_bytes);
         shape.weights_at = place(shape.weight_count, facts_.sum_bytes);
-        shape.positions_at = place(
-                shape.position_count, static_cast<int64_t>(sizeof(position_taps)));
+        shape.positions_at = place(shape.position_count,
+                static_cast<int64_t>(sizeof(position_taps)));
         tried_.shared_bytes = at;
     }
 
@@ -201,8 +204,8 @@ private:
                                 threads / lanes);
                 instructions += 30.0;
             } else {
-                turns = ceil_div(cells_of(pass) * shape.chunk_groups,
-                        int64_t {threads});
+                turns = ceil_div(
+                        cells_of(pass) * shape.chunk_groups, int64_t {threads});
             }
             instructions += 20.0 + number(turns) * cost;
         }

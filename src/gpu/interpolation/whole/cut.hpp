@@ -13,7 +13,7 @@
 
 namespace gradnn::gpu::interpolation::whole {
 
-constexpr int most_threads = 256;
+constexpr int most_threads = 512;
 /// Of an SM, for which the registers must do.
 constexpr int resident_threads = 1024;
 
@@ -34,7 +34,8 @@ struct alignas(16) position_taps {
 ///
 ///     [outer][given][inner]  to  [outer][taken][inner]
 ///
-/// `width` neighbouring elements of `inner` are a cell, which a thread makes.
+/// `width` neighbouring elements of `inner` are a cell, which a thread makes; the last
+/// cell of three may have fewer.
 struct axis_pass {
     int32_t outer = 1; ///< of a group
     int32_t given = 1; ///< positions of diff_dst
@@ -42,7 +43,8 @@ struct axis_pass {
     int32_t inner = 1;
     int32_t width = 1;
     int32_t most_taps = 0;
-    int32_t positions_at = 0; ///< of its position_taps, among those of all passes
+    int32_t positions_at
+            = 0; ///< of its position_taps, among those of all passes
     exact_divider cells; ///< of `inner`
     exact_divider positions; ///< by `taken`
 };
@@ -88,7 +90,7 @@ struct work_cut {
 
 /// The cut of the lowest estimate. The order of the axes, and so that of the sums,
 /// follows from the maps and the channels alone.
-work_cut cut_problem(const search_facts &facts,
-        const std::array<detail::axis_map, 3> &maps);
+work_cut cut_problem(
+        const search_facts &facts, const std::array<detail::axis_map, 3> &maps);
 
 } // namespace gradnn::gpu::interpolation::whole

@@ -23,6 +23,22 @@ struct kernel_tables {
     const Sum *weights = nullptr;
 };
 
+/// One word, or three, the last of which may lie beyond the cells of a row.
+template <int width, typename Sum, typename From>
+__device__ __forceinline__ void load_cell(
+        Sum (&values)[width], const From *from) {
+    if constexpr (width != 3) {
+        pack<From, width>::load(from).unpack(values);
+    } else {
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+            Sum one[1];
+            pack<From, 1>::load(from + e).unpack(one);
+            values[e] = one[0];
+        }
+    }
+}
+
 /// sums[i] += sum over k < count of by[k] * from[k * pitch + i]; `most` taps at most.
 template <int most, int width, typename Sum, typename From>
 __device__ __forceinline__ void add_taps(Sum (&sums)[width],
@@ -31,7 +47,7 @@ __device__ __forceinline__ void add_taps(Sum (&sums)[width],
     for (int k = 0; k < most; ++k)
         if (k < count) {
             Sum values[width];
-            pack<From, width>::load(from + k * pitch).unpack(values);
+            load_cell(values, from + k * pitch);
             add_products(sums, sums, by[k], values);
         }
 }
@@ -79,7 +95,8 @@ struct taps_of {
     }
 };
 
-/// One pass over `groups` groups; calls put(element, sums) for each cell.
+/// One pass over `groups` groups; calls put(element, sums, count) for each cell, of whose
+/// sums the first `count` are in it.
 template <int most, int width, typename Sum, typename From, typename Put>
 __device__ __forceinline__ void resample(const axis_pass &pass, int groups,
         const From *from, const position_taps *positions, const Sum *weights,
@@ -106,22 +123,22 @@ __device__ __forceinline__ void resample(const axis_pass &pass, int groups,
                 Sum two[width] = {};
                 taps.add(one, place, 1);
                 taps.add(two, place + next, 1);
-                put(at, one);
-                put(at + step * pass.taken, two);
+                put(at, one, width);
+                put(at + step * pass.taken, two, width);
                 place += 2 * next;
                 at += 2 * step * pass.taken;
             }
             if (y < lines) {
                 Sum sums[width] = {};
                 taps.add(sums, place, 1);
-                put(at, sums);
+                put(at, sums, width);
             }
         }
         return;
     }
     const auto cells = static_cast<int>(pass.cells.by);
     const int total = lines * pass.taken * cells;
-    const auto sum_cell = [&](int cell, Sum(&sums)[width]) {
+    const auto sum_cell = [&](int cell, Sum(&sums)[width], int &count) {
         const auto row = static_cast<int>(
                 pass.cells.quotient(static_cast<uint32_t>(cell)));
         const int x = (cell - row * cells) * width;
@@ -132,23 +149,26 @@ __device__ __forceinline__ void resample(const axis_pass &pass, int groups,
         taps.add(sums,
                 from + line * (pass.given * pass.inner) + taps.at.start + x,
                 pass.inner);
+        count = min(width, pass.inner - x);
         return row * pass.inner + x;
     };
+    int count = 0;
+    int next_count = 0;
     int cell = thread;
     // Two at a time, so that what they read is on its way at once.
 #pragma unroll 1
     for (; cell + threads < total; cell += 2 * threads) {
         Sum one[width] = {};
         Sum two[width] = {};
-        const int at = sum_cell(cell, one);
-        const int next = sum_cell(cell + threads, two);
-        put(at, one);
-        put(next, two);
+        const int at = sum_cell(cell, one, count);
+        const int next = sum_cell(cell + threads, two, next_count);
+        put(at, one, count);
+        put(next, two, next_count);
     }
     if (cell < total) {
         Sum sums[width] = {};
-        const int at = sum_cell(cell, sums);
-        put(at, sums);
+        const int at = sum_cell(cell, sums, count);
+        put(at, sums, count);
     }
 }
 
@@ -168,14 +188,14 @@ __device__ __forceinline__ void with_kind(
             body.template operator()<0, width>();
     };
     if (pass.width == wide) return with_width.template operator()<wide>();
+    if (pass.width == 3) return with_width.template operator()<3>();
     if constexpr (wide == 4)
         if (pass.width == 2) return with_width.template operator()<2>();
     with_width.template operator()<1>();
 }
 
 template <typename Type>
-__global__ void __launch_bounds__(
-        most_threads, resident_threads / most_threads)
+__global__ void __launch_bounds__(most_threads, resident_threads / most_threads)
         whole_kernel(const Type *diff_dst, Type *diff_src,
                 const __grid_constant__ work_shape shape,
                 const __grid_constant__ kernel_tables<sum_of<Type>> tables,
@@ -202,8 +222,8 @@ __global__ void __launch_bounds__(
     // Elements ahead of the chunk in its first piece.
     const auto ahead_of = [&](int chunk) {
         if (aligned == 0) return 0;
-        return static_cast<int>((int64_t {chunk} * shape.chunk_groups
-                                        * group_elements)
+        return static_cast<int>(
+                (int64_t {chunk} * shape.chunk_groups * group_elements)
                 % piece);
     };
     const auto load = [&](int chunk) {
@@ -242,22 +262,31 @@ __global__ void __launch_bounds__(
         const Type *const from = stage + ahead_of(chunk);
         Type *const to = diff_src
                 + int64_t {chunk} * shape.chunk_groups * shape.src_elements;
-        const auto to_memory = [&](int at, const auto &sums) {
+        const auto to_memory = [&](int at, const auto &sums, int count) {
             constexpr int width = sizeof(sums) / sizeof(sum);
-            if (width == 1 || aligned != 0) {
+            if constexpr (width == 1) {
                 pack<Type, width>::of(sums).stream(to + at);
             } else {
+                if constexpr (width != 3)
+                    if (aligned != 0)
+                        return pack<Type, width>::of(sums).stream(to + at);
 #pragma unroll
                 for (int e = 0; e < width; ++e) {
                     const sum one[1] = {sums[e]};
-                    pack<Type, 1>::of(one).stream(to + at + e);
+                    if (e < count) pack<Type, 1>::of(one).stream(to + at + e);
                 }
             }
         };
         const auto to_line = [](sum *line) {
-            return [line](int at, const auto &sums) {
+            return [line](int at, const auto &sums, int count) {
                 constexpr int width = sizeof(sums) / sizeof(sum);
-                pack<sum, width>::of(sums).store(line + at);
+                if constexpr (width != 3) {
+                    pack<sum, width>::of(sums).store(line + at);
+                } else {
+#pragma unroll
+                    for (int e = 0; e < width; ++e)
+                        if (e < count) line[at + e] = sums[e];
+                }
             };
         };
         // The first pass reads elements; the stage is free after it.
@@ -286,8 +315,8 @@ __global__ void __launch_bounds__(
             const axis_pass &pass = shape.pass[1];
             const position_taps *const at = positions + pass.positions_at;
             with_kind<sum>(pass, [&]<int most, int width>() {
-                resample<most, width>(pass, groups, first, at, weights,
-                        to_line(second));
+                resample<most, width>(
+                        pass, groups, first, at, weights, to_line(second));
             });
             __syncthreads();
         }
