@@ -46,6 +46,18 @@ int64_t elements_of(const tensor_view &tensor) {
 constexpr const char *wide_rows_reduced
         = "f32 and f64 with rows reduced to two thirds or less were slower";
 
+/// f32 channels that are no words of 16 bytes, more than a few, in columns that are
+/// enlarged less than twice.
+bool are_uneven_channels(const interpolation_problem &problem) {
+    const int64_t channels = problem.diff_src.dims[1];
+    return detail::size_of(problem.diff_src.type) == 4 && channels % 4 != 0
+            && channels >= 16
+            && problem.diff_dst.dims[4] < 2 * problem.diff_src.dims[4];
+}
+constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
+                                        "multiple of 4, in columns enlarged "
+                                        "less than twice was slower";
+
 /// To two thirds and less.
 bool rows_are_reduced(const interpolation_problem &problem) {
     return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
@@ -58,8 +70,8 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 // times as fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5 (20), but NCX with more
 // than three times the elements in diff_src 0.69, 0.73, 0.77, 0.95 and 1.04 times. Planes
 // in f64 with less than four times the elements of one tensor in the other 1.02 to 2.4
-// times (7), others 0.88 to 1.03; 16 bits in NXC whose pixels are no multiples of 16 bytes
-// 0.89, 1.3 and 2.1 times; other planes 0.6 to 2.0, mostly below 1.
+// times (7), others 0.88 to 1.03; 16 bits in NXC of 5 channels 1.3 times, other planes 0.6 to
+// 2.0, mostly below 1.
 std::string whole_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dims = problem.diff_src.dims;
@@ -82,8 +94,7 @@ std::string whole_yields(
                 ? "f64 planes with four times the elements in one tensor were "
                   "slower"
                 : "";
-    const bool uneven = nxc && dims[1] * bytes % 16 != 0;
-    return bytes == 2 && uneven ? "" : "planes were slower";
+    return bytes == 2 && nxc && dims[1] % 2 == 1 ? "" : "planes were slower";
 }
 
 // A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of
@@ -227,10 +238,12 @@ std::string pixels_yields(
 // and 26 to 60 %, with 128 62 and 56 %; with fewer along a row of diff_dst 12 and 13 %.
 // Volumes 10 to 23 and 24 to 51 %. Up to 8 taps a column in 16 bits: slower (9e22f9a).
 // Rows reduced, f32 and f64 (6f5a3d2, seed 501): seven 1.16 to 4.3 times as fast by
-// gpu_layers, 3802x1495 to 2768x1037 0.61 times.
+// gpu_layers, 3802x1495 to 2768x1037 0.61 times. Seeds 1103 and 1104, H200, 5f75348: f32
+// with 21 and 643 channels 1.16 to 1.41 times (3).
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";
+    if (are_uneven_channels(problem)) return uneven_channels;
     if (!rows_fill_a_block(problem))
         return "rows with fewer elements than a block has threads were slower";
     if (detail::size_of(problem.diff_src.type) != 2)
@@ -256,13 +269,24 @@ std::string strided_yields(
 // Volumes, H100, seed 201, e401cbb: 40 of 42 1.09 to 6 times as fast by gpu_layers.
 // Columns reduced, bf16: 32 to 4 30 and 53 %, 24 to 6 26 and 38 %, 192 to 64 74 and
 // 65 %. Rows reduced in f32 and f64 (6f5a3d2, seed 501): five 1.1 to 1.67 times as fast
-// by gpu_layers.
+// by gpu_layers. Seeds 1103 and 1104, H200, 5f75348: 16 bits with an even number of
+// channels, 32 and more, 1.1 to 2.5 times (4), rows reduced 1.0 to 1.3 times (4), others
+// 0.8 to 0.95 times (4).
 std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";
-    if (detail::size_of(problem.diff_src.type) != 2
-            && rows_are_reduced(problem))
+    if (are_uneven_channels(problem)) return uneven_channels;
+    const int64_t channels = problem.diff_src.dims[1];
+    if (detail::size_of(problem.diff_src.type) == 2) {
+        constexpr int64_t many = 32;
+        if (channels % 2 == 0
+                && (channels >= many || rows_are_reduced(problem)))
+            return "16 bits with an even number of channels, many or of "
+                   "reduced "
+                   "rows, were slower";
+    } else if (rows_are_reduced(problem)) {
         return wide_rows_reduced;
+    }
     return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
             ? "columns reduced 4 times and more were slower"
             : std::string();
