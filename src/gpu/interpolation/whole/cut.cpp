@@ -169,8 +169,11 @@ private:
         place(groups * shape.dst_elements
                         + 2 * piece_bytes / facts_.element_bytes,
                 facts_.element_bytes);
-        shape.first_at = place(
-                shape.passes > 1 ? groups * results_of(shape.pass[0]) : 0,
+        // The last cell of three reads up to two elements beyond the results.
+        constexpr int64_t beyond = 2;
+        shape.first_at = place(shape.passes > 1
+                        ? groups * results_of(shape.pass[0]) + beyond
+                        : 0,
                 facts_.sum_bytes);
         shape.second_at = place(
                 shape.passes > 2 ? groups * results_of(shape.pass[1]) : 0,
