@@ -3,6 +3,7 @@
 // Needs no GPU.
 #include "emulated/simt.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
@@ -136,6 +137,14 @@ void run_samples(uint64_t seed) {
     // Every kernel was run, with every width of outputs, or nearly.
     const size_t fewest = sizeof(Type) == 8 ? 10 : 20;
     EXPECT_GE(seen.size(), thinned() ? fewest / 2 : fewest);
+    const auto any = [&](const char *part) {
+        return std::any_of(
+                seen.begin(), seen.end(), [&](const std::string &name) {
+                    return name.find(part) != std::string::npos;
+                });
+    };
+    // f64 has rows first alone.
+    EXPECT_EQ(any("as they lie columns first"), sizeof(Type) < 8);
 }
 
 TEST(layers_emulated, f32) {

@@ -67,11 +67,11 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 // `gradnn bench --every-kernel` on 125 problems of seeds 1103 and 1104, H200, 5f75348 and
 // the commit after it, beside the kernel of the rules before: volumes in f32 0.97 to 2.3
-// times as fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5 (20), but NCX with more
-// than three times the elements in diff_src 0.69, 0.73, 0.77, 0.95 and 1.04 times. Planes
-// in f64 with less than four times the elements of one tensor in the other 1.02 to 2.4
-// times (7), others 0.88 to 1.03; 16 bits in NXC of 5 channels 1.3 times, other planes 0.6 to
-// 2.0, mostly below 1.
+// times as fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5 (20), but NCX and pixels of
+// less than 16 bytes with more than twice the elements in diff_src 0.69 to 1.04 (7 of 7,
+// one of them of seed 1105). Planes in f64 with less than four times the elements of one
+// tensor in the other 1.02 to 2.4 times (9), others 0.88 to 1.03; other planes 0.6 to 2.0,
+// mostly below 1. Of 1 MB 0.67 and 0.79 times.
 std::string whole_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dims = problem.diff_src.dims;
@@ -79,22 +79,27 @@ std::string whole_yields(
     const bool nxc = dims[1] != 1 && problem.diff_src.strides[1] == 1;
     const int64_t src = elements_of(problem.diff_src);
     const int64_t dst = elements_of(problem.diff_dst);
+    constexpr int64_t fewest_bytes = int64_t {4} << 20;
+    if ((src + dst) * bytes < fewest_bytes)
+        return "less than 4 MiB leave multiprocessors without work";
     constexpr int64_t most_bytes = int64_t {96} << 10;
     if (dst * bytes / (dims[0] * (nxc ? 1 : dims[1])) > most_bytes)
         return "volumes and images of more than 96 KiB of diff_dst were slower";
+    constexpr int64_t wide_pixel = 16;
+    const bool few_channels = !nxc || dims[1] * bytes < wide_pixel;
     if (is_volume(problem))
-        return bytes == 2 && !nxc && src > 3 * dst
-                ? "16-bit volumes in NCX with over three times the elements in "
-                  "diff_src were slower"
+        return bytes == 2 && few_channels && src > 2 * dst
+                ? "16-bit volumes with over twice the elements in diff_src "
+                  "were "
+                  "slower"
                 : "";
     if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[3] == 1)
         return "rows alone were not measured";
-    if (bytes == 8)
-        return src >= 4 * dst || dst >= 4 * src
-                ? "f64 planes with four times the elements in one tensor were "
-                  "slower"
-                : "";
-    return bytes == 2 && nxc && dims[1] % 2 == 1 ? "" : "planes were slower";
+    if (bytes != 8) return "planes in all but f64 were slower";
+    return src >= 4 * dst || dst >= 4 * src
+            ? "f64 planes with four times the elements in one tensor were "
+              "slower"
+            : "";
 }
 
 // A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of

@@ -125,7 +125,9 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             + first_layer * shape.src_layer_pitch;
 
     sum low[elements] = {};
-    sum high[elements]; // only where a term was added
+    // In 4 bytes only where a term was added: registers that others need else. In
+    // 8 bytes the compiler does worse by it.
+    sum high[elements] = {};
     // Whether a term was added.
     bool low_any = false;
     bool high_any = false;
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
                   add_products(low, low, by.low_weight, values);
                   low_any = true;
                   if (by.high_weight == 0) return;
-                  if (high_any)
+                  if (sizeof(sum) == 8 || high_any)
                       add_products(high, high, by.high_weight, values);
                   else
                       begin_sums(high, by.high_weight, values);
@@ -228,7 +230,9 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             const bool any = low_any;
             sum *line = nullptr;
             if (mine && any) line = low_to_shared();
-            if (high_any)
+            if (sizeof(sum) == 8)
+                shift_sums(low, high);
+            else if (high_any)
                 copy_sums(low, high);
             else
                 clear_sums(low);

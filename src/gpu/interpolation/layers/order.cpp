@@ -5,6 +5,8 @@ namespace gradnn::gpu::interpolation::layers {
 bool are_columns_first(const work_shape &problem, const search_facts &facts,
         const detail::axis_map &layers, const detail::axis_map &rows,
         const detail::axis_map &columns) {
+    // f64: as fast in the mean of eight, 0.84 times with long rows.
+    if (facts.sum_bytes == 8) return false;
     const auto row_taps = static_cast<double>(rows.max_count);
     const auto column_taps = static_cast<double>(columns.max_count);
     const auto dst_rows = static_cast<double>(problem.dst_rows);
