@@ -65,13 +65,14 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 } // namespace
 
-// `gradnn bench --every-kernel` on 125 problems of seeds 1103 and 1104, H200, 5f75348 and
-// the commit after it, beside the kernel of the rules before: volumes in f32 0.97 to 2.3
-// times as fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5 (20), but NCX and pixels of
-// less than 16 bytes with more than twice the elements in diff_src 0.69 to 1.04 (7 of 7,
-// one of them of seed 1105). Planes in f64 with less than four times the elements of one
+// 110 problems of seeds 1103 and 1104, H200, 5f75348 and aa414fa, beside the kernel of the
+// rules before (doc/performance/h200-2026-11-26.md): volumes in f32 0.97 to 2.3 times as
+// fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5, but NCX and pixels of less than 16
+// bytes with more than twice the elements in diff_src 0.69 to 1.04 (6, and one of seed
+// 1105). Planes in f64 with less than four times the elements of one
 // tensor in the other 1.02 to 2.4 times (9), others 0.88 to 1.03; other planes 0.6 to 2.0,
-// mostly below 1. Of 1 MB 0.67 and 0.79 times.
+// mostly below 1. Of 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64 MB of
+// the others.
 std::string whole_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dims = problem.diff_src.dims;
@@ -81,7 +82,7 @@ std::string whole_yields(
     const int64_t dst = elements_of(problem.diff_dst);
     constexpr int64_t fewest_bytes = int64_t {4} << 20;
     if ((src + dst) * bytes < fewest_bytes)
-        return "less than 4 MiB leave multiprocessors without work";
+        return "problems of less than 4 MiB were slower";
     constexpr int64_t most_bytes = int64_t {96} << 10;
     if (dst * bytes / (dims[0] * (nxc ? 1 : dims[1])) > most_bytes)
         return "volumes and images of more than 96 KiB of diff_dst were slower";
@@ -93,7 +94,8 @@ std::string whole_yields(
                   "were "
                   "slower"
                 : "";
-    if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[3] == 1)
+    if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
+            && problem.diff_dst.dims[3] == 1)
         return "rows alone were not measured";
     if (bytes != 8) return "planes in all but f64 were slower";
     return src >= 4 * dst || dst >= 4 * src

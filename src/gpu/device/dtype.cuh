@@ -193,6 +193,21 @@ void with_type_of_sum(detail::data_type type, const Body &body) {
     });
 }
 
+/// Weights of taps, which begin at 16 bytes, in registers.
+template <int taps, typename Sum>
+__device__ __forceinline__ void load_weights(
+        Sum (&by)[taps], const Sum *weights) {
+    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
+#pragma unroll
+    for (int k = 0; k < taps; k += wide) {
+        Sum some[wide];
+        pack<Sum, wide>::load(weights + k).unpack(some);
+#pragma unroll
+        for (int e = 0; e < wide && k + e < taps; ++e)
+            by[k + e] = some[e];
+    }
+}
+
 /// The greatest power of two of elements, at most 16 bytes, that divides every
 /// one of `multiples` (in elements, 0 being a multiple of all).
 template <typename... Multiples>

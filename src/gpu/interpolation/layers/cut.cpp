@@ -96,8 +96,10 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
                                 static_cast<int>(tile_channels), vector));
     int64_t pitch = round_up(
             elements, std::max<int64_t>(vector, 16 / facts_.sum_bytes));
+    int64_t layer_elements = 1;
     if (facts_.as_they_lie) {
         pitch = int64_t {problem_.dst_columns} * problem_.channels;
+        layer_elements = pitch * problem_.dst_rows;
         column_spans_ = {{0, problem_.dst_columns}};
     }
     if (pitch > int64_t {facts_.most_threads} * facts_.elements) return;
@@ -114,6 +116,7 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     columns_cut_.layer_elements
             = static_cast<int32_t>(int64_t {problem_.dst_rows}
                     * problem_.dst_columns * problem_.channels);
+    columns_cut_.layer_elements = static_cast<int32_t>(layer_elements);
     columns_cut_.columns_first = columns_first_ ? 1 : 0;
     const int64_t outputs = tile_columns * tile_channels;
     columns_cut_.second_pitch = static_cast<int32_t>(columns_first_

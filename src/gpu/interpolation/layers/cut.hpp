@@ -128,7 +128,7 @@ struct work_shape {
     /// The rows of a tile are whole and lie in shared memory as in diff_dst, one right
     /// after the other, so that words may go beyond the end of a row.
     int32_t as_they_lie = 0;
-    int32_t layer_elements = 1; ///< of diff_dst
+    int32_t layer_elements = 1; ///< of diff_dst, as they lie
     /// Words of a tile: stretches, which are rows, or groups as they lie.
     int32_t tile_words = 1;
     exact_divider stretch_words;

@@ -3,10 +3,9 @@
 // A block has a tile of a layer and walks along the axis of layers. Its threads load
 // the elements of a layer, each its own, `layers_ahead` layers ahead, and add them to
 // the sums of two layers of diff_src in registers. Sums of a complete layer go to
-// shared memory, where the block resamples the rows (of volumes), then the columns.
+// shared memory, where the block resamples columns, and of volumes rows (order.hpp).
 //
-// Every sum runs over ascending layers, then rows, then columns, one fma for
-// each product, in one thread: the same bits for every tile, word and alignment.
+// Every sum runs over ascending layers, then rows and columns, one fma for each product, in one thread: the same bits for every tile, word and alignment.
 // A tap of weight 0 is never taken.
 #pragma once
 
@@ -125,8 +124,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
             + first_layer * shape.src_layer_pitch;
 
     sum low[elements] = {};
-    // In 4 bytes only where a term was added: registers that others need else. In
-    // 8 bytes the compiler does worse by it.
+    // Sums of 4 bytes are read only after a term was added, so that they take no
+    // registers before. With 8 bytes the compiler does worse that way.
     sum high[elements] = {};
     // Whether a term was added.
     bool low_any = false;

@@ -176,8 +176,10 @@ plan_or_refusal make(
         auto plan = std::make_unique<layers_plan<Sum>>(
                 src.type, *layers, maps, widths, device);
         if (!plan->possible())
-            return detail::refuse("columns that are fed by at most 4,096 "
-                                  "elements (f64: 2,048; 16 bits: 3,072)",
+            return detail::refuse(
+                    "columns that are fed by at most 4,096 "
+                    "elements (f64: 2,048; 16 bits: 3,072) and fit "
+                    "in shared memory",
                     problem);
         return plan_or_refusal(std::move(plan));
     };

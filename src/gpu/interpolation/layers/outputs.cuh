@@ -96,20 +96,8 @@ public:
     __device__ __forceinline__ void write(const sum *line, Type *to) const {
         const bool columns = shape_.tile_channels == 1;
         __syncthreads();
-        if (volume && wide == 4 && shape_.columns_first != 0) {
-            if (shape_.columns_width == wide)
-                resample_columns<wide, false, false>(line, to);
-            else if (columns)
-                resample_columns<1, true, false>(line, to);
-            else
-                resample_columns<1, false, false>(line, to);
-            __syncthreads();
-            if (shape_.width == wide)
-                return resample_rows<wide, true>(line, to);
-            if constexpr (wide == 4)
-                if (shape_.width == 2) return resample_rows<2, true>(line, to);
-            return resample_rows<1, true>(line, to);
-        }
+        if constexpr (volume && wide == 4)
+            if (shape_.columns_first != 0) return write_rows_last(line, to);
         const sum *source = line;
         if constexpr (volume) {
             resample_rows<wide, false>(line, to);
@@ -126,6 +114,21 @@ public:
         }
         if (columns) return resample_columns<1, true, true>(source, to);
         resample_columns<1, false, true>(source, to);
+    }
+
+    /// The same, columns first.
+    __device__ __forceinline__ void write_rows_last(
+            const sum *line, Type *to) const {
+        if (shape_.columns_width == wide)
+            resample_columns<wide, false, false>(line, to);
+        else if (shape_.tile_channels == 1)
+            resample_columns<1, true, false>(line, to);
+        else
+            resample_columns<1, false, false>(line, to);
+        __syncthreads();
+        if (shape_.width == wide) return resample_rows<wide, true>(line, to);
+        if (shape_.width == 2) return resample_rows<2, true>(line, to);
+        resample_rows<1, true>(line, to);
     }
 
     /// Writes a layer that nothing feeds.

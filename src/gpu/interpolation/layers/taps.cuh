@@ -22,21 +22,6 @@ struct cells_of_thread {
     }
 };
 
-/// Weights of taps, which begin at 16 bytes, in registers.
-template <int taps, typename Sum>
-__device__ __forceinline__ void load_weights(
-        Sum (&by)[taps], const Sum *weights) {
-    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
-#pragma unroll
-    for (int k = 0; k < taps; k += wide) {
-        Sum some[wide];
-        pack<Sum, wide>::load(weights + k).unpack(some);
-#pragma unroll
-        for (int e = 0; e < wide && k + e < taps; ++e)
-            by[k + e] = some[e];
-    }
-}
-
 /// As it is, in a register: the compiler would put it together again for each use.
 __device__ __forceinline__ void keep(char *&address) {
     asm volatile("" : "+l"(address));

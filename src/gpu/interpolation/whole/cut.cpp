@@ -136,7 +136,11 @@ public:
         }
     }
 
-    work_cut best() { return std::move(best_); }
+    work_cut best() {
+        best_.positions = std::move(tried_.positions);
+        best_.weights = std::move(tried_.weights);
+        return std::move(best_);
+    }
 
 private:
     void add_tables(axis_pass &pass, const axis_map &map) {
@@ -212,10 +216,9 @@ private:
             }
             instructions += 20.0 + number(turns) * cost;
         }
-        const int64_t resident = std::min<int64_t>(
-                {int64_t {227} * 1024 / (tried_.shared_bytes + 1024),
-                        resident_threads / threads, 32});
-        if (resident == 0) return;
+        const int64_t resident = std::clamp<int64_t>(
+                int64_t {228} * 1024 / (tried_.shared_bytes + 1024), 1,
+                resident_threads / threads);
         const int64_t held = std::min(resident,
                 ceil_div(int64_t {shape.chunks}, facts_.multiprocessors));
         const double at_once = number(held);
@@ -238,7 +241,8 @@ private:
         const double cycles
                 = start + std::max(1.0, waves) * std::max(busy, chain);
         if (best_.threads != 0 && cycles >= best_.cycles) return;
-        best_ = tried_;
+        best_.shape = tried_.shape;
+        best_.shared_bytes = tried_.shared_bytes;
         best_.threads = threads;
         best_.cycles = cycles;
         best_.blocks = std::min<int64_t>(
@@ -262,6 +266,14 @@ work_cut cut_problem(const search_facts &facts, const axis_maps &maps) {
         taken *= map.src;
         if (given > most || taken > most) return {};
     }
+    // One group and the tables of all axes, before anything is made of them.
+    int64_t least = given * facts.element_bytes;
+    for (const axis_map &map : maps)
+        if (!map.identity)
+            least += map.src
+                    * (static_cast<int64_t>(sizeof(position_taps))
+                            + room_for(map.max_count) * facts.sum_bytes);
+    if (least > facts.shared_bytes) return {};
     return chunk_search(facts, maps).best();
 }
 

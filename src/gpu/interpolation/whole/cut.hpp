@@ -17,8 +17,8 @@ constexpr int most_threads = 512;
 /// Of an SM, for which the registers must do.
 constexpr int resident_threads = 1024;
 
-/// Weights of a position begin at a multiple of it, and are filled up to one; up to
-/// twice it are read at once.
+/// Weights of a position begin at a multiple of it; above so many taps their room is a
+/// multiple of twice it.
 constexpr int64_t weights_at_once = 4;
 
 /// What feeds a position of diff_src along an axis: `count` elements from `start` on,
@@ -27,7 +27,6 @@ struct alignas(16) position_taps {
     int32_t start = 0;
     int32_t count = 0;
     int32_t weights = 0;
-    int32_t unused = 0;
 };
 
 /// One axis, resampled in shared memory:
@@ -89,7 +88,7 @@ struct work_cut {
 };
 
 /// The cut of the lowest estimate. The order of the axes, and so that of the sums,
-/// follows from the maps and the channels alone.
+/// follows from the maps, the channels and the type of sums alone.
 work_cut cut_problem(
         const search_facts &facts, const std::array<detail::axis_map, 3> &maps);
 

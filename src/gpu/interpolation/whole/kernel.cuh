@@ -23,7 +23,7 @@ struct kernel_tables {
     const Sum *weights = nullptr;
 };
 
-/// One word, or three, the last of which may lie beyond the cells of a row.
+/// One word, or three elements, the last two of which may lie beyond a row.
 template <int width, typename Sum, typename From>
 __device__ __forceinline__ void load_cell(
         Sum (&values)[width], const From *from) {
@@ -50,20 +50,6 @@ __device__ __forceinline__ void add_taps(Sum (&sums)[width],
             load_cell(values, from + k * pitch);
             add_products(sums, sums, by[k], values);
         }
-}
-
-template <int most, typename Sum>
-__device__ __forceinline__ void load_weights(
-        Sum (&by)[most], const Sum *weights) {
-    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
-#pragma unroll
-    for (int k = 0; k < most; k += wide) {
-        Sum some[wide];
-        pack<Sum, wide>::load(weights + k).unpack(some);
-#pragma unroll
-        for (int e = 0; e < wide && k + e < most; ++e)
-            by[k + e] = some[e];
-    }
 }
 
 /// The taps of one position and its weights, in registers where there are few.
@@ -172,8 +158,9 @@ __device__ __forceinline__ void resample(const axis_pass &pass, int groups,
     }
 }
 
-/// Calls body.operator()<taps, width>() with what serves a pass.
-template <typename Sum, typename Body>
+/// Calls body.operator()<taps, width>() with what serves a pass; `threes`: it may have
+/// cells of three.
+template <typename Sum, bool threes, typename Body>
 __device__ __forceinline__ void with_kind(
         const axis_pass &pass, const Body &body) {
     constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
@@ -188,10 +175,21 @@ __device__ __forceinline__ void with_kind(
             body.template operator()<0, width>();
     };
     if (pass.width == wide) return with_width.template operator()<wide>();
-    if (pass.width == 3) return with_width.template operator()<3>();
+    if constexpr (threes)
+        if (pass.width == 3) return with_width.template operator()<3>();
     if constexpr (wide == 4)
         if (pass.width == 2) return with_width.template operator()<2>();
     with_width.template operator()<1>();
+}
+
+template <bool threes, typename Sum, typename From, typename Put>
+__device__ __forceinline__ void run_pass(const axis_pass &pass, int groups,
+        const From *from, const position_taps *positions, const Sum *weights,
+        const Put &put) {
+    with_kind<Sum, threes>(pass, [&]<int most, int width>() {
+        resample<most, width>(pass, groups, from, positions + pass.positions_at,
+                weights, put);
+    });
 }
 
 template <typename Type>
@@ -262,18 +260,15 @@ __global__ void __launch_bounds__(most_threads, resident_threads / most_threads)
         const Type *const from = stage + ahead_of(chunk);
         Type *const to = diff_src
                 + int64_t {chunk} * shape.chunk_groups * shape.src_elements;
-        const auto to_memory = [&](int at, const auto &sums, int count) {
+        const auto to_memory = [&](int at, const auto &sums, int) {
             constexpr int width = sizeof(sums) / sizeof(sum);
-            if constexpr (width == 1) {
+            if (width == 1 || aligned != 0) {
                 pack<Type, width>::of(sums).stream(to + at);
             } else {
-                if constexpr (width != 3)
-                    if (aligned != 0)
-                        return pack<Type, width>::of(sums).stream(to + at);
 #pragma unroll
                 for (int e = 0; e < width; ++e) {
                     const sum one[1] = {sums[e]};
-                    if (e < count) pack<Type, 1>::of(one).stream(to + at + e);
+                    pack<Type, 1>::of(one).stream(to + at + e);
                 }
             }
         };
@@ -289,45 +284,28 @@ __global__ void __launch_bounds__(most_threads, resident_threads / most_threads)
                 }
             };
         };
-        // The first pass reads elements; the stage is free after it.
-        const auto next = [&] {
-            __syncthreads();
-            load(chunk + static_cast<int>(gridDim.x));
-            commit_copies();
-        };
         wait_for_copies<0>();
         __syncthreads();
         const int last = shape.passes - 1;
-        {
-            const axis_pass &pass = shape.pass[0];
-            const position_taps *const at = positions + pass.positions_at;
-            with_kind<sum>(pass, [&]<int most, int width>() {
-                if (last == 0)
-                    resample<most, width>(
-                            pass, groups, from, at, weights, to_memory);
-                else
-                    resample<most, width>(
-                            pass, groups, from, at, weights, to_line(first));
-            });
-        }
-        next();
+        const axis_pass *const pass = shape.pass;
+        if (last == 0)
+            run_pass<false>(
+                    pass[0], groups, from, positions, weights, to_memory);
+        else
+            run_pass<true>(
+                    pass[0], groups, from, positions, weights, to_line(first));
+        // The stage is free: the first pass alone reads it.
+        __syncthreads();
+        load(chunk + static_cast<int>(gridDim.x));
+        commit_copies();
         if (last == 2) {
-            const axis_pass &pass = shape.pass[1];
-            const position_taps *const at = positions + pass.positions_at;
-            with_kind<sum>(pass, [&]<int most, int width>() {
-                resample<most, width>(
-                        pass, groups, first, at, weights, to_line(second));
-            });
+            run_pass<true>(pass[1], groups, first, positions, weights,
+                    to_line(second));
             __syncthreads();
         }
-        if (last > 0) {
-            const axis_pass &pass = shape.pass[last];
-            const position_taps *const at = positions + pass.positions_at;
-            with_kind<sum>(pass, [&]<int most, int width>() {
-                resample<most, width>(pass, groups, last == 2 ? second : first,
-                        at, weights, to_memory);
-            });
-        }
+        if (last > 0)
+            run_pass<false>(pass[last], groups, last == 2 ? second : first,
+                    positions, weights, to_memory);
     }
     wait_for_copies<0>();
 }
