@@ -69,10 +69,9 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 // rules before (doc/performance/h200-2026-11-26.md): volumes in f32 0.97 to 2.3 times as
 // fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5, but NCX and pixels of less than 16
 // bytes with more than twice the elements in diff_src 0.69 to 1.04 (6, and one of seed
-// 1105). Planes in f64 with less than four times the elements of one
-// tensor in the other 1.02 to 2.4 times (9), others 0.88 to 1.03; other planes 0.6 to 2.0,
-// mostly below 1. Of 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64 MB of
-// the others.
+// 1105). Planes in f64 with less than four times the elements of one tensor in the other
+// 1.02 to 2.4 times (9), others 0.88 to 1.03; other planes 0.6 to 2.0, mostly below 1. Of
+// 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64 MB of the others.
 std::string whole_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dims = problem.diff_src.dims;
@@ -90,9 +89,8 @@ std::string whole_yields(
     const bool few_channels = !nxc || dims[1] * bytes < wide_pixel;
     if (is_volume(problem))
         return bytes == 2 && few_channels && src > 2 * dst
-                ? "16-bit volumes with over twice the elements in diff_src "
-                  "were "
-                  "slower"
+                ? "16-bit volumes of over twice the elements in diff_src "
+                  "were slower"
                 : "";
     if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
             && problem.diff_dst.dims[3] == 1)
