@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -127,13 +126,9 @@ std::string run_sample(random_source &random) {
 
 template <typename Type>
 void run_samples(uint64_t seed) {
-    random_source random(test_seed(seed));
-    std::set<std::string> seen;
-    for (int count = 0; count < (thinned() ? 60 : 300); ++count) {
-        seen.insert(run_sample<Type>(random));
-        if (testing::Test::HasFailure()) return;
-    }
-    seen.erase("");
+    const auto seen
+            = kinds_of_samples(seed, thinned() ? 60 : 300, run_sample<Type>);
+    if (testing::Test::HasFailure()) return;
     // Every kernel was run, with every width of outputs, or nearly.
     const size_t fewest = sizeof(Type) == 8 ? 10 : 20;
     EXPECT_GE(seen.size(), thinned() ? fewest / 2 : fewest);

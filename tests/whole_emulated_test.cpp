@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstring>
-#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -100,13 +99,9 @@ std::string run_sample(random_source &random) {
 
 template <typename Type>
 void run_samples(uint64_t seed) {
-    random_source random(test_seed(seed));
-    std::set<std::string> seen;
-    for (int count = 0; count < (thinned() ? 60 : 250); ++count) {
-        seen.insert(run_sample<Type>(random));
-        if (testing::Test::HasFailure()) return;
-    }
-    seen.erase("");
+    const auto seen
+            = kinds_of_samples(seed, thinned() ? 60 : 250, run_sample<Type>);
+    if (testing::Test::HasFailure()) return;
     // One to three passes, by blocks that take several chunks and not.
     EXPECT_GE(seen.size(), thinned() ? 4U : 6U);
 }

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cmath>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -174,6 +176,19 @@ void expect_right(const sample &of, const axis_maps &maps,
         else
             ASSERT_FALSE(std::isfinite(found)) << "element " << place;
     } while (next());
+}
+
+/// Runs sample(random), which returns what kind it was, or nothing, until one fails.
+/// Returns the kinds.
+template <typename Sample>
+std::set<std::string> kinds_of_samples(
+        uint64_t seed, int count, const Sample &sample) {
+    random_source random(test_seed(seed));
+    std::set<std::string> seen;
+    for (; count > 0 && !testing::Test::HasFailure(); --count)
+        seen.insert(sample(random));
+    seen.erase("");
+    return seen;
 }
 
 } // namespace gradnn::test

@@ -10,7 +10,7 @@ namespace {
 // its warps issue, with enough of them and each alone; and cycles from a load to its
 // use. Fitted to the times of 177 random problems on an H100 (bench/sweep
 // --every-row --seed 201, bf16 and f32, before the queue of f32): the logarithm of
-// estimate by time spreads by 0.30.
+// estimate by time spreads by 0.30. Instructions are counted in the machine code.
 constexpr double bytes_a_cycle = 15.0;
 constexpr double issues_a_cycle = 3.6;
 constexpr double issues_of_a_warp = 0.15;
@@ -144,10 +144,7 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
 /// The most elements, up to 16 bytes of sums, that divide `neighbours` and all distances
 /// in diff_src.
 int cut_search::widest_of(int neighbours, int written_vector) const {
-    int width = widest(neighbours, facts_.sum_bytes);
-    while (written_vector % width != 0)
-        width /= 2;
-    return width;
+    return widest_vector(facts_.sum_bytes, neighbours, written_vector);
 }
 
 int64_t cut_search::tiles_of(const work_shape &shape) const {

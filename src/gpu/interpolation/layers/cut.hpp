@@ -123,8 +123,7 @@ struct work_shape {
     exact_divider channel_tiles;
     exact_divider runs;
     int32_t band = 1; ///< rows of diff_dst of a tile, at most
-    int32_t pitch
-            = 1; ///< elements from such a row to the next in shared memory
+    int32_t pitch = 1; ///< elements between such rows in shared memory
     /// The rows of a tile are whole and lie in shared memory as in diff_dst, one right
     /// after the other, so that words may go beyond the end of a row.
     int32_t as_they_lie = 0;

@@ -5,8 +5,9 @@
 // the sums of two layers of diff_src in registers. Sums of a complete layer go to
 // shared memory, where the block resamples columns, and of volumes rows (order.hpp).
 //
-// Every sum runs over ascending layers, then rows and columns, one fma for each product, in one thread: the same bits for every tile, word and alignment.
-// A tap of weight 0 is never taken.
+// Every sum runs over ascending layers, then rows and columns, one fma for each
+// product, in one thread: the same bits for every tile, word and alignment. A tap of
+// weight 0 is never taken.
 #pragma once
 
 #include "gpu/interpolation/layers/outputs.cuh"

@@ -17,8 +17,8 @@ bool are_columns_first(const work_shape &problem, const search_facts &facts,
     const auto dst_elements = static_cast<double>(dst_row);
     const auto src_elements = static_cast<double>(src_row);
     const double wide = 16.0 / facts.sum_bytes;
-    const double of_channels = widest(channels, facts.sum_bytes);
-    const double of_rows = widest(src_row, facts.sum_bytes);
+    const double of_channels = widest_vector(facts.sum_bytes, channels);
+    const double of_rows = widest_vector(facts.sum_bytes, src_row);
     const bool one = channels == 1;
     const double rows_first
             = src_rows * dst_elements / wide * row_cell(wide, row_taps, false)
@@ -29,8 +29,8 @@ bool are_columns_first(const work_shape &problem, const search_facts &facts,
                     * column_cell(each, column_taps, one, false)
             + src_rows * src_elements / of_rows
                     * row_cell(of_rows, row_taps, true);
-    const double words = 1.0 / widest(dst_row, facts.sum_bytes)
-            - 1.0 / widest(dst_row * problem.dst_rows, facts.sum_bytes);
+    const double words = 1.0 / widest_vector(facts.sum_bytes, dst_row)
+            - 1.0 / widest_vector(facts.sum_bytes, dst_row * problem.dst_rows);
     constexpr double instructions_of_word = 5.0;
     const double gained = instructions_of_word * words * dst_rows * dst_elements
             * static_cast<double>(layers.dst) / static_cast<double>(layers.src);

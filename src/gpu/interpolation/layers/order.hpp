@@ -2,19 +2,9 @@
 // takes. Host arithmetic.
 #pragma once
 
-#include <cstdint>
-
 #include "gpu/interpolation/layers/cut.hpp"
 
 namespace gradnn::gpu::interpolation::layers {
-
-/// The most elements, up to 16 bytes of sums, that divide `neighbours`.
-inline int widest(int64_t neighbours, int64_t sum_bytes) {
-    int64_t width = 16 / sum_bytes;
-    while (neighbours % width != 0)
-        width /= 2;
-    return static_cast<int>(width);
-}
 
 // Instructions of a thread for `width` elements at a time, of so many taps each.
 // Rows share their taps; so do channels, but not columns.

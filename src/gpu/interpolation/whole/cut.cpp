@@ -30,12 +30,9 @@ int64_t room_for(int64_t taps) {
 /// memory, where they lie in banks of their own; in global memory threads would write
 /// every third element.
 int32_t width_of(int64_t inner, int64_t sum_bytes, bool last) {
-    int64_t width = 16 / sum_bytes;
-    while (inner % width != 0)
-        width /= 2;
+    const int width = widest_vector(sum_bytes, inner);
     constexpr int odd = 3;
-    return static_cast<int32_t>(
-            width == 1 && inner >= odd && !last ? odd : width);
+    return width == 1 && inner >= odd && !last ? odd : width;
 }
 
 /// Instructions of a thread for a cell.
