@@ -138,8 +138,7 @@ void run_samples(uint64_t seed) {
                     return name.find(part) != std::string::npos;
                 });
     };
-    // f64 has rows first alone.
-    EXPECT_EQ(any("as they lie columns first"), sizeof(Type) < 8);
+    EXPECT_TRUE(any("as they lie columns first"));
 }
 
 TEST(layers_emulated, f32) {

@@ -221,8 +221,9 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
 #pragma unroll 1
     while (true) {
         const bool last = at >= end;
-        line_row<sum> next;
-        if (!last) next = tables.layers[at + 1]; // one beyond the last, too
+        // One beyond the last, too. An `if` in place of this took values of 8 bytes
+        // out of the uniform registers, and so volumes 1.2 times as long.
+        const line_row<sum> next = last ? by : tables.layers[at + 1];
 #pragma unroll 1
         for (int finished = last ? end_layer - layer : by.finished;
                 finished > 0; --finished) {

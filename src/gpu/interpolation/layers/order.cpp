@@ -5,8 +5,6 @@ namespace gradnn::gpu::interpolation::layers {
 bool are_columns_first(const work_shape &problem, const search_facts &facts,
         const detail::axis_map &layers, const detail::axis_map &rows,
         const detail::axis_map &columns) {
-    // f64: as fast in the mean of eight, 0.84 times with long rows.
-    if (facts.sum_bytes == 8) return false;
     const auto row_taps = static_cast<double>(rows.max_count);
     const auto column_taps = static_cast<double>(columns.max_count);
     const auto dst_rows = static_cast<double>(problem.dst_rows);
@@ -34,7 +32,9 @@ bool are_columns_first(const work_shape &problem, const search_facts &facts,
     constexpr double instructions_of_word = 5.0;
     const double gained = instructions_of_word * words * dst_rows * dst_elements
             * static_cast<double>(layers.dst) / static_cast<double>(layers.src);
-    return columns_first - gained < rows_first;
+    // f64: with 0.44 of the instructions 1.19 times as fast, with 0.96 only 0.91 times.
+    const double margin = facts.sum_bytes == 8 ? 0.9 : 1.0;
+    return columns_first - gained < margin * rows_first;
 }
 
 } // namespace gradnn::gpu::interpolation::layers

@@ -22,6 +22,9 @@ template <typename Type, bool volume>
 class layer_outputs {
     using sum = sum_of<Type>;
     static constexpr int wide = sums_at_once<sum>;
+    /// Weights of 8 bytes in registers: with more of them the kernel of images would
+    /// put registers aside.
+    static constexpr bool four_at_most = sizeof(sum) == 8 && !volume;
 
 public:
     /// Writes its tables to `shared`. The block waits before their first use.
@@ -96,7 +99,7 @@ public:
     __device__ __forceinline__ void write(const sum *line, Type *to) const {
         const bool columns = shape_.tile_channels == 1;
         __syncthreads();
-        if constexpr (volume && wide == 4)
+        if constexpr (volume)
             if (shape_.columns_first != 0) return write_rows_last(line, to);
         const sum *source = line;
         if constexpr (volume) {
@@ -127,7 +130,8 @@ public:
             resample_columns<1, false, false>(line, to);
         __syncthreads();
         if (shape_.width == wide) return resample_rows<wide, true>(line, to);
-        if (shape_.width == 2) return resample_rows<2, true>(line, to);
+        if constexpr (wide > 2)
+            if (shape_.width == 2) return resample_rows<2, true>(line, to);
         resample_rows<1, true>(line, to);
     }
 
@@ -145,50 +149,45 @@ private:
     template <int width, bool to_memory>
     __device__ __forceinline__ void resample_rows(
             const sum *line, Type *to) const {
-        with_taps<false, sizeof(sum) == 8>(
-                shape_.most_row_taps, [&]<int taps>() {
-                    constexpr auto size = static_cast<uint32_t>(sizeof(sum));
-                    const int pitch
-                            = to_memory ? shape_.second_pitch : shape_.pitch;
-                    const uint32_t places
-                            = shared_address(to_memory ? second_line_ : line);
-                    const uint32_t target = shared_address(second_line_);
-                    const int cells = (to_memory ? outputs_ : pitch) / width;
-                    for (int x = row_cells_.x; x < cells;
-                            x += shape_.row_cells.x_step.by) {
-                        [[maybe_unused]] char *out = nullptr;
-                        if constexpr (to_memory) {
-                            out = reinterpret_cast<char *>(
-                                    to + output_taps_[x * width].out);
-                            keep(out);
-                        }
-                        for (int y = row_cells_.y; y < lines_;
-                                y += shape_.row_cells.y_step) {
-                            const tap_place row = row_taps_[y];
-                            const uint32_t place
-                                    = places + (row.start + x * width) * size;
-                            const sum *const weights
-                                    = row_weights_ + row.weights;
-                            sum sums[width] = {};
-                            if constexpr (taps != 0) {
-                                sum by[taps];
-                                load_weights(by, weights);
-                                add_taps(sums, by, place, row.count, pitch);
-                            } else {
-                                add_all_taps(
-                                        sums, weights, place, row.count, pitch);
-                            }
-                            if constexpr (to_memory)
-                                pack<Type, width>::of(sums).stream(
-                                        reinterpret_cast<Type *>(
-                                                out + row_offsets_[y]));
-                            else
-                                store_shared(
-                                        target + (y * pitch + x * width) * size,
-                                        sums);
-                        }
+        with_taps<false, four_at_most>(shape_.most_row_taps, [&]<int taps>() {
+            constexpr auto size = static_cast<uint32_t>(sizeof(sum));
+            const int pitch = to_memory ? shape_.second_pitch : shape_.pitch;
+            const uint32_t places
+                    = shared_address(to_memory ? second_line_ : line);
+            const uint32_t target = shared_address(second_line_);
+            const int cells = (to_memory ? outputs_ : pitch) / width;
+            for (int x = row_cells_.x; x < cells;
+                    x += shape_.row_cells.x_step.by) {
+                [[maybe_unused]] char *out = nullptr;
+                if constexpr (to_memory) {
+                    out = reinterpret_cast<char *>(
+                            to + output_taps_[x * width].out);
+                    keep(out);
+                }
+                for (int y = row_cells_.y; y < lines_;
+                        y += shape_.row_cells.y_step) {
+                    const tap_place row = row_taps_[y];
+                    const uint32_t place
+                            = places + (row.start + x * width) * size;
+                    const sum *const weights = row_weights_ + row.weights;
+                    sum sums[width] = {};
+                    if constexpr (taps != 0) {
+                        sum by[taps];
+                        load_weights(by, weights);
+                        add_taps(sums, by, place, row.count, pitch);
+                    } else {
+                        add_all_taps(sums, weights, place, row.count, pitch);
                     }
-                });
+                    if constexpr (to_memory)
+                        pack<Type, width>::of(sums).stream(
+                                reinterpret_cast<Type *>(
+                                        out + row_offsets_[y]));
+                    else
+                        store_shared(
+                                target + (y * pitch + x * width) * size, sums);
+                }
+            }
+        });
     }
 
     /// Resamples columns of `line`, `width` neighbouring outputs at a time: columns
@@ -201,7 +200,7 @@ private:
         constexpr auto size = static_cast<uint32_t>(sizeof(sum));
         // Several columns at once have two taps each at most.
         with_taps<(columns && width > 1),
-                sizeof(sum) == 8>(shape_.most_column_taps, [&]<int taps>() {
+                four_at_most>(shape_.most_column_taps, [&]<int taps>() {
             const int step = columns ? 1 : shape_.tile_channels; // between taps
             const uint32_t places = shared_address(line);
             const uint32_t first = column_cells_.y * shape_.pitch;

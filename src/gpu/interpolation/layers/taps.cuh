@@ -60,8 +60,7 @@ __device__ __forceinline__ void add_all_taps(Sum (&sums)[width],
 }
 
 /// Calls body with 2, 4, 6 or 8, which is room for so many taps, or with 0 where
-/// there are more. `two_at_most`: with 2. `four_at_most`: with 2, 4 or 0 (more weights
-/// of 8 bytes would leave too few registers).
+/// there are more. `two_at_most`: with 2. `four_at_most`: with 2, 4 or 0.
 template <bool two_at_most, bool four_at_most, typename Body>
 __device__ __forceinline__ void with_taps(int taps, const Body &body) {
     if (two_at_most || taps <= 2)
