@@ -8,14 +8,18 @@ namespace {
 
 // What a multiprocessor does in a cycle: bytes that memory moves, instructions that
 // its warps issue, with enough of them and each alone; and cycles from a load to its
-// use. Fitted to the times of 177 random problems on an H100 (bench/sweep
-// --every-row --seed 201, bf16 and f32, before the queue of f32): the logarithm of
-// estimate by time spreads by 0.30. Instructions are counted in the machine code.
-constexpr double bytes_a_cycle = 15.0;
+// use. Instructions are counted in the machine code. Fitted to 456 times of 76 random
+// problems, each by up to six cuts, on an H200 (bench/sweep's seeds 1103 to 1106): the
+// logarithm of estimate by time spreads by 0.074 within a problem, and what has the
+// lowest estimate takes 1.03 times as long as the fastest cut, in the mean.
+constexpr double bytes_a_cycle = 25.0;
 constexpr double issues_a_cycle = 3.6;
 constexpr double issues_of_a_warp = 0.15;
 constexpr double latency = 900.0;
-constexpr double sector = 32.0;
+// What memory moves beside a run of neighbouring bytes that is read, or written: half
+// a sector; with writes of parts of sectors, and of lines, four times as much.
+constexpr double beside_reads = 16.0;
+constexpr double beside_writes = 64.0;
 
 /// Calls body with each size of parts that an axis can be cut into, longest
 /// first, while it returns true. Of many parts it leaves sizes out: each is at
@@ -316,23 +320,24 @@ void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
     const work_shape &shape = made.shape;
     const int64_t runs = ceil_div(shape.src_layers, run_layers);
     const auto warps = static_cast<double>(made.threads / 32);
-    // Bytes, in whole sectors.
     const auto size = static_cast<double>(facts_.element_bytes);
     const bool whole_pixels = shape.tile_channels == shape.channels;
     const bool whole_rows = whole_pixels && shape.column_tiles.by == 1;
-    const auto moved = [&](int64_t groups, int64_t rows, int64_t columns) {
-        const auto run = static_cast<double>(
-                columns * shape.tile_channels * (whole_rows ? rows : 1));
-        const auto parts
-                = static_cast<double>(groups * (whole_rows ? 1 : rows));
-        if (whole_pixels) return parts * (run * size + sector / 2);
-        return parts * static_cast<double>(columns)
-                * std::max(sector, shape.tile_channels * size);
+    // Bytes of runs of neighbours, and beside them.
+    const auto moved = [&](int64_t groups, int64_t rows, int64_t columns,
+                               double beside) {
+        const int64_t elements
+                = groups * rows * columns * int64_t {shape.tile_channels};
+        int64_t parts = groups;
+        if (!whole_rows) parts *= rows;
+        if (!whole_pixels) parts *= columns;
+        return static_cast<double>(elements) * size
+                + static_cast<double>(parts) * beside;
     };
-    const double dst_bytes = moved(
-            shape.tile_groups, shape.band, shape.pitch / shape.tile_channels);
-    const double src_bytes
-            = moved(shape.tile_groups, shape.tile_rows, shape.tile_columns);
+    const double dst_bytes = moved(shape.tile_groups, shape.band,
+            shape.pitch / shape.tile_channels, beside_reads);
+    const double src_bytes = moved(shape.tile_groups, shape.tile_rows,
+            shape.tile_columns, beside_writes);
     const auto src = static_cast<double>(run_layers);
     const double ratio = static_cast<double>(layers_.dst)
             / static_cast<double>(layers_.src);
@@ -340,7 +345,7 @@ void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
                                  : ratio * (src + 1.0);
     const double fed = src * static_cast<double>(fed_layers_)
             / static_cast<double>(layers_.src);
-    const double instructions = 500.0 * warps + dst * issues.dst
+    const double instructions = 100.0 * warps + dst * issues.dst
             + fed * issues.src + (src - fed) * issues.empty;
     const double bytes = dst * dst_bytes + src * src_bytes;
     const int64_t held
@@ -348,19 +353,16 @@ void cut_search::keep_if_best(const work_cut &made, const layer_issues &issues,
     const auto at_once = static_cast<double>(held);
     const double rate
             = std::min(issues_a_cycle, issues_of_a_warp * warps * at_once);
-    // As fast as memory, as the instructions, or as the layers arrive one after
-    // the other.
-    const double computing = at_once * instructions / rate;
-    const double moving = at_once * bytes / bytes_a_cycle;
-    const double busy = std::max(computing, moving);
-    const double other = std::min(computing, moving);
+    // Memory and instructions, which hardly overlap, or as fast as the layers arrive
+    // one after the other.
+    const double busy = at_once * (instructions / rate + bytes / bytes_a_cycle);
     const int ahead = layers_ahead(facts_.element_bytes);
     const double chain = 2.0 * latency + dst * latency / ahead
             + src * (facts_.volume ? 300.0 : 150.0);
     const double waves = static_cast<double>(blocks)
             / (at_once * static_cast<double>(facts_.multiprocessors));
-    const double cycles = (0.5 * waves + 0.5 * std::ceil(waves))
-            * std::max(busy + 0.5 * other, chain);
+    const double cycles
+            = (0.5 * waves + 0.5 * std::ceil(waves)) * std::max(busy, chain);
     if (best_.threads != 0 && cycles >= best_.cycles) return;
     best_ = made;
     best_.column_spans = column_spans_;
