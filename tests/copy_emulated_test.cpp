@@ -65,6 +65,8 @@ void run_blocks(int64_t blocks, size_t shared_bytes, bool descending,
         const Kernel &kernel) {
     ASSERT_LE(shared_bytes, sizeof copy_shared);
     emulated::grid_size.x = static_cast<unsigned>(blocks);
+    emulated::shared_memory = reinterpret_cast<char *>(copy_shared);
+    emulated::shared_bytes = shared_bytes;
     for (int64_t index = 0; index < blocks; ++index) {
         std::memset(static_cast<void *>(copy_shared), 0xff, sizeof copy_shared);
         emulated::block::run(

@@ -132,6 +132,26 @@ TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
     }
 }
 
+TEST(CudnnArrangement, PadsOfOnePositionAreTheCallers) {
+    convolution_problem p = plain_problem(data_type::f16, order::nxc, 1);
+    // Windows of 3 over two elements, a pad of 1 at either end, any stride.
+    for (size_t axis : {1U, 2U}) {
+        p.src.dims[2 + axis] = 2;
+        p.weights.dims[3 + axis] = 3;
+        p.dst.dims[2 + axis] = 1;
+        p.pads_begin[axis] = 1;
+        p.strides[axis] = p.dilations[axis] = 1;
+    }
+    p.src.strides = data_strides(p.src.dims, order::nxc);
+    p.weights.strides = weights_strides(p.weights.dims, 1);
+    p.dst.strides = data_strides(p.dst.dims, order::nxc);
+    const auto ways = gpu::cudnn::arrangements_of(p);
+    ASSERT_FALSE(ways.empty());
+    EXPECT_FALSE(ways.front().operands[0].staged);
+    EXPECT_EQ(ways.front().pads_end[0], 1);
+    EXPECT_EQ(ways.front().strides[0], 2);
+}
+
 TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
     const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::f32, order::nxc, 2));

@@ -3,8 +3,10 @@
 
 #include <type_traits>
 
+#include "gpu/device/async_copy.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/shared_out.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 
 namespace gradnn::gpu::copies {
@@ -15,6 +17,8 @@ using detail::data_type;
 template <typename Word>
 struct same_type {
     using value = Word;
+    static constexpr bool moves_bits = true;
+    __device__ static int bytes(data_type) { return sizeof(Word); }
     __device__ static value load(const shape &, const void *src, int64_t at) {
         return static_cast<const Word *>(src)[at];
     }
@@ -26,6 +30,10 @@ struct same_type {
 
 struct conversion {
     using value = double;
+    static constexpr bool moves_bits = false;
+    __device__ static int bytes(data_type type) {
+        return type == data_type::f64 ? 8 : type == data_type::f32 ? 4 : 2;
+    }
     __device__ static value load(const shape &of, const void *src, int64_t at) {
         switch (of.src_type) {
             case data_type::f64: return static_cast<const double *>(src)[at];
@@ -189,78 +197,155 @@ struct unit {
     }
 };
 
-/// Tiles through shared memory: read along axis 1, along which src is contiguous,
-/// written along axis 0, along which dst is. Offset: of elements within a tile.
-template <typename Mover, typename Offset, int load_width = 1,
-        int store_width = 1>
-__global__ void __launch_bounds__(threads) tiles_kernel(const void *src,
-        void *dst, const __grid_constant__ shape of,
-        const __grid_constant__ tiling tiles) {
+/// Where a thread is among the lines of a tile: rows, which lie along axis 1, or columns,
+/// along axis 0. They are numbered along the other of the two, then along axis 2;
+/// `flat`: the tile has one position of axis 2.
+template <typename Offset, bool flat>
+struct line_walk {
+    int number; ///< of a line
+    int at; ///< its position along the other axis
+    Offset offset; ///< of its first element in the tensor
+    int place; ///< and in shared memory
+
+    /// Of offset and place: what lies between neighbours along the first axis, and
+    /// along axis 2.
+    __device__ line_walk(const line_steps &steps, int first, int64_t along,
+            int64_t next, int place_along, int place_next)
+        : number(first) {
+        const auto turn = flat ? 0
+                               : static_cast<int>(steps.dim.quotient(
+                                       static_cast<uint32_t>(first)));
+        const auto dim = static_cast<int>(steps.dim.by);
+        const auto offset_along = static_cast<Offset>(along);
+        const auto offset_next = static_cast<Offset>(next);
+        at = first - turn * dim;
+        offset = at * offset_along + turn * offset_next;
+        place = at * place_along + turn * place_next;
+        const int step = flat ? steps.cells.y_step : steps.along;
+        step_ = step * offset_along + steps.next * offset_next;
+        wrap_ = offset_next - dim * offset_along;
+        place_step_ = step * place_along + steps.next * place_next;
+        place_wrap_ = place_next - dim * place_along;
+    }
+
+    __device__ void go_on(const line_steps &steps) {
+        number += steps.cells.y_step;
+        offset += step_;
+        place += place_step_;
+        if constexpr (!flat) {
+            at += steps.along;
+            if (at < static_cast<int>(steps.dim.by)) return;
+            at -= static_cast<int>(steps.dim.by);
+            offset += wrap_;
+            place += place_wrap_;
+        } else {
+            at = number;
+        }
+    }
+
+private:
+    Offset step_, wrap_;
+    int place_step_, place_wrap_;
+};
+
+template <typename Mover, typename Offset, int load_width, int store_width,
+        bool flat>
+__device__ void move_tiles(
+        const void *src, void *dst, const shape &of, const tiling &tiles) {
     using value = typename Mover::value;
     using loads = unit<Mover, load_width>;
     using stores = unit<Mover, store_width>;
     extern __shared__ uint4 copy_shared[];
     auto *const staged = reinterpret_cast<value *>(copy_shared);
-    wait_and_let_later_work_start();
-    const int elements = tiles.dims[0] * tiles.dims[1] * tiles.dims[2];
-    const auto offset
-            = [](const int64_t(&strides)[max_rank], int x_0, int x_1, int x_2) {
-                  return x_0 * static_cast<Offset>(strides[0])
-                          + x_1 * static_cast<Offset>(strides[1])
-                          + x_2 * static_cast<Offset>(strides[2]);
-              };
+    const cells_of_thread load(tiles.rows.cells, threadIdx.x);
+    const cells_of_thread store(tiles.columns.cells, threadIdx.x);
+    // Their first elements along the lines.
+    const int x_1 = load_width * load.x;
+    const int x_0 = store_width * store.x;
+    const int plane = tiles.dims[0] * tiles.pitch;
+    const line_walk<Offset, flat> first_row(tiles.rows, load.y,
+            of.src_strides[0], of.src_strides[2], tiles.pitch, plane);
+    const line_walk<Offset, flat> first_column(tiles.columns, store.y,
+            of.dst_strides[1], of.dst_strides[2], 1, plane);
     for (int64_t number = blockIdx.x; number < tiles.count;
             number += gridDim.x) {
         const tile_place place = find_tile(of, tiles, number);
-        for (int first = static_cast<int>(threadIdx.x);
-                first < elements / load_width; first += threads * unroll) {
-            typename loads::word words[unroll];
-            int places[unroll];
+        const char *const from = static_cast<const char *>(src)
+                + (place.src + x_1) * Mover::bytes(of.src_type);
+        char *const to = static_cast<char *>(dst)
+                + (place.dst + x_0 * of.dst_strides[0])
+                        * Mover::bytes(of.dst_type);
+        int rows = flat ? place.extents[0] : tiles.dims[0] * place.extents[2];
+        if (x_1 >= place.extents[1]) rows = 0;
+        using word = typename loads::word;
+        const auto staged_word = [&](const auto &row) {
+            return reinterpret_cast<word *>(staged + row.place + x_1);
+        };
+        if constexpr (Mover::moves_bits && sizeof(word) >= 4) {
+            for (auto row = first_row; row.number < rows;) {
 #pragma unroll
-            for (int i = 0; i < unroll; ++i) {
-                const auto e = static_cast<uint32_t>(first + i * threads);
-                const uint32_t row = tiles.load_columns.quotient(e);
-                const auto x_1 = static_cast<int>(
-                        load_width * (e - row * tiles.load_columns.by));
-                const auto x_2 = static_cast<int>(tiles.rows.quotient(row));
-                const int x_0 = static_cast<int>(row) - x_2 * tiles.dims[0];
-                words[i] = {};
-                const bool is_written = x_0 < place.extents[0]
-                        && x_1 < place.extents[1] && x_2 < place.extents[2];
-                places[i] = is_written
-                        ? static_cast<int>(row) * tiles.pitch + x_1
-                        : -1;
-                if (is_written && x_0 < place.copied)
-                    words[i] = loads::load(of, src,
-                            place.src + offset(of.src_strides, x_0, x_1, x_2));
+                for (int i = 0; i < unroll; ++i) {
+                    copy_async_if<sizeof(word)>(
+                            row.number < rows && row.at < place.copied,
+                            staged_word(row),
+                            reinterpret_cast<const value *>(from) + row.offset);
+                    row.go_on(tiles.rows);
+                }
             }
+            commit_copies();
+            if (place.copied < place.extents[0])
+                for (auto row = first_row; row.number < rows;
+                        row.go_on(tiles.rows))
+                    if (row.at >= place.copied) *staged_word(row) = {};
+            wait_for_copies<0>();
+        } else {
+            for (auto row = first_row; row.number < rows;) {
+                word words[unroll];
+                auto loaded = row;
 #pragma unroll
-            for (int i = 0; i < unroll; ++i)
-                if (places[i] >= 0)
-                    *reinterpret_cast<typename loads::word *>(
-                            staged + places[i])
-                            = words[i];
+                for (int i = 0; i < unroll; ++i) {
+                    words[i] = {};
+                    if (loaded.number < rows && loaded.at < place.copied)
+                        words[i] = loads::load(of, from, loaded.offset);
+                    loaded.go_on(tiles.rows);
+                }
+#pragma unroll
+                for (int i = 0; i < unroll; ++i) {
+                    if (row.number < rows) *staged_word(row) = words[i];
+                    row.go_on(tiles.rows);
+                }
+            }
         }
         __syncthreads();
-        for (int e = static_cast<int>(threadIdx.x); e < elements / store_width;
-                e += threads) {
-            const uint32_t column
-                    = tiles.store_rows.quotient(static_cast<uint32_t>(e));
-            const auto x_0 = static_cast<int>(store_width
-                    * (static_cast<uint32_t>(e)
-                            - column * tiles.store_rows.by));
-            const auto x_2 = static_cast<int>(tiles.columns.quotient(column));
-            const int x_1 = static_cast<int>(column) - x_2 * tiles.dims[1];
-            if (x_0 < place.extents[0] && x_1 < place.extents[1]
-                    && x_2 < place.extents[2])
-                stores::store(of, dst,
-                        place.dst + offset(of.dst_strides, x_0, x_1, x_2),
-                        staged + (x_2 * tiles.dims[0] + x_0) * tiles.pitch
-                                + x_1,
+        int columns
+                = flat ? place.extents[1] : tiles.dims[1] * place.extents[2];
+        if (x_0 >= place.extents[0]) columns = 0;
+        const value *const mine = staged + x_0 * tiles.pitch;
+#pragma unroll 4
+        for (auto column = first_column; column.number < columns;
+                column.go_on(tiles.columns))
+            if (flat || column.at < place.extents[1])
+                stores::store(of, to, column.offset, mine + column.place,
                         tiles.pitch);
-        }
         __syncthreads();
     }
+}
+
+/// Tiles through shared memory: read along axis 1, along which src is contiguous,
+/// written along axis 0, along which dst is. A thread keeps its place in the lines and
+/// goes from line to line. Offset: of elements within a tile.
+template <typename Mover, typename Offset, int load_width = 1,
+        int store_width = 1>
+__global__ void __launch_bounds__(threads, 5) tiles_kernel(const void *src,
+        void *dst, const __grid_constant__ shape of,
+        const __grid_constant__ tiling tiles) {
+    wait_and_let_later_work_start();
+    if (tiles.dims[2] == 1)
+        move_tiles<Mover, Offset, load_width, store_width, true>(
+                src, dst, of, tiles);
+    else
+        move_tiles<Mover, Offset, load_width, store_width, false>(
+                src, dst, of, tiles);
 }
 
 /// Of a tile of pairs, in shared memory.

@@ -79,7 +79,10 @@ tiling cut_tiles(
     const int64_t most = element_bytes == 2 ? 4096 : 2048;
     tiling tiles;
     tiles.dims[0] = part_of(of.written, most / 32);
-    tiles.dims[1] = part_of(of.dims[1], most / tiles.dims[0] / sector * sector);
+    // A thread has one word of a row.
+    tiles.dims[1] = part_of(of.dims[1],
+            std::min<int64_t>(most / tiles.dims[0] / sector * sector,
+                    int64_t {threads} * widths.load));
     tiles.pitch = pitch_of(tiles.dims[1], element_bytes);
     if (of.rank > 2) {
         const int64_t fit
@@ -88,10 +91,8 @@ tiling cut_tiles(
                 ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
     }
     count_tiles(of, tiles);
-    tiles.rows = exact_divider(tiles.dims[0]);
-    tiles.columns = exact_divider(tiles.dims[1]);
-    tiles.load_columns = exact_divider(tiles.dims[1] / widths.load);
-    tiles.store_rows = exact_divider(tiles.dims[0] / widths.store);
+    tiles.rows = line_steps(tiles.dims[1] / widths.load, tiles.dims[0]);
+    tiles.columns = line_steps(tiles.dims[0] / widths.store, tiles.dims[1]);
     return tiles;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gpu/device/divider.hpp"
+#include "gpu/device/shared_out.hpp"
 #include "gpu/runtime/copy.hpp"
 
 namespace gradnn::gpu::copies {
@@ -41,6 +42,23 @@ shape arrange(const strided_copy &problem);
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
 
+/// Lines of a tile, which are numbered along axis 0 (rows) or 1 (columns), then along
+/// axis 2, shared out among the threads: how a thread gets to its next one.
+struct line_steps {
+    shared_out
+            cells; ///< of words, one element or two, along a line, and of lines
+    exact_divider dim; ///< by the lines along the first of the axes
+    int along = 0; ///< steps along it, which may lead beyond its end once,
+    int next = 0; ///< and along axis 2
+
+    line_steps() = default;
+    line_steps(int words, int lines)
+        : cells(words, threads),
+          dim(lines),
+          along(cells.y_step % lines),
+          next(cells.y_step / lines) {}
+};
+
 /// Tiles of the first three axes of a transposed copy, in shared memory a row of
 /// axis 1 for each element of axis 0.
 struct tiling {
@@ -48,11 +66,8 @@ struct tiling {
     int pitch = 1; ///< elements between rows in shared memory
     int64_t count = 1; ///< tiles, of all axes
     exact_divider along[max_rank]; ///< by the tiles along each axis
-    exact_divider rows; ///< by dims[0]
-    exact_divider columns; ///< by dims[1]
-    /// By how many loads a row takes, of one element or two, and stores a column.
-    exact_divider load_columns;
-    exact_divider store_rows;
+    line_steps rows; ///< which are loaded
+    line_steps columns; ///< which are stored
 
     size_t shared_bytes(size_t element_bytes) const {
         return static_cast<size_t>(dims[0]) * static_cast<size_t>(dims[2])

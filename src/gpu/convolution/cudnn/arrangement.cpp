@@ -186,8 +186,23 @@ bool trivial(const convolution_problem &p, size_t axis) {
             && shape.pad_begin == 0;
 }
 
+/// The same convolution, with strides where they have no effect, at one position of
+/// dst, so that src needs no other pads than the caller's.
+convolution_problem with_even_pads(const convolution_problem &given) {
+    convolution_problem made = given;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(given, axis);
+        const int64_t end = shape.span() - shape.src - shape.pad_begin;
+        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end)
+            made.strides[axis]
+                    = std::max(shape.stride, shape.pad_begin - end + 1);
+    }
+    return made;
+}
+
 std::optional<problem_arrangement> arrange(
-        const convolution_problem &p, family order, bool widened) {
+        const convolution_problem &given, family order, bool widened) {
+    const convolution_problem p = with_even_pads(given);
     problem_arrangement made;
     made.direction = p.direction;
     made.widened = widened;

@@ -10,6 +10,7 @@
 #include "axis_map.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/device/shared_out.hpp"
 #include "gpu/interpolation/spans.hpp"
 
 #ifdef __CUDACC__
@@ -74,18 +75,6 @@ struct alignas(16) tap_place {
     int32_t count;
     int32_t weights;
     int32_t out;
-};
-
-/// Cells of a rectangle shared out among the threads of a block: neighbouring threads
-/// have neighbouring cells of a row, and a thread stays in a few columns.
-struct shared_out {
-    exact_divider x_step;
-    int32_t y_step = 1;
-
-    shared_out() = default;
-    shared_out(int64_t width, int64_t threads)
-        : x_step(std::min(width, threads)),
-          y_step(static_cast<int32_t>(threads / x_step.by)) {}
 };
 
 /// The word that has the first channel of a column.

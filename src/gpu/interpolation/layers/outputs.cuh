@@ -44,8 +44,8 @@ public:
           output_taps_(row_taps_ + shape.tile_groups * shape.tile_rows),
           row_offsets_(reinterpret_cast<uint32_t *>(
                   output_taps_ + shape.tile_columns * shape.tile_channels)),
-          row_cells_(shape.row_cells),
-          column_cells_(shape.column_cells) {
+          row_cells_(shape.row_cells, threadIdx.x),
+          column_cells_(shape.column_cells, threadIdx.x) {
         const auto thread = static_cast<int>(threadIdx.x);
         const auto threads = static_cast<int>(blockDim.x);
         for (int j = thread; j < tile.columns; j += threads) {
@@ -271,7 +271,7 @@ private:
     __device__ __forceinline__ void write_zero_cells(Type *to) const {
         const sum none[width] = {};
         const auto zeros = pack<Type, width>::of(none);
-        const cells_of_thread cells(shape_.zero_cells);
+        const cells_of_thread cells(shape_.zero_cells, threadIdx.x);
         for (int x = cells.x; x < outputs_ / width;
                 x += shape_.zero_cells.x_step.by) {
             char *out = reinterpret_cast<char *>(

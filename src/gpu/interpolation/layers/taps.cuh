@@ -8,20 +8,6 @@
 
 namespace gradnn::gpu::interpolation::layers {
 
-/// The cells of a thread: (x + i * x_step, y + j * y_step).
-struct cells_of_thread {
-    int x, y;
-
-    __device__ explicit cells_of_thread(const shared_out &cells) {
-        const unsigned thread = threadIdx.x;
-        const unsigned row = cells.x_step.quotient(thread);
-        constexpr int beyond = 1 << 30;
-        y = static_cast<int>(row);
-        x = y < cells.y_step ? static_cast<int>(thread - row * cells.x_step.by)
-                             : beyond;
-    }
-};
-
 /// As it is, in a register: the compiler would put it together again for each use.
 __device__ __forceinline__ void keep(char *&address) {
     asm volatile("" : "+l"(address));

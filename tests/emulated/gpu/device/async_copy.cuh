@@ -55,6 +55,11 @@ void copy_async(void *shared, const void *global) {
                 {to, static_cast<const char *>(global), bytes});
 }
 
+template <int bytes>
+void copy_async_if(bool wanted, void *shared, const void *global) {
+    if (wanted) copy_async<bytes>(shared, global);
+}
+
 inline void copy_async_past_l1(void *shared, const void *global) {
     copy_async<16>(shared, global);
 }
