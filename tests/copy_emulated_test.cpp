@@ -13,6 +13,7 @@ alignas(16) uint4 copy_shared[3072];
 } // namespace gradnn::gpu::copies
 
 #include "gpu/runtime/copy_kernels.cuh"
+#include "gpu/runtime/copy_tiles.cuh"
 #include "support/random.hpp"
 
 namespace gradnn::test {
@@ -79,23 +80,41 @@ template <typename Mover>
 std::string run_copy(const shape &given, const void *src, void *dst, bool far,
         random_source &random) {
     using value = typename Mover::value;
-    const copy_cut cut = cut_of(given, sizeof(value), are_even(src, dst));
+    const copy_cut cut = cut_of(given, sizeof(value), alignments_of(src, dst));
     const shape &of = cut.of;
     const bool descending = random.integer(0, 1) == 1;
     const std::string filled = of.written == of.dims[0] ? "" : " filled";
-    if (cut.way == copy_way::elements) {
+    if (cut.way == copy_way::elements || cut.way == copy_way::words) {
         if (far) {
             run_blocks(2, 0, descending,
                     [&] { many_elements_kernel<Mover>(src, dst, of); });
             return "many elements" + filled;
         }
-        axis_dividers dividers;
-        for (int axis = 0; axis < of.rank; ++axis)
-            dividers.by[axis] = gpu::exact_divider(of.extent(axis));
-        run_blocks(gpu::ceil_div(of.count, int64_t {threads * unroll}), 0,
-                descending,
-                [&] { elements_kernel<Mover>(src, dst, of, dividers); });
-        return "elements" + filled;
+        const auto run = [&]<int width, bool wide_loads>() {
+            axis_dividers dividers;
+            for (int axis = 0; axis < of.rank; ++axis)
+                dividers.by[axis] = gpu::exact_divider(
+                        of.extent(axis) / (axis == 0 ? width : 1));
+            run_blocks(gpu::ceil_div(of.count,
+                               int64_t {threads * elements_of_thread(width)}),
+                    0, descending, [&] {
+                        elements_kernel<Mover, width, wide_loads>(
+                                src, dst, of, dividers);
+                    });
+            return "elements" + filled
+                    + (width > 1 ? " " + std::to_string(width) : "")
+                    + (wide_loads ? " wide" : "");
+        };
+        const auto run_words = [&]<int width>() {
+            return cut.widths.load == width
+                    ? run.template operator()<width, true>()
+                    : run.template operator()<width, false>();
+        };
+        if constexpr (sizeof(value) < 8)
+            if (cut.widths.store == 4)
+                return run_words.template operator()<4>();
+        if (cut.widths.store == 2) return run_words.template operator()<2>();
+        return run.template operator()<1, false>();
     }
     const int64_t blocks = std::min<int64_t>(cut.tiles.count, 3);
     if constexpr (std::is_same_v<value, uint16_t>)
@@ -202,7 +221,8 @@ TEST(copy_emulated, agrees_with_plain_loops) {
         }
         if (testing::Test::HasFailure()) return;
     }
-    for (const char *kernel : {"elements", "elements filled", "many elements",
+    for (const char *kernel : {"elements", "elements filled", "elements 2",
+                 "elements 4 wide", "elements filled 4", "many elements",
                  "pairs", "tiles 1 1", "tiles filled 1 1", "tiles filled 1 2",
                  "tiles filled 2 2", "tiles 1 2", "tiles 2 1", "tiles 2 2"})
         EXPECT_TRUE(ran.contains(kernel)) << kernel << " did not run";

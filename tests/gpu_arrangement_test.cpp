@@ -204,7 +204,7 @@ convolution_problem with_channels(convolution_problem p, int64_t src,
     return p;
 }
 
-// Copies of 16 bits have channels in whole 16 bytes, unless many would be zeros. What
+// Copies of 16 bits have channels in whole 16 bytes, unless much would be zeros. What
 // could be read in place is copied for gradients of weights and of strided src alone.
 TEST(CudnnArrangement, FillsChannelsOfCopies) {
     convolution_problem problem = plain_problem(data_type::bf16, order::ncx, 0);
@@ -229,7 +229,8 @@ TEST(CudnnArrangement, FillsChannelsOfCopies) {
     EXPECT_EQ(channels_of(64, 21, ncx, ncx), pair(64, 24));
     EXPECT_EQ(channels_of(64, 128, ncx, ncx), pair(64, 128));
     EXPECT_EQ(channels_of(3, 64, ncx, ncx), pair(3, 64));
-    EXPECT_EQ(channels_of(3, 131, ncx, ncx), pair(3, 131));
+    EXPECT_EQ(channels_of(3, 131, ncx, ncx), pair(8, 136));
+    EXPECT_EQ(channels_of(3, 19, ncx, ncx), pair(3, 19));
     EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(67, 131));
     EXPECT_EQ(channels_of(67, 131, ncx, nxc), pair(67, 131));
     EXPECT_EQ(channels_of(67, 128, ncx, nxc), pair(72, 128));
@@ -239,7 +240,8 @@ TEST(CudnnArrangement, FillsChannelsOfCopies) {
     problem.direction = convolution_direction::backward_weights;
     EXPECT_EQ(channels_of(67, 131, nxc, nxc), pair(72, 136));
     EXPECT_EQ(channels_of(67, 131, ncx, nxc), pair(72, 136));
-    EXPECT_EQ(channels_of(3, 131, nxc, nxc), pair(3, 131));
+    EXPECT_EQ(channels_of(3, 131, nxc, nxc), pair(8, 136));
+    EXPECT_EQ(channels_of(3, 64, nxc, nxc), pair(3, 64));
 }
 
 TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {

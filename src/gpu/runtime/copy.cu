@@ -12,6 +12,7 @@
 #include "gpu/runtime/copy.hpp"
 
 #include "gpu/runtime/copy_kernels.cuh"
+#include "gpu/runtime/copy_tiles.cuh"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
@@ -32,23 +33,49 @@ void run_tiles(const copy_cut &cut, const void *src, void *dst,
             dst, cut.of, cut.tiles);
 }
 
+template <typename Mover, int width, bool wide_loads>
+void run_elements(const shape &of, const void *src, void *dst,
+        const launch_stream &stream) {
+    axis_dividers dividers;
+    for (int axis = 0; axis < of.rank; ++axis)
+        dividers.by[axis]
+                = exact_divider(of.extent(axis) / (axis == 0 ? width : 1));
+    launch_early("copy", elements_kernel<Mover, width, wide_loads>,
+            ceil_div(of.count, int64_t {threads * elements_of_thread(width)}),
+            threads, 0, stream, src, dst, of, dividers);
+}
+
+template <typename Mover>
+void run_words(const copy_cut &cut, const void *src, void *dst,
+        const launch_stream &stream) {
+    const auto run = [&]<int width>() {
+        if (cut.widths.load == width)
+            run_elements<Mover, width, true>(cut.of, src, dst, stream);
+        else
+            run_elements<Mover, width, false>(cut.of, src, dst, stream);
+    };
+    if constexpr (sizeof(typename Mover::value) < 8)
+        if (cut.widths.store == 4) return run.template operator()<4>();
+    run.template operator()<2>();
+}
+
 template <typename Mover>
 void run_mover(const shape &given, const void *src, void *dst,
         const launch_stream &stream) {
     constexpr size_t bytes = sizeof(typename Mover::value);
-    const copy_cut cut = cut_of(given, bytes, are_even(src, dst));
+    const copy_cut cut = cut_of(given, bytes, alignments_of(src, dst));
     const shape &of = cut.of;
     if (cut.way == copy_way::many_elements) {
         launch_early("copy", many_elements_kernel<Mover>,
                 blocks_for(of.count, threads), threads, 0, stream, src, dst,
                 of);
     } else if (cut.way == copy_way::elements) {
-        axis_dividers dividers;
-        for (int axis = 0; axis < of.rank; ++axis)
-            dividers.by[axis] = exact_divider(of.extent(axis));
-        launch_early("copy", elements_kernel<Mover>,
-                ceil_div(of.count, int64_t {threads * unroll}), threads, 0,
-                stream, src, dst, of, dividers);
+        run_elements<Mover, 1, false>(of, src, dst, stream);
+    } else if (cut.way == copy_way::words) {
+        if constexpr (Mover::moves_bits)
+            run_words<Mover>(cut, src, dst, stream);
+        else
+            run_elements<Mover, 1, false>(of, src, dst, stream);
     } else if constexpr (bytes == 2) {
         const auto [load, store] = cut.widths;
         if (cut.way == copy_way::pairs)

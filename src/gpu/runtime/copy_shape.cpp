@@ -103,6 +103,27 @@ tiling cut_pair_tiles(const shape &of) {
     return tiles;
 }
 
+/// Neighbours of axis 0 that are stored at a time, up to four or 16 bytes, and loaded:
+/// as many or one.
+unit_widths words_of(
+        const shape &of, size_t element_bytes, const alignments &aligned) {
+    if (of.src_strides[0] != 1 || of.dst_strides[0] != 1) return {};
+    const auto bytes = static_cast<int>(element_bytes);
+    const auto divides = [&](int width, int64_t row, int alignment,
+                                 const int64_t(&strides)[max_rank]) {
+        bool every = row % width == 0 && alignment >= width * bytes;
+        for (int axis = 1; axis < of.rank; ++axis)
+            every = every && strides[axis] % width == 0;
+        return every;
+    };
+    int width = std::min(4, 16 / bytes);
+    while (width > 1
+            && !divides(width, of.written, aligned.dst, of.dst_strides))
+        width /= 2;
+    const bool load = divides(width, of.dims[0], aligned.src, of.src_strides);
+    return {load ? width : 1, width};
+}
+
 /// Whether tiles of pairs are mostly full, and nothing is filled up.
 bool are_wide(const shape &of) {
     // Three quarters of the tiles.
@@ -174,19 +195,23 @@ bool fill_gaps(shape &of, int64_t elements) {
     return true;
 }
 
-bool are_even(const void *src, const void *dst) {
-    return (reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst))
-            % 4
-            == 0;
+alignments alignments_of(const void *src, const void *dst) {
+    const auto of = [](const void *pointer) {
+        const auto address = reinterpret_cast<uintptr_t>(pointer) | 16;
+        return static_cast<int>(address & (~address + 1));
+    };
+    return {of(src), of(dst)};
 }
 
-copy_cut cut_of(const shape &of, size_t element_bytes, bool even) {
+copy_cut cut_of(
+        const shape &of, size_t element_bytes, const alignments &aligned) {
     constexpr int64_t most_tiles = std::numeric_limits<int32_t>::max();
     copy_cut cut;
     cut.of = of;
     cut.is_small = is_small(of);
     if (make_transposed(cut.of)) {
-        if (element_bytes == 2 && even) cut.widths = widths_of(cut.of);
+        if (element_bytes == 2 && aligned.src >= 4 && aligned.dst >= 4)
+            cut.widths = widths_of(cut.of);
         cut.tiles = cut_tiles(cut.of, element_bytes, cut.widths);
         cut.way = copy_way::tiles;
         if (cut.widths == unit_widths {2, 2} && are_wide(cut.of)) {
@@ -195,7 +220,10 @@ copy_cut cut_of(const shape &of, size_t element_bytes, bool even) {
         }
         if (cut.tiles.count <= most_tiles) return cut;
     }
+    cut.of = of;
     cut.way = cut.is_small ? copy_way::elements : copy_way::many_elements;
+    cut.widths = words_of(of, element_bytes, aligned);
+    if (cut.is_small && cut.widths.store > 1) cut.way = copy_way::words;
     return cut;
 }
 

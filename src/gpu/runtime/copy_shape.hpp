@@ -15,6 +15,10 @@ constexpr int threads = 256;
 constexpr int max_rank = 6;
 /// What a thread of a tile has under way.
 constexpr int unroll = 8;
+/// What it has in the order of dst, `width` neighbours at a time.
+__host__ __device__ constexpr int elements_of_thread(int width) {
+    return width == 1 ? unroll : unroll / 2 * width;
+}
 
 /// Dims and strides, innermost axis of dst first, merged; axes of 1 gone.
 struct shape {
@@ -75,7 +79,7 @@ struct tiling {
     }
 };
 
-/// Elements that a thread loads along axis 1, and stores along axis 0, at a time.
+/// Elements that a thread loads at a time (of tiles along axis 1), and stores.
 struct unit_widths {
     int load = 1;
     int store = 1;
@@ -88,25 +92,31 @@ constexpr int pair_tile = 64;
 
 enum class copy_way {
     elements, ///< in the order of dst; all numbers and distances below 2^31
+    words, ///< the same, several neighbours at a time
     many_elements, ///< of any number, at any distance
     tiles, ///< dst and src are contiguous along different axes, 0 and 1
     pairs, ///< tiles of 64 x 64 elements of 16 bits, which move in pairs
 };
+
+/// Bytes, powers of two, of which the addresses of src and dst are multiples.
+struct alignments {
+    int src = 1;
+    int dst = 1;
+};
+alignments alignments_of(const void *src, const void *dst);
 
 /// How a copy runs.
 struct copy_cut {
     copy_way way = copy_way::elements;
     shape of; ///< with the axis along which src is contiguous in place 1 (tiles)
     bool is_small = true; ///< distances are below 2^31
-    unit_widths widths; ///< of tiles
+    unit_widths widths; ///< of tiles and words
     tiling tiles;
 };
 
-/// Whether both are multiples of 4 bytes.
-bool are_even(const void *src, const void *dst);
-
 /// Tiles have about 4096 elements of 16 bits or 2048 of others, whatever the axes are:
-/// all of the short ones, even parts of the long ones. `even`: see are_even.
-copy_cut cut_of(const shape &of, size_t element_bytes, bool even);
+/// all of the short ones, even parts of the long ones.
+copy_cut cut_of(
+        const shape &of, size_t element_bytes, const alignments &aligned);
 
 } // namespace gradnn::gpu::copies
