@@ -193,9 +193,11 @@ convolution_problem with_even_pads(const convolution_problem &given) {
     for (size_t axis = 0; axis < 3; ++axis) {
         const axis_shape shape = shape_of(given, axis);
         const int64_t end = shape.span() - shape.src - shape.pad_begin;
-        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end)
-            made.strides[axis]
-                    = std::max(shape.stride, shape.pad_begin - end + 1);
+        const int64_t stride = shape.pad_begin - end + 1;
+        // Longer ones only absurd attributes need.
+        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end
+                && stride <= 2 * shape.window())
+            made.strides[axis] = std::max(shape.stride, stride);
     }
     return made;
 }

@@ -86,7 +86,7 @@ tile_choice choose_tiles(const work_cut &problem,
         // Of a row: instructions of its lanes, as the machine code has them, and
         // for each byte as many as memory leaves time for.
         const double tap = element_bytes == 2 ? 3.0 : 2.0;
-        const double of_lane = 90.0 + outputs * (16.0 + taps * tap);
+        const double of_lane = 90.0 + outputs * (13.0 + taps * tap);
         const double lanes = static_cast<double>(int64_t {cut.tiles} * threads);
         const double cost = (lanes * of_lane + 5.0 * static_cast<double>(bytes))
                 / cut.line_rows;

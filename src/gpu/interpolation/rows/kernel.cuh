@@ -55,11 +55,15 @@ __global__ void __launch_bounds__(most_threads, 768 / most_threads)
     for (int i = thread; i < stages * cut.stage_bytes / piece; i += threads)
         rows_shared[i] = uint4 {};
 
+    // A warp has neighbouring outputs, so that a thread's are at constant distances.
+    constexpr int lanes = 32;
+    const int first_of_warp = thread / lanes * (lanes * outputs);
+    const int mine = first_of_warp + thread % lanes;
     int place[outputs]; // of the first tap, bytes
     sum by[outputs][taps];
 #pragma unroll
     for (int o = 0; o < outputs; ++o) {
-        const int x = min(first_output + thread + o * threads, last_output);
+        const int x = min(first_output + mine + o * lanes, last_output);
         const int row = x / cut.src_row;
         const int in_row = x - row * cut.src_row;
         const int position = in_row / inner;
@@ -120,29 +124,22 @@ __global__ void __launch_bounds__(most_threads, 768 / most_threads)
     auto low_bits = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(
             tensor + (first_line * line_pitch + begin) * element));
     Type *to = diff_src + first_line * cut.line_rows * cut.src_pitch
-            + first_output + thread;
+            + first_output + mine;
     int slot = 0;
 #pragma unroll 1
     for (int64_t line = first_line; line < end_line; ++line) {
         wait_for_copies<stages - 2>();
         __syncthreads(); // all have read the slot that is filled next
         load_next(slot == 0 ? stages - 1 : slot - 1);
-        const unsigned char *const stage
-                = shared + slot * cut.stage_bytes + low_bits % piece;
-        sum sums[outputs];
-        bool finite = true;
-#pragma unroll
-        for (int o = 0; o < outputs; ++o) {
-            const auto *const window
-                    = reinterpret_cast<const Type *>(stage + place[o]);
-            sums[o] = 0;
-#pragma unroll
-            for (int k = 0; k < taps; ++k)
-                sums[o] = add_product(
-                        sums[o], by[o][k], widen(window[k * inner]));
-            finite = finite && is_finite(sums[o]);
-        }
-        if (!finite) {
+        const int valid = several
+                ? static_cast<int>(min(rows_left, int64_t {cut.line_rows}))
+                        * cut.src_row
+                : last_output + 1 - first_output;
+        if (first_of_warp < valid) {
+            const unsigned char *const stage
+                    = shared + slot * cut.stage_bytes + low_bits % piece;
+            sum sums[outputs];
+            sum times_zero = 0; // NaN where a sum is not finite
 #pragma unroll
             for (int o = 0; o < outputs; ++o) {
                 const auto *const window
@@ -150,19 +147,28 @@ __global__ void __launch_bounds__(most_threads, 768 / most_threads)
                 sums[o] = 0;
 #pragma unroll
                 for (int k = 0; k < taps; ++k)
-                    if (by[o][k] != 0)
-                        sums[o] = add_product(
-                                sums[o], by[o][k], widen(window[k * inner]));
+                    sums[o] = add_product(
+                            sums[o], by[o][k], widen(window[k * inner]));
+                times_zero = add_product(times_zero, sums[o], sum {0});
             }
-        }
-        const int valid = several
-                ? static_cast<int>(min(rows_left, int64_t {cut.line_rows}))
-                        * cut.src_row
-                : last_output + 1 - first_output;
+            if (times_zero != 0) {
 #pragma unroll
-        for (int o = 0; o < outputs; ++o)
-            if (thread + o * threads < valid)
-                stream_one(to + o * threads, sums[o]);
+                for (int o = 0; o < outputs; ++o) {
+                    const auto *const window
+                            = reinterpret_cast<const Type *>(stage + place[o]);
+                    sums[o] = 0;
+#pragma unroll
+                    for (int k = 0; k < taps; ++k)
+                        if (by[o][k] != 0)
+                            sums[o] = add_product(sums[o], by[o][k],
+                                    widen(window[k * inner]));
+                }
+            }
+#pragma unroll
+            for (int o = 0; o < outputs; ++o)
+                if (o * lanes < valid - mine)
+                    stream_one(to + o * lanes, sums[o]);
+        }
         to += cut.line_rows * cut.src_pitch;
         low_bits += static_cast<uint32_t>(line_pitch * element);
         rows_left -= cut.line_rows;
