@@ -191,7 +191,8 @@ __device__ void move_tiles(
         int columns
                 = flat ? place.extents[1] : tiles.dims[1] * place.extents[2];
         if (x_0 >= place.extents[0]) columns = 0;
-        const value *const mine = staged + x_0 * tiles.pitch;
+        const value *const mine
+                = staged + (columns > 0 ? x_0 * tiles.pitch : 0);
 #pragma unroll 4
         for (auto column = first_column; column.number < columns;
                 column.go_on(tiles.columns))
