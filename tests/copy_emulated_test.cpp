@@ -80,7 +80,8 @@ template <typename Mover>
 std::string run_copy(const shape &given, const void *src, void *dst, bool far,
         random_source &random) {
     using value = typename Mover::value;
-    const copy_cut cut = cut_of(given, sizeof(value), alignments_of(src, dst));
+    const copy_cut cut = cut_of(given, sizeof(value),
+            Mover::moves_bits ? alignments_of(src, dst) : alignments {});
     const shape &of = cut.of;
     const bool descending = random.integer(0, 1) == 1;
     const std::string filled = of.written == of.dims[0] ? "" : " filled";
@@ -205,7 +206,7 @@ TEST(copy_emulated, agrees_with_plain_loops) {
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     std::set<std::string> ran;
-    for (int sample = 0; sample < 1500; ++sample) {
+    for (int sample = 0; sample < 1200; ++sample) {
         switch (random.integer(0, 3)) {
             case 0:
                 ran.insert(
@@ -225,6 +226,71 @@ TEST(copy_emulated, agrees_with_plain_loops) {
                  "elements 4 wide", "elements filled 4", "many elements",
                  "pairs", "tiles 1 1", "tiles filled 1 1", "tiles filled 1 2",
                  "tiles filled 2 2", "tiles 1 2", "tiles 2 1", "tiles 2 2"})
+        EXPECT_TRUE(ran.contains(kernel)) << kernel << " did not run";
+}
+
+/// Whole numbers, which every type holds, from one type to another.
+std::string run_conversion(random_source &random) {
+    const auto type = [&] {
+        return random.pick(
+                std::vector {detail::data_type::f64, detail::data_type::f32,
+                        detail::data_type::bf16, detail::data_type::f16});
+    };
+    const std::array<int64_t, 4> dims = random_dims(random);
+    strided_copy problem {type(), type(), 4};
+    int64_t src_elements = 0, dst_elements = 0;
+    const auto src_strides
+            = strides_of(dims, random_order(random), 0, src_elements);
+    const auto dst_strides = strides_of(dims, random_order(random),
+            random.integer(0, 1) == 0 ? random.integer(1, 9) : 0, dst_elements);
+    std::copy(dims.begin(), dims.end(), problem.dims.begin());
+    std::copy(src_strides.begin(), src_strides.end(),
+            problem.src_strides.begin());
+    std::copy(dst_strides.begin(), dst_strides.end(),
+            problem.dst_strides.begin());
+    const auto bytes = [](int64_t elements, detail::data_type each) {
+        return std::vector<double>(static_cast<size_t>(
+                (elements * detail::size_of(each) + 7) / 8));
+    };
+    auto src = bytes(src_elements, problem.src_type);
+    auto dst = bytes(dst_elements, problem.dst_type);
+    shape of = arrange(problem);
+    shape written = of; // as dst's type
+    written.dst_type = problem.src_type;
+    for (int64_t i = 0; i < src_elements; ++i)
+        conversion::store(written, src.data(), i,
+                static_cast<double>(random.integer(1, 200)));
+    auto expected = dst;
+    for (int64_t a = 0; a < dims[0]; ++a)
+        for (int64_t b = 0; b < dims[1]; ++b)
+            for (int64_t c = 0; c < dims[2]; ++c)
+                for (int64_t d = 0; d < dims[3]; ++d) {
+                    const auto at = [&](const std::array<int64_t, 4> &strides) {
+                        return a * strides[0] + b * strides[1] + c * strides[2]
+                                + d * strides[3];
+                    };
+                    conversion::store(of, expected.data(), at(dst_strides),
+                            conversion::load(of, src.data(), at(src_strides)));
+                }
+    const std::string ran = run_copy<conversion>(
+            of, src.data(), dst.data(), random.integer(0, 3) == 0, random);
+    EXPECT_EQ(std::memcmp(
+                      dst.data(), expected.data(), dst.size() * sizeof(double)),
+            0)
+            << ran;
+    return ran;
+}
+
+TEST(copy_emulated, converts) {
+    const uint64_t seed = test_seed(20261126);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    std::set<std::string> ran;
+    for (int sample = 0; sample < 200; ++sample) {
+        ran.insert(run_conversion(random));
+        if (testing::Test::HasFailure()) return;
+    }
+    for (const char *kernel : {"elements", "many elements", "tiles 1 1"})
         EXPECT_TRUE(ran.contains(kernel)) << kernel << " did not run";
 }
 

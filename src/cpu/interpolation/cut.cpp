@@ -89,8 +89,11 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
 
 } // namespace
 
-/// The scratch of tap_lanes::planes, and blocks of H.
+/// The slabs of tap_lanes::planes, their scratch, and blocks of H.
 void size_planes(separable_job &job) {
+    job.fed.clear();
+    for (int64_t d = 0; d < job.d.src; ++d)
+        if (job.d.taps(d) > 0) job.fed.push_back(d);
     const int64_t row_src = job.w.src * job.row_channels;
     const int64_t row_dst = job.w.dst * job.row_channels;
     const int64_t element_bytes = size_of(job.type);

@@ -16,6 +16,12 @@ inline double sum_of_taps(const axis_taps &axis) {
             std::accumulate(axis.count.begin(), axis.count.end(), int64_t {0}));
 }
 
+/// Places of diff_src that something feeds.
+inline double fed_places(const axis_taps &axis) {
+    return static_cast<double>(std::count_if(axis.count.begin(),
+            axis.count.end(), [](int64_t taps) { return taps > 0; }));
+}
+
 /// Counts instructions. Vectors are of `lanes` elements.
 class instructions {
 public:
@@ -34,32 +40,39 @@ public:
             ++squares_;
     }
 
-    /// Of a plane's slabs in lanes, `slabs` being those of all planes.
+    /// Of a plane's slabs in lanes, `slabs` being those of all planes. What nothing
+    /// feeds is written as it is.
     double of_planes(int64_t slabs) const {
         const double slab_dst = static_cast<double>(job_.h.dst) * row_dst_;
         const bool sums_d = !job_.d.identity;
         const double chunks = std::max(1.0, slab_dst / 256);
+        const auto d_fed = static_cast<double>(job_.fed.size());
+        const double h_fed = job_.batch > 1 ? h_src_ : fed_places(job_.h);
         double sum = 0;
         if (sums_d)
-            sum += rows(d_taps_, d_src_, slab_dst, narrow_)
-                    + d_src_ * chunks * call
-                    + d_src_ * slab_dst / lanes_ * transposed(false);
+            sum += rows(d_taps_, d_fed, slab_dst, narrow_)
+                    + d_fed * chunks * call
+                    + d_fed * slab_dst / lanes_ * transposed(false);
         else
-            sum += d_src_ * slab_dst / lanes_ * transposed(narrow_);
+            sum += d_fed * slab_dst / lanes_ * transposed(narrow_);
         if (!job_.h.identity)
-            sum += d_src_
-                    * (rows(h_taps_, h_src_, row_dst_, false)
-                            + h_src_ * call / lanes_);
-        sum += d_src_ * h_src_ * columns();
+            sum += d_fed
+                    * (rows(h_taps_, h_fed, row_dst_, false)
+                            + h_fed * call / lanes_);
+        sum += d_fed * h_fed * columns();
         // The second-level cache takes its time.
         const int64_t held = (job_.window + job_.results + job_.line_pitch)
                 * job_.lines * (job_.type == detail::data_type::f64 ? 8 : 4);
         if (held > (32 << 10)) sum *= 1.5;
-        sum += d_src_ * call / lanes_
+        sum += d_fed * call / lanes_
                 * (4 + h_src_ / static_cast<double>(job_.batch));
         const auto groups = static_cast<int64_t>(lanes_);
         const int64_t used = (slabs + groups - 1) / groups * groups;
-        return sum * static_cast<double>(used) / static_cast<double>(slabs);
+        const double empty_rows = d_fed * (h_src_ - h_fed);
+        const double empty_slabs = d_src_ - d_fed;
+        return sum * static_cast<double>(used) / static_cast<double>(slabs)
+                + empty_rows * (call / 2 + 3 * row_src_ / lanes_)
+                + empty_slabs * (call + 3 * h_src_ * row_src_ / lanes_);
     }
 
     /// Of a plane, channels in lanes. Nothing waits for a transposition there: by

@@ -35,7 +35,7 @@ struct slab_group {
     /// What each of them sums begins here. Those beyond the last repeat it.
     const T *from[static_cast<size_t>(lanes)] = {};
     T *to[static_cast<size_t>(lanes)] = {};
-    int64_t place[static_cast<size_t>(lanes)] = {}; ///< along D
+    int64_t place[static_cast<size_t>(lanes)] = {}; ///< along D, of those fed
     const T *end = nullptr; ///< of what the last one sums
 };
 
@@ -45,7 +45,7 @@ class slab_walk {
 public:
     slab_walk(const separable_job &job, const T *diff_dst, T *diff_src)
         : job_(job),
-          places_(job.d.src),
+          places_(static_cast<int64_t>(job.fed.size())),
           slab_dst_(job.h.dst * job.w.dst * job.row_channels),
           diff_dst_(diff_dst),
           diff_src_(diff_src) {}
@@ -65,11 +65,12 @@ public:
         group.count = std::min(lanes, left_);
         left_ -= group.count;
         for (int64_t l = 0; l < group.count; ++l) {
-            const int64_t first = job_.d.begin(place_);
-            const int64_t end = job_.d.end(place_);
+            const int64_t d = job_.fed[static_cast<size_t>(place_)];
+            const int64_t first = job_.d.begin(d);
+            const int64_t end = job_.d.end(d);
             group.from[l] = from_ + first * job_.diff_dst.d_stride;
             group.end = from_ + (end - 1) * job_.diff_dst.d_stride + slab_dst_;
-            group.to[l] = to_ + place_ * job_.diff_src.d_stride;
+            group.to[l] = to_ + d * job_.diff_src.d_stride;
             group.place[l] = place_;
             if (++place_ < places_) continue;
             place_ = 0;
@@ -137,7 +138,7 @@ public:
         walk_.go_to(u / blocks * lanes);
         walk_.take(next_);
         int64_t h = u % blocks;
-        enter_next_slabs();
+        enter_next_slabs(h == 0);
         for (; u < end; ++u) {
             const int64_t h_begin = h * job_.h_block;
             const bool fetches = blocks == 1 && u + 1 < end;
@@ -147,7 +148,7 @@ public:
                 begin_ = end_ = 0;
             } else if (u + 1 < end) {
                 h = 0;
-                enter_next_slabs();
+                enter_next_slabs(true);
             }
         }
         scratch_.stage.finish();
@@ -155,11 +156,33 @@ public:
 
 private:
     /// A group is entered when the one after it is known, from which elements are
-    /// fetched.
-    void enter_next_slabs() {
+    /// fetched. `clears`: slabs around its own that nothing feeds become zeros.
+    void enter_next_slabs(bool clears) {
         slabs_ = next_;
         walk_.take(next_);
         begin_ = end_ = 0;
+        const auto fed = static_cast<int64_t>(job_.fed.size());
+        if (!clears || fed == job_.d.src) return;
+        for (int64_t l = 0; l < slabs_.count; ++l) {
+            const int64_t place = slabs_.place[l];
+            const int64_t d = fed_place(place);
+            for (int64_t before = place == 0 ? 0 : fed_place(place - 1) + 1;
+                    before < d; ++before)
+                clear_slab(l, before - d);
+            if (place + 1 == fed)
+                for (int64_t after = d + 1; after < job_.d.src; ++after)
+                    clear_slab(l, after - d);
+        }
+    }
+
+    int64_t fed_place(int64_t place) const {
+        return job_.fed[static_cast<size_t>(place)];
+    }
+
+    /// The slab so many places behind that of lane l.
+    void clear_slab(int64_t l, int64_t places) const {
+        scratch_.stage.clear(slabs_.to[l] + places * job_.diff_src.d_stride,
+                job_.h.src * row_src_);
     }
 
     /// Into the second-level cache where slabs are summed over D: the sums of all
@@ -197,6 +220,10 @@ private:
     void take_rows(int64_t h, int64_t h_end) {
         for (; h < h_end; h += job_.batch) {
             const int64_t rows = std::min(job_.batch, h_end - h);
+            if (are_empty(h, rows)) {
+                put_zeros(rows);
+                continue;
+            }
             const bool in_place = job_.h.identity || is_plain(h, rows);
             if (!in_place)
                 for (int64_t r = 0; r < rows; ++r)
@@ -204,6 +231,20 @@ private:
             sum_along_w(rows == job_.batch ? job_.columns : job_.last_columns,
                     h, in_place);
         }
+    }
+
+    /// Whether nothing feeds the rows from h on.
+    bool are_empty(int64_t h, int64_t rows) const {
+        for (int64_t r = 0; r < rows; ++r)
+            if (job_.h.taps(h + r) > 0) return false;
+        return true;
+    }
+
+    void put_zeros(int64_t rows) {
+        put_results(pending_);
+        for (int64_t l = 0; l < slabs_.count; ++l)
+            std::fill_n(out_ + l * piece_, rows * row_src_, T {});
+        out_ += rows * row_src_;
     }
 
     /// Whether line h is a row of diff_dst as it is.
@@ -298,7 +339,7 @@ private:
             fetch_.step();
             const int64_t length = std::min(job_.chunk, end - begin);
             for (int64_t l = 0; l < slabs_.count; ++l) {
-                const int64_t d = slabs_.place[l];
+                const int64_t d = fed_place(slabs_.place[l]);
                 const int64_t count = job_.d.taps(d);
                 for (int64_t t = 0; t < count; ++t)
                     scratch_.rows[t] = slabs_.from[l]

@@ -225,6 +225,8 @@ struct separable_job {
     int64_t batch = 1;
     /// For tap_lanes::pieces (pieces.hpp): what is summed, one pass after another.
     std::vector<piece_pass> passes;
+    /// For tap_lanes::planes: places along D that something feeds, which have slabs.
+    std::vector<int64_t> fed;
     /// Whether their results are written while the next ones are summed.
     bool gradual = false;
     int64_t block = 1; ///< columns of a block; a strip's last may be shorter
@@ -258,9 +260,12 @@ struct separable_job {
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
 
-    /// Planes times places along D, or planes.
+    /// Planes times places along D that are fed, or planes.
     int64_t slabs() const {
-        return n * c * (lanes == tap_lanes::pieces ? 1 : d.src);
+        return n * c
+                * (lanes == tap_lanes::pieces
+                                ? 1
+                                : static_cast<int64_t>(fed.size()));
     }
     /// Elements of a slab that are held transposed.
     int64_t window_elements() const { return window - 2 * max_lanes; }

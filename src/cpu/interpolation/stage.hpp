@@ -143,6 +143,15 @@ public:
         rows_ = 0;
     }
 
+    /// Zeros to `to`, not by the stage.
+    void clear(T *to, int64_t count) const {
+        const auto bytes = static_cast<size_t>(count) * sizeof(T);
+        if (past_caches_)
+            stream_zeros(to, bytes);
+        else
+            std::memset(to, 0, bytes);
+    }
+
     /// Nothing stays behind.
     void finish() {
         pass_on(staged_);

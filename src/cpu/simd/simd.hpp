@@ -335,6 +335,27 @@ inline void stream_copy(const void *from, void *to, size_t bytes) {
     std::memcpy(out + at, in + at, bytes - at);
 }
 
+/// Zeros past the caches in whole cache lines.
+inline void stream_zeros(void *to, size_t bytes) {
+    const hn::ScalableTag<float> d;
+    constexpr size_t line = 64;
+    constexpr size_t vector = lanes_of<float> * sizeof(float);
+    auto *out = static_cast<std::byte *>(to);
+    const size_t start
+            = (line - reinterpret_cast<uintptr_t>(out) % line) % line;
+    if (bytes < start + line) {
+        std::memset(out, 0, bytes);
+        return;
+    }
+    std::memset(out, 0, start);
+    size_t at = start;
+    for (; at + line <= bytes; at += line)
+        for (size_t part = 0; part < line; part += vector)
+            hn::Stream(
+                    hn::Zero(d), d, reinterpret_cast<float *>(out + at + part));
+    std::memset(out + at, 0, bytes - at);
+}
+
 } // namespace gradnn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -63,7 +63,9 @@ template <typename Mover>
 void run_mover(const shape &given, const void *src, void *dst,
         const launch_stream &stream) {
     constexpr size_t bytes = sizeof(typename Mover::value);
-    const copy_cut cut = cut_of(given, bytes, alignments_of(src, dst));
+    // Conversions have no words.
+    const copy_cut cut = cut_of(given, bytes,
+            Mover::moves_bits ? alignments_of(src, dst) : alignments {});
     const shape &of = cut.of;
     if (cut.way == copy_way::many_elements) {
         launch_early("copy", many_elements_kernel<Mover>,
@@ -74,8 +76,6 @@ void run_mover(const shape &given, const void *src, void *dst,
     } else if (cut.way == copy_way::words) {
         if constexpr (Mover::moves_bits)
             run_words<Mover>(cut, src, dst, stream);
-        else
-            run_elements<Mover, 1, false>(of, src, dst, stream);
     } else if constexpr (bytes == 2) {
         const auto [load, store] = cut.widths;
         if (cut.way == copy_way::pairs)

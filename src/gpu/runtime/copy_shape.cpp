@@ -43,7 +43,7 @@ bool is_small(const shape &of) {
     int64_t src = 0;
     int64_t dst = 0;
     for (int axis = 0; axis < of.rank; ++axis) {
-        src += (of.dims[axis] - 1) * of.src_strides[axis];
+        src += (of.extent(axis) - 1) * of.src_strides[axis];
         dst += (of.extent(axis) - 1) * of.dst_strides[axis];
     }
     return of.count <= most && src <= most && dst <= most;

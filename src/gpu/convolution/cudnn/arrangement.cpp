@@ -186,25 +186,8 @@ bool trivial(const convolution_problem &p, size_t axis) {
             && shape.pad_begin == 0;
 }
 
-/// The same convolution, with strides where they have no effect, at one position of
-/// dst, so that src needs no other pads than the caller's.
-convolution_problem with_even_pads(const convolution_problem &given) {
-    convolution_problem made = given;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(given, axis);
-        const int64_t end = shape.span() - shape.src - shape.pad_begin;
-        const int64_t stride = shape.pad_begin - end + 1;
-        // Longer ones only absurd attributes need.
-        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end
-                && stride <= 2 * shape.window())
-            made.strides[axis] = std::max(shape.stride, stride);
-    }
-    return made;
-}
-
-std::optional<problem_arrangement> arrange(
-        const convolution_problem &given, family order, bool widened) {
-    const convolution_problem p = with_even_pads(given);
+std::optional<problem_arrangement> arrange_as_given(
+        const convolution_problem &p, family order, bool widened) {
     problem_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
@@ -292,6 +275,33 @@ std::optional<problem_arrangement> arrange(
     }
     made.staged_bytes = staged_bytes_of(made.operands);
     return made;
+}
+
+/// The same convolution with a stride, which has no effect at one position of dst, so
+/// long that the caller's pads may be those of both ends.
+convolution_problem with_even_pads(const convolution_problem &given) {
+    convolution_problem made = given;
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const axis_shape shape = shape_of(given, axis);
+        const int64_t end = shape.span() - shape.src - shape.pad_begin;
+        const int64_t stride = shape.pad_begin - end + 1;
+        // Only absurd attributes need longer ones.
+        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end
+                && stride <= 2 * shape.window())
+            made.strides[axis] = std::max(shape.stride, stride);
+    }
+    return made;
+}
+
+std::optional<problem_arrangement> arrange(
+        const convolution_problem &p, family order, bool widened) {
+    // Where src is copied all the same, less of it is copied for its own pads.
+    const convolution_problem even = with_even_pads(p);
+    if (even.strides != p.strides) {
+        auto made = arrange_as_given(even, order, widened);
+        if (made && !made->operands[0].staged) return made;
+    }
+    return arrange_as_given(p, order, widened);
 }
 
 /// Whether 16-bit tensors are better read as NXC, by copies where they are not:

@@ -117,9 +117,6 @@ void cut_search::try_columns(int64_t tile_columns, int64_t tile_channels) {
     columns_cut_.columns_of_channels = exact_divider(tile_channels);
     columns_cut_.pitch = static_cast<int32_t>(pitch);
     columns_cut_.as_they_lie = facts_.as_they_lie ? 1 : 0;
-    columns_cut_.layer_elements
-            = static_cast<int32_t>(int64_t {problem_.dst_rows}
-                    * problem_.dst_columns * problem_.channels);
     columns_cut_.layer_elements = static_cast<int32_t>(layer_elements);
     columns_cut_.columns_first = columns_first_ ? 1 : 0;
     const int64_t outputs = tile_columns * tile_channels;

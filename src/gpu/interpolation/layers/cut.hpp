@@ -2,7 +2,6 @@
 // a run, the threads of a block. Host arithmetic; the kernel reads its result.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>

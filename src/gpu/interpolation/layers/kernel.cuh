@@ -221,8 +221,8 @@ __global__ void __launch_bounds__(most_threads(sizeof(Type), vector),
 #pragma unroll 1
     while (true) {
         const bool last = at >= end;
-        // One beyond the last, too. An `if` in place of this took values of 8 bytes
-        // out of the uniform registers, and so volumes 1.2 times as long.
+        // One beyond the last, too. With an `if` in place of this, values of 8 bytes
+        // leave the uniform registers, and volumes take 1.2 times as long.
         const line_row<sum> next = last ? by : tables.layers[at + 1];
 #pragma unroll 1
         for (int finished = last ? end_layer - layer : by.finished;

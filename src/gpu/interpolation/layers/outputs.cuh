@@ -130,7 +130,7 @@ public:
             resample_columns<1, false, false>(line, to);
         __syncthreads();
         if (shape_.width == wide) return resample_rows<wide, true>(line, to);
-        if constexpr (wide > 2)
+        if constexpr (wide == 4)
             if (shape_.width == 2) return resample_rows<2, true>(line, to);
         resample_rows<1, true>(line, to);
     }

@@ -1,5 +1,5 @@
-// Device code of interpolation.gpu_layers that resamples sums in shared memory:
-// how threads share out a rectangle, and sums over the taps of an output.
+// Device code of interpolation.gpu_layers: sums over the taps of an output, in shared
+// memory.
 #pragma once
 
 #include "gpu/device/shared_memory.cuh"
