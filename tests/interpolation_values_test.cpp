@@ -162,6 +162,7 @@ TEST_P(interpolation_values, ends_of_rows_in_a_dirty_workspace) {
             {"four_times", 1, 16, {3, 33}, {12, 132}},
             {"long", 1, 16, {4500}, {9000}},
             {"long_four_times", 1, 16, {3000}, {12000}},
+            {"half", 1, 16, {6, 66}, {3, 33}},
     };
     int accepted = 0;
     for (const interpolation_case &shape : shapes)

@@ -7,6 +7,10 @@ namespace {
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 make_interpolation_copy},
+        {"interpolation.scatter",
+                "elements that go to one place each, as they are (nearest, "
+                "reduced)",
+                make_interpolation_scatter},
         {"interpolation.separable",
                 "rows or channels of diff_src contiguous: axis by axis, in "
                 "vectors",

@@ -16,6 +16,9 @@ using detail::plan_or_refusal;
 // interpolation/copy.cpp
 plan_or_refusal make_interpolation_copy(
         const interpolation_problem &, const compile_options &);
+// interpolation/scatter.cpp
+plan_or_refusal make_interpolation_scatter(
+        const interpolation_problem &, const compile_options &);
 // interpolation/interpolation.cpp
 plan_or_refusal make_interpolation_separable(
         const interpolation_problem &, const compile_options &);
