@@ -93,9 +93,10 @@ struct line_walk {
         offset = at * offset_along + turn * offset_next;
         place = at * place_along + turn * place_next;
         const int step = flat ? steps.cells.y_step : steps.along;
-        step_ = step * offset_along + steps.next * offset_next;
+        const int next_step = flat ? 0 : steps.next;
+        step_ = step * offset_along + next_step * offset_next;
         wrap_ = offset_next - dim * offset_along;
-        place_step_ = step * place_along + steps.next * place_next;
+        place_step_ = step * place_along + next_step * place_next;
         place_wrap_ = place_next - dim * place_along;
     }
 
