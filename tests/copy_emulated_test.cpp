@@ -148,52 +148,74 @@ std::string run_copy(const shape &given, const void *src, void *dst, bool far,
     return run_tiles.template operator()<1, 1>();
 }
 
+/// A problem of four axes, and what its tensors take.
+struct random_copy {
+    strided_copy problem;
+    int64_t src_elements = 0;
+    int64_t dst_elements = 0;
+
+    random_copy(
+            detail::data_type src, detail::data_type dst, random_source &random)
+        : problem {src, dst, 4} {
+        const std::array<int64_t, 4> dims = random_dims(random);
+        const auto src_order = random_order(random);
+        const auto dst_order
+                = random.integer(0, 2) == 0 ? src_order : random_order(random);
+        const auto src_strides = strides_of(dims, src_order,
+                random.integer(0, 3) == 0 ? random.integer(1, 9) : 0,
+                src_elements);
+        const auto dst_strides = strides_of(dims, dst_order,
+                random.integer(0, 1) == 0 ? random.integer(1, 9) : 0,
+                dst_elements);
+        std::copy(dims.begin(), dims.end(), problem.dims.begin());
+        std::copy(src_strides.begin(), src_strides.end(),
+                problem.src_strides.begin());
+        std::copy(dst_strides.begin(), dst_strides.end(),
+                problem.dst_strides.begin());
+    }
+
+    /// Calls body with the place of each element in src and in dst.
+    template <typename Body>
+    void each(const Body &body) const {
+        const auto &dims = problem.dims;
+        for (int64_t a = 0; a < dims[0]; ++a)
+            for (int64_t b = 0; b < dims[1]; ++b)
+                for (int64_t c = 0; c < dims[2]; ++c)
+                    for (int64_t d = 0; d < dims[3]; ++d) {
+                        const auto at = [&](const auto &strides) {
+                            return a * strides[0] + b * strides[1]
+                                    + c * strides[2] + d * strides[3];
+                        };
+                        body(at(problem.src_strides), at(problem.dst_strides));
+                    }
+    }
+};
+
 template <typename Word>
 std::string run_sample(detail::data_type type, random_source &random) {
-    const std::array<int64_t, 4> dims = random_dims(random);
-    int64_t src_elements = 0, dst_elements = 0;
-    const auto src_order = random_order(random);
-    const auto dst_order
-            = random.integer(0, 2) == 0 ? src_order : random_order(random);
-    strided_copy problem {type, type, 4};
-    const auto src_strides = strides_of(dims, src_order,
-            random.integer(0, 3) == 0 ? random.integer(1, 9) : 0, src_elements);
-    const auto dst_strides = strides_of(dims, dst_order,
-            random.integer(0, 1) == 0 ? random.integer(1, 9) : 0, dst_elements);
-    std::copy(dims.begin(), dims.end(), problem.dims.begin());
-    std::copy(src_strides.begin(), src_strides.end(),
-            problem.src_strides.begin());
-    std::copy(dst_strides.begin(), dst_strides.end(),
-            problem.dst_strides.begin());
+    const random_copy made(type, type, random);
+    const int64_t dst_elements = made.dst_elements;
     // At any element, with something ahead and behind that stays as it is.
     const auto src_start = static_cast<size_t>(random.integer(0, 3));
     const auto dst_start = static_cast<size_t>(random.integer(0, 3));
-    std::vector<Word> src(src_start + static_cast<size_t>(src_elements));
+    std::vector<Word> src(src_start + static_cast<size_t>(made.src_elements));
     for (Word &each : src)
         each = static_cast<Word>(random.integer(1, 60000));
     constexpr Word untouched = 61234;
     constexpr size_t behind = 4;
     std::vector<Word> dst(
             dst_start + static_cast<size_t>(dst_elements) + behind, untouched);
-    shape of = arrange(problem);
+    shape of = arrange(made.problem);
     const bool filled
             = random.integer(0, 1) == 0 && fill_gaps(of, dst_elements);
     std::vector<Word> expected(dst.size(), untouched);
     if (filled)
         std::fill_n(expected.begin() + static_cast<ptrdiff_t>(dst_start),
                 dst_elements, Word {0});
-    for (int64_t a = 0; a < dims[0]; ++a)
-        for (int64_t b = 0; b < dims[1]; ++b)
-            for (int64_t c = 0; c < dims[2]; ++c)
-                for (int64_t d = 0; d < dims[3]; ++d) {
-                    const auto at = [&](const std::array<int64_t, 4> &strides) {
-                        return static_cast<size_t>(a * strides[0]
-                                + b * strides[1] + c * strides[2]
-                                + d * strides[3]);
-                    };
-                    expected[dst_start + at(dst_strides)]
-                            = src[src_start + at(src_strides)];
-                }
+    made.each([&](int64_t from, int64_t to) {
+        expected[dst_start + static_cast<size_t>(to)]
+                = src[src_start + static_cast<size_t>(from)];
+    });
     const std::string ran
             = run_copy<same_type<Word>>(of, src.data() + src_start,
                     dst.data() + dst_start, random.integer(0, 3) == 0, random);
@@ -236,42 +258,25 @@ std::string run_conversion(random_source &random) {
                 std::vector {detail::data_type::f64, detail::data_type::f32,
                         detail::data_type::bf16, detail::data_type::f16});
     };
-    const std::array<int64_t, 4> dims = random_dims(random);
-    strided_copy problem {type(), type(), 4};
-    int64_t src_elements = 0, dst_elements = 0;
-    const auto src_strides
-            = strides_of(dims, random_order(random), 0, src_elements);
-    const auto dst_strides = strides_of(dims, random_order(random),
-            random.integer(0, 1) == 0 ? random.integer(1, 9) : 0, dst_elements);
-    std::copy(dims.begin(), dims.end(), problem.dims.begin());
-    std::copy(src_strides.begin(), src_strides.end(),
-            problem.src_strides.begin());
-    std::copy(dst_strides.begin(), dst_strides.end(),
-            problem.dst_strides.begin());
+    const random_copy made(type(), type(), random);
+    const strided_copy &problem = made.problem;
     const auto bytes = [](int64_t elements, detail::data_type each) {
         return std::vector<double>(static_cast<size_t>(
                 (elements * detail::size_of(each) + 7) / 8));
     };
-    auto src = bytes(src_elements, problem.src_type);
-    auto dst = bytes(dst_elements, problem.dst_type);
+    auto src = bytes(made.src_elements, problem.src_type);
+    auto dst = bytes(made.dst_elements, problem.dst_type);
     shape of = arrange(problem);
     shape written = of; // as dst's type
     written.dst_type = problem.src_type;
-    for (int64_t i = 0; i < src_elements; ++i)
+    for (int64_t i = 0; i < made.src_elements; ++i)
         conversion::store(written, src.data(), i,
                 static_cast<double>(random.integer(1, 200)));
     auto expected = dst;
-    for (int64_t a = 0; a < dims[0]; ++a)
-        for (int64_t b = 0; b < dims[1]; ++b)
-            for (int64_t c = 0; c < dims[2]; ++c)
-                for (int64_t d = 0; d < dims[3]; ++d) {
-                    const auto at = [&](const std::array<int64_t, 4> &strides) {
-                        return a * strides[0] + b * strides[1] + c * strides[2]
-                                + d * strides[3];
-                    };
-                    conversion::store(of, expected.data(), at(dst_strides),
-                            conversion::load(of, src.data(), at(src_strides)));
-                }
+    made.each([&](int64_t from, int64_t to) {
+        conversion::store(of, expected.data(), to,
+                conversion::load(of, src.data(), from));
+    });
     const std::string ran = run_copy<conversion>(
             of, src.data(), dst.data(), random.integer(0, 3) == 0, random);
     EXPECT_EQ(std::memcmp(

@@ -9,6 +9,7 @@
 #include "cpu/copies/convert.hpp"
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/separable.hpp"
+#include "cpu/interpolation/shares.hpp"
 #include "cpu/interpolation/taps.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd_target.hpp"
@@ -42,12 +43,8 @@ namespace {
 
 // Per-thread scratch beyond this is refused: it would leave every cache.
 constexpr size_t most_scratch_bytes = size_t {8} << 20;
-// Problems of more bytes write past the caches.
-constexpr int64_t stream_bytes = 4 << 20;
 // More of diff_dst is not copied: the caller has to have the workspace.
 constexpr size_t most_copied_bytes = size_t {1} << 30;
-// Bytes that are worth waking a thread for.
-constexpr int64_t share_bytes = 64 << 10;
 
 /// Which spatial axes play D, H and W, and how many channels a column has.
 struct row_layout {
@@ -183,13 +180,6 @@ private:
     const std::unique_ptr<detail::plan> rest_;
 };
 
-int64_t bytes_of(const tensor_view &view) {
-    int64_t bytes = size_of(view.type);
-    for (const int64_t dim : view.dims)
-        bytes *= dim;
-    return bytes;
-}
-
 plan_or_refusal plan_of_copy(
         const interpolation_problem &problem, const compile_options &options) {
     interpolation_problem packed = problem;
@@ -249,13 +239,11 @@ plan_or_refusal make_interpolation_separable(
     const int64_t accumulator_bytes = size_of(accumulator);
     choose_lanes(job, accumulator_bytes);
 
-    const int64_t bytes
-            = bytes_of(problem.diff_dst) + bytes_of(problem.diff_src);
-    job.stream = bytes >= stream_bytes;
+    const int64_t bytes = bytes_of(problem);
+    job.stream = writes_past_caches(bytes);
     for (int64_t h = 0; h < job.h.src; ++h)
         job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
-    const int threads = static_cast<int>(
-            std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
+    const int threads = static_cast<int>(threads_for(bytes, options.threads));
     if (job.lanes == tap_lanes::planes) {
         spread_planes(job, threads);
     } else if (job.lanes != tap_lanes::pieces) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cpu/interpolation/scatter.hpp"
+#include "cpu/interpolation/shares.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd.hpp"
 #include "parallel.hpp"
@@ -150,21 +151,14 @@ private:
 
 plan_or_refusal make_interpolation_scatter(
         const interpolation_problem &problem, const compile_options &options) {
-    const auto elements_of = [](const detail::tensor_view &view) {
-        int64_t elements = 1;
-        for (const int64_t dim : view.dims)
-            elements *= dim;
-        return elements;
-    };
     const detail::tensor_view &src = problem.diff_src;
-    const int64_t inputs = elements_of(problem.diff_dst);
-    const int64_t outputs = elements_of(src);
     // Longer columns, and fewer zeros, are as fast in vectors (interpolation.separable).
     constexpr int64_t most_column_bytes = 64;
     const bool channels_within = src.dims[1] > 1 && src.strides[1] == 1;
     const bool short_columns = !channels_within
             || src.dims[1] * detail::size_of(src.type) < most_column_bytes;
-    auto job = short_columns && 5 * inputs <= 3 * outputs
+    auto job = short_columns
+                    && 5 * bytes_of(problem.diff_dst) <= 3 * bytes_of(src)
             ? find_scatter(problem)
             : std::nullopt;
     if (!job)
@@ -172,12 +166,9 @@ plan_or_refusal make_interpolation_scatter(
                               "of diff_src take an element of diff_dst, one "
                               "as it is, and columns of less than 64 bytes",
                 problem);
-    const int64_t bytes = (inputs + outputs) * job->element_bytes;
-    constexpr int64_t stream_bytes = 4 << 20;
-    constexpr int64_t share_bytes = 64 << 10; // worth waking a thread for
-    job->stream = bytes >= stream_bytes;
-    job->shares = std::min(job->units,
-            std::clamp<int64_t>(bytes / share_bytes, 1, options.threads));
+    const int64_t bytes = bytes_of(problem);
+    job->stream = writes_past_caches(bytes);
+    job->shares = std::min(job->units, threads_for(bytes, options.threads));
     return plan_or_refusal(std::make_unique<scatter_plan>(std::move(*job)));
 }
 
