@@ -118,6 +118,32 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
     EXPECT_GT(tried, 5000U);
 }
 
+TEST(CudnnArrangement, CopiesNoMoreOfSrcThanTapsMeet) {
+    const uint64_t seed = test_seed(20261126);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 1000; ++round) {
+        const convolution_problem p = random_with_passed_over(random);
+        const auto met = gpu::of_met_positions(p);
+        if (!met) continue;
+        for (const problem_arrangement &a : gpu::cudnn::arrangements_of(p)) {
+            if (!a.operands[0].staged) continue;
+            const auto dims
+                    = deep(a.operands[0].seen.dims, a.operands[0].seen.rank, 1);
+            for (size_t axis = 0; axis < 3; ++axis)
+                if (met->strides[axis] != p.strides[axis]) {
+                    EXPECT_EQ(dims[2 + axis], p.dst.dims[2 + axis]);
+                }
+            ASSERT_TRUE(computes(p, a.output(), random,
+                    [&](auto &data) { by_arrangement(p, a, data); }))
+                    << "round " << round << ", " << a.copies();
+            ++tried;
+        }
+    }
+    EXPECT_GT(tried, 500U);
+}
+
 TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
     for (const auto &[o, weights] :
             {std::pair(order::ncx, 0), std::pair(order::nxc, 1)}) {

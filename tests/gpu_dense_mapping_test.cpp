@@ -78,7 +78,10 @@ void by_mapping(const gpu::implicit_gemm::dense_mapping &m,
                 own[1][at(window, p.c, w)], own[2][at(dst, p.k, y)]);
     });
     const auto &result = m.operands[output];
-    if (result.staged) copy(result.copy, seen[output], data[output].data());
+    if (!result.staged) return;
+    const double zero = 0.0;
+    if (result.zero_first) copy(result.fill, &zero, data[output].data());
+    copy(result.copy, seen[output], data[output].data());
 }
 
 TEST(DenseMapping, ComputesTheProblem) {
@@ -100,6 +103,36 @@ TEST(DenseMapping, ComputesTheProblem) {
         ++tried;
     }
     EXPECT_GT(tried, 300U);
+}
+
+TEST(DenseMapping, CopiesNoMoreOfSrcThanTapsMeet) {
+    const uint64_t seed = test_seed(20261126);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t tried = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const convolution_problem p = random_with_passed_over(random);
+        const auto met = gpu::of_met_positions(p);
+        std::string refusal;
+        const auto mapping
+                = dense_mapping_of(p, all_of(data_type::f32), refusal);
+        EXPECT_EQ(mapping.has_value(), refusal.empty());
+        if (!met || !mapping || !mapping->operands[0].staged) continue;
+        // A gradient of src may be computed by the window backwards.
+        const std::array<int64_t, 3> &staged = mapping->problem.flipped
+                ? mapping->problem.dst
+                : mapping->problem.src;
+        for (size_t axis = 0; axis < 3; ++axis)
+            if (met->strides[axis] != p.strides[axis]) {
+                EXPECT_EQ(mapping->problem.strides[axis], 1);
+                EXPECT_EQ(staged[axis], p.dst.dims[2 + axis]);
+            }
+        ASSERT_TRUE(computes(p, mapping->order[2], random,
+                [&](auto &data) { by_mapping(*mapping, data); }))
+                << "round " << round;
+        ++tried;
+    }
+    EXPECT_GT(tried, 100U);
 }
 
 /// Windows side by side that tile src, or all but its end.

@@ -155,6 +155,22 @@ std::array<memory, 3> random_data(
     return data;
 }
 
+convolution_problem random_with_passed_over(random_source &random) {
+    convolution_problem p = random_problem(random);
+    for (size_t axis = 0; axis < 3; ++axis) {
+        if (random.integer(0, 2) == 0) continue;
+        const int64_t stride = random.integer(2, 4);
+        const int64_t count = random.integer(2, 4);
+        p.weights.dims[3 + axis] = 1;
+        p.dst.dims[2 + axis] = count;
+        p.src.dims[2 + axis] = (count - 1) * stride + random.integer(1, 3);
+        p.strides[axis] = stride;
+        p.pads_begin[axis] = 0;
+    }
+    lay_out(p, random);
+    return p;
+}
+
 convolution_problem plain_problem(data_type type, order o, int weights) {
     convolution_problem p;
     p.direction = convolution_direction::backward_data;

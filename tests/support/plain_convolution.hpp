@@ -96,6 +96,9 @@ std::array<int64_t, 6> weights_strides(
 /// Gives each tensor one of the orders above.
 void lay_out(convolution_problem &p, random_source &random);
 convolution_problem random_problem(random_source &random);
+/// One with windows of one tap and strides that pass over positions of src along
+/// some axes.
+convolution_problem random_with_passed_over(random_source &random);
 /// Of src, weights and dst; 7 in all of the output.
 std::array<memory, 3> random_data(
         const convolution_problem &p, size_t output, random_source &random);

@@ -1,5 +1,7 @@
 #include "gpu/convolution/operands.hpp"
 
+#include <algorithm>
+
 #include <gradnn/status.hpp>
 
 #include "gpu/runtime/copy_shape.hpp"
@@ -53,6 +55,39 @@ bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
             return true;
     }
     return false;
+}
+
+std::optional<detail::convolution_problem> of_met_positions(
+        const detail::convolution_problem &problem) {
+    detail::convolution_problem met = problem;
+    bool found = false;
+    for (size_t i = 0; i < 3; ++i) {
+        const int64_t stride = problem.strides[i];
+        const int64_t count = problem.dst.dims[i + 2];
+        if (stride == 1 || count == 1 || problem.weights.dims[i + 3] != 1
+                || problem.pads_begin[i] != 0
+                || (problem.src.dims[i + 2] - 1) / stride < count - 1)
+            continue;
+        found = true;
+        met.src.dims[i + 2] = count;
+        met.src.strides[i + 2] *= stride;
+        met.strides[i] = met.dilations[i] = 1;
+    }
+    if (!found) return std::nullopt;
+    return met;
+}
+
+void fill_with_zeros(
+        convolution_operand &output, const detail::tensor_view &callers) {
+    output.zero_first = true;
+    strided_copy &fill = output.fill;
+    fill = {};
+    fill.src_type = fill.dst_type = callers.type;
+    fill.rank = static_cast<int>(fill.dims.size());
+    fill.dims.fill(1);
+    std::copy(callers.dims.begin(), callers.dims.end(), fill.dims.begin());
+    std::copy(callers.strides.begin(), callers.strides.end(),
+            fill.dst_strides.begin());
 }
 
 detail::tensor_view dense_channels_last(detail::tensor_view tensor) {

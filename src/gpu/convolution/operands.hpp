@@ -72,6 +72,17 @@ size_t output_of(detail::convolution_direction direction);
 /// an axis, or strides, pads or the positions that strides reach are beyond that.
 bool axes_exceed(const detail::convolution_problem &, int64_t most);
 
+/// Where strides pass over positions of src that no tap meets, along axes with a window
+/// of one tap and no pads: the same convolution of the positions that are met, without
+/// these strides. Nothing where there is no such axis.
+std::optional<detail::convolution_problem> of_met_positions(
+        const detail::convolution_problem &);
+
+/// Makes an output that is staged fill all of the caller's tensor, of which the copy
+/// writes a part, with zeros first.
+void fill_with_zeros(
+        convolution_operand &output, const detail::tensor_view &callers);
+
 /// A tensor of the same dims without gaps, channels last.
 detail::tensor_view dense_channels_last(detail::tensor_view tensor);
 

@@ -6,6 +6,7 @@
 
 #include "convolution_window.hpp"
 #include "gpu/convolution/cudnn/channels.hpp"
+#include "gpu/convolution/cudnn/windows.hpp"
 
 namespace gradnn::gpu::cudnn {
 
@@ -86,42 +87,6 @@ std::optional<array5> strides_in(const grouped_tensor &t, family order) {
 
 bool narrow(data_type type) {
     return type == data_type::f16 || type == data_type::bf16;
-}
-
-/// Where cuDNN's src begins and how long it is along one axis.
-struct axis_window {
-    int64_t size = 1;
-    int64_t shift = 0; ///< index of the caller's element 0 in it
-    int64_t pad_begin = 0;
-    int64_t pad_end = 0;
-};
-
-struct axis_shape {
-    int64_t src, weights, dst, stride, dilation, pad_begin;
-
-    int64_t window() const { return (weights - 1) * dilation + 1; }
-    /// src with its padding must be at least so long.
-    int64_t span() const { return (dst - 1) * stride + window(); }
-};
-
-axis_shape shape_of(const convolution_problem &p, size_t axis) {
-    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
-            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
-            p.pads_begin[axis]};
-}
-
-/// src with equal pads on both sides: the caller's own where that can be (what
-/// lies beyond the last window is free up to stride - 1 elements), else src
-/// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
-/// gradients for some of them.
-axis_window even_window(const axis_shape &axis) {
-    const int64_t end = axis.span() - axis.src - axis.pad_begin;
-    if (axis.pad_begin >= 0 && axis.pad_begin >= end
-            && axis.pad_begin < end + axis.stride)
-        return {axis.src, 0, axis.pad_begin, axis.pad_begin};
-    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
-    if (axis.span() - 2 * pad < 1) pad = 0;
-    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
 }
 
 /// Copies the caller's elements to the staged tensor (or back), as far as the
@@ -301,7 +266,13 @@ std::optional<problem_arrangement> arrange(
         auto made = arrange_as_given(even, order, widened);
         if (made && !made->operands[0].staged) return made;
     }
-    return arrange_as_given(p, order, widened);
+    auto made = arrange_as_given(p, order, widened);
+    const auto met = of_met_positions(p);
+    if (!met || !made || !made->operands[0].staged) return made;
+    auto less = arrange_as_given(*met, order, widened);
+    if (!less) return made;
+    if (less->output() == 0) fill_with_zeros(less->operands[0], p.src);
+    return less;
 }
 
 /// Whether 16-bit tensors are better read as NXC, by copies where they are not:

@@ -257,23 +257,7 @@ std::string reason_against_types(
     return {};
 }
 
-} // namespace
-
-bool has_depth(const convolution_problem &problem) {
-    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
-            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
-}
-
-int64_t dense_problem::output_elements() const {
-    switch (operation) {
-        case operation::strided_data: return src_elements();
-        case operation::weights: return weights_elements();
-        case operation::forward: break;
-    }
-    return dst_elements();
-}
-
-std::optional<dense_mapping> dense_mapping_of(
+std::optional<dense_mapping> mapping_as_given(
         const convolution_problem &problem, const element_types &types,
         std::string &refusal) {
     const size_t output = output_of(problem.direction);
@@ -337,6 +321,39 @@ std::optional<dense_mapping> dense_mapping_of(
             weights_operand(problem, input, patches, turned, output == 1),
             data_operand(problem.dst, input, output == 2)};
     return made;
+}
+
+} // namespace
+
+bool has_depth(const convolution_problem &problem) {
+    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
+            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
+}
+
+int64_t dense_problem::output_elements() const {
+    switch (operation) {
+        case operation::strided_data: return src_elements();
+        case operation::weights: return weights_elements();
+        case operation::forward: break;
+    }
+    return dst_elements();
+}
+
+std::optional<dense_mapping> dense_mapping_of(
+        const convolution_problem &problem, const element_types &types,
+        std::string &refusal) {
+    auto made = mapping_as_given(problem, types, refusal);
+    if (made && !made->operands[0].staged) return made;
+    // Where src is copied, no more of it is than taps meet.
+    const auto met = of_met_positions(problem);
+    if (!met) return made;
+    std::string reason;
+    auto less = mapping_as_given(*met, types, reason);
+    if (!less) return made;
+    refusal.clear();
+    if (output_of(problem.direction) == 0)
+        fill_with_zeros(less->operands[0], problem.src);
+    return less;
 }
 
 std::optional<dense_mapping> products_mapping_of(

@@ -18,10 +18,12 @@ namespace gradnn::gpu::interpolation::pixels {
 
 namespace {
 
-/// Blocks of a multiprocessor that walk at the same time: more of them are more
+/// Blocks of a multiprocessor that walk at the same time. More of them are more
 /// places of memory that are read and written alternately, which cost up to a
-/// tenth of memory speed on an H200.
+/// tenth of memory speed on an H200; fewer than have these bytes on their way wait
+/// for memory.
 constexpr int most_resident = 4;
+constexpr int64_t bytes_on_their_way = 48 * 1024;
 /// Of a column.
 constexpr int most_taps = 8;
 constexpr size_t most_shared_bytes = 45 * 1024;
@@ -83,13 +85,13 @@ private:
         arrangement made;
         made.vector = vector;
         made.walk = walk_.shape;
-        with_kernel(vector, [&](auto *kernel, int row_slots) {
+        with_kernel(vector, [&](auto *kernel, int ahead, int row_slots) {
             cut_tiles(made, row_slots);
             const work_cut &pixels = made.pixels;
             made.spans = upload(device, spans_of(map_, pixels.tile_columns));
             // Measured: the planes of volumes gain more from the L1 cache.
-            const residency held = hold_at_most(most_resident, !walk_.volume,
-                    kernel, made.threads, made.shared_bytes);
+            const residency held = hold_at_most(blocks_to_hold(made, ahead),
+                    !walk_.volume, kernel, made.threads, made.shared_bytes);
             made.walk.lets_start = held.full ? 1 : 0;
             const int64_t runs = cut_runs(made.walk, pixels.tiles,
                     int64_t {held.blocks} * multiprocessors_);
@@ -144,7 +146,20 @@ private:
         }
     }
 
-    /// Calls body with the kernel and the slots of rows that it has in shared memory.
+    /// Of a multiprocessor: see bytes_on_their_way. A block has `ahead` rows in shared
+    /// memory, one of which has arrived, but no more than there are.
+    int blocks_to_hold(const arrangement &made, int ahead) const {
+        if (made.shared_bytes == 0) return most_resident;
+        const int64_t rows = std::min(
+                walk_.groups * walk_.shape.dst_rows, ahead - int64_t {1});
+        const int64_t bytes
+                = static_cast<int64_t>(made.shared_bytes) / ahead * rows;
+        return std::max(most_resident,
+                static_cast<int>(ceil_div(bytes_on_their_way, bytes)));
+    }
+
+    /// Calls body with the kernel, the rows that it has ahead, and the slots for them
+    /// in shared memory.
     template <typename Body>
     void with_kernel(int of_vector, const Body &body) const {
         with_type_of_sum<Sum>(type_, [&]<typename Type>() {
@@ -152,7 +167,7 @@ private:
                 constexpr bool deep = volume == 1;
                 constexpr int ahead = slots_ahead<Type, vector, taps, deep>;
                 constexpr int planes = planes_at_once<Type, vector, deep>;
-                body(pixels_kernel<Type, vector, taps, deep>,
+                body(pixels_kernel<Type, vector, taps, deep>, ahead,
                         copies_rows<Type, vector> ? ahead * planes : 0);
             };
             const one_of<elements_of_16_bytes<Type>, 1> vectors {of_vector};

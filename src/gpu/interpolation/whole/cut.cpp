@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/device/banks.hpp"
+
 namespace gradnn::gpu::interpolation::whole {
 
 namespace {
@@ -45,29 +47,66 @@ double cell_cost(const axis_pass &pass, bool last) {
     return 24.0 + stored + (4.5 + 1.5 * width) * taps;
 }
 
-/// The passes in the order `axes` over groups of `channels`.
-std::vector<axis_pass> passes_of(const axis_maps &maps,
-        const std::vector<size_t> &axes, int64_t channels, int64_t sum_bytes) {
+/// Cycles that shared memory takes for a tap of a warp's cells: more where its threads
+/// want other words of the same bank.
+int turns_of_a_tap(
+        const axis_pass &pass, const axis_map &map, int64_t element_bytes) {
+    constexpr int warp = 32;
+    const int64_t cells = ceil_div(int64_t {pass.inner}, int64_t {pass.width});
+    const bool threes = pass.width == 3; // loaded one by one
+    return (threes ? 3 : 1)
+            * shared_turns(warp, (threes ? 1 : pass.width) * element_bytes,
+                    [&](int64_t cell) {
+                        const int64_t row = cell / cells;
+                        const int64_t line = row / pass.taken;
+                        const auto j = static_cast<size_t>(row % pass.taken);
+                        return ((line * pass.given + map.first[j]) * pass.inner
+                                       + cell % cells * pass.width)
+                                * element_bytes;
+                    });
+}
+
+/// A pass and what it costs.
+struct planned_pass {
+    axis_pass pass;
+    double instructions = 0; ///< of a thread for a cell
+    double turns = 0; ///< cycles of shared memory for a warp's cells
+
+    /// Of a multiprocessor, for a warp's cells.
+    double cycles() const {
+        return std::max(instructions / issues_a_cycle, turns);
+    }
+};
+
+/// The passes in the order `axes`.
+std::vector<planned_pass> passes_of(const search_facts &facts,
+        const axis_maps &maps, const std::vector<size_t> &axes) {
     std::array<int64_t, 3> sizes {};
     for (size_t axis = 0; axis < 3; ++axis)
         sizes[axis] = maps[axis].dst;
-    std::vector<axis_pass> passes;
+    std::vector<planned_pass> passes;
     for (const size_t axis : axes) {
-        axis_pass pass;
+        const bool last = axis == axes.back();
+        planned_pass planned;
+        axis_pass &pass = planned.pass;
         int64_t outer = 1;
-        int64_t inner = channels;
+        int64_t inner = facts.channels;
         for (size_t other = 0; other < 3; ++other)
             (other < axis ? outer : inner) *= other == axis ? 1 : sizes[other];
         pass.outer = static_cast<int32_t>(outer);
         pass.given = static_cast<int32_t>(sizes[axis]);
         pass.taken = static_cast<int32_t>(maps[axis].src);
         pass.inner = static_cast<int32_t>(inner);
-        pass.width = width_of(inner, sum_bytes, axis == axes.back());
+        pass.width = width_of(inner, facts.sum_bytes, last);
         pass.most_taps = static_cast<int32_t>(maps[axis].max_count);
         pass.cells = exact_divider(ceil_div(inner, int64_t {pass.width}));
         pass.positions = exact_divider(pass.taken);
         sizes[axis] = maps[axis].src;
-        passes.push_back(pass);
+        planned.instructions = cell_cost(pass, last);
+        planned.turns = pass.most_taps
+                * turns_of_a_tap(pass, maps[axis],
+                        passes.empty() ? facts.element_bytes : facts.sum_bytes);
+        passes.push_back(planned);
     }
     return passes;
 }
@@ -79,9 +118,8 @@ int64_t results_of(const axis_pass &pass) {
     return int64_t {pass.outer} * pass.taken * pass.inner;
 }
 
-/// The order of axes that takes the fewest instructions.
-std::vector<size_t> order_of(
-        const axis_maps &maps, int64_t channels, int64_t sum_bytes) {
+/// The order of axes that takes the fewest cycles.
+std::vector<size_t> order_of(const search_facts &facts, const axis_maps &maps) {
     std::vector<size_t> axes;
     for (size_t axis = 0; axis < 3; ++axis)
         if (!maps[axis].identity) axes.push_back(axis);
@@ -89,10 +127,9 @@ std::vector<size_t> order_of(
     double least = 0;
     do {
         double cost = 0;
-        const auto passes = passes_of(maps, axes, channels, sum_bytes);
-        for (const axis_pass &pass : passes)
-            cost += static_cast<double>(cells_of(pass))
-                    * cell_cost(pass, &pass == &passes.back());
+        for (const planned_pass &planned : passes_of(facts, maps, axes))
+            cost += static_cast<double>(cells_of(planned.pass))
+                    * planned.cycles();
         if (best.empty() || cost < least) {
             best = axes;
             least = cost;
@@ -105,14 +142,14 @@ class chunk_search {
 public:
     chunk_search(const search_facts &facts, const axis_maps &maps)
         : facts_(facts) {
-        const auto axes = order_of(maps, facts.channels, facts.sum_bytes);
-        const auto passes
-                = passes_of(maps, axes, facts.channels, facts.sum_bytes);
+        const auto axes = order_of(facts, maps);
+        passes_ = passes_of(facts, maps, axes);
         work_shape &shape = tried_.shape;
-        std::copy(passes.begin(), passes.end(), shape.pass);
-        shape.passes = static_cast<int32_t>(passes.size());
-        for (size_t i = 0; i < axes.size(); ++i)
+        shape.passes = static_cast<int32_t>(passes_.size());
+        for (size_t i = 0; i < axes.size(); ++i) {
+            shape.pass[i] = passes_[i].pass;
             add_tables(shape.pass[i], maps[axes[i]]);
+        }
         shape.position_count = static_cast<int32_t>(tried_.positions.size());
         shape.weight_count = static_cast<int32_t>(tried_.weights.size());
         shape.groups = facts.groups;
@@ -197,9 +234,9 @@ private:
         const int64_t piece = piece_bytes / facts_.element_bytes;
         double instructions
                 = 60.0 + 5.0 * number(ceil_div(elements, piece * threads));
-        for (int i = 0; i < shape.passes; ++i) {
-            const axis_pass &pass = shape.pass[i];
-            const double cost = cell_cost(pass, i + 1 == shape.passes);
+        double waits = 0; // cycles of shared memory, for each warp
+        for (const planned_pass &planned : passes_) {
+            const axis_pass &pass = planned.pass;
             int64_t turns = 0;
             if (pass.inner == 1) {
                 const int64_t lanes = std::min<int64_t>(pass.taken, threads);
@@ -211,7 +248,8 @@ private:
                 turns = ceil_div(
                         cells_of(pass) * shape.chunk_groups, int64_t {threads});
             }
-            instructions += 20.0 + number(turns) * cost;
+            instructions += 20.0 + number(turns) * planned.instructions;
+            waits += number(turns) * planned.turns;
         }
         const int64_t resident = std::clamp<int64_t>(
                 int64_t {228} * 1024 / (tried_.shared_bytes + 1024), 1,
@@ -221,7 +259,8 @@ private:
         const double at_once = number(held);
         const double rate
                 = std::min(issues_a_cycle, issues_of_a_warp * warps * at_once);
-        const double computing = at_once * warps * instructions / rate;
+        const double computing
+                = at_once * warps * std::max(instructions / rate, waits);
         const double moving = at_once
                 * number((elements + results) * facts_.element_bytes)
                 / bytes_a_cycle;
@@ -247,6 +286,7 @@ private:
     }
 
     const search_facts &facts_;
+    std::vector<planned_pass> passes_;
     work_cut tried_;
     work_cut best_;
 };
