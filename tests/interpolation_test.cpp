@@ -35,13 +35,14 @@ const std::vector<interpolation_case> &wide_row_cases() {
 }
 
 /// NXC with channels in no vectors: tiles of a row, several rows, rows and tensors
-/// that end within 16 bytes.
+/// that end within 16 bytes; and in vectors that tiles do not divide.
 const std::vector<interpolation_case> &odd_channel_cases() {
     static const std::vector<interpolation_case> cases {
             {"odd_channels_2x_tiles", 1, 3, {3, 1100}, {6, 2200}},
             {"odd_channels_rows_kept", 1, 33, {6, 9}, {6, 18}},
             {"odd_channels_fewer_rows", 1, 23, {9, 7}, {4, 14}},
             {"odd_channels_of_a_line", 2, 129, {70}, {140}},
+            {"vectors_of_a_prime", 1, 536, {3, 4}, {5, 9}},
     };
     return cases;
 }

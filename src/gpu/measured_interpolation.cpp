@@ -13,7 +13,10 @@
 
 #include "axis_map.hpp"
 #include "gpu/interpolation/by_images.hpp"
+#include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
+#include "gpu/runtime/device.hpp"
+#include "text.hpp"
 
 namespace gradnn::gpu {
 
@@ -58,6 +61,25 @@ constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
                                         "multiple of 4, in columns enlarged "
                                         "less than twice was slower";
 
+/// One to four rows, of which the columns alone are resampled, in f32 and f64 with pixels
+/// of 256 bytes and less; 4 MiB or more.
+bool are_few_rows_of_small_pixels(const interpolation_problem &problem) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    const int64_t bytes = detail::size_of(problem.diff_src.type);
+    constexpr int64_t fewest_bytes = int64_t {4} << 20;
+    return bytes != 2 && src[1] * bytes <= 256
+            && (elements_of(problem.diff_dst) + elements_of(problem.diff_src))
+                    * bytes
+            >= fewest_bytes
+            && src[0] * src[2] * src[3] <= 4 && dst[2] == src[2]
+            && dst[3] == src[3]
+            && detail::make_axis_map(
+                       problem.mode, problem.coordinates, problem.axes[2])
+                       .max_count
+            <= interpolation::rows::most_taps;
+}
+
 /// To two thirds and less.
 bool rows_are_reduced(const interpolation_problem &problem) {
     return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
@@ -65,41 +87,46 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 } // namespace
 
-// 110 problems of seeds 1103 and 1104, H200, 5f75348 and aa414fa, beside the kernel of the
-// rules before (doc/performance/h200-2026-11-26.md): volumes in f32 0.97 to 2.3 times as
-// fast (7), f64 1.07 to 1.66 (6), 16 bits 0.88 to 3.5, but NCX and pixels of less than 16
-// bytes with more than twice the elements in diff_src 0.69 to 1.04 (6, and one of seed
-// 1105). Planes in f64 with less than four times the elements of one tensor in the other
-// 1.02 to 2.4 times (9), others 0.88 to 1.03; other planes 0.6 to 2.0, mostly below 1. Of
-// 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64 MB of the others.
+// Volumes, 37 of seeds 1107, 1108 and 1301, H200, 83b2d72, by the two kernels that take
+// nearly all of them (doc/performance/h200-2026-11-26b.md). Their estimates are low, in 16
+// bits by 1.28 (gpu_whole) and 1.12 (gpu_layers), else by 1.04 and 1.25. With these
+// margins the choice takes 1.007 times as long as the faster one, at worst 1.10; gpu_whole
+// alone 1.08, at worst 1.48. Planes in f64 (12): 1.5 to 1.9 times as fast as gpu_layers in
+// three of them, 0.87 where it is estimated at 1.28 times as much.
+//
+// Planes, 110 problems of seeds 1103 and 1104, 5f75348 and aa414fa, beside the kernel of
+// the rules before (doc/performance/h200-2026-11-26.md): f64 with four times the elements
+// of one tensor in the other 0.88 to 1.03 times as fast; f32 and 16 bits 0.6 to 2.0 times,
+// mostly below 1. Of 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64
+// MB of the others.
 std::string whole_yields(
-        const interpolation_problem &problem, const compile_options &) {
+        const interpolation_problem &problem, const compile_options &options) {
     const auto &dims = problem.diff_src.dims;
     const int64_t bytes = detail::size_of(problem.diff_src.type);
-    const bool nxc = dims[1] != 1 && problem.diff_src.strides[1] == 1;
     const int64_t src = elements_of(problem.diff_src);
     const int64_t dst = elements_of(problem.diff_dst);
     constexpr int64_t fewest_bytes = int64_t {4} << 20;
     if ((src + dst) * bytes < fewest_bytes)
         return "problems of less than 4 MiB were slower";
-    constexpr int64_t most_bytes = int64_t {96} << 10;
-    if (dst * bytes / (dims[0] * (nxc ? 1 : dims[1])) > most_bytes)
-        return "volumes and images of more than 96 KiB of diff_dst were slower";
-    constexpr int64_t wide_pixel = 16;
-    const bool few_channels = !nxc || dims[1] * bytes < wide_pixel;
-    if (is_volume(problem))
-        return bytes == 2 && few_channels && src > 2 * dst
-                ? "16-bit volumes of over twice the elements in diff_src "
-                  "were slower"
-                : "";
-    if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
-            && problem.diff_dst.dims[3] == 1)
-        return "rows alone were not measured";
-    if (bytes != 8) return "planes in all but f64 were slower";
-    return src >= 4 * dst || dst >= 4 * src
-            ? "f64 planes with four times the elements in one tensor were "
-              "slower"
-            : "";
+    if (!is_volume(problem)) {
+        if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
+                && problem.diff_dst.dims[3] == 1)
+            return "rows alone were not measured";
+        if (bytes != 8) return "planes in all but f64 were slower";
+        if (src >= 4 * dst || dst >= 4 * src)
+            return "f64 planes with four times the elements in one tensor were "
+                   "slower";
+    }
+    const double margin = bytes == 2 ? 0.9 : 1.1;
+    const device_properties &device
+            = properties_of(static_cast<int>(options.device));
+    const double own = interpolation::whole::estimated_cycles(problem, device);
+    const double other
+            = interpolation::layers::estimated_cycles(problem, device);
+    return other != 0 && own > margin * other
+            ? detail::text("estimated at ", static_cast<int64_t>(own),
+                    " cycles, another kernel at ", static_cast<int64_t>(other))
+            : std::string();
 }
 
 // A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of
@@ -164,13 +191,14 @@ std::string planes_yields(
 }
 
 // f64, 13 problems in NXC of the same run: 0.75 to 0.92 times as fast as gpu_intervals
-// and gpu_pixels in eight, 1.04 to 1.44 times in five.
+// and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see pixels_yields.
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const bool nxc = problem.diff_src.dims[1] != 1
             && problem.diff_src.strides[1] == 1
             && problem.diff_dst.strides[1] == 1;
     return nxc && detail::size_of(problem.diff_src.type) == 8
+                    && !are_few_rows_of_small_pixels(problem)
             ? "f64 in NXC was slower"
             : small_images_yield(problem, options);
 }
@@ -206,9 +234,8 @@ std::string bands_yields(
 // H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes whose depth
 // is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes reduced more than four
 // times, four of four 1.04 to 1.20 times as fast.
-// Two to four rows in f32 enlarged less than twice, by gpu_rows, two runs: 2x96 88700 to
-// 144658 55 and 81 %, 4x768 4581 to 6585 69 and 75 to 83 %; five and seven rows enlarged
-// more 0.97 and 0.89 times as fast.
+// Few rows of small pixels, H200, 83b2d72, doc/performance/h200-2026-11-26b.md: by gpu_rows
+// f32 1.05 to 1.2 times as fast (6), f64 0.95 and 0.96, 1.6 and 1.9; 16 bits 0.6 to 0.85.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dst = problem.diff_dst.dims;
@@ -216,18 +243,12 @@ std::string pixels_yields(
     const bool volume = is_volume(problem);
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
-    if (detail::size_of(problem.diff_src.type) == 4 && !volume) {
-        if (problem.mode == detail::interpolation_mode::nearest
-                && 4 * dst[3] * dst[4] < src[3] * src[4])
-            return "f32 nearest planes reduced more than four times were "
-                   "slower";
-        const bool columns_alone = dst[2] == src[2] && dst[3] == src[3];
-        const int64_t rows = src[0] * src[2] * src[3];
-        if (columns_alone && rows >= 2 && rows <= 4 && dst[4] >= src[4]
-                && dst[4] < 2 * src[4])
-            return "two to four rows in f32 that are enlarged less than twice "
-                   "were slower";
-    }
+    if (detail::size_of(problem.diff_src.type) == 4 && !volume
+            && problem.mode == detail::interpolation_mode::nearest
+            && 4 * dst[3] * dst[4] < src[3] * src[4])
+        return "f32 nearest planes reduced more than four times were slower";
+    if (are_few_rows_of_small_pixels(problem))
+        return "few rows of small pixels in f32 and f64 were slower";
     if (volume && problem.mode == detail::interpolation_mode::linear
             && dst[4] <= src[4])
         return "volumes whose columns are not enlarged were slower";

@@ -59,6 +59,7 @@ bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
 
 std::optional<detail::convolution_problem> of_met_positions(
         const detail::convolution_problem &problem) {
+    if (detail::size_of(problem.src.type) == 2) return std::nullopt;
     detail::convolution_problem met = problem;
     bool found = false;
     for (size_t i = 0; i < 3; ++i) {

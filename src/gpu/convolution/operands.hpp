@@ -74,7 +74,10 @@ bool axes_exceed(const detail::convolution_problem &, int64_t most);
 
 /// Where strides pass over positions of src that no tap meets, along axes with a window
 /// of one tap and no pads: the same convolution of the positions that are met, without
-/// these strides. Nothing where there is no such axis.
+/// these strides. Nothing where there is no such axis, and in 16 bits, of which copies
+/// of every second element take longer than of all: 1x1 with a stride of 2, NCX, bf16,
+/// H200, gradients of src of three sizes 92 to 120 us, 151 to 175, 68 to 65; f32 and f64
+/// 1.01 to 1.2 times as fast.
 std::optional<detail::convolution_problem> of_met_positions(
         const detail::convolution_problem &);
 

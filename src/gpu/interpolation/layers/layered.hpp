@@ -60,6 +60,18 @@ inline std::optional<layered_problem> describe(
     return made;
 }
 
+/// In either layout: of one channel, or one column, both will do.
+inline std::optional<layered_problem> describe(
+        const detail::interpolation_problem &problem, const axis_maps &maps,
+        std::string &why) {
+    for (const bool nxc : {false, true}) {
+        const auto walk = describe_walk(problem, maps, nxc, why);
+        auto made = walk ? describe(problem, *walk, nxc, why) : std::nullopt;
+        if (made) return made;
+    }
+    return {};
+}
+
 /// Elements of words, which divide all distances between them: 1, 2 or 4.
 struct word_widths {
     int read = 1;
@@ -91,6 +103,22 @@ inline word_widths widths_of(const detail::interpolation_problem &problem,
     made.written_rows = widest(src_row, shape.src_group_pitch,
             shape.src_layer_pitch, shape.src_row_pitch);
     return made;
+}
+
+/// What a search knows, but for the registers of the kernel and the device.
+inline search_facts facts_of(const layered_problem &layers, int element_bytes,
+        const word_widths &widths, bool as_they_lie) {
+    search_facts facts;
+    facts.volume = layers.volume;
+    facts.as_they_lie = as_they_lie;
+    facts.vector = as_they_lie ? widths.as_they_lie : widths.read;
+    facts.elements = elements_of_thread(element_bytes, facts.vector);
+    facts.most_threads = most_threads(element_bytes, facts.vector);
+    facts.sum_bytes = element_bytes == 8 ? 8 : 4;
+    facts.element_bytes = element_bytes;
+    facts.written_vector = widths.written;
+    facts.written_row_vector = widths.written_rows;
+    return facts;
 }
 
 /// make_rows, and one more that the kernel reads ahead.

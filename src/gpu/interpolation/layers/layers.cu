@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
 #include "gpu/interpolation/layers/layered.hpp"
@@ -93,20 +94,12 @@ private:
         made.vector = as_they_lie ? widths.as_they_lie : widths.read;
         with_kernel(made.vector, [&]<typename Type>(auto *kernel) {
             const device_properties &properties = properties_of(device);
-            search_facts facts;
-            facts.volume = volume_;
-            facts.as_they_lie = as_they_lie;
-            facts.vector = made.vector;
-            facts.elements = elements_of_thread(sizeof(Type), made.vector);
-            facts.most_threads = most_threads(sizeof(Type), made.vector);
-            facts.sum_bytes = sizeof(Sum);
-            facts.element_bytes = sizeof(Type);
+            search_facts facts
+                    = facts_of(layers, sizeof(Type), widths, as_they_lie);
             facts.registers = attributes_of(kernel).numRegs;
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
-            facts.written_vector = widths.written;
-            facts.written_row_vector = widths.written_rows;
             made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
                     maps[1], maps[2])
                                .best();
@@ -159,16 +152,8 @@ plan_or_refusal make(
     const axis_maps maps = make_axis_maps(problem);
     if (is_copy(maps)) return refuse_copy();
     const auto &src = problem.diff_src;
-    // Of one channel, or one column, either layout will do.
     std::string why;
-    bool nxc = false;
-    auto walk = describe_walk(problem, maps, nxc, why);
-    auto layers = walk ? describe(problem, *walk, nxc, why) : std::nullopt;
-    if (!layers) {
-        nxc = true;
-        walk = describe_walk(problem, maps, nxc, why);
-        if (walk) layers = describe(problem, *walk, nxc, why);
-    }
+    const auto layers = describe(problem, maps, why);
     if (!layers) return plan_or_refusal::refuse(why);
     const word_widths widths = widths_of(problem, *layers);
     const auto device = static_cast<int>(options.device);
@@ -185,6 +170,31 @@ plan_or_refusal make(
     };
     return src.type == detail::data_type::f64 ? made.operator()<double>()
                                               : made.operator()<float>();
+}
+
+double estimated_cycles(const detail::interpolation_problem &problem,
+        const device_properties &device) {
+    const axis_maps maps = make_axis_maps(problem);
+    std::string why;
+    const auto layers = describe(problem, maps, why);
+    if (!layers) return 0;
+    const auto bytes = static_cast<int>(detail::size_of(problem.diff_src.type));
+    const word_widths widths = widths_of(problem, *layers);
+    double least = 0;
+    for (const bool as_they_lie : {false, true}) {
+        if (as_they_lie && widths.as_they_lie == 0) continue;
+        search_facts facts = facts_of(*layers, bytes, widths, as_they_lie);
+        // What the kernels are built for.
+        facts.registers = bytes == 2 ? 80 : 64;
+        facts.shared_bytes = static_cast<int64_t>(device.block_shared_bytes);
+        facts.multiprocessors = device.multiprocessors;
+        const work_cut cut = cut_search(layers->shape, facts,
+                maps[layers->layer_axis], maps[1], maps[2])
+                                     .best();
+        if (cut.threads != 0 && (least == 0 || cut.cycles < least))
+            least = cut.cycles;
+    }
+    return least;
 }
 
 } // namespace gradnn::gpu::interpolation::layers

@@ -40,6 +40,7 @@ struct work_cut {
     /// A tile is so many columns by so many neighbouring vectors of channels.
     int32_t tile_columns = 0;
     int32_t tile_units = 0;
+    int32_t units = 0; ///< vectors of a pixel, maybe fewer in the last tile
     int32_t column_tiles = 0;
     int32_t span = 0; ///< columns of diff_dst that a tile reads at most
 };
@@ -82,12 +83,14 @@ __global__ void __launch_bounds__(
     const int tile_first = column_tile * pixels.tile_columns;
     const int tile_last
             = min(tile_first + pixels.tile_columns, pixels.columns) - 1;
-    const bool writes = tile_first + own <= tile_last;
+    const int of_pixel = channel_tile * pixels.tile_units + unit;
+    const bool writes
+            = tile_first + own <= tile_last && of_pixel < pixels.units;
     if (!copies && !writes) return;
-    // Threads without a column do as the last one does, and write nothing.
+    // Threads without a column or a vector do as the last one does, and write
+    // nothing.
     const int j = min(tile_first + own, tile_last);
-    const int64_t channel
-            = (int64_t {channel_tile} * pixels.tile_units + unit) * vector;
+    const int64_t channel = int64_t {min(of_pixel, pixels.units - 1)} * vector;
 
     const line_column column = columns[j];
     sum by[taps];

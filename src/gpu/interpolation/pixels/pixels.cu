@@ -1,6 +1,7 @@
 // interpolation.gpu_pixels: which problems, the tiles, and the plan. The kernel:
 // kernel.cuh.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,13 +21,32 @@ namespace {
 
 /// Blocks of a multiprocessor that walk at the same time. More of them are more
 /// places of memory that are read and written alternately, which cost up to a
-/// tenth of memory speed on an H200; fewer than have these bytes on their way wait
+/// tenth of memory speed on an H200; fewer than have so many bytes on their way wait
 /// for memory.
-constexpr int most_resident = 4;
-constexpr int64_t bytes_on_their_way = 48 * 1024;
+constexpr int usual_resident = 4;
+constexpr double bytes_on_their_way = 48.0 * 1024;
 /// Of a column.
 constexpr int most_taps = 8;
+/// See with_rows_to_walk.
+constexpr int64_t few_images = 4;
+constexpr int64_t fewest_vectors_to_walk = 17;
 constexpr size_t most_shared_bytes = 45 * 1024;
+
+/// Neighbouring vectors that a tile reads, at least `run` bytes where there are so many:
+/// less than 512 cost memory speed, more leave fewer columns, which have taps in common.
+/// Where no number up to twice that divides them, the last tile has fewer.
+int64_t units_of_tile(
+        int64_t units, int64_t unit_bytes, int64_t run, int64_t most) {
+    const int64_t fewest = std::min(ceil_div(run, unit_bytes), most);
+    for (int64_t count = fewest; count <= std::min(2 * fewest, most); ++count)
+        if (units % count == 0) return count;
+    if (units <= fewest) return units;
+    // Whole sectors.
+    return std::min(
+            round_up(ceil_div(units, std::max<int64_t>(1, units / fewest)),
+                    int64_t {2}),
+            most);
+}
 
 template <typename Sum>
 class pixels_plan final : public kernel_plan {
@@ -110,17 +130,11 @@ private:
         pixels.src_column_pitch = src_column_pitch_;
         pixels.columns = static_cast<int32_t>(source_columns_);
         const int64_t units = channels_ / made.vector;
+        pixels.units = static_cast<int32_t>(units);
         const int64_t unit_bytes = made.vector * detail::size_of(type_);
         for (int64_t run = 512;; run /= 2) {
-            // Neighbouring bytes that a tile reads: less than 512 cost memory
-            // speed, more leave fewer columns, which have taps in common.
-            int64_t tile_units = 1;
-            for (int64_t count = 1; count <= units; ++count) {
-                if (units % count != 0 || count > threads_of(unit_bytes))
-                    continue;
-                tile_units = count;
-                if (count * unit_bytes >= run) break;
-            }
+            const int64_t tile_units = units_of_tile(
+                    units, unit_bytes, run, threads_of(unit_bytes));
             pixels.tile_units = static_cast<int32_t>(tile_units);
             // No more threads than a row has work for.
             int64_t most_threads = threads_of(unit_bytes);
@@ -134,7 +148,8 @@ private:
                         std::min(made.threads / tile_units, source_columns_));
                 pixels.column_tiles = static_cast<int32_t>(
                         ceil_div(source_columns_, pixels.tile_columns));
-                pixels.tiles = units / tile_units * pixels.column_tiles;
+                pixels.tiles
+                        = ceil_div(units, tile_units) * pixels.column_tiles;
                 pixels.span = 0;
                 for (const dst_range &span :
                         spans_of(map_, pixels.tile_columns))
@@ -146,16 +161,29 @@ private:
         }
     }
 
-    /// Of a multiprocessor: see bytes_on_their_way. A block has `ahead` rows in shared
-    /// memory, one of which has arrived, but no more than there are.
+    /// Of a multiprocessor: see usual_resident. A block has `ahead` rows in shared
+    /// memory, one of which has arrived, but no more than there are. Between rows of
+    /// images it writes what it reads less of.
     int blocks_to_hold(const arrangement &made, int ahead) const {
-        if (made.shared_bytes == 0) return most_resident;
-        const int64_t rows = std::min(
-                walk_.groups * walk_.shape.dst_rows, ahead - int64_t {1});
-        const int64_t bytes
-                = static_cast<int64_t>(made.shared_bytes) / ahead * rows;
-        return std::max(most_resident,
-                static_cast<int>(ceil_div(bytes_on_their_way, bytes)));
+        const walk_shape &shape = walk_.shape;
+        if (made.shared_bytes == 0
+                || made.pixels.tiles * shape.row_total
+                        < usual_resident * multiprocessors_ * ahead)
+            return usual_resident;
+        const int64_t rows
+                = std::min(walk_.groups * shape.dst_rows, ahead - int64_t {1});
+        const auto bytes = static_cast<double>(
+                static_cast<int64_t>(made.shared_bytes) / ahead * rows);
+        double wanted = bytes_on_their_way;
+        if (shape.src_rows > 1 && source_columns_ > 1) {
+            const auto read
+                    = static_cast<double>(int64_t {shape.dst_rows} * map_.dst);
+            const auto written
+                    = static_cast<double>(int64_t {shape.src_rows} * map_.src);
+            wanted *= read / (read + written);
+        }
+        return std::max(
+                usual_resident, static_cast<int>(std::ceil(wanted / bytes)));
     }
 
     /// Calls body with the kernel, the rows that it has ahead, and the slots for them
@@ -196,21 +224,20 @@ private:
     device_buffer weights_;
 };
 
-/// One row of more vectors of 16 bytes than the device has threads for, a warp of them or
-/// more in each pixel, as a column of rows of one pixel each: a block would have no row
-/// on its way while it adds another. Else as it is.
+/// A row or a few, of more vectors of 16 bytes than the device has threads for, which are
+/// more than half of a warp in each pixel: as columns of rows of one pixel each. A block
+/// would have no row on its way while it adds another. Else as it is.
 interpolation_problem with_rows_to_walk(
         const interpolation_problem &problem, int64_t multiprocessors) {
     constexpr int64_t vector_bytes = 16;
-    constexpr int64_t warp = 32;
     interpolation_problem turned = problem;
     const auto &dims = problem.diff_src.dims;
-    const bool one_row = dims[0] == 1 && dims[2] == 1 && dims[3] == 1
+    const bool few_rows = dims[0] <= few_images && dims[2] == 1 && dims[3] == 1
             && problem.diff_dst.dims[2] == 1 && problem.diff_dst.dims[3] == 1;
     const int64_t vectors
             = dims[1] * detail::size_of(problem.diff_src.type) / vector_bytes;
-    if (!one_row || vectors < warp
-            || vectors * dims[4] <= most_resident * threads_of(vector_bytes)
+    if (!few_rows || vectors < fewest_vectors_to_walk
+            || vectors * dims[4] <= usual_resident * threads_of(vector_bytes)
                             * multiprocessors
             || detail::make_axis_map(
                        problem.mode, problem.coordinates, problem.axes[2])

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "gpu/interpolation/whole/cut.hpp"
+#include "gpu/runtime/device.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu::interpolation::whole {
@@ -39,6 +40,18 @@ inline std::optional<search_facts> describe(
     if (!is_dense(src, nxc) || !is_dense(dst, nxc)) return {};
     facts.groups = src.dims[0];
     facts.channels = src.dims[1];
+    return facts;
+}
+
+/// The same on a device.
+inline std::optional<search_facts> describe(
+        const detail::interpolation_problem &problem,
+        const device_properties &device) {
+    auto facts = describe(problem);
+    if (facts) {
+        facts->shared_bytes = static_cast<int64_t>(device.block_shared_bytes);
+        facts->multiprocessors = device.multiprocessors;
+    }
     return facts;
 }
 

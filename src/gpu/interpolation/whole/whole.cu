@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/whole/cut.hpp"
 #include "gpu/interpolation/whole/described.hpp"
@@ -65,13 +66,10 @@ plan_or_refusal make(
     if (is_copy(maps)) return refuse_copy();
     if (std::string why = why_too_long(maps); !why.empty())
         return plan_or_refusal::refuse(std::move(why));
-    auto facts = describe(problem);
+    const auto device = static_cast<int>(options.device);
+    const auto facts = describe(problem, properties_of(device));
     if (!facts)
         return detail::refuse("tensors without gaps in NCX or NXC", problem);
-    const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
-    facts->shared_bytes = static_cast<int64_t>(properties.block_shared_bytes);
-    facts->multiprocessors = properties.multiprocessors;
     const work_cut cut = cut_problem(*facts, maps);
     if (cut.threads == 0)
         return detail::refuse(
@@ -80,6 +78,12 @@ plan_or_refusal make(
     if (type == detail::data_type::f64)
         return std::make_unique<whole_plan<double>>(type, cut, device);
     return std::make_unique<whole_plan<float>>(type, cut, device);
+}
+
+double estimated_cycles(const detail::interpolation_problem &problem,
+        const device_properties &device) {
+    const auto facts = describe(problem, device);
+    return facts ? cut_problem(*facts, make_axis_maps(problem)).cycles : 0;
 }
 
 } // namespace gradnn::gpu::interpolation::whole
