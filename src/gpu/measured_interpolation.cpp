@@ -84,15 +84,12 @@ constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
                                         "multiple of 4, in columns enlarged "
                                         "less than twice was slower";
 
-/// One to four rows, of which the columns alone are resampled, in f32 and f64 with pixels
-/// of 256 bytes and less; 4 MiB or more.
-bool are_few_rows_of_small_pixels(const interpolation_problem &problem) {
+/// One to four rows, of which the columns alone are resampled.
+bool are_few_rows(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    const int64_t bytes = detail::size_of(problem.diff_src.type);
-    return bytes != 2 && !is_small(problem) && src[1] * bytes <= 256
-            && src[0] * src[2] * src[3] <= 4 && dst[2] == src[2]
-            && dst[3] == src[3]
+    return !is_small(problem) && src[0] * src[2] * src[3] <= 4
+            && dst[2] == src[2] && dst[3] == src[3]
             && detail::make_axis_map(
                        problem.mode, problem.coordinates, problem.axes[2])
                        .max_count
@@ -106,7 +103,7 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 } // namespace
 
-// Volumes, 37 of seeds 1107, 1108 and 1301 and vol_few_channels, H200, 83b2d72, by the two
+// Volumes, 37 of seeds 1107, 1108 and 1301 and vol_few_channels, H200, b302d5c, by the two
 // kernels that take nearly all of them (doc/performance/h200-2026-11-26b.md). Their
 // estimates are low, in 16 bits by 1.28 (gpu_whole) and 1.12 (gpu_layers), else by 1.04 and
 // 1.25. With these margins the choice takes 1.016 times as long as the faster one, at worst
@@ -163,7 +160,7 @@ std::string small_images_yield(
             : std::string();
 }
 
-// Small volumes, H200, 83b2d72: 391x8 8x11x19 to 16x22x38, bf16, 62 us, gpu_layers 53.
+// Small volumes, H200, b302d5c: 391x8 8x11x19 to 16x22x38, bf16, 62 us, gpu_layers 53.
 // Volumes, H100, 6f5a3d2, seed 501, by gpu_layers: in f32 and f64 11 of 12 1.03 to 2.2
 // times as fast, one 0.95 times. Shares of the copy rate in 16 bits: little enlarged,
 // 28x50x65 to 31x56x73, 7 and 19 %; rows of more than one tile, 162x123x159 to
@@ -213,19 +210,21 @@ std::string planes_yields(
 }
 
 // f64, 13 problems in NXC of the same run: 0.75 to 0.92 times as fast as gpu_intervals
-// and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see pixels_yields.
+// and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see pixels_yields; by
+// gpu_intervals 91 and 116 us in f32 where gpu_rows takes 44 and 53 (H200), and 1x383
+// 18412 to 9206 in f64 took 0.50 times PyTorch's speed (gpu_rows was not timed).
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const bool nxc = problem.diff_src.dims[1] != 1
             && problem.diff_src.strides[1] == 1
             && problem.diff_dst.strides[1] == 1;
     return nxc && detail::size_of(problem.diff_src.type) == 8
-                    && !are_few_rows_of_small_pixels(problem)
+                    && !are_few_rows(problem)
             ? "f64 in NXC was slower"
             : small_images_yield(problem, options);
 }
 
-// Small volumes in 16 bits, H200, 83b2d72: 1347x3 18x15x8 to 36x30x16, bf16, 114 us,
+// Small volumes in 16 bits, H200, b302d5c: 1347x3 18x15x8 to 36x30x16, bf16, 114 us,
 // gpu_layers 81, gpu_whole 90.
 // A warp has the short rows of several planes side by side where their number is a
 // multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
@@ -261,27 +260,27 @@ std::string bands_yields(
 // H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes whose depth
 // is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes reduced more than four
 // times, four of four 1.04 to 1.20 times as fast.
-// Few rows of small pixels, H200, 83b2d72, doc/performance/h200-2026-11-26b.md: by gpu_rows
+// Few rows of small pixels, H200, b302d5c, doc/performance/h200-2026-11-26b.md: by gpu_rows
 // f32 1.05 to 1.2 times as fast (6), f64 0.95 and 0.96, 1.6 and 1.9; 16 bits 0.6 to 0.85.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
+    const int64_t bytes = detail::size_of(problem.diff_src.type);
     const bool volume = is_volume(problem);
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
-    if (detail::size_of(problem.diff_src.type) == 4 && !volume
+    if (bytes == 4 && !volume
             && problem.mode == detail::interpolation_mode::nearest
             && 4 * dst[3] * dst[4] < src[3] * src[4])
         return "f32 nearest planes reduced more than four times were slower";
-    if (are_few_rows_of_small_pixels(problem))
+    if (bytes != 2 && src[1] * bytes <= 256 && are_few_rows(problem))
         return "few rows of small pixels in f32 and f64 were slower";
     if (volume && problem.mode == detail::interpolation_mode::linear
             && dst[4] <= src[4])
         return "volumes whose columns are not enlarged were slower";
     const int64_t lanes = volume ? 64 : 32;
-    const int64_t vectors
-            = src[4] * src[1] * detail::size_of(problem.diff_src.type) / 16;
+    const int64_t vectors = src[4] * src[1] * bytes / 16;
     return vectors < lanes
             ? "rows of diff_src with too few vectors for a block were slower"
             : std::string();
