@@ -38,7 +38,7 @@ void by_mapping(const gpu::implicit_gemm::dense_mapping &m,
         const auto &operand = m.operands[i];
         seen[i] = data[i].data();
         if (!operand.staged) continue;
-        const bool fill = operand.zero_first;
+        const bool fill = i != output && operand.zero_first;
         const data_type type = i == output ? p.types.output : p.types.input;
         EXPECT_EQ(operand.copy.src_type, type);
         EXPECT_EQ(operand.copy.dst_type, type);

@@ -286,14 +286,15 @@ TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 
-// gpu_pixels walks one row of so many vectors along its columns, and two rows not.
-TEST_P(interpolation_values, one_long_row_is_as_each_of_two) {
+// gpu_pixels walks up to four rows of so many vectors along their columns, and five
+// rows not.
+TEST_P(interpolation_values, one_long_row_is_as_each_of_two_and_of_five) {
     bool any = false;
     for (const data_type type : {data_type::f32, data_type::bf16})
-        for (const auto &[src, dst] :
-                {std::pair {2300, 1700}, std::pair {2300, 3500}})
+        for (const auto &[rows, src, dst] : {std::tuple {2, 2300, 1700},
+                     std::tuple {5, 2300, 1700}, std::tuple {5, 2300, 3500}})
             any = gives_images_alone(
-                          {"row", 2, 256, {src}, {dst}}, layouts()[1], type)
+                          {"row", rows, 256, {src}, {dst}}, layouts()[1], type)
                     || any;
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }

@@ -15,6 +15,7 @@
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
+#include "gpu/interpolation/whole/described.hpp"
 #include "gpu/runtime/device.hpp"
 #include "text.hpp"
 
@@ -55,15 +56,15 @@ bool is_small(const interpolation_problem &problem) {
             < small_problem;
 }
 
-/// Many volumes, in NCX of one channel, in NXC of all, of at most 96 KiB of diff_dst.
+/// Many volumes without gaps, in NCX of one channel, in NXC of all, of at most 96 KiB of
+/// diff_dst.
 bool are_small_volumes(const interpolation_problem &problem) {
     constexpr int64_t most_bytes = int64_t {96} << 10;
-    const auto &dims = problem.diff_src.dims;
-    const bool nxc = dims[1] != 1 && problem.diff_src.strides[1] == 1;
-    return is_volume(problem) && !is_small(problem)
-            && elements_of(problem.diff_dst)
-                    * detail::size_of(problem.diff_dst.type)
-                    / (dims[0] * (nxc ? 1 : dims[1]))
+    if (!is_volume(problem) || is_small(problem)) return false;
+    const auto facts = interpolation::whole::describe(problem);
+    return facts
+            && elements_of(problem.diff_dst) * facts->element_bytes
+                    / facts->groups
             <= most_bytes;
 }
 constexpr const char *small_volumes
@@ -84,16 +85,21 @@ constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
                                         "multiple of 4, in columns enlarged "
                                         "less than twice was slower";
 
-/// One to four rows, of which the columns alone are resampled.
-bool are_few_rows(const interpolation_problem &problem) {
+/// The columns alone are resampled, of which each has taps enough for gpu_rows.
+bool are_columns_alone(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    return !is_small(problem) && src[0] * src[2] * src[3] <= 4
-            && dst[2] == src[2] && dst[3] == src[3]
+    return dst[2] == src[2] && dst[3] == src[3]
             && detail::make_axis_map(
                        problem.mode, problem.coordinates, problem.axes[2])
                        .max_count
             <= interpolation::rows::most_taps;
+}
+
+bool are_few_rows(const interpolation_problem &problem) {
+    const auto &src = problem.diff_src.dims;
+    return !is_small(problem) && src[0] * src[2] * src[3] <= 4
+            && are_columns_alone(problem);
 }
 
 /// To two thirds and less.
@@ -103,12 +109,13 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 } // namespace
 
-// Volumes, 37 of seeds 1107, 1108 and 1301 and vol_few_channels, H200, b302d5c, by the two
-// kernels that take nearly all of them (doc/performance/h200-2026-11-26b.md). Their
-// estimates are low, in 16 bits by 1.28 (gpu_whole) and 1.12 (gpu_layers), else by 1.04 and
-// 1.25. With these margins the choice takes 1.016 times as long as the faster one, at worst
-// 1.12; gpu_whole alone 1.08, at worst 1.48. Planes in f64 (12): 1.5 to 1.9 times as fast as gpu_layers in
-// three of them, 0.87 where it is estimated at 1.28 times as much.
+// Volumes, 37 of seeds 1107, 1108 and 1301 and vol_few_channels, H200, b302d5c, by
+// gpu_whole and gpu_layers, which take nearly all of them
+// (doc/performance/h200-2026-11-26b.md). These margins are those of the least time in all:
+// 1.016 times what the faster one takes, at worst 1.12; gpu_whole alone 1.08, at worst
+// 1.48. Planes in f64 (12): 1.5 to 1.9 times as fast as gpu_layers in three of them, 0.87
+// where it is estimated at 1.28 times as much. Small volumes that gpu_pixels takes in NXC
+// after this one yields were not timed.
 //
 // Planes, 110 problems of seeds 1103 and 1104, 5f75348 and aa414fa, beside the kernel of
 // the rules before (doc/performance/h200-2026-11-26.md): f64 with four times the elements
@@ -138,6 +145,7 @@ std::string whole_yields(
     const device_properties &device
             = properties_of(static_cast<int>(options.device));
     const double own = interpolation::whole::estimated_cycles(problem, device);
+    if (own == 0) return {}; // it refuses
     const double other
             = interpolation::layers::estimated_cycles(problem, device);
     return other != 0 && own > margin * other
@@ -198,15 +206,9 @@ std::string ncx_yields(
 // 0.99 times.
 std::string planes_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    const auto &dst = problem.diff_dst.dims;
-    const auto &src = problem.diff_src.dims;
-    const bool columns_alone = dst[2] == src[2] && dst[3] == src[3]
-            && detail::make_axis_map(
-                       problem.mode, problem.coordinates, problem.axes[2])
-                            .max_count
-                    <= interpolation::rows::most_taps;
-    return columns_alone ? "columns that are resampled alone were slower"
-                         : small_images_yield(problem, options);
+    return are_columns_alone(problem)
+            ? "columns that are resampled alone were slower"
+            : small_images_yield(problem, options);
 }
 
 // f64, 13 problems in NXC of the same run: 0.75 to 0.92 times as fast as gpu_intervals
@@ -224,8 +226,9 @@ std::string rows_yields(
             : small_images_yield(problem, options);
 }
 
-// Small volumes in 16 bits, H200, b302d5c: 1347x3 18x15x8 to 36x30x16, bf16, 114 us,
-// gpu_layers 81, gpu_whole 90.
+// Small volumes, H200, b302d5c: 1347x3 18x15x8 to 36x30x16, bf16, 114 us, gpu_layers 81,
+// gpu_whole 90; 110 problems of seeds 1103 and 1104 were 0.97 to 2.3 times as fast by
+// gpu_whole in f32 and f64.
 // A warp has the short rows of several planes side by side where their number is a
 // multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
 // Linear volumes, 6f5a3d2, seed 501: seven whose depth or rows are enlarged more than
@@ -239,9 +242,7 @@ std::string bands_yields(
             && (dst[2] > 2 * src[2] || dst[3] > 2 * src[3]))
         return "volumes whose depth or rows are enlarged more than twice were "
                "slower";
-    if (detail::size_of(problem.diff_src.type) == 2
-            && are_small_volumes(problem))
-        return small_volumes;
+    if (are_small_volumes(problem)) return small_volumes;
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
     const int64_t lanes = std::max<int64_t>(1, dst[4] / own);
     const bool deep = dst[2] == src[2];
@@ -261,7 +262,7 @@ std::string bands_yields(
 // is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes reduced more than four
 // times, four of four 1.04 to 1.20 times as fast.
 // Few rows of small pixels, H200, b302d5c, doc/performance/h200-2026-11-26b.md: by gpu_rows
-// f32 1.05 to 1.2 times as fast (6), f64 0.95 and 0.96, 1.6 and 1.9; 16 bits 0.6 to 0.85.
+// f32 1.05 to 1.2 times as fast (6), f64 0.95 and 0.96, 1.5 and 1.9; 16 bits 0.6 to 0.85.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dst = problem.diff_dst.dims;

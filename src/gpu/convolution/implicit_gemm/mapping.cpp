@@ -344,7 +344,7 @@ std::optional<dense_mapping> dense_mapping_of(
         std::string &refusal) {
     auto made = mapping_as_given(problem, types, refusal);
     if (made && !made->operands[0].staged) return made;
-    // Where src is copied, no more of it is than taps meet.
+    // Where src would be copied, or cannot be used so, only what taps meet is.
     const auto met = of_met_positions(problem);
     if (!met) return made;
     std::string reason;

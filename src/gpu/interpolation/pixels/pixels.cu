@@ -21,8 +21,8 @@ namespace {
 
 /// Blocks of a multiprocessor that walk at the same time. More of them are more
 /// places of memory that are read and written alternately, which cost up to a
-/// tenth of memory speed on an H200; fewer than have so many bytes on their way wait
-/// for memory.
+/// tenth of memory speed on an H200; with fewer bytes on their way than these a
+/// multiprocessor waits for memory.
 constexpr int usual_resident = 4;
 constexpr double bytes_on_their_way = 48.0 * 1024;
 /// Of a column.
@@ -34,18 +34,16 @@ constexpr size_t most_shared_bytes = 45 * 1024;
 
 /// Neighbouring vectors that a tile reads, at least `run` bytes where there are so many:
 /// less than 512 cost memory speed, more leave fewer columns, which have taps in common.
-/// Where no number up to twice that divides them, the last tile has fewer.
+/// Where no number up to twice that divides them, tiles are as equal as can be and the
+/// last one has fewer.
 int64_t units_of_tile(
         int64_t units, int64_t unit_bytes, int64_t run, int64_t most) {
     const int64_t fewest = std::min(ceil_div(run, unit_bytes), most);
     for (int64_t count = fewest; count <= std::min(2 * fewest, most); ++count)
         if (units % count == 0) return count;
-    if (units <= fewest) return units;
-    // Whole sectors.
-    return std::min(
-            round_up(ceil_div(units, std::max<int64_t>(1, units / fewest)),
-                    int64_t {2}),
-            most);
+    int64_t tiles = std::max<int64_t>(1, units / fewest);
+    if (ceil_div(units, tiles) > most) ++tiles;
+    return ceil_div(units, tiles);
 }
 
 template <typename Sum>
@@ -162,8 +160,9 @@ private:
     }
 
     /// Of a multiprocessor: see usual_resident. A block has `ahead` rows in shared
-    /// memory, one of which has arrived, but no more than there are. Between rows of
-    /// images it writes what it reads less of.
+    /// memory, one of which has arrived, but no more than there are. Where it walks
+    /// rows of images it writes rows in between: of the bytes that it moves, only the
+    /// share that it reads has to be on its way.
     int blocks_to_hold(const arrangement &made, int ahead) const {
         const walk_shape &shape = walk_.shape;
         if (made.shared_bytes == 0

@@ -88,7 +88,7 @@ struct work_cut {
 };
 
 /// The cut of the lowest estimate. The order of the axes, and so that of the sums,
-/// follows from the maps, the channels and the type of sums alone.
+/// follows from the maps, the channels and the types of elements and sums alone.
 work_cut cut_problem(
         const search_facts &facts, const std::array<detail::axis_map, 3> &maps);
 
