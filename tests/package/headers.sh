@@ -7,8 +7,12 @@ set -euo pipefail
 include=$1
 shift
 tried=0
+known=
 for compiler in "$@"; do
-    command -v "$compiler" >/dev/null || continue
+    path=$(command -v "$compiler") || continue
+    path=$(realpath "$path") # c++ may be g++
+    [[ $known != *" $path "* ]] || continue
+    known+=" $path "
     for header in "$include"/gradnn/*.hpp "$include"/gradnn/*.h; do
         standards=(c++17 c++20)
         [[ $header == *.hpp ]] || standards+=(c99 c17)
