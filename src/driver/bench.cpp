@@ -15,6 +15,7 @@
 #include "bench_compare.hpp"
 #include "bench_result.hpp"
 #include "bench_table.hpp"
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "compute_limit.hpp"
 #include "device_clock.hpp"

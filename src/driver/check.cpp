@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "comparison.hpp"
 #include "files/npy.hpp"

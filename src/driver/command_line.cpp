@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "loaded_graph.hpp"
 #include "nearest.hpp"
+#include "session.hpp"
+#include "threads.hpp"
 
 namespace gradnn::driver {
 
@@ -72,6 +75,39 @@ std::string describe_unexpected(const CLI::App &program) {
         if (!near.empty()) return text + near;
     }
     return text;
+}
+
+void add_engine_options(CLI::App &command, engine_options &options) {
+    command.add_option("--engine", options.engine,
+                   "cpu, gpu or gpu:N (default: what the file says)")
+            ->type_name("ENGINE");
+    command.add_option("--threads", options.threads,
+                   "threads of the CPU engine; the bits of results depend on "
+                   "their number (default: OMP_NUM_THREADS, or all processors)")
+            ->type_name("N")
+            ->check(CLI::Range(1, cpu::most_threads));
+    command.add_flag("--nondeterministic", options.nondeterministic,
+            "allow kernels whose bits differ from run to run");
+}
+
+void add_session_options(CLI::App &command, session_options &options) {
+    // Not marked as required, so that an unknown option is reported first.
+    command.add_option("GRAPH.json", options.graph,
+                   "the graph, in oneDNN Graph's JSON format")
+            ->option_text(" ");
+    add_engine_options(command, options.engine);
+    command.add_option("--input", options.inputs,
+                   "values of an input tensor (f2, f4, f8, i4 or i8; converted "
+                   "to its type); the others are random")
+            ->type_name("ID=FILE.npy")
+            ->allow_extra_args(false);
+    command.add_option("--output", options.outputs,
+                   "write a computed tensor (bf16 as f4, exact)")
+            ->type_name("ID=FILE.npy")
+            ->allow_extra_args(false);
+    command.add_option("--seed", options.seed,
+                   "seed of the random inputs (default: 0)")
+            ->type_name("N");
 }
 
 } // namespace gradnn::driver

@@ -9,6 +9,7 @@
 
 #include <gradnn/graph.hpp>
 
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "compile_settings.hpp"
 #include "engine_impl.hpp"

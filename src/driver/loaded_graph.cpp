@@ -5,7 +5,6 @@
 #include <chrono>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -20,7 +19,6 @@
 #include "op_schema.hpp"
 #include "tensor_memory.hpp"
 #include "text.hpp"
-#include "threads.hpp"
 
 namespace gradnn::driver {
 
@@ -276,19 +274,6 @@ private:
 };
 
 } // namespace
-
-void add_engine_options(CLI::App &command, engine_options &options) {
-    command.add_option("--engine", options.engine,
-                   "cpu, gpu or gpu:N (default: what the file says)")
-            ->type_name("ENGINE");
-    command.add_option("--threads", options.threads,
-                   "threads of the CPU engine; the bits of results depend on "
-                   "their number (default: OMP_NUM_THREADS, or all processors)")
-            ->type_name("N")
-            ->check(CLI::Range(1, cpu::most_threads));
-    command.add_flag("--nondeterministic", options.nondeterministic,
-            "allow kernels whose bits differ from run to run");
-}
 
 std::string graph_step::kernels() const {
     std::string names;

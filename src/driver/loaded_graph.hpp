@@ -11,10 +11,6 @@
 
 #include "files/json_graph.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace gradnn::driver {
 
 /// The options that run, check and bench share.
@@ -23,7 +19,6 @@ struct engine_options {
     int threads = 0; ///< 0: as compile_settings has it
     bool nondeterministic = false;
 };
-void add_engine_options(CLI::App &command, engine_options &options);
 
 /// A tensor of the graph. Its layout is known.
 struct graph_tensor {

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "session.hpp"
 #include "table.hpp"

@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include <CLI/CLI.hpp>
-
 #include "atomic_file.hpp"
 #include "commands.hpp"
 #include "device_clock.hpp"
@@ -69,26 +67,6 @@ std::vector<file_option> parse_file_options(
         result.push_back(std::move(parsed));
     }
     return result;
-}
-
-void add_session_options(CLI::App &command, session_options &options) {
-    // Not marked as required, so that an unknown option is reported first.
-    command.add_option("GRAPH.json", options.graph,
-                   "the graph, in oneDNN Graph's JSON format")
-            ->option_text(" ");
-    add_engine_options(command, options.engine);
-    command.add_option("--input", options.inputs,
-                   "values of an input tensor (f2, f4, f8, i4 or i8; converted "
-                   "to its type); the others are random")
-            ->type_name("ID=FILE.npy")
-            ->allow_extra_args(false);
-    command.add_option("--output", options.outputs,
-                   "write a computed tensor (bf16 as f4, exact)")
-            ->type_name("ID=FILE.npy")
-            ->allow_extra_args(false);
-    command.add_option("--seed", options.seed,
-                   "seed of the random inputs (default: 0)")
-            ->type_name("N");
 }
 
 session::session(

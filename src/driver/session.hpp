@@ -31,7 +31,6 @@ struct session_options {
     std::vector<std::string> outputs;
     uint64_t seed = 0;
 };
-void add_session_options(CLI::App &command, session_options &options);
 
 /// What one execution of a step gave.
 struct step_result {
