@@ -126,6 +126,9 @@ TEST(CudnnArrangement, CopiesNoMoreOfSrcThanTapsMeet) {
     for (int round = 0; round < 1000; ++round) {
         const convolution_problem p = random_with_passed_over(random);
         const auto met = gpu::of_met_positions(p);
+        if (detail::size_of(p.src.type) == 2) {
+            EXPECT_FALSE(met); // slower
+        }
         if (!met) continue;
         for (const problem_arrangement &a : gpu::cudnn::arrangements_of(p)) {
             if (!a.operands[0].staged) continue;

@@ -78,17 +78,21 @@ std::optional<detail::convolution_problem> of_met_positions(
     return met;
 }
 
+strided_copy spread_over(const detail::tensor_view &tensor) {
+    strided_copy spread;
+    spread.src_type = spread.dst_type = tensor.type;
+    spread.rank = static_cast<int>(spread.dims.size());
+    spread.dims.fill(1);
+    std::copy(tensor.dims.begin(), tensor.dims.end(), spread.dims.begin());
+    std::copy(tensor.strides.begin(), tensor.strides.end(),
+            spread.dst_strides.begin());
+    return spread;
+}
+
 void fill_with_zeros(
         convolution_operand &output, const detail::tensor_view &callers) {
     output.zero_first = true;
-    strided_copy &fill = output.fill;
-    fill = {};
-    fill.src_type = fill.dst_type = callers.type;
-    fill.rank = static_cast<int>(fill.dims.size());
-    fill.dims.fill(1);
-    std::copy(callers.dims.begin(), callers.dims.end(), fill.dims.begin());
-    std::copy(callers.strides.begin(), callers.strides.end(),
-            fill.dst_strides.begin());
+    output.fill = spread_over(callers);
 }
 
 detail::tensor_view dense_channels_last(detail::tensor_view tensor) {

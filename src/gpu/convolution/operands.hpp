@@ -81,6 +81,9 @@ bool axes_exceed(const detail::convolution_problem &, int64_t most);
 std::optional<detail::convolution_problem> of_met_positions(
         const detail::convolution_problem &);
 
+/// A copy of one element to all of a tensor.
+strided_copy spread_over(const detail::tensor_view &);
+
 /// Makes an output that is staged fill all of the caller's tensor, of which the copy
 /// writes a part, with zeros first.
 void fill_with_zeros(

@@ -128,13 +128,7 @@ public:
                     parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
         for (const part &each : parts_)
             parts_bytes_ = std::max(parts_bytes_, each.plan->workspace_bytes());
-        if (!zeros) return;
-        fill_.src_type = fill_.dst_type = whole.src.type;
-        fill_.rank = static_cast<int>(whole.src.dims.size());
-        std::copy(whole.src.dims.begin(), whole.src.dims.end(),
-                fill_.dims.begin());
-        std::copy(whole.src.strides.begin(), whole.src.strides.end(),
-                fill_.dst_strides.begin());
+        if (zeros) fill_ = spread_over(whole.src);
     }
 
     void execute(std::span<void *const> args, std::byte *workspace,
