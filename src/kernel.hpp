@@ -92,8 +92,8 @@ struct kernel {
     /// Why other rows are to be tried first although this one may be able: that
     /// they were measured to be faster. Empty: nothing says so. Null: never.
     std::string (*yields)(const Problem &, const compile_options &) = nullptr;
-    /// Takes everything and is slow: not timed where another row takes the
-    /// problem.
+    /// Takes everything and is slow: not timed where it yields and another row takes
+    /// the problem.
     bool last_resort = false;
 };
 

@@ -167,8 +167,8 @@ executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
                     " problem (", reasons, ")"));
 }
 
-/// The rows beside the step's that can compute its problem and are not slow by
-/// what they are. The refusals become those of the rest.
+/// The rows beside the step's that can compute its problem, but a last resort only
+/// where it does not yield. The refusals become those of the rest.
 template <typename Problem>
 std::vector<rival_kernel> rivals_of(executable_step &step,
         std::span<const kernel<Problem>> rows, const Problem &problem,
@@ -178,7 +178,7 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
     for (const auto &row : rows) {
         if (std::string_view(row.name) == step.kernel) continue;
         std::string why = "not measured: " + std::string(row.takes);
-        if (!row.last_resort) {
+        if (!row.last_resort || yields(row, problem, options).empty()) {
             try {
                 auto made = make_named(row, problem, options, the_op);
                 if (made.plan) {

@@ -171,5 +171,6 @@ template <typename Value>
 Value __ldg(const Value *from) {
     return *from;
 }
+using std::isfinite;
 using std::max;
 using std::min;

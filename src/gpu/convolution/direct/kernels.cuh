@@ -3,110 +3,67 @@
 
 #include <cstdint>
 
+#include "gpu/convolution/direct/shape.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
-#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::direct {
 
-constexpr int threads = 256;
-
-struct problem_shape {
-    int64_t src_dims[5] = {};
-    int64_t src_strides[5] = {};
-    int64_t dst_dims[5] = {};
-    int64_t dst_strides[5] = {};
-    int64_t weights_dims[6] = {};
-    int64_t weights_strides[6] = {};
-    int64_t strides[3] = {};
-    int64_t dilations[3] = {};
-    int64_t pads[3] = {};
-    // Of the written tensor, innermost first (forward and backward_data).
-    int order[5] = {};
-    int64_t count = 1;
-};
-
-/// Position `number` of the written tensor, logical axes N, C, D, H, W.
-__device__ inline void locate(const problem_shape &shape,
-        const int64_t (&dims)[5], int64_t number, int64_t (&position)[5]) {
-    const bool small = shape.count < INT32_MAX;
-#pragma unroll
-    for (int i = 0; i < 5; ++i) {
-        int64_t at = 0;
-        const int64_t dim = dims[shape.order[i]];
-        if (small) {
-            at = static_cast<uint32_t>(number) % static_cast<uint32_t>(dim);
-            number = static_cast<uint32_t>(number) / static_cast<uint32_t>(dim);
-        } else {
-            at = number % dim;
-            number /= dim;
-        }
-#pragma unroll
-        for (int axis = 0; axis < 5; ++axis)
-            if (shape.order[i] == axis) position[axis] = at;
-    }
-}
-
-/// The i from `first`, below `end` and `most`, with 0 <= start + i * step < length.
+/// The i from `first`, below `end`, with 0 <= start + i * step < length and i < most.
+template <typename Index>
 struct range {
-    int64_t first;
-    int64_t end;
+    Index first;
+    Index end;
 };
 
-__device__ inline range steps_inside(
-        int64_t start, int64_t step, int64_t length, int64_t most) {
-    const int64_t left = length - start;
-    return {start < 0 ? (-start - 1) / step + 1 : 0,
-            left <= 0 ? 0 : min(most, (left - 1) / step + 1)};
+template <typename Index>
+__device__ range<Index> steps_inside(
+        Index start, const divisor<Index> &step, Index length, Index most) {
+    const Index left = length - start;
+    return {start < 0 ? step.quotient(-start - 1) + 1 : 0,
+            left <= 0 ? 0 : min(most, step.quotient(left - 1) + 1)};
 }
 
 /// The taps k = first, first + step, ... < end of one axis that reach inside,
 /// and the position that `first` reads; each further tap reads `move` on.
+template <typename Index>
 struct axis_taps {
-    int64_t first = 0;
-    int64_t end = 0;
-    int64_t step = 1;
-    int64_t from = 0;
-    int64_t move = 0;
+    Index first;
+    Index end;
+    Index step;
+    Index from;
+    Index move;
 };
 
-__device__ inline axis_taps forward_taps(
-        const problem_shape &shape, int axis, int64_t y) {
-    const int64_t dilation = shape.dilations[axis];
-    const int64_t start = y * shape.strides[axis] - shape.pads[axis];
-    const range inside = steps_inside(start, dilation, shape.src_dims[axis + 2],
-            shape.weights_dims[axis + 3]);
-    return {inside.first, inside.end, 1, start + inside.first * dilation,
-            dilation};
+template <typename Index>
+__device__ axis_taps<Index> forward_taps(
+        const window_axis<Index> &axis, Index y) {
+    const Index start = y * axis.stride.by - axis.pad;
+    const auto inside
+            = steps_inside(start, axis.dilation, axis.src, axis.window);
+    return {inside.first, inside.end, 1,
+            start + inside.first * axis.dilation.by, axis.dilation.by};
 }
 
-__device__ inline axis_taps backward_taps(
-        const problem_shape &shape, int axis, int64_t z) {
-    // y = (z + pad - k * dilation) / stride where that is whole: solutions k
-    // follow each other every stride / gcd(stride, dilation).
-    axis_taps taps;
-    const int64_t stride = shape.strides[axis];
-    const int64_t dilation = shape.dilations[axis];
-    const int64_t start = z + shape.pads[axis];
-    const int64_t last = (shape.dst_dims[axis + 2] - 1) * stride;
-    const range inside = steps_inside(
-            last - start, dilation, last + 1, shape.weights_dims[axis + 3]);
-    taps.first = inside.first;
-    taps.end = inside.end;
-    while (taps.first < taps.end
-            && (start - taps.first * dilation) % stride != 0)
-        ++taps.first;
+template <typename Index>
+__device__ axis_taps<Index> backward_taps(
+        const window_axis<Index> &axis, Index z) {
+    // y = (z + pad - k * dilation) / stride where that is whole.
+    const Index start = z + axis.pad;
+    const Index last = (axis.dst - 1) * axis.stride.by;
+    const auto inside
+            = steps_inside(last - start, axis.dilation, last + 1, axis.window);
+    axis_taps<Index> taps {
+            inside.first, inside.end, axis.tap_step, 0, -axis.move};
     if (taps.first >= taps.end) return taps;
-    int64_t a = stride;
-    int64_t b = dilation;
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
+    Index rest = start - taps.first * axis.dilation.by; // not negative
+    taps.from = axis.stride.quotient(rest);
+    rest -= taps.from * axis.stride.by;
+    while (rest != 0 && ++taps.first < taps.end) {
+        const Index at = start - taps.first * axis.dilation.by;
+        taps.from = axis.stride.quotient(at);
+        rest = at - taps.from * axis.stride.by;
     }
-    taps.step = stride / a;
-    taps.from = (start - taps.first * dilation) / stride;
-    taps.move = -taps.step * dilation / stride;
     return taps;
 }
 
@@ -122,67 +79,78 @@ private:
     Sum total_ = 0;
 };
 
-template <typename Type, bool forward, template <typename> typename Total>
+template <typename Type, bool forward, template <typename> typename Total,
+        typename Index>
 __global__ void __launch_bounds__(threads)
         gather_kernel(const Type *read, const Type *weights, Type *written,
-                const __grid_constant__ problem_shape shape) {
+                const __grid_constant__ problem_shape<Index> shape) {
     using total_type = Total<sum_of<Type>>;
-    const auto &written_dims = forward ? shape.dst_dims : shape.src_dims;
+    const auto &own = forward ? shape.outputs : shape.inputs;
+    const Index other = forward ? shape.inputs.by : shape.outputs.by;
+    const auto &read_strides = forward ? shape.src_strides : shape.dst_strides;
     const auto &written_strides
             = forward ? shape.dst_strides : shape.src_strides;
-    const auto &read_strides = forward ? shape.src_strides : shape.dst_strides;
-    const int64_t own = shape.weights_dims[forward ? 1 : 2];
-    const int64_t other = shape.weights_dims[forward ? 2 : 1];
-    const int64_t own_stride = shape.weights_strides[forward ? 1 : 2];
-    const int64_t other_stride = shape.weights_strides[forward ? 2 : 1];
+    const Index own_stride = shape.weights_strides[forward ? 1 : 2];
+    const Index other_stride = shape.weights_strides[forward ? 2 : 1];
     const auto grid_step = static_cast<int64_t>(gridDim.x) * threads;
     for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
             number < shape.count; number += grid_step) {
-        int64_t position[5];
-        locate(shape, written_dims, number, position);
-        axis_taps taps[3];
-        int64_t written_at = 0;
-        int64_t read_at = position[0] * read_strides[0];
-        int64_t weights_at = 0;
+        Index position[5] = {}; // N, C, D, H, W
+        auto rest = static_cast<Index>(number);
 #pragma unroll
-        for (int axis = 0; axis < 5; ++axis)
-            written_at += position[axis] * written_strides[axis];
+        for (int i = 0; i < 5; ++i) {
+            const Index outer = i < 4 ? shape.dims[i].quotient(rest) : 0;
+            const Index at = rest - outer * shape.dims[i].by;
+            rest = outer;
 #pragma unroll
-        for (int axis = 0; axis < 3; ++axis) {
-            taps[axis] = forward
-                    ? forward_taps(shape, axis, position[axis + 2])
-                    : backward_taps(shape, axis, position[axis + 2]);
-            read_at += taps[axis].from * read_strides[axis + 2];
-            weights_at += taps[axis].first * shape.weights_strides[axis + 3];
+            for (int axis = 0; axis < 5; ++axis)
+                if (shape.order[i] == axis) position[axis] = at;
         }
-        const int64_t group = position[1] / own;
-        weights_at += group * shape.weights_strides[0]
-                + position[1] % own * own_stride;
-        read_at += group * other * read_strides[1];
+        const Index group = own.quotient(position[1]);
+        Index written_at = position[0] * written_strides[0]
+                + position[1] * written_strides[1];
+        Index read_at = position[0] * read_strides[0]
+                + group * other * read_strides[1];
+        Index weights_at = group * shape.weights_strides[0]
+                + (position[1] - group * own.by) * own_stride;
+        axis_taps<Index> taps[3];
+        Index read_stride[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+            const auto &axis = shape.axes[i];
+            read_stride[i] = forward ? axis.src_stride : axis.dst_stride;
+            taps[i] = forward ? forward_taps(axis, position[i + 2])
+                              : backward_taps(axis, position[i + 2]);
+            written_at += position[i + 2]
+                    * (forward ? axis.dst_stride : axis.src_stride);
+            // Where no tap reaches inside, neither is used.
+            if (taps[i].first >= taps[i].end) continue;
+            read_at += taps[i].from * read_stride[i];
+            weights_at += taps[i].first * axis.weights_stride;
+        }
         total_type total;
-        for (int64_t channel = 0; channel < other; ++channel) {
+        for (Index channel = 0; channel < other; ++channel) {
             total_type of_taps;
-            const Type *r_d = read + read_at + channel * read_strides[1];
-            const Type *w_d = weights + weights_at + channel * other_stride;
-            for (int64_t d = taps[0].first; d < taps[0].end;
-                    d += taps[0].step) {
-                const Type *r_h = r_d;
-                const Type *w_h = w_d;
-                for (int64_t h = taps[1].first; h < taps[1].end;
+            Index r_d = read_at + channel * read_strides[1];
+            Index w_d = weights_at + channel * other_stride;
+            for (Index d = taps[0].first; d < taps[0].end; d += taps[0].step) {
+                Index r_h = r_d;
+                Index w_h = w_d;
+                for (Index h = taps[1].first; h < taps[1].end;
                         h += taps[1].step) {
-                    const Type *r = r_h;
-                    const Type *w = w_h;
-                    for (int64_t x = taps[2].first; x < taps[2].end;
+                    Index r = r_h;
+                    Index w = w_h;
+                    for (Index x = taps[2].first; x < taps[2].end;
                             x += taps[2].step) {
-                        of_taps.add(widen(*r) * widen(*w));
-                        r += taps[2].move * read_strides[4];
-                        w += taps[2].step * shape.weights_strides[5];
+                        of_taps.add(widen(read[r]) * widen(weights[w]));
+                        r += taps[2].move * read_stride[2];
+                        w += taps[2].step * shape.axes[2].weights_stride;
                     }
-                    r_h += taps[1].move * read_strides[3];
-                    w_h += taps[1].step * shape.weights_strides[4];
+                    r_h += taps[1].move * read_stride[1];
+                    w_h += taps[1].step * shape.axes[1].weights_stride;
                 }
-                r_d += taps[0].move * read_strides[2];
-                w_d += taps[0].step * shape.weights_strides[3];
+                r_d += taps[0].move * read_stride[0];
+                w_d += taps[0].step * shape.axes[0].weights_stride;
             }
             total.add(of_taps);
         }
@@ -190,105 +158,175 @@ __global__ void __launch_bounds__(threads)
     }
 }
 
-/// partials[weight][part]; block (weight, part).
-template <typename Type>
+/// The positions of dst that one tap meets, the axes W, H, D and the images one after
+/// the other, from one of a thread to its next: by additions alone.
+template <typename Index>
+class pixel_walk {
+public:
+    /// `counts` of W, H and D; a step is so many pixels.
+    __device__ pixel_walk(const problem_shape<Index> &shape,
+            const Index (&counts)[3], Index pixel, Index step) {
+        Index ahead = step;
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+            const auto &axis = shape.axes[2 - i];
+            const Index src_stride = axis.stride.by * axis.src_stride;
+            const Index at = pixel % counts[i];
+            pixel /= counts[i];
+            at_[i] = at;
+            count_[i] = counts[i];
+            step_[i] = ahead % counts[i];
+            ahead /= counts[i];
+            src += at * src_stride;
+            dst += at * axis.dst_stride;
+            src_step_ += step_[i] * src_stride;
+            dst_step_ += step_[i] * axis.dst_stride;
+            // Beyond the axis' end: back to its begin, and one further outside.
+            const bool outermost = i == 2;
+            const auto &outer = shape.axes[outermost ? 0 : 1 - i];
+            src_carry_[i] = (outermost ? shape.src_strides[0]
+                                       : outer.stride.by * outer.src_stride)
+                    - counts[i] * src_stride;
+            dst_carry_[i]
+                    = (outermost ? shape.dst_strides[0] : outer.dst_stride)
+                    - counts[i] * axis.dst_stride;
+        }
+        src += pixel * shape.src_strides[0];
+        dst += pixel * shape.dst_strides[0];
+        src_step_ += ahead * shape.src_strides[0];
+        dst_step_ += ahead * shape.dst_strides[0];
+    }
+
+    __device__ void advance() {
+        src += src_step_;
+        dst += dst_step_;
+        Index carry = 0;
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+            at_[i] += step_[i] + carry;
+            carry = at_[i] >= count_[i] ? 1 : 0;
+            if (carry == 0) continue;
+            at_[i] -= count_[i];
+            src += src_carry_[i];
+            dst += dst_carry_[i];
+        }
+    }
+
+    Index src = 0, dst = 0; ///< offsets of the pixel
+
+private:
+    Index at_[3], count_[3], step_[3];
+    Index src_step_ = 0, dst_step_ = 0;
+    Index src_carry_[3], dst_carry_[3];
+};
+
+/// partials[part][channel of src in its group][tap][channel of dst]. Blocks along x
+/// have a tap and a tile of channels each, along y parts.
+template <typename Type, typename Index>
 __global__ void __launch_bounds__(threads)
         weights_kernel(const Type *src, const Type *dst, sum_of<Type> *partials,
-                const __grid_constant__ problem_shape shape, int64_t parts,
-                int64_t units) {
+                const __grid_constant__ problem_shape<Index> shape,
+                const __grid_constant__ weights_cut cut) {
     using sum = sum_of<Type>;
-    __shared__ sum warp_sums[threads / 32];
+    extern __shared__ double direct_shared[];
+    auto *const shares = reinterpret_cast<sum *>(direct_shared);
     const auto thread = static_cast<int>(threadIdx.x);
-    for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-        int64_t rest = unit / parts;
-        const int64_t part = unit % parts;
-        int64_t k[3];
+    const int lane = thread % cut.lanes;
+    const int row = thread / cut.lanes;
+    const int rows = threads / cut.lanes;
+    const auto parts = static_cast<Index>(cut.parts);
+    for (auto tile = static_cast<Index>(blockIdx.x);
+            tile < cut.taps * cut.channel_tiles; tile += gridDim.x) {
+        Index rest = tile;
+        Index tap[3];
 #pragma unroll
         for (int axis = 2; axis >= 0; --axis) {
-            k[axis] = rest % shape.weights_dims[axis + 3];
-            rest /= shape.weights_dims[axis + 3];
+            tap[axis] = rest % shape.axes[axis].window;
+            rest /= shape.axes[axis].window;
         }
-        const int64_t i = rest % shape.weights_dims[2];
-        rest /= shape.weights_dims[2];
-        const int64_t o = rest % shape.weights_dims[1];
-        const int64_t group = rest / shape.weights_dims[1];
+        const Index i = rest % shape.inputs.by;
+        const Index channel = rest / shape.inputs.by * cut.lanes + lane;
+        const bool is_one = channel < cut.channels;
+        Index counts[3]; // positions of dst that the tap meets, along W, H, D
+        Index pixels = is_one ? shape.images : 0;
+        const Index group = is_one ? shape.outputs.quotient(channel) : 0;
         const Type *s = src
-                + (group * shape.weights_dims[2] + i) * shape.src_strides[1];
-        const Type *d = dst
-                + (group * shape.weights_dims[1] + o) * shape.dst_strides[1];
-        int64_t counts[3]; // positions of dst
-        int64_t pixels = shape.src_dims[0];
+                + int64_t {group * shape.inputs.by + i} * shape.src_strides[1];
+        const Type *d = dst + int64_t {channel} * shape.dst_strides[1];
 #pragma unroll
-        for (int axis = 0; axis < 3; ++axis) {
-            const int64_t start
-                    = k[axis] * shape.dilations[axis] - shape.pads[axis];
-            const range inside = steps_inside(start, shape.strides[axis],
-                    shape.src_dims[axis + 2], shape.dst_dims[axis + 2]);
-            counts[axis] = max(inside.end - inside.first, int64_t {0});
-            pixels *= counts[axis];
-            s += (start + inside.first * shape.strides[axis])
-                    * shape.src_strides[axis + 2];
-            d += inside.first * shape.dst_strides[axis + 2];
+        for (int n = 0; n < 3; ++n) {
+            const auto &axis = shape.axes[2 - n];
+            const Index start = tap[2 - n] * axis.dilation.by - axis.pad;
+            const auto inside
+                    = steps_inside(start, axis.stride, axis.src, axis.dst);
+            counts[n] = max(inside.end - inside.first, Index {0});
+            pixels *= counts[n];
+            s += int64_t {start + inside.first * axis.stride.by}
+                    * axis.src_stride;
+            d += int64_t {inside.first} * axis.dst_stride;
         }
-        const int64_t begin = part * pixels / parts;
-        const int64_t end = (part + 1) * pixels / parts;
-        const bool small = pixels < INT32_MAX;
-        sum total = 0;
-        for (int64_t pixel = begin + thread; pixel < end; pixel += threads) {
-            int64_t at = pixel;
-            int64_t s_at = 0;
-            int64_t d_at = 0;
-#pragma unroll
-            for (int axis = 2; axis >= 0; --axis) {
-                int64_t y = 0;
-                if (small) {
-                    y = static_cast<uint32_t>(at)
-                            % static_cast<uint32_t>(counts[axis]);
-                    at = static_cast<uint32_t>(at)
-                            / static_cast<uint32_t>(counts[axis]);
-                } else {
-                    y = at % counts[axis];
-                    at /= counts[axis];
+        const Index of_part = ceil_div(pixels, parts);
+        for (auto part = static_cast<Index>(blockIdx.y); part < parts;
+                part += gridDim.y) {
+            const Index begin = part * of_part + row;
+            const Index end = min(pixels, (part + 1) * of_part);
+            sum total = 0;
+            if (begin < end) {
+                pixel_walk<Index> walk(shape, counts, begin, rows);
+#pragma unroll 4
+                for (Index left = (end - begin - 1) / rows + 1; left > 0;
+                        --left) {
+                    total += widen(s[walk.src]) * widen(d[walk.dst]);
+                    walk.advance();
                 }
-                s_at += y * shape.strides[axis] * shape.src_strides[axis + 2];
-                d_at += y * shape.dst_strides[axis + 2];
             }
-            s_at += at * shape.src_strides[0];
-            d_at += at * shape.dst_strides[0];
-            total += widen(s[s_at]) * widen(d[d_at]);
+            shares[thread] = total;
+            __syncthreads();
+            for (int half = threads / 2; half >= cut.lanes; half /= 2) {
+                if (thread < half) shares[thread] += shares[thread + half];
+                __syncthreads();
+            }
+            if (row == 0 && is_one)
+                partials[part * shape.count
+                        + int64_t {tile % static_cast<Index>(cut.taps)}
+                                * cut.channels
+                        + channel]
+                        = shares[thread];
+            __syncthreads();
         }
-        total = sum_of_warp(total);
-        if (thread % 32 == 0) warp_sums[thread / 32] = total;
-        __syncthreads();
-        if (thread == 0) {
-            total = 0;
-            for (const sum of_warp : warp_sums)
-                total += of_warp;
-            partials[unit] = total;
-        }
-        __syncthreads();
     }
 }
 
-/// weights[...] = sum of its parts, in order and in f64: f32 sums of parts that
-/// are alike drift. A thread each.
-template <typename Sum, typename Result>
+/// weights[...] = sum of its parts, in a fixed order and in f64: f32 sums of parts that
+/// are alike drift. sum_rows threads of a weight.
+template <typename Sum, typename Result, typename Index>
 __global__ void __launch_bounds__(threads) parts_kernel(const Sum *partials,
-        Result *weights, const __grid_constant__ problem_shape shape,
-        int64_t parts, int64_t count) {
-    const int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
-    if (number >= count) return;
+        Result *weights, const __grid_constant__ problem_shape<Index> shape,
+        const __grid_constant__ weights_cut cut) {
+    extern __shared__ double direct_shared[];
+    constexpr int of_block = threads / sum_rows;
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int row = thread / of_block;
+    const int64_t number = blockIdx.x * int64_t {of_block} + thread % of_block;
     double total = 0;
-    for (int64_t part = 0; part < parts; ++part)
-        total += static_cast<double>(partials[number * parts + part]);
-    int64_t rest = number;
-    int64_t at = 0;
+    if (number < shape.count)
+        for (int64_t part = row; part < cut.parts; part += sum_rows)
+            total += static_cast<double>(partials[part * shape.count + number]);
+    direct_shared[thread] = total;
+    __syncthreads();
+    if (row != 0 || number >= shape.count) return;
+    for (int other = 1; other < sum_rows; ++other)
+        total += direct_shared[other * of_block + thread];
+    const int64_t channel = number % cut.channels;
+    int64_t rest = number / cut.channels;
+    int64_t at = channel / shape.outputs.by * shape.weights_strides[0]
+            + channel % shape.outputs.by * shape.weights_strides[1];
 #pragma unroll
-    for (int axis = 5; axis >= 0; --axis) {
-        at += rest % shape.weights_dims[axis] * shape.weights_strides[axis];
-        rest /= shape.weights_dims[axis];
+    for (int axis = 2; axis >= 0; --axis) {
+        at += rest % shape.axes[axis].window * shape.axes[axis].weights_stride;
+        rest /= shape.axes[axis].window;
     }
-    weights[at] = narrow<Result>(total);
+    weights[at + rest * shape.weights_strides[2]] = narrow<Result>(total);
 }
 
 } // namespace gradnn::gpu::direct

@@ -1,0 +1,132 @@
+#include "gpu/convolution/direct/shape.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+#include <span>
+
+namespace gradnn::gpu::direct {
+
+using detail::convolution_direction;
+using detail::convolution_problem;
+
+namespace {
+
+/// The elements and the last offset of a tensor, of which the greater counts.
+double extent(std::span<const int64_t> dims, std::span<const int64_t> strides) {
+    double count = 1;
+    double offset = 0;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+        count *= static_cast<double>(dims[axis]);
+        offset += static_cast<double>(dims[axis] - 1)
+                * static_cast<double>(strides[axis]);
+    }
+    return std::max(count, offset);
+}
+
+} // namespace
+
+bool is_small(const convolution_problem &problem) {
+    // Sums of two are below 2^31.
+    constexpr double most = 0x1p30;
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    double reach = std::max({extent(src.dims, src.strides),
+            extent(weights.dims, weights.strides),
+            extent(dst.dims, dst.strides)});
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const auto stride = static_cast<double>(strides[axis]);
+        const auto dilation = static_cast<double>(dilations[axis]);
+        reach = std::max(reach,
+                stride * static_cast<double>(dst.dims[axis + 2])
+                        + dilation * static_cast<double>(weights.dims[axis + 3])
+                        + std::abs(static_cast<double>(pads[axis])));
+    }
+    return reach < most;
+}
+
+template <typename Index>
+problem_shape<Index> shape_of(const convolution_problem &problem) {
+    const auto index
+            = [](int64_t number) { return static_cast<Index>(number); };
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    problem_shape<Index> shape;
+    for (size_t i = 0; i < 3; ++i) {
+        const int64_t common = std::gcd(strides[i], dilations[i]);
+        shape.axes[i] = {index(src.dims[i + 2]), index(dst.dims[i + 2]),
+                index(weights.dims[i + 3]), index(pads[i]),
+                divisor<Index>(strides[i]), divisor<Index>(dilations[i]),
+                index(strides[i] / common), index(dilations[i] / common),
+                index(src.strides[i + 2]), index(dst.strides[i + 2]),
+                index(weights.strides[i + 3])};
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        shape.src_strides[i] = index(src.strides[i]);
+        shape.dst_strides[i] = index(dst.strides[i]);
+    }
+    for (size_t i = 0; i < 3; ++i)
+        shape.weights_strides[i] = index(weights.strides[i]);
+    shape.images = index(src.dims[0]);
+    shape.outputs = divisor<Index>(weights.dims[1]);
+    shape.inputs = divisor<Index>(weights.dims[2]);
+
+    if (direction == convolution_direction::backward_weights) {
+        for (const int64_t dim : weights.dims)
+            shape.count *= dim;
+        return shape;
+    }
+    const detail::tensor_view &written
+            = direction == convolution_direction::forward ? dst : src;
+    std::array<int, 5> order {4, 3, 2, 1, 0};
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+        return written.strides[static_cast<size_t>(a)]
+                < written.strides[static_cast<size_t>(b)];
+    });
+    for (size_t i = 0; i < 5; ++i) {
+        const int64_t dim = written.dims[static_cast<size_t>(order[i])];
+        shape.order[i] = order[i];
+        shape.dims[i] = divisor<Index>(dim);
+        shape.count *= dim;
+    }
+    return shape;
+}
+
+template problem_shape<int32_t> shape_of<int32_t>(const convolution_problem &);
+template problem_shape<int64_t> shape_of<int64_t>(const convolution_problem &);
+
+weights_cut cut_weights(
+        const convolution_problem &problem, int multiprocessors) {
+    const auto &weights = problem.weights.dims;
+    const auto &dst = problem.dst;
+    weights_cut cut;
+    cut.channels = dst.dims[1];
+    if (dst.strides[1] == 1) {
+        // As many lanes as leave the fewest idle, and of those the most.
+        int64_t fewest = INT64_MAX;
+        for (int lanes = 32; lanes >= 1; lanes /= 2) {
+            const int64_t used = round_up(cut.channels, lanes);
+            if (used < fewest && (lanes >= 8 || cut.channels < 8)) {
+                fewest = used;
+                cut.lanes = lanes;
+            }
+        }
+    }
+    cut.channel_tiles = ceil_div(cut.channels, int64_t {cut.lanes});
+    cut.taps = weights[2] * weights[3] * weights[4] * weights[5];
+    const int64_t tiles = cut.channel_tiles * cut.taps;
+    const int64_t pixels
+            = dst.dims[0] * dst.dims[2] * dst.dims[3] * dst.dims[4];
+    // Enough blocks to fill the device, with at least 16 products a thread and at most
+    // 2048: longer f32 sums lose digits.
+    const int64_t rows = threads / cut.lanes;
+    const int64_t least
+            = std::max<int64_t>(1, ceil_div(pixels, rows * int64_t {2048}));
+    cut.parts = std::clamp<int64_t>(
+            ceil_div(int64_t {multiprocessors} * 16, tiles), least,
+            std::max(least, ceil_div(pixels, rows * int64_t {16})));
+    return cut;
+}
+
+} // namespace gradnn::gpu::direct

@@ -1,0 +1,86 @@
+// What the kernels of convolution.gpu_direct are told of a problem, and how the gradient
+// of the weights is cut. Plain host arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/device/divider.hpp"
+#include "gpu/device/rounding.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu::direct {
+
+constexpr int threads = 256;
+/// Rows of a block that adds partial sums: threads of one weight.
+constexpr int sum_rows = 8;
+
+/// A number to divide by: of 32 bits by a product, else by a division.
+template <typename Index>
+struct divisor {
+    Index by = 1;
+    exact_divider product;
+
+    divisor() = default;
+    explicit divisor(int64_t number) : by(static_cast<Index>(number)) {
+        if constexpr (sizeof(Index) == 4) product = exact_divider(number);
+    }
+
+    /// Of n, which is not negative.
+    __host__ __device__ Index quotient(Index n) const {
+        if constexpr (sizeof(Index) == 4)
+            return static_cast<Index>(
+                    product.quotient(static_cast<uint32_t>(n)));
+        else
+            return n / by;
+    }
+};
+
+/// A spatial axis: tap k of position y of dst meets position
+/// y * stride - pad + k * dilation of src.
+template <typename Index>
+struct window_axis {
+    Index src = 1, dst = 1, window = 1, pad = 0;
+    divisor<Index> stride, dilation;
+    /// Of a position of src: from a tap that meets a position of dst to the next one,
+    /// and how far back that is in dst.
+    Index tap_step = 1, move = 1;
+    Index src_stride = 0, dst_stride = 0, weights_stride = 0;
+};
+
+/// Strides are of elements. Index has 32 bits where that holds every offset and count.
+template <typename Index>
+struct problem_shape {
+    window_axis<Index> axes[3];
+    Index src_strides[2] = {}; ///< N, C
+    Index dst_strides[2] = {};
+    Index weights_strides[3] = {}; ///< group, O, I
+    Index images = 1;
+    divisor<Index> outputs, inputs; ///< channels of a group
+    /// The written tensor, the innermost axis first, of N, C, D, H, W (not of weights).
+    int order[5] = {};
+    divisor<Index> dims[5];
+    int64_t count = 1; ///< of what is written
+};
+
+/// The gradient of the weights: neighbouring threads of a block have `lanes`
+/// neighbouring channels of dst, each at as many positions in turn as there are rows
+/// of lanes.
+struct weights_cut {
+    int lanes = 1;
+    int64_t channels = 1; ///< of dst
+    int64_t channel_tiles = 1;
+    int64_t taps
+            = 1; ///< of a channel of dst: those of the window, by channels of src
+    int64_t parts = 1; ///< partial sums of a weight
+};
+
+/// Whether 32 bits hold every offset and count.
+bool is_small(const detail::convolution_problem &);
+
+template <typename Index>
+problem_shape<Index> shape_of(const detail::convolution_problem &);
+
+weights_cut cut_weights(
+        const detail::convolution_problem &, int multiprocessors);
+
+} // namespace gradnn::gpu::direct
