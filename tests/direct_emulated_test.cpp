@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/convolution/direct/kernels.cuh"
+#include "gpu/convolution/direct/parts.cuh"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::gpu::direct {

@@ -71,6 +71,7 @@ std::vector<consumer> consumers(const layout &l, data_type type) {
             backward_data("depthwise_lines", 34, 34, 34, {2000}, {31}, l, type),
             backward_data("depthwise_3d", 34, 34, 34, {6, 20, 24}, {3, 3, 3}, l,
                     type),
+            backward_data("pointwise", 1, 21, 40, space, {1, 1}, l, type),
             backward_data("narrow_groups", 8, 32, 64, space, {3, 3}, l, type)};
 }
 

@@ -101,6 +101,10 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_few_channels",
                 "strict f32 gradient of src of at most 4 channels, any layout",
                 few_channels::make, few_channels_yields},
+        {"convolution.gpu_pointwise",
+                "16-bit windows of one point, few channels: tensor cores, no "
+                "copies",
+                pointwise::make, pointwise_yields},
         {"convolution.gpu_narrow_groups",
                 "few channels, of one group or each of several: plain products",
                 narrow_groups::make, narrow_groups_yields},

@@ -72,6 +72,9 @@ bool is_built();
 namespace narrow_groups {
 convolution_maker make;
 }
+namespace pointwise {
+convolution_maker make;
+}
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so
 /// (convolution/output_layout.cpp).

@@ -18,6 +18,7 @@ rule<convolution_problem> depthwise_rows_nxc_yields;
 rule<convolution_problem> col2im_yields;
 rule<convolution_problem> few_channels_yields;
 rule<convolution_problem> narrow_groups_yields;
+rule<convolution_problem> pointwise_yields;
 rule<convolution_problem> f64_yields;
 rule<convolution_problem> wide_weights_yields;
 rule<convolution_problem> direct_yields;

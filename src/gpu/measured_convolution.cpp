@@ -227,6 +227,18 @@ bool is_slow_by_cudnn(
 
 } // namespace
 
+// By bytes, not measured: cuDNN reads whole vectors of channels where they lie.
+std::string pointwise_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    constexpr int64_t vector = 8;
+    const bool whole_vectors = problem.src.strides[1] == 1
+            && problem.dst.strides[1] == 1 && problem.src.dims[1] % vector == 0
+            && problem.dst.dims[1] % vector == 0;
+    return whole_vectors && cudnn_may_take(problem, options)
+            ? "cuDNN reads whole vectors of channels where they lie"
+            : std::string();
+}
+
 // Relaxed fpmath modes, --name resnet, cf694b7: cuDNN's kernel of truncated sums
 // does not cut sums into slices. Where its tiles fill the device it takes half
 // the time, elsewhere up to twelve times as long.

@@ -1,5 +1,5 @@
 // Device code as C++ on the CPU: a block's threads are fibers, each of which runs to
-// its next barrier in turn. Include it ahead of the device code, in a translation
+// its next barrier, of its warp or its block, in turn. Include it ahead of the device code, in a translation
 // unit of its own; the folder has headers in place of those with inline assembly.
 //
 // What it cannot show: races between two barriers, but that threads run in ascending
@@ -73,6 +73,10 @@ public:
         while (fibers.size() < threads)
             fibers.push_back(std::make_unique<fiber>());
         block_size = {threads, 1, 1};
+        of_block = barrier(threads);
+        of_warps.clear();
+        for (unsigned i = 0; i < threads; i += 32)
+            of_warps.emplace_back(std::min(threads - i, 32U));
         for (unsigned i = 0; i < threads; ++i)
             fibers[i]->begin();
         for (bool left = true; left;) {
@@ -89,9 +93,44 @@ public:
         }
     }
 
-    static void wait() { swapcontext(&running->context, &scheduler); }
+    /// Until all threads of the block that have not ended are there.
+    static void wait() { of_block.wait(); }
+    /// Until those of the warp are.
+    static void wait_for_warp() { of_warps[thread_index.x / 32].wait(); }
 
 private:
+    static void yield() { swapcontext(&running->context, &scheduler); }
+
+    class barrier {
+    public:
+        barrier() : barrier(0) {}
+        explicit barrier(unsigned threads)
+            : threads_(threads), arrived_(0), passed_(0) {}
+
+        void wait() {
+            const uint64_t before = passed_;
+            ++arrived_;
+            pass_if_all();
+            while (passed_ == before)
+                yield();
+        }
+        void leave() {
+            --threads_;
+            pass_if_all();
+        }
+
+    private:
+        void pass_if_all() {
+            if (threads_ == 0 || arrived_ < threads_) return;
+            arrived_ = 0;
+            ++passed_;
+        }
+
+        unsigned threads_;
+        unsigned arrived_;
+        uint64_t passed_;
+    };
+
     struct fiber {
         static constexpr size_t stack_bytes = 1 << 17;
         ucontext_t context {};
@@ -111,10 +150,14 @@ private:
     static void enter() {
         (*body)();
         running->ended = true;
-        wait();
+        of_block.leave();
+        of_warps[thread_index.x / 32].leave();
+        yield();
     }
 
     static inline std::vector<std::unique_ptr<fiber>> fibers;
+    static inline barrier of_block;
+    static inline std::vector<barrier> of_warps;
     static inline ucontext_t scheduler {};
     static inline fiber *running = nullptr;
     static inline const std::function<void()> *body = nullptr;
@@ -131,7 +174,7 @@ inline void __syncthreads() {
     gradnn::emulated::block::wait();
 }
 inline void __syncwarp() {
-    gradnn::emulated::block::wait();
+    gradnn::emulated::block::wait_for_warp();
 }
 /// Four of the eight bytes of two words, by their numbers.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned numbers) {

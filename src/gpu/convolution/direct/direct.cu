@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "gpu/convolution/direct/kernels.cuh"
+#include "gpu/convolution/direct/parts.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"

@@ -1,0 +1,147 @@
+// Windows of one point, forward and gradient of src: written = weights * read.
+#pragma once
+
+#include "gpu/convolution/pointwise/stage.cuh"
+#include "gpu/device/early_start.cuh"
+#include "gpu/device/tensor_cores.cuh"
+
+namespace gradnn::gpu::pointwise {
+
+/// The weights in the order in which lanes take them, a product's words side by side:
+/// [tile of rows][step][lane]. Zeros fill up the channels.
+template <typename Type>
+__device__ void gather_factors(uint4 *factors, const Type *weights,
+        const problem_shape &shape, int steps) {
+    const int row_tiles = ceil_div(shape.written.channels, product_rows);
+    const auto bits = [&](int row, int column) -> uint32_t {
+        if (row >= shape.written.channels || column >= shape.read.channels)
+            return 0;
+        return reinterpret_cast<const unsigned short *>(
+                weights)[row * shape.weights_strides[0]
+                + column * shape.weights_strides[1]];
+    };
+    for (int i = static_cast<int>(threadIdx.x); i < row_tiles * steps * 32;
+            i += 32 * warps) {
+        const int lane = i % 32;
+        const int row = i / 32 / steps * product_rows + lane / 4;
+        const int column = i / 32 % steps * product_terms + lane % 4 * 2;
+        const auto pair = [&](int r, int c) {
+            return bits(r, c) | bits(r, c + 1) << 16;
+        };
+        factors[i] = {pair(row, column), pair(row + 8, column),
+                pair(row, column + 8), pair(row + 8, column + 8)};
+    }
+}
+
+/// A warp goes from tile to tile of positions: it has the read tile's elements in
+/// registers while the next tile is on its way, and multiplies the weights' rows by
+/// them, 16 at a time.
+template <typename Type, bool planes, int steps>
+__global__ void __launch_bounds__(32 * warps)
+        data_kernel(const Type *read, const Type *weights, Type *written,
+                const __grid_constant__ problem_shape shape) {
+    constexpr int positions = data_positions(planes, steps);
+    constexpr int columns = positions / product_columns;
+    extern __shared__ uint4 pointwise_shared[];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const copier warp {thread % 32, 32};
+    const int g = warp.thread / 4;
+    const int t = warp.thread % 4;
+    const int row_tiles = ceil_div(shape.written.channels, product_rows);
+    const int read_elements
+            = staged_elements(planes, shape.read.channels, positions);
+    const int written_elements = staged_elements(
+            planes, planes ? product_rows : shape.written.channels, positions);
+    Type *const own = reinterpret_cast<Type *>(
+                              pointwise_shared + row_tiles * steps * 32)
+            + thread / 32 * (2 * read_elements + written_elements);
+    Type *const out = own + 2 * read_elements;
+    wait_and_let_later_work_start();
+    gather_factors(pointwise_shared, weights, shape, steps);
+    __syncthreads();
+
+    const int64_t apart = int64_t {gridDim.x} * warps;
+    int64_t tile = int64_t {blockIdx.x} * warps + thread / 32;
+    const auto bring_tile = [&](int64_t number, int buffer) {
+        if (number < shape.tiles)
+            bring<planes, positions>(own + buffer * read_elements, read,
+                    shape.read, place_of(shape, number, positions), warp);
+        commit_copies();
+    };
+    bring_tile(tile, 0);
+    for (int buffer = 0; tile < shape.tiles; tile += apart, buffer ^= 1) {
+        bring_tile(tile + apart, buffer ^ 1);
+        wait_for_copies<1>();
+        __syncwarp();
+        const Type *const in = own + buffer * read_elements;
+        uint32_t of_read[steps][columns][2];
+#pragma unroll
+        for (int s = 0; s < steps; ++s)
+#pragma unroll
+            for (int j = 0; j < columns; ++j)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    of_read[s][j][half] = two_channels<planes, positions>(in,
+                            shape.read.channels,
+                            s * product_terms + half * 8 + 2 * t,
+                            j * product_columns + g);
+        const tile_place place = place_of(shape, tile, positions);
+        const auto put = [&]<int width>(const Type *shared, Type *global) {
+            put_word<width>(global, shared);
+        };
+#pragma unroll 1
+        for (int m = 0; m < row_tiles; ++m) {
+            float sums[columns][4] = {};
+#pragma unroll
+            for (int s = 0; s < steps; ++s) {
+                const uint4 factor
+                        = pointwise_shared[(m * steps + s) * 32 + warp.thread];
+#pragma unroll
+                for (int j = 0; j < columns; ++j)
+                    multiply_matrices<Type>(sums[j], {factor.x, factor.y},
+                            {factor.z, factor.w}, of_read[s][j][0],
+                            of_read[s][j][1]);
+            }
+            const int channels = min(
+                    product_rows, shape.written.channels - m * product_rows);
+#pragma unroll
+            for (int j = 0; j < columns; ++j)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int row = g + 8 * half;
+                    const int position = j * product_columns + 2 * t;
+                    const float two[2]
+                            = {sums[j][2 * half], sums[j][2 * half + 1]};
+                    if constexpr (planes) {
+                        pack<Type, 2>::of(two).store(
+                                out + row * pitch_of(positions) + position);
+                    } else if (row < channels) {
+                        Type *const to = out + position * shape.written.channels
+                                + m * product_rows + row;
+                        to[0] = narrow<Type>(two[0]);
+                        to[shape.written.channels] = narrow<Type>(two[1]);
+                    }
+                }
+            if constexpr (planes) {
+                __syncwarp();
+                const operand &to = shape.written;
+                move_rows<positions>(static_cast<const Type *>(out),
+                        written + place.image * to.image
+                                + m * product_rows * to.channel + place.first,
+                        channels, to.channel, place.count, to.vector, warp,
+                        put);
+                __syncwarp();
+            }
+        }
+        if constexpr (!planes) {
+            __syncwarp();
+            move_flat(static_cast<const Type *>(out),
+                    written + place.first * shape.written.channels,
+                    place.count * shape.written.channels, shape.written.vector,
+                    warp, put);
+        }
+        __syncwarp();
+    }
+}
+
+} // namespace gradnn::gpu::pointwise

@@ -1,0 +1,179 @@
+// convolution.gpu_pointwise: which problems, and the plan. The kernels: data.cuh and
+// weights.cuh; how a problem is cut: shape.hpp.
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/pointwise/data.cuh"
+#include "gpu/convolution/pointwise/weights.cuh"
+#include "gpu/device/constants.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/residency.hpp"
+
+namespace gradnn::gpu::pointwise {
+
+namespace {
+
+using detail::data_type;
+
+/// A kernel of one of the types, that its plan has chosen, and its launch.
+struct chosen_kernel {
+    /// Data: read, weights, written. Weights: read, written, partial sums.
+    void (*kernel)(const void *, const void *, void *, problem_shape) = nullptr;
+    int64_t blocks = 1;
+    size_t shared_bytes = 0;
+
+    /// Blocks of an SM.
+    template <typename Kernel>
+    int set(Kernel *chosen, int device, int64_t bytes) {
+        kernel = reinterpret_cast<decltype(kernel)>(chosen);
+        shared_bytes = static_cast<size_t>(bytes);
+        allow_shared_bytes(chosen, properties_of(device).block_shared_bytes);
+        return std::max(blocks_held(chosen, 32 * warps, shared_bytes), 1);
+    }
+    void launch(const launch_stream &stream, const void *read,
+            const void *other, void *result, const problem_shape &shape) const {
+        launch_early("convolution.gpu_pointwise", kernel, blocks, 32 * warps,
+                shared_bytes, stream, read, other, result, shape);
+    }
+};
+
+/// Calls body.template operator()<Type, planes, number>().
+template <int... numbers, typename Body>
+void with_kernel(data_type type, bool planes, int number, const Body &body) {
+    with_chosen(
+            [&]<int of_planes, int chosen>() {
+                type == data_type::f16
+                        ? body.template
+                          operator()<__half, of_planes != 0, chosen>()
+                        : body.template
+                          operator()<__nv_bfloat16, of_planes != 0, chosen>();
+            },
+            one_of<0, 1> {planes ? 1 : 0}, one_of<numbers...> {number});
+}
+
+class pointwise_plan : public kernel_plan {
+protected:
+    pointwise_plan(const convolution_problem &problem, problem_shape shape)
+        : shape_(shape),
+          reads_dst_(shape.read_is_dst),
+          type_(problem.src.type) {}
+
+    /// The tensors that are read first and second, or read and written.
+    struct pointers {
+        void *read;
+        void *written;
+    };
+    pointers of(std::span<void *const> args) const {
+        return {args[reads_dst_ ? 2 : 0], args[reads_dst_ ? 0 : 2]};
+    }
+    /// For tensors that begin there.
+    problem_shape shape_for(const pointers &tensors) const {
+        problem_shape shape = shape_;
+        const auto narrow = [](operand &tensor, const void *pointer) {
+            while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
+                tensor.vector /= 2;
+        };
+        narrow(shape.read, tensors.read);
+        narrow(shape.written, tensors.written);
+        return shape;
+    }
+
+    problem_shape shape_;
+    chosen_kernel kernel_;
+
+private:
+    bool reads_dst_;
+
+protected:
+    data_type type_;
+};
+
+class data_plan final : public pointwise_plan {
+public:
+    data_plan(const convolution_problem &problem, const problem_shape &shape,
+            int device)
+        : pointwise_plan(problem, shape) {
+        const allocation_guard current(device);
+        with_kernel<1, 2, 4, 8, 16>(type_, shape_.planes, steps_of(shape_),
+                [&]<typename Type, bool planes, int steps>() {
+                    const int64_t held
+                            = kernel_.set(data_kernel<Type, planes, steps>,
+                                    device, data_shared_bytes(shape_));
+                    kernel_.blocks = std::min(
+                            held * properties_of(device).multiprocessors,
+                            ceil_div(shape_.tiles, int64_t {warps}));
+                });
+    }
+    size_t workspace_bytes() const override { return 0; }
+
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
+        const pointers tensors = of(args);
+        kernel_.launch(stream, tensors.read, args[1], tensors.written,
+                shape_for(tensors));
+    }
+};
+
+class weights_plan final : public pointwise_plan {
+public:
+    weights_plan(const convolution_problem &problem, const problem_shape &shape,
+            int device)
+        : pointwise_plan(problem, shape),
+          weights_(direct::shape_of<int32_t>(problem)) {
+        const allocation_guard current(device);
+        with_kernel<1, 2, 4>(type_, shape_.planes, row_tiles_of(shape_),
+                [&]<typename Type, bool planes, int row_tiles>() {
+                    const int64_t held = kernel_.set(
+                            weights_kernel<Type, planes, row_tiles>, device,
+                            weights_shared_bytes(shape_));
+                    kernel_.blocks = parts_of(shape_,
+                            held * properties_of(device).multiprocessors);
+                });
+        parts_.channels = problem.dst.dims[1];
+        parts_.taps = problem.src.dims[1];
+        parts_.parts = kernel_.blocks;
+    }
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(parts_.parts * weights_.count)
+                * sizeof(float);
+    }
+
+private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const override {
+        const pointers tensors = of(args);
+        kernel_.launch(stream, tensors.read, tensors.written, workspace,
+                shape_for(tensors));
+        with_float_type(type_, [&]<typename Type>() {
+            gpu::launch("convolution.gpu_pointwise (parts)",
+                    direct::parts_kernel<float, Type, int32_t>,
+                    ceil_div(
+                            weights_.count, direct::threads / direct::sum_rows),
+                    direct::threads, direct::threads * sizeof(double), stream,
+                    reinterpret_cast<const float *>(workspace),
+                    static_cast<Type *>(args[1]), weights_, parts_);
+        });
+    }
+
+    direct::problem_shape<int32_t> weights_;
+    direct::weights_cut parts_;
+};
+
+} // namespace
+
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
+    std::string why;
+    const auto shape = describe(problem, why);
+    if (!shape) return plan_or_refusal::refuse(why);
+    const auto device = static_cast<int>(options.device);
+    if (problem.direction == detail::convolution_direction::backward_weights)
+        return std::make_unique<weights_plan>(problem, *shape, device);
+    return std::make_unique<data_plan>(problem, *shape, device);
+}
+
+} // namespace gradnn::gpu::pointwise

@@ -1,0 +1,168 @@
+#include "gpu/convolution/pointwise/shape.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "gpu/convolution/facts.hpp"
+#include "problem_text.hpp"
+
+namespace gradnn::gpu::pointwise {
+
+using detail::convolution_direction;
+using detail::convolution_problem;
+using detail::data_type;
+using detail::size_of;
+using detail::tensor_view;
+
+namespace {
+
+/// Whether the axes follow each other without gaps, from `next` elements on.
+bool are_dense(const tensor_view &tensor, std::initializer_list<size_t> axes,
+        int64_t next) {
+    for (const size_t axis : axes) {
+        if (tensor.dims[axis] != 1 && tensor.strides[axis] != next)
+            return false;
+        next *= tensor.dims[axis];
+    }
+    return true;
+}
+
+bool are_planes(const tensor_view &tensor) {
+    return are_dense(tensor, {4, 3, 2}, 1);
+}
+
+bool are_pixels(const tensor_view &tensor) {
+    return are_dense(tensor, {1, 4, 3, 2, 0}, 1);
+}
+
+operand operand_of(const tensor_view &tensor, bool planes) {
+    operand of;
+    of.channels = static_cast<int>(tensor.dims[1]);
+    of.vector = 8;
+    if (!planes) return of;
+    const auto stride = [&](size_t axis) {
+        return tensor.dims[axis] == 1 ? 0 : tensor.strides[axis];
+    };
+    of.image = stride(0);
+    of.channel = stride(1);
+    of.vector = widest_vector(size_of(tensor.type), of.image, of.channel,
+            tensor.dims[2] * tensor.dims[3] * tensor.dims[4]);
+    return of;
+}
+
+} // namespace
+
+int steps_of(const problem_shape &shape) {
+    int steps = 1;
+    while (steps * product_terms < shape.read.channels)
+        steps *= 2;
+    return steps;
+}
+
+int row_tiles_of(const problem_shape &shape) {
+    int tiles = 1;
+    while (tiles * product_rows < shape.read.channels)
+        tiles *= 2;
+    return tiles;
+}
+
+int64_t data_shared_bytes(const problem_shape &shape) {
+    const int steps = steps_of(shape);
+    const int positions = data_positions(shape.planes, steps);
+    const int read
+            = staged_elements(shape.planes, shape.read.channels, positions);
+    const int written = staged_elements(shape.planes,
+            shape.planes ? product_rows : shape.written.channels, positions);
+    const int factors = ceil_div(shape.written.channels, product_rows)
+            * product_rows * steps * product_terms;
+    return int64_t {2} * (factors + warps * (2 * read + written));
+}
+
+int64_t weights_shared_bytes(const problem_shape &shape) {
+    const auto staged = [&](const operand &of) {
+        return staged_elements(shape.planes, of.channels, weights_positions);
+    };
+    const int64_t tile = staged(shape.read) + staged(shape.written);
+    const int64_t sums = int64_t {shape.read.channels} * shape.written.channels;
+    return std::max(2 * 2 * tile, 4 * sums);
+}
+
+int64_t parts_of(const problem_shape &shape, int64_t blocks) {
+    // Tensor cores truncate: a sum leaves them after at most so many products.
+    constexpr int64_t longest_chain = 512;
+    const int64_t shares = warps
+            / column_shares_of(shape.written.channels, row_tiles_of(shape));
+    constexpr int64_t products = weights_positions / product_terms;
+    const int64_t least
+            = ceil_div(shape.tiles, longest_chain / ceil_div(products, shares));
+    // The partial sums, written and read, are to be an eighth of the data.
+    const int64_t channels
+            = int64_t {shape.read.channels} + shape.written.channels;
+    const int64_t sums = int64_t {shape.read.channels} * shape.written.channels;
+    const int64_t data = shape.tiles * weights_positions * channels * 2;
+    const int64_t most = std::max<int64_t>(1, data / (8 * 2 * 4 * sums));
+    return std::clamp(
+            std::min(blocks, most), std::min(least, shape.tiles), shape.tiles);
+}
+
+std::optional<problem_shape> describe(
+        const convolution_problem &problem, std::string &why) {
+    constexpr const char *takes
+            = "bf16 and f16, weights alike, windows of one point of one group "
+              "without strides and pads, dense NCX or NXC, 4 to 64 channels of "
+              "one tensor and up to 256 of the other (of gradients of weights "
+              "of more than 32: 128)";
+    const auto refuse = [&]() -> std::optional<problem_shape> {
+        why = detail::refuse(takes, problem).refusal;
+        return std::nullopt;
+    };
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    if (size_of(src.type) != 2 || weights.type != src.type
+            || !is_matrix_product(problem))
+        return refuse();
+    const int64_t narrow = std::min(src.dims[1], dst.dims[1]);
+    const int64_t wide = std::max(src.dims[1], dst.dims[1]);
+    constexpr int64_t fewest = 4;
+    if (narrow < fewest || narrow > most_narrow || wide > most_wide)
+        return refuse();
+    problem_shape shape;
+    if (are_pixels(src) && are_pixels(dst))
+        shape.planes = false;
+    else if (are_planes(src) && are_planes(dst))
+        shape.planes = true;
+    else
+        return refuse();
+
+    const bool of_weights
+            = direction == convolution_direction::backward_weights;
+    shape.read_is_dst = of_weights
+            ? dst.dims[1] <= src.dims[1]
+            : direction == convolution_direction::backward_data;
+    const tensor_view &read = shape.read_is_dst ? dst : src;
+    const tensor_view &written = shape.read_is_dst ? src : dst;
+    shape.read = operand_of(read, shape.planes);
+    shape.written = operand_of(written, shape.planes);
+    if (of_weights
+            && column_shares_of(shape.written.channels, row_tiles_of(shape))
+                    > warps)
+        return refuse();
+    shape.weights_strides[0] = weights.strides[shape.read_is_dst ? 2 : 1];
+    shape.weights_strides[1] = weights.strides[shape.read_is_dst ? 1 : 2];
+    int64_t images = src.dims[0];
+    shape.positions = src.dims[2] * src.dims[3] * src.dims[4];
+    if (!shape.planes) {
+        shape.positions *= images;
+        images = 1;
+    }
+    const int64_t of_tile = of_weights
+            ? weights_positions
+            : data_positions(shape.planes, steps_of(shape));
+    shape.tiles_of_image = ceil_div(shape.positions, of_tile);
+    shape.tiles = images * shape.tiles_of_image;
+    constexpr int64_t most_tiles = int64_t {1} << 30;
+    if (shape.tiles > most_tiles) return refuse();
+    return shape;
+}
+
+} // namespace gradnn::gpu::pointwise

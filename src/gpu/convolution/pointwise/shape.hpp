@@ -1,0 +1,99 @@
+// Convolutions with windows of one point: what the kernels are told, and how the work
+// is cut. Plain host arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/device/rounding.hpp"
+#include "problem.hpp"
+
+namespace gradnn::gpu::pointwise {
+
+/// Channels of the tensor that has fewer, and of the other one.
+constexpr int most_narrow = 64;
+constexpr int most_wide = 256;
+
+/// Rows and columns of the products of tensor cores, and the terms that one adds.
+constexpr int product_rows = 16;
+constexpr int product_columns = 8;
+constexpr int product_terms = 16;
+
+constexpr int warps = 4; ///< of a block
+
+/// Positions of a warp's tile, of data.
+__host__ __device__ constexpr int data_positions(bool planes, int steps) {
+    return planes && steps <= 4 ? 64 : 32;
+}
+/// Of a block's tile, of weights.
+constexpr int weights_positions = 64;
+/// Columns of a warp, of weights: as many as leave its sums in registers.
+__host__ __device__ constexpr int weights_columns(int row_tiles) {
+    return row_tiles == 4 ? 32 : 64;
+}
+
+/// From a channel to the next one in shared memory, of planes: rows begin in different
+/// banks.
+__host__ __device__ constexpr int pitch_of(int positions) {
+    return positions + 8;
+}
+
+/// A tensor: channels at positions, these one after the other in memory (planes), or
+/// positions of channels without gaps.
+struct operand {
+    int channels = 1;
+    int64_t image = 0; ///< from one image to the next, of planes
+    int64_t channel = 0; ///< from one channel to the next, of planes
+    int vector
+            = 1; ///< elements of an access, where the tensor begins at 16 bytes
+};
+
+/// forward: reads src, writes dst. backward_data: reads dst, writes src.
+/// backward_weights reads both: `read` is the one of fewer channels.
+struct problem_shape {
+    operand read, written;
+    bool planes = false;
+    int64_t positions = 1; ///< of an image of planes, else of all images
+    int64_t tiles_of_image = 1;
+    int64_t tiles = 1;
+    /// Of data: from a channel of written, and of read, to the next one.
+    int64_t weights_strides[2] = {};
+    /// Of weights: whether `read` is dst.
+    bool read_is_dst = false;
+};
+
+/// Steps of product_terms channels: 1, 2, 4, 8 or 16.
+int steps_of(const problem_shape &);
+
+/// Rows of a block's products of weights, in product_rows: 1, 2 or 4.
+int row_tiles_of(const problem_shape &);
+
+/// Warps of a block that have other columns of the weights: 1, 2 or 4.
+__host__ __device__ constexpr int column_shares_of(int columns, int row_tiles) {
+    int shares = 1;
+    while (shares * weights_columns(row_tiles) < columns)
+        shares *= 2;
+    return shares;
+}
+
+/// Of a tile in shared memory: the next one begins at 16 bytes.
+__host__ __device__ constexpr int staged_elements(
+        bool planes, int channels, int positions) {
+    return planes ? channels * pitch_of(positions)
+                  : round_up(channels * positions, 8);
+}
+
+int64_t data_shared_bytes(const problem_shape &);
+int64_t weights_shared_bytes(const problem_shape &);
+
+/// Partial sums of each weight, for so many blocks that run at a time.
+int64_t parts_of(const problem_shape &, int64_t blocks);
+
+/// Nothing, with the reason, if the kernels do not take the problem.
+std::optional<problem_shape> describe(
+        const detail::convolution_problem &, std::string &why);
+
+} // namespace gradnn::gpu::pointwise

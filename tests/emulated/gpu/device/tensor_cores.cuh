@@ -1,0 +1,48 @@
+// In place of src/gpu/device/tensor_cores.cuh: what the lanes of a warp multiply
+// together, by plain loops.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "emulated/simt.hpp"
+#include "gpu/device/dtype.cuh"
+
+namespace gradnn::gpu {
+
+/// sums += a * b, dealt out as mma.m16n8k16 does.
+template <typename Type>
+void multiply_matrices(float (&sums)[4], const uint32_t (&left)[2],
+        const uint32_t (&right)[2], uint32_t b0, uint32_t b1) {
+    struct operands {
+        uint32_t words[6];
+    };
+    static std::vector<operands> all;
+    const size_t thread = emulated::thread_index.x;
+    if (all.size() <= thread) all.resize(thread + 1);
+    all[thread] = {{left[0], left[1], right[0], right[1], b0, b1}};
+    __syncwarp();
+    const auto element = [&](size_t lane, size_t word, size_t which) {
+        Type value;
+        std::memcpy(static_cast<void *>(&value),
+                reinterpret_cast<const char *>(
+                        &all[thread / 32 * 32 + lane].words[word])
+                        + 2 * which,
+                sizeof value);
+        return widen(value);
+    };
+    const size_t g = thread % 32 / 4;
+    const size_t t = thread % 4;
+    for (size_t i = 0; i < 4; ++i) {
+        const size_t column = 2 * t + i % 2;
+        for (size_t k = 0; k < 16; ++k) {
+            const size_t owner = k % 8 / 2;
+            sums[i] += element(g * 4 + owner, i / 2 + k / 8 * 2, k % 2)
+                    * element(column * 4 + owner, 4 + k / 8, k % 2);
+        }
+    }
+    __syncwarp();
+}
+
+} // namespace gradnn::gpu

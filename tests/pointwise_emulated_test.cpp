@@ -1,0 +1,238 @@
+// convolution.gpu_pointwise on the CPU: its kernels executed (emulated/simt.hpp; what
+// tensor cores do by plain loops), under AddressSanitizer, in random problems of all
+// directions, against the formula. Needs no GPU.
+#include "emulated/simt.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gradnn::gpu::direct {
+double direct_shared[256];
+} // namespace gradnn::gpu::direct
+namespace gradnn::gpu::pointwise {
+alignas(16) uint4 pointwise_shared[16384];
+} // namespace gradnn::gpu::pointwise
+
+#include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/pointwise/data.cuh"
+#include "gpu/convolution/pointwise/weights.cuh"
+#include "gpu/device/constants.hpp"
+#include "support/plain_convolution.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using namespace gpu::pointwise;
+using gpu::narrow;
+using gpu::widen;
+
+/// A tensor's elements, which begin anywhere, and nothing around them.
+template <typename Type>
+class placed {
+public:
+    placed(const memory &values, random_source &random)
+        : offset_(static_cast<size_t>(random.integer(0, 8))),
+          all_(values.size() + offset_) {
+        for (size_t i = 0; i < values.size(); ++i)
+            data()[i] = narrow<Type>(static_cast<float>(values[i]));
+    }
+    Type *data() { return all_.data() + offset_; }
+    void take(memory &values) {
+        for (size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<double>(widen(data()[i]));
+    }
+    /// As the plan does.
+    void narrow_accesses(operand &of) {
+        while (reinterpret_cast<uintptr_t>(data())
+                        % (static_cast<size_t>(of.vector) * sizeof(Type))
+                != 0)
+            of.vector /= 2;
+    }
+
+private:
+    size_t offset_;
+    std::vector<Type> all_;
+};
+
+void run_blocks(int64_t blocks, int64_t bytes, random_source &random,
+        const std::function<void()> &kernel) {
+    emulated::shared_memory = reinterpret_cast<char *>(pointwise_shared);
+    emulated::shared_bytes = static_cast<size_t>(bytes);
+    ASSERT_LE(emulated::shared_bytes, sizeof pointwise_shared);
+    emulated::grid_size.x = static_cast<unsigned>(blocks);
+    for (int64_t index = 0; index < blocks; ++index) {
+        std::memset(pointwise_shared, 0xff, sizeof pointwise_shared);
+        emulated::block::run(static_cast<unsigned>(index), 32 * warps,
+                random.integer(0, 1) == 1, kernel);
+    }
+    emulated::grid_size.x = 1;
+}
+
+template <int... numbers, typename Body>
+void with_kernel(bool planes, int number, const Body &body) {
+    gpu::with_chosen(
+            [&]<int of_planes, int chosen>() {
+                body.template operator()<of_planes != 0, chosen>();
+            },
+            gpu::one_of<0, 1> {planes ? 1 : 0},
+            gpu::one_of<numbers...> {number});
+}
+
+template <typename Type>
+void by_pointwise(const convolution_problem &p, problem_shape shape,
+        random_source &random, std::array<memory, 3> &data) {
+    placed<Type> src(data[0], random);
+    placed<Type> weights(data[1], random);
+    placed<Type> dst(data[2], random);
+    placed<Type> &read = shape.read_is_dst ? dst : src;
+    placed<Type> &written = shape.read_is_dst ? src : dst;
+    read.narrow_accesses(shape.read);
+    written.narrow_accesses(shape.written);
+    const int64_t blocks = random.integer(1, 3);
+    if (p.direction != convolution_direction::backward_weights) {
+        with_kernel<1, 2, 4, 8, 16>(
+                shape.planes, steps_of(shape), [&]<bool planes, int steps>() {
+                    run_blocks(blocks, data_shared_bytes(shape), random, [&] {
+                        data_kernel<Type, planes, steps>(read.data(),
+                                weights.data(), written.data(), shape);
+                    });
+                });
+        written.take(data[shape.read_is_dst ? 0 : 2]);
+        return;
+    }
+    gpu::direct::weights_cut cut;
+    cut.channels = p.dst.dims[1];
+    cut.taps = p.src.dims[1];
+    cut.parts = parts_of(shape, blocks);
+    std::vector<float> partials(
+            static_cast<size_t>(cut.channels * cut.taps * cut.parts), NAN);
+    with_kernel<1, 2, 4>(shape.planes, row_tiles_of(shape),
+            [&]<bool planes, int row_tiles>() {
+                run_blocks(cut.parts, weights_shared_bytes(shape), random, [&] {
+                    weights_kernel<Type, planes, row_tiles>(read.data(),
+                            written.data(), partials.data(), shape);
+                });
+            });
+    const auto whole = gpu::direct::shape_of<int32_t>(p);
+    constexpr int of_block = gpu::direct::threads / gpu::direct::sum_rows;
+    for (int64_t block = 0; block * of_block < whole.count; ++block)
+        emulated::block::run(
+                static_cast<unsigned>(block), gpu::direct::threads, false, [&] {
+                    gpu::direct::parts_kernel<float, Type, int32_t>(
+                            partials.data(), weights.data(), whole, cut);
+                });
+    weights.take(data[1]);
+}
+
+/// One that gpu_pointwise takes, but for its numbers of channels.
+convolution_problem random_pointwise(random_source &random) {
+    convolution_problem p;
+    p.direction = random.pick(
+            std::vector<convolution_direction> {convolution_direction::forward,
+                    convolution_direction::backward_data,
+                    convolution_direction::backward_weights});
+    const auto type
+            = random.integer(0, 1) == 0 ? data_type::f16 : data_type::bf16;
+    p.src.type = p.dst.type = p.weights.type = type;
+    const int64_t few = random.integer(4, random.integer(0, 1) == 0 ? 64 : 20);
+    const int64_t many
+            = random.integer(4, random.integer(0, 3) == 0 ? 256 : 70);
+    const bool turned = random.integer(0, 1) == 1;
+    const int64_t i = turned ? few : many;
+    const int64_t o = turned ? many : few;
+    const int64_t n = random.integer(1, 4);
+    p.src.dims = {n, i, random.integer(1, 2), random.integer(1, 12),
+            random.integer(1, 20)};
+    p.dst.dims = p.src.dims;
+    p.dst.dims[1] = o;
+    p.weights.dims = {1, o, i, 1, 1, 1};
+    p.weights.strides = weights_strides(
+            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    const order of = random.integer(0, 1) == 0 ? order::ncx : order::nxc;
+    for (auto *const tensor : {&p.src, &p.dst}) {
+        tensor->strides = data_strides(tensor->dims, of);
+        if (of == order::nxc || random.integer(0, 2) > 0) continue;
+        // Gaps between channels and between images.
+        const int64_t gap = random.integer(1, 8);
+        tensor->strides[1] += gap;
+        tensor->strides[0]
+                = tensor->dims[1] * tensor->strides[1] + random.integer(0, 3);
+    }
+    return p;
+}
+
+size_t output_of(convolution_direction direction) {
+    switch (direction) {
+        case convolution_direction::forward: return 2;
+        case convolution_direction::backward_data: return 0;
+        default: return 1;
+    }
+}
+
+TEST(Pointwise, ComputesTheProblem) {
+    const uint64_t seed = test_seed(20261129);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    size_t ran[3] = {};
+    for (int round = 0; round < 500; ++round) {
+        const convolution_problem p = random_pointwise(random);
+        std::string why;
+        const auto shape = describe(p, why);
+        if (!shape) {
+            ASSERT_NE(why.find("takes "), std::string::npos);
+            continue;
+        }
+        const size_t output = output_of(p.direction);
+        ++ran[output];
+        // Whole numbers, whose sums f32 holds, are rounded once.
+        std::array<memory, 3> found = random_data(p, output, random);
+        for (size_t input = 0; input < 3; ++input)
+            if (input != output)
+                for (double &value : found[input])
+                    value = std::round(3 * value);
+        std::array<memory, 3> expected = found;
+        by_formula(p, output, expected);
+        for (double &value : expected[output]) {
+            const auto sum = static_cast<float>(value);
+            value = static_cast<double>(p.src.type == data_type::f16
+                            ? widen(narrow<__half>(sum))
+                            : widen(narrow<__nv_bfloat16>(sum)));
+        }
+        if (p.src.type == data_type::f16)
+            by_pointwise<__half>(p, *shape, random, found);
+        else
+            by_pointwise<__nv_bfloat16>(p, *shape, random, found);
+        ASSERT_TRUE(same(found[output], expected[output]))
+                << "round " << round << ", output " << output << ", "
+                << p.src.dims[1] << " to " << p.dst.dims[1] << ", "
+                << (shape->planes ? "planes" : "pixels");
+    }
+    for (const size_t of_output : ran)
+        EXPECT_GT(of_output, 100U);
+}
+
+// Sums leave tensor cores in time, and partial sums are few beside the data.
+TEST(Pointwise, CutsWeights) {
+    random_source random(test_seed(20261130));
+    for (int round = 0; round < 2000; ++round) {
+        convolution_problem p = random_pointwise(random);
+        p.direction = convolution_direction::backward_weights;
+        std::string why;
+        auto shape = describe(p, why);
+        if (!shape) continue;
+        shape->tiles = random.integer(1, 1 << random.integer(1, 24));
+        const int64_t blocks = random.integer(1, 1000);
+        const int64_t parts = parts_of(*shape, blocks);
+        ASSERT_GE(parts, 1);
+        ASSERT_LE(parts, shape->tiles);
+        const int shares = warps
+                / column_shares_of(
+                        shape->written.channels, row_tiles_of(*shape));
+        ASSERT_GE(shares, 1);
+        const int64_t products = gpu::ceil_div(shape->tiles, parts)
+                * gpu::ceil_div(weights_positions / product_terms, shares);
+        ASSERT_LE(products, 512);
+    }
+}
+
+} // namespace
+} // namespace gradnn::test
