@@ -90,7 +90,8 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 depthwise::make<depthwise::walk::work_cut>},
         {"convolution.gpu_depthwise_tiles",
                 "NCX, any window: tiles of rows in shared memory",
-                depthwise::make<depthwise::any::tiles_cut>},
+                depthwise::make<depthwise::any::tiles_cut>,
+                depthwise_tiles_yields},
         {"convolution.gpu_depthwise_blocks",
                 "NXC, any window: threads along the channels",
                 depthwise::make<depthwise::any::blocks_cut>},
@@ -118,7 +119,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 implicit_gemm::make_wide_weights, wide_weights_yields},
         {"convolution.cudnn",
                 "what cuDNN has a deterministic and exact engine for",
-                cudnn::make},
+                cudnn::make, cudnn_yields},
         {"convolution.gpu_direct", "everything, from the definition",
                 direct::make, direct_yields, true},
 };

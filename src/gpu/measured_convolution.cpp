@@ -227,15 +227,22 @@ bool is_slow_by_cudnn(
 
 } // namespace
 
-// By bytes, not measured: cuDNN reads whole vectors of channels where they lie.
+// Data where both tensors lie in whole words of 16 bytes, 39314eb, gradnn bench
+// --every-kernel: head_1x1_21 NCX 29 us, cuDNN 28, resnet_56_64_64_1x1 NCX 20 and 17, NXC
+// 32 and 16, in other layouts cuDNN copies. Weights in NXC 54 and 24; in NCX, where
+// cuDNN's sums are not cut into slices, 44 and 59.
 std::string pointwise_yields(
         const convolution_problem &problem, const compile_options &options) {
-    constexpr int64_t vector = 8;
-    const bool whole_vectors = problem.src.strides[1] == 1
-            && problem.dst.strides[1] == 1 && problem.src.dims[1] % vector == 0
-            && problem.dst.dims[1] % vector == 0;
-    return whole_vectors && cudnn_may_take(problem, options)
-            ? "cuDNN reads whole vectors of channels where they lie"
+    constexpr int64_t word = 8;
+    const auto &src = problem.src;
+    const auto &dst = problem.dst;
+    const bool pixels = src.strides[1] == 1 && dst.strides[1] == 1;
+    const bool whole_words = pixels
+            ? src.dims[1] % word == 0 && dst.dims[1] % word == 0
+            : problem.direction != convolution_direction::backward_weights
+                    && src.dims[2] * src.dims[3] * src.dims[4] % word == 0;
+    return whole_words && cudnn_may_take(problem, options)
+            ? "cuDNN reads whole words of 16 bytes where they lie"
             : std::string();
 }
 
@@ -263,11 +270,22 @@ std::string wide_weights_yields(
             : std::string();
 }
 
+// Weights of groups of one channel that no depthwise kernel takes, 39314eb, gradnn bench
+// --every-kernel, 19 random ones with strides of 3 and 4 or dilations: gpu_direct 25 to 370
+// us, cuDNN 51 to 1,370, 1.4 to 19 times as long where it takes them.
+std::string cudnn_yields(
+        const convolution_problem &problem, const compile_options &) {
+    const auto &weights = problem.weights.dims;
+    return problem.direction == convolution_direction::backward_weights
+                    && weights[0] > 1 && weights[1] == 1 && weights[2] == 1
+            ? "gradients of weights of groups of one channel were slower"
+            : std::string();
+}
+
 // H100, 6f5a3d2, gradients of weights, 163x16 38x42 1x1 in f64 NCX: 323 us, gpu_f64 151,
 // gpu_narrow_groups 39, both of which yield. Not of tensors that leave no memory for a
 // copy, which other kernels need for some pointers and layouts. Nor of groups of one
-// channel that no depthwise kernel takes: in the run of estimate(), 3x3x3 with strides
-// of 3 and dilations of 2 in f32 NXC, gradients of weights 148 us, gpu_narrow_groups 241.
+// channel that no depthwise kernel takes (see cudnn_yields).
 std::string direct_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;

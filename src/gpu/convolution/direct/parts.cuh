@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(threads) parts_kernel(const Sum *partials,
     const int64_t number = blockIdx.x * int64_t {of_block} + thread % of_block;
     double total = 0;
     if (number < shape.count)
-#pragma unroll 4
+#pragma unroll 8
         for (int64_t part = row; part < cut.parts; part += sum_rows)
             total += static_cast<double>(partials[part * shape.count + number]);
     direct_shared[thread] = total;

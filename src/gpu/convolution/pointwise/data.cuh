@@ -33,6 +33,11 @@ __device__ void gather_factors(uint4 *factors, const Type *weights,
     }
 }
 
+template <int count, typename Type>
+__device__ __forceinline__ void put_elements(const Type *shared, Type *global) {
+    pack<Type, count>::load(shared).stream(global);
+}
+
 /// A warp goes from tile to tile of positions: it has the read tile's elements in
 /// registers while the next tile is on its way, and multiplies the weights' rows by
 /// them, 16 at a time.
@@ -74,26 +79,34 @@ __global__ void __launch_bounds__(32 * warps)
         wait_for_copies<1>();
         __syncwarp();
         const Type *const in = own + buffer * read_elements;
-        uint32_t of_read[steps][columns][2];
+        const tile_place place = place_of(shape, tile, positions);
+        const auto view = view_of<planes, positions>(read, shape.read, place);
+        uint32_t of_read[steps][columns][2] = {};
 #pragma unroll
         for (int s = 0; s < steps; ++s)
 #pragma unroll
-            for (int j = 0; j < columns; ++j)
+            for (int half = 0; half < 2; ++half) {
+                // Beyond the last channel zeros, which meet weights of zero.
+                const int channel = s * product_terms + half * 8 + 2 * t;
+                if (channel >= shape.read.channels) continue;
+                const bool is_last = channel + 1 == shape.read.channels;
+                const int rows[2] = {view.row(channel),
+                        view.row(is_last ? channel : channel + 1)};
 #pragma unroll
-                for (int half = 0; half < 2; ++half)
-                    of_read[s][j][half] = two_channels<planes, positions>(in,
-                            shape.read.channels,
-                            s * product_terms + half * 8 + 2 * t,
-                            j * product_columns + g);
-        const tile_place place = place_of(shape, tile, positions);
-        const auto put = [&]<int width>(const Type *shared, Type *global) {
-            put_word<width>(global, shared);
-        };
+                for (int j = 0; j < columns; ++j) {
+                    const int position = j * product_columns + g;
+                    const uint32_t word
+                            = pair_of(in, view.at(rows[0], position),
+                                    view.at(rows[1], position));
+                    of_read[s][j][half] = is_last ? word & 0xffff : word;
+                }
+            }
 #pragma unroll 1
         for (int m = 0; m < row_tiles; ++m) {
             float sums[columns][4] = {};
 #pragma unroll
             for (int s = 0; s < steps; ++s) {
+                if (s * product_terms >= shape.read.channels) break;
                 const uint4 factor
                         = pointwise_shared[(m * steps + s) * 32 + warp.thread];
 #pragma unroll
@@ -104,32 +117,35 @@ __global__ void __launch_bounds__(32 * warps)
             }
             const int channels = min(
                     product_rows, shape.written.channels - m * product_rows);
+            const operand &to = shape.written;
+            Type *const first = written + place.image * to.image
+                    + m * product_rows * to.channel + place.first;
+            const tile_view<planes, positions> out_view {to.channels,
+                    planes ? elements_behind_word(first) : 0,
+                    planes ? static_cast<int>(to.channel % word_elements) : 0};
 #pragma unroll
-            for (int j = 0; j < columns; ++j)
+            for (int half = 0; half < 2; ++half) {
+                const int channel = g + 8 * half;
+                if (!planes && channel >= channels) continue;
+                const int row = out_view.row(channel)
+                        + (planes ? 0 : m * product_rows);
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = g + 8 * half;
-                    const int position = j * product_columns + 2 * t;
-                    const float two[2]
-                            = {sums[j][2 * half], sums[j][2 * half + 1]};
-                    if constexpr (planes) {
-                        pack<Type, 2>::of(two).store(
-                                out + row * pitch_of(positions) + position);
-                    } else if (row < channels) {
-                        Type *const to = out + position * shape.written.channels
-                                + m * product_rows + row;
-                        to[0] = narrow<Type>(two[0]);
-                        to[shape.written.channels] = narrow<Type>(two[1]);
-                    }
-                }
+                for (int j = 0; j < columns; ++j)
+#pragma unroll
+                    for (int e = 0; e < 2; ++e)
+                        out[out_view.at(row, j * product_columns + 2 * t + e)]
+                                = narrow<Type>(sums[j][2 * half + e]);
+            }
             if constexpr (planes) {
                 __syncwarp();
-                const operand &to = shape.written;
-                move_rows<positions>(static_cast<const Type *>(out),
-                        written + place.image * to.image
-                                + m * product_rows * to.channel + place.first,
-                        channels, to.channel, place.count, to.vector, warp,
-                        put);
+                for_each_word<positions>(
+                        static_cast<const Type *>(out), first, to.channel,
+                        channels, place.count, warp,
+                        [&](int at, const Type *) {
+                            return at >= 0 && at + word_elements <= place.count;
+                        },
+                        put_elements<word_elements, Type>,
+                        put_elements<1, Type>);
                 __syncwarp();
             }
         }
@@ -138,7 +154,9 @@ __global__ void __launch_bounds__(32 * warps)
             move_flat(static_cast<const Type *>(out),
                     written + place.first * shape.written.channels,
                     place.count * shape.written.channels, shape.written.vector,
-                    warp, put);
+                    warp, [&]<int width>(const Type *shared, Type *global) {
+                        put_elements<width>(shared, global);
+                    });
         }
         __syncwarp();
     }

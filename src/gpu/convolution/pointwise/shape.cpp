@@ -38,15 +38,15 @@ bool are_pixels(const tensor_view &tensor) {
 operand operand_of(const tensor_view &tensor, bool planes) {
     operand of;
     of.channels = static_cast<int>(tensor.dims[1]);
-    of.vector = 8;
     if (!planes) return of;
     const auto stride = [&](size_t axis) {
         return tensor.dims[axis] == 1 ? 0 : tensor.strides[axis];
     };
     of.image = stride(0);
     of.channel = stride(1);
-    of.vector = widest_vector(size_of(tensor.type), of.image, of.channel,
-            tensor.dims[2] * tensor.dims[3] * tensor.dims[4]);
+    of.elements = (tensor.dims[0] - 1) * of.image
+            + (tensor.dims[1] - 1) * of.channel
+            + tensor.dims[2] * tensor.dims[3] * tensor.dims[4];
     return of;
 }
 
@@ -95,12 +95,12 @@ int64_t parts_of(const problem_shape &shape, int64_t blocks) {
     constexpr int64_t products = weights_positions / product_terms;
     const int64_t least
             = ceil_div(shape.tiles, longest_chain / ceil_div(products, shares));
-    // The partial sums, written and read, are to be an eighth of the data.
+    // The partial sums, written and read, are to be a quarter of the data.
     const int64_t channels
             = int64_t {shape.read.channels} + shape.written.channels;
     const int64_t sums = int64_t {shape.read.channels} * shape.written.channels;
     const int64_t data = shape.tiles * weights_positions * channels * 2;
-    const int64_t most = std::max<int64_t>(1, data / (8 * 2 * 4 * sums));
+    const int64_t most = std::max<int64_t>(1, data / (4 * 2 * 4 * sums));
     return std::clamp(
             std::min(blocks, most), std::min(least, shape.tiles), shape.tiles);
 }
@@ -151,6 +151,9 @@ std::optional<problem_shape> describe(
     shape.weights_strides[1] = weights.strides[shape.read_is_dst ? 1 : 2];
     int64_t images = src.dims[0];
     shape.positions = src.dims[2] * src.dims[3] * src.dims[4];
+    // Of less a tile would be empty for the most part.
+    constexpr int64_t fewest_positions = 16;
+    if (shape.planes && shape.positions < fewest_positions) return refuse();
     if (!shape.planes) {
         shape.positions *= images;
         images = 1;

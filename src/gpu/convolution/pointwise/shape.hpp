@@ -23,6 +23,7 @@ constexpr int product_columns = 8;
 constexpr int product_terms = 16;
 
 constexpr int warps = 4; ///< of a block
+constexpr int word_elements = 8; ///< of 16 bytes
 
 /// Positions of a warp's tile, of data.
 __host__ __device__ constexpr int data_positions(bool planes, int steps) {
@@ -35,10 +36,10 @@ __host__ __device__ constexpr int weights_columns(int row_tiles) {
     return row_tiles == 4 ? 32 : 64;
 }
 
-/// From a channel to the next one in shared memory, of planes: rows begin in different
-/// banks.
+/// From a channel to the next one in shared memory, of planes: a row begins in its first
+/// word of 16 bytes.
 __host__ __device__ constexpr int pitch_of(int positions) {
-    return positions + 8;
+    return positions + word_elements;
 }
 
 /// A tensor: channels at positions, these one after the other in memory (planes), or
@@ -47,8 +48,8 @@ struct operand {
     int channels = 1;
     int64_t image = 0; ///< from one image to the next, of planes
     int64_t channel = 0; ///< from one channel to the next, of planes
-    int vector
-            = 1; ///< elements of an access, where the tensor begins at 16 bytes
+    int64_t elements = 0; ///< from its begin to its end, of planes
+    int vector = word_elements; ///< elements of an access, of pixels
 };
 
 /// forward: reads src, writes dst. backward_data: reads dst, writes src.
@@ -83,7 +84,7 @@ __host__ __device__ constexpr int column_shares_of(int columns, int row_tiles) {
 __host__ __device__ constexpr int staged_elements(
         bool planes, int channels, int positions) {
     return planes ? channels * pitch_of(positions)
-                  : round_up(channels * positions, 8);
+                  : round_up(channels * positions, word_elements);
 }
 
 int64_t data_shared_bytes(const problem_shape &);

@@ -1,5 +1,8 @@
 // Convolutions with windows of one point: tiles on their way between global and shared
 // memory, and their elements as tensor cores take them.
+//
+// Rows of planes begin anywhere. In shared memory a row begins as far behind 16 bytes as
+// in global memory, so that words of 16 bytes lie alike in both.
 #pragma once
 
 #include <cstdint>
@@ -15,66 +18,6 @@ struct copier {
     int thread;
     int threads;
 };
-
-/// Calls body.template operator()<elements>() with a width of 1, 2, 4 or 8.
-template <typename Body>
-__device__ __forceinline__ void with_width(int vector, const Body &body) {
-    switch (vector) {
-        case 8: return body.template operator()<8>();
-        case 4: return body.template operator()<4>();
-        case 2: return body.template operator()<2>();
-        default: return body.template operator()<1>();
-    }
-}
-
-/// To shared memory; the caller waits for copies. Both at multiples of the width.
-template <int width, typename Type>
-__device__ __forceinline__ void bring_word(Type *to, const Type *from) {
-    if constexpr (width == 1)
-        *to = *from;
-    else if constexpr (width == 8)
-        copy_async_past_l1(to, from);
-    else
-        copy_async<width *static_cast<int>(sizeof(Type))>(to, from);
-}
-
-/// From shared memory.
-template <int width, typename Type>
-__device__ __forceinline__ void put_word(Type *to, const Type *from) {
-    pack<Type, width>::load(from).stream(to);
-}
-
-/// Moves `channels` rows of `count` of a tile's `positions` by move<width>(shared,
-/// global); the tensor is `global` on, its rows `apart`.
-template <int positions, typename Type, typename Tensor, typename Move>
-__device__ __forceinline__ void move_rows(Type *shared, Tensor *global,
-        int channels, int64_t apart, int count, int vector, copier by,
-        const Move &move) {
-    with_width(vector, [&]<int width>() {
-        constexpr int words = positions / width;
-        for (int i = by.thread; i < channels * words; i += by.threads) {
-            const int row = i / words;
-            const int at = i % words * width;
-            if (at < count)
-                move.template operator()<width>(
-                        shared + row * pitch_of(positions) + at,
-                        global + row * apart + at);
-        }
-    });
-}
-
-/// Moves `count` neighbouring elements.
-template <typename Type, typename Tensor, typename Move>
-__device__ __forceinline__ void move_flat(Type *shared, Tensor *global,
-        int count, int vector, copier by, const Move &move) {
-    with_width(vector, [&]<int width>() {
-        const int whole = count / width * width;
-        for (int i = by.thread * width; i < whole; i += by.threads * width)
-            move.template operator()<width>(shared + i, global + i);
-        for (int i = whole + by.thread; i < count; i += by.threads)
-            move.template operator()<1>(shared + i, global + i);
-    });
-}
 
 /// Where a tile begins, and how many positions it has.
 struct tile_place {
@@ -94,55 +37,123 @@ __device__ __forceinline__ tile_place place_of(
                     min(shape.positions - first, int64_t {positions}))};
 }
 
-/// A tile of a tensor to shared memory.
+/// How far an address lies behind 16 bytes, in elements.
+template <typename Type>
+__device__ __forceinline__ int elements_behind_word(const Type *address) {
+    return static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(Type)
+            % word_elements);
+}
+
+/// A tile in shared memory: where its elements lie.
+template <bool planes, int positions>
+struct tile_view {
+    int channels;
+    int first_shift; ///< of planes: of the first row behind 16 bytes
+    int apart; ///< from a row's shift to the next one's
+
+    __device__ int row(int channel) const {
+        if constexpr (!planes) return channel;
+        return channel * pitch_of(positions)
+                + (first_shift + channel * apart) % word_elements;
+    }
+    /// Of a channel, whose row() is known, at a position.
+    __device__ int at(int row, int position) const {
+        return planes ? row + position : row + position * channels;
+    }
+};
+
+template <bool planes, int positions, typename Type>
+__device__ __forceinline__ tile_view<planes, positions> view_of(
+        const Type *tensor, const operand &of, const tile_place &place) {
+    if constexpr (!planes) return {of.channels, 0, 0};
+    return {of.channels,
+            elements_behind_word(tensor + place.image * of.image + place.first),
+            static_cast<int>(of.channel % word_elements)};
+}
+
+/// Goes over the words of 16 bytes that `channels` rows of `count` positions meet, the
+/// first one `from` on: word(shared, global) for those that are whole, as is_whole(at,
+/// global) says of one that begins `at` of its row; one(shared, global) for the elements
+/// of the others.
+template <int positions, typename Type, typename Tensor, typename IsWhole,
+        typename Word, typename One>
+__device__ __forceinline__ void for_each_word(Type *shared, Tensor *from,
+        int64_t apart, int channels, int count, copier by,
+        const IsWhole &is_whole, const Word &word, const One &one) {
+    constexpr int words = positions / word_elements + 1;
+    for (int i = by.thread; i < channels * words; i += by.threads) {
+        const int row = i / words;
+        Tensor *const run = from + row * apart;
+        const int shift = elements_behind_word(run);
+        const int at = i % words * word_elements - shift;
+        if (at >= count) continue;
+        Type *const in_shared = shared + row * pitch_of(positions) + shift + at;
+        if (is_whole(at, run + at)) {
+            word(in_shared, run + at);
+        } else {
+            for (int e = max(0, -at); e < min(word_elements, count - at); ++e)
+                one(in_shared + e, run + at + e);
+        }
+    }
+}
+
+/// Moves `count` neighbouring elements by move<width>(shared, global), in accesses of
+/// `vector` of them.
+template <typename Type, typename Tensor, typename Move>
+__device__ __forceinline__ void move_flat(Type *shared, Tensor *global,
+        int count, int vector, copier by, const Move &move) {
+    const auto in = [&]<int width>() {
+        const int whole = count / width * width;
+        for (int i = by.thread * width; i < whole; i += by.threads * width)
+            move.template operator()<width>(shared + i, global + i);
+        for (int i = whole + by.thread; i < count; i += by.threads)
+            move.template operator()<1>(shared + i, global + i);
+    };
+    switch (vector) {
+        case 8: return in.template operator()<8>();
+        case 4: return in.template operator()<4>();
+        case 2: return in.template operator()<2>();
+        default: return in.template operator()<1>();
+    }
+}
+
+/// A tile of a tensor to shared memory; the caller waits for copies.
 template <bool planes, int positions, typename Type>
 __device__ __forceinline__ void bring(Type *to, const Type *tensor,
         const operand &of, const tile_place &place, copier by) {
-    const auto move = [&]<int width>(Type *shared, const Type *global) {
-        bring_word<width>(shared, global);
-    };
-    if constexpr (planes)
-        move_rows<positions>(to, tensor + place.image * of.image + place.first,
-                of.channels, of.channel, place.count, of.vector, by, move);
-    else
+    if constexpr (planes) {
+        for_each_word<positions>(
+                to, tensor + place.image * of.image + place.first, of.channel,
+                of.channels, place.count, by,
+                [&](int, const Type *global) {
+                    return global >= tensor
+                            && global + word_elements <= tensor + of.elements;
+                },
+                [](Type *shared, const Type *global) {
+                    copy_async_past_l1(shared, global);
+                },
+                [](Type *shared, const Type *global) { *shared = *global; });
+    } else {
         move_flat(to, tensor + place.first * of.channels,
-                place.count * of.channels, of.vector, by, move);
+                place.count * of.channels, of.vector, by,
+                [&]<int width>(Type *shared, const Type *global) {
+                    constexpr int bytes = width * int {sizeof(Type)};
+                    if constexpr (width == 1)
+                        *shared = *global;
+                    else if constexpr (bytes == 16)
+                        copy_async_past_l1(shared, global);
+                    else
+                        copy_async<bytes>(shared, global);
+                });
+    }
 }
 
-/// The bits of an element of a tile.
-template <bool planes, int positions, typename Type>
-__device__ __forceinline__ uint32_t element(
-        const Type *tile, int channels, int channel, int position) {
+/// Two elements in one word.
+template <typename Type>
+__device__ __forceinline__ uint32_t pair_of(
+        const Type *tile, int first, int second) {
     const auto *const bits = reinterpret_cast<const unsigned short *>(tile);
-    return planes ? bits[channel * pitch_of(positions) + position]
-                  : bits[position * channels + channel];
-}
-
-/// Of one channel at two neighbouring positions, the first one even.
-template <bool planes, int positions, typename Type>
-__device__ __forceinline__ uint32_t two_positions(
-        const Type *tile, int channels, int channel, int position) {
-    if constexpr (planes)
-        return *reinterpret_cast<const uint32_t *>(
-                tile + channel * pitch_of(positions) + position);
-    return element<planes, positions>(tile, channels, channel, position)
-            | element<planes, positions>(tile, channels, channel, position + 1)
-            << 16;
-}
-
-/// Of two neighbouring channels at one position; zeros beyond the last channel, which
-/// meet weights of zero.
-template <bool planes, int positions, typename Type>
-__device__ __forceinline__ uint32_t two_channels(
-        const Type *tile, int channels, int channel, int position) {
-    uint32_t word = 0;
-    if (channel < channels)
-        word = element<planes, positions>(tile, channels, channel, position);
-    if (channel + 1 < channels)
-        word |= element<planes, positions>(
-                        tile, channels, channel + 1, position)
-                << 16;
-    return word;
+    return bits[first] | static_cast<uint32_t>(bits[second]) << 16;
 }
 
 } // namespace gradnn::gpu::pointwise

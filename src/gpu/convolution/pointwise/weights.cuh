@@ -10,15 +10,13 @@ namespace gradnn::gpu::pointwise {
 
 /// Zeros behind a tile's last position.
 template <bool planes, typename Type>
-__device__ void end_with_zeros(Type *tile, int channels, int count, copier by) {
+__device__ void end_with_zeros(Type *tile,
+        const tile_view<planes, weights_positions> &view, int count,
+        copier by) {
     const int missing = weights_positions - count;
-    for (int i = by.thread; i < missing * channels; i += by.threads) {
-        const int position = count + i % missing;
-        const int channel = i / missing;
-        tile[planes ? channel * pitch_of(weights_positions) + position
-                    : position * channels + channel]
+    for (int i = by.thread; i < missing * view.channels; i += by.threads)
+        tile[view.at(view.row(i / missing), count + i % missing)]
                 = narrow<Type>(0.0F);
-    }
 }
 
 /// partials[part][channel of src][channel of dst]. A block adds up one part: every
@@ -67,12 +65,34 @@ __global__ void __launch_bounds__(32 * warps)
         __syncthreads();
         Type *const of_rows = tiles + buffer * tile_elements;
         Type *const of_columns = of_rows + read_elements;
-        const int count = place_of(shape, tile, positions).count;
-        if (count < positions) {
-            end_with_zeros<planes>(of_rows, rows, count, block);
-            end_with_zeros<planes>(of_columns, columns, count, block);
+        const tile_place place = place_of(shape, tile, positions);
+        const auto row_view
+                = view_of<planes, positions>(read, shape.read, place);
+        const auto column_view
+                = view_of<planes, positions>(written, shape.written, place);
+        if (place.count < positions) {
+            end_with_zeros(of_rows, row_view, place.count, block);
+            end_with_zeros(of_columns, column_view, place.count, block);
             __syncthreads();
         }
+        // In place of those beyond the last one, whose sums nobody takes, that one.
+        int left_rows[row_tiles][2];
+#pragma unroll
+        for (int m = 0; m < row_tiles; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                left_rows[m][half] = row_view.row(
+                        min(m * product_rows + half * 8 + g, rows - 1));
+        int right_rows[column_tiles];
+#pragma unroll
+        for (int n = 0; n < column_tiles; ++n)
+            right_rows[n] = column_view.row(
+                    min(first_column + n * product_columns + g, columns - 1));
+        const auto pair = [](const Type *elements, const auto &view, int row,
+                                  int position) {
+            return pair_of(elements, view.at(row, position),
+                    view.at(row, position + 1));
+        };
 #pragma unroll 1
         for (int step = first_step; step < steps; step += step_shares) {
             const int position = step * product_terms + 2 * t;
@@ -80,25 +100,16 @@ __global__ void __launch_bounds__(32 * warps)
 #pragma unroll
             for (int m = 0; m < row_tiles; ++m)
 #pragma unroll
-                for (int word = 0; word < 4; ++word) {
-                    const int row = m * product_rows + word % 2 * 8 + g;
-                    // What lies beyond the last row makes sums that nobody takes.
-                    left[m][word] = row < rows
-                            ? two_positions<planes, positions>(
-                                    of_rows, rows, row, position + word / 2 * 8)
-                            : 0;
-                }
+                for (int word = 0; word < 4; ++word)
+                    left[m][word] = pair(of_rows, row_view,
+                            left_rows[m][word % 2], position + word / 2 * 8);
 #pragma unroll
             for (int n = 0; n < column_tiles; ++n) {
-                const int column = first_column + n * product_columns + g;
                 if (first_column + n * product_columns >= columns) break;
-                uint32_t right[2];
-#pragma unroll
-                for (int word = 0; word < 2; ++word)
-                    right[word] = column < columns
-                            ? two_positions<planes, positions>(of_columns,
-                                    columns, column, position + word * 8)
-                            : 0;
+                const uint32_t right[2] = {
+                        pair(of_columns, column_view, right_rows[n], position),
+                        pair(of_columns, column_view, right_rows[n],
+                                position + 8)};
 #pragma unroll
                 for (int m = 0; m < row_tiles; ++m)
                     multiply_matrices<Type>(sums[m][n],
