@@ -10,7 +10,7 @@
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::gpu::direct {
-alignas(16) double direct_shared[threads];
+alignas(16) double direct_shared[1024];
 } // namespace gradnn::gpu::direct
 
 namespace gradnn::test {
@@ -35,7 +35,8 @@ void by_direct(const convolution_problem &p, bool long_sums,
     auto src = narrowed<Type>(data[0]);
     auto weights = narrowed<Type>(data[1]);
     auto dst = narrowed<Type>(data[2]);
-    const auto shape = direct::shape_of<Index>(p);
+    auto shape = direct::shape_of<Index>(p);
+    if (cut.parts % 4 == 0) shape.table = 0; // as of long axes
     const bool descending = cut.parts % 2 == 0;
     switch (p.direction) {
         case convolution_direction::forward:

@@ -133,9 +133,9 @@ convolution_problem random_pointwise(random_source &random) {
     const auto type
             = random.integer(0, 1) == 0 ? data_type::f16 : data_type::bf16;
     p.src.type = p.dst.type = p.weights.type = type;
-    const int64_t few = random.integer(4, random.integer(0, 1) == 0 ? 64 : 20);
+    const int64_t few = random.integer(1, random.integer(0, 1) == 0 ? 64 : 20);
     const int64_t many
-            = random.integer(4, random.integer(0, 3) == 0 ? 256 : 70);
+            = random.integer(1, random.integer(0, 3) == 0 ? 256 : 70);
     const bool turned = random.integer(0, 1) == 1;
     const int64_t i = turned ? few : many;
     const int64_t o = turned ? many : few;

@@ -227,21 +227,33 @@ bool is_slow_by_cudnn(
 
 } // namespace
 
-// Data where both tensors lie in whole words of 16 bytes, 39314eb, gradnn bench
-// --every-kernel: head_1x1_21 NCX 29 us, cuDNN 28, resnet_56_64_64_1x1 NCX 20 and 17, NXC
-// 32 and 16, in other layouts cuDNN copies. Weights in NXC 54 and 24; in NCX, where
-// cuDNN's sums are not cut into slices, 44 and 59.
+// 64 random problems of 4 to 256 channels and bench/cases.json's, H200 39314eb and H100
+// ee9c0db, gradnn bench --every-kernel. Where both tensors lie in whole words of 16 bytes
+// cuDNN copies nothing: NCX data 20 us, cuDNN 17 (resnet_56_64_64_1x1), NXC data 32 and 16,
+// weights 54 and 24; but NXC with 24 channels each 40 and 72, 83 and 102. Weights in NCX
+// of 7 and 9 channels 236 us, gpu_narrow_groups 176, of 32 positions 430 and 125.
 std::string pointwise_yields(
         const convolution_problem &problem, const compile_options &options) {
     constexpr int64_t word = 8;
+    constexpr int64_t few_in_words = 64;
+    constexpr int64_t few = 16;
+    constexpr int64_t half_a_tile = 32;
     const auto &src = problem.src;
     const auto &dst = problem.dst;
-    const bool pixels = src.strides[1] == 1 && dst.strides[1] == 1;
-    const bool whole_words = pixels
-            ? src.dims[1] % word == 0 && dst.dims[1] % word == 0
-            : problem.direction != convolution_direction::backward_weights
-                    && src.dims[2] * src.dims[3] * src.dims[4] % word == 0;
-    return whole_words && cudnn_may_take(problem, options)
+    const bool of_weights
+            = problem.direction == convolution_direction::backward_weights;
+    const int64_t channels = src.dims[1] + dst.dims[1];
+    const int64_t positions = src.dims[2] * src.dims[3] * src.dims[4];
+    if (src.strides[1] != 1 || dst.strides[1] != 1) {
+        if (of_weights)
+            return channels <= few || positions <= half_a_tile
+                    ? "tiles of few channels or positions were slower"
+                    : std::string();
+        if (positions % word != 0) return {};
+    } else if (src.dims[1] % word != 0 || dst.dims[1] % word != 0
+            || channels <= few_in_words)
+        return {};
+    return cudnn_may_take(problem, options)
             ? "cuDNN reads whole words of 16 bytes where they lie"
             : std::string();
 }

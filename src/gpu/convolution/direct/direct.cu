@@ -38,12 +38,16 @@ public:
           type_(problem.src.type),
           weights_type_(problem.weights.type),
           long_sums_(sums_are_long(problem)) {
+        const int multiprocessors = properties_of(device).multiprocessors;
+        constexpr int64_t of_multiprocessor
+                = 8; // each makes a table of its own
+        most_blocks_ = of_multiprocessor * multiprocessors;
         if (is_small(problem))
             shape_ = shape_of<int32_t>(problem);
         else
             shape_ = shape_of<int64_t>(problem);
         if (direction_ == convolution_direction::backward_weights)
-            cut_ = cut_weights(problem, properties_of(device).multiprocessors);
+            cut_ = cut_weights(problem, multiprocessors);
     }
 
     size_t workspace_bytes() const override {
@@ -105,8 +109,11 @@ private:
         launch("convolution.gpu_direct",
                 long_sums_ ? gather_kernel<Type, forward, long_sum, Index>
                            : gather_kernel<Type, forward, plain_sum, Index>,
-                blocks_for(shape.count, threads), threads, 0, stream, read,
-                weights, written, shape);
+                std::min(
+                        ceil_div(shape.count, int64_t {threads}), most_blocks_),
+                threads,
+                static_cast<size_t>(shape.table) * sizeof(axis_taps<Index>),
+                stream, read, weights, written, shape);
     }
 
     template <typename Type, typename Result, typename Index>
@@ -132,6 +139,7 @@ private:
     detail::data_type type_;
     detail::data_type weights_type_;
     bool long_sums_;
+    int64_t most_blocks_ = 1;
     std::variant<problem_shape<int32_t>, problem_shape<int64_t>> shape_;
     weights_cut cut_;
 };

@@ -24,27 +24,19 @@ __device__ range<Index> steps_inside(
             left <= 0 ? 0 : min(most, step.quotient(left - 1) + 1)};
 }
 
-/// The taps k = first, first + step, ... < end of one axis that reach inside,
-/// and the position that `first` reads; each further tap reads `move` on.
-template <typename Index>
-struct axis_taps {
-    Index first;
-    Index end;
-    Index step;
-    Index from;
-    Index move;
-};
-
+/// Of position y of dst.
 template <typename Index>
 __device__ axis_taps<Index> forward_taps(
         const window_axis<Index> &axis, Index y) {
     const Index start = y * axis.stride.by - axis.pad;
     const auto inside
             = steps_inside(start, axis.dilation, axis.src, axis.window);
-    return {inside.first, inside.end, 1,
-            start + inside.first * axis.dilation.by, axis.dilation.by};
+    if (inside.first >= inside.end) return {};
+    return {(start + inside.first * axis.dilation.by) * axis.src_stride,
+            inside.first * axis.weights_stride, inside.end - inside.first};
 }
 
+/// Of position z of src.
 template <typename Index>
 __device__ axis_taps<Index> backward_taps(
         const window_axis<Index> &axis, Index z) {
@@ -53,18 +45,14 @@ __device__ axis_taps<Index> backward_taps(
     const Index last = (axis.dst - 1) * axis.stride.by;
     const auto inside
             = steps_inside(last - start, axis.dilation, last + 1, axis.window);
-    axis_taps<Index> taps {
-            inside.first, inside.end, axis.tap_step, 0, -axis.move};
-    if (taps.first >= taps.end) return taps;
-    Index rest = start - taps.first * axis.dilation.by; // not negative
-    taps.from = axis.stride.quotient(rest);
-    rest -= taps.from * axis.stride.by;
-    while (rest != 0 && ++taps.first < taps.end) {
-        const Index at = start - taps.first * axis.dilation.by;
-        taps.from = axis.stride.quotient(at);
-        rest = at - taps.from * axis.stride.by;
+    for (Index k = inside.first; k < inside.end; ++k) {
+        const Index at = start - k * axis.dilation.by; // not negative
+        const Index y = axis.stride.quotient(at);
+        if (y * axis.stride.by == at)
+            return {y * axis.dst_stride, k * axis.weights_stride,
+                    (inside.end - 1 - k) / axis.tap_step + 1};
     }
-    return taps;
+    return {};
 }
 
 /// A sum of a few thousand terms.
@@ -85,6 +73,20 @@ __global__ void __launch_bounds__(threads)
         gather_kernel(const Type *read, const Type *weights, Type *written,
                 const __grid_constant__ problem_shape<Index> shape) {
     using total_type = Total<sum_of<Type>>;
+    extern __shared__ double direct_shared[];
+    auto *const table = reinterpret_cast<axis_taps<Index> *>(direct_shared);
+    const auto taps_of = [&](int i, Index position) {
+        return forward ? forward_taps(shape.axes[i], position)
+                       : backward_taps(shape.axes[i], position);
+    };
+    for (auto entry = static_cast<int>(threadIdx.x); entry < shape.table;
+            entry += threads) {
+        int i = 2;
+        while (entry < shape.axes[i].table)
+            --i;
+        table[entry] = taps_of(i, entry - shape.axes[i].table);
+    }
+    __syncthreads();
     const auto &own = forward ? shape.outputs : shape.inputs;
     const Index other = forward ? shape.inputs.by : shape.outputs.by;
     const auto &read_strides = forward ? shape.src_strides : shape.dst_strides;
@@ -95,62 +97,55 @@ __global__ void __launch_bounds__(threads)
     const auto grid_step = static_cast<int64_t>(gridDim.x) * threads;
     for (int64_t number = blockIdx.x * int64_t(threads) + threadIdx.x;
             number < shape.count; number += grid_step) {
-        Index position[5] = {}; // N, C, D, H, W
-        auto rest = static_cast<Index>(number);
-#pragma unroll
-        for (int i = 0; i < 5; ++i) {
-            const Index outer = i < 4 ? shape.dims[i].quotient(rest) : 0;
-            const Index at = rest - outer * shape.dims[i].by;
-            rest = outer;
-#pragma unroll
-            for (int axis = 0; axis < 5; ++axis)
-                if (shape.order[i] == axis) position[axis] = at;
-        }
-        const Index group = own.quotient(position[1]);
-        Index written_at = position[0] * written_strides[0]
-                + position[1] * written_strides[1];
-        Index read_at = position[0] * read_strides[0]
-                + group * other * read_strides[1];
+        const auto position_of = [&](int axis) {
+            const Index index
+                    = shape.inner[axis].quotient(static_cast<Index>(number));
+            return index
+                    - shape.dims[axis].quotient(index) * shape.dims[axis].by;
+        };
+        const Index image = position_of(0);
+        const Index channel = position_of(1);
+        const Index group = own.quotient(channel);
+        Index written_at
+                = image * written_strides[0] + channel * written_strides[1];
+        Index read_at
+                = image * read_strides[0] + group * other * read_strides[1];
         Index weights_at = group * shape.weights_strides[0]
-                + (position[1] - group * own.by) * own_stride;
-        axis_taps<Index> taps[3];
-        Index read_stride[3];
+                + (channel - group * own.by) * own_stride;
+        Index counts[3];
 #pragma unroll
         for (int i = 0; i < 3; ++i) {
             const auto &axis = shape.axes[i];
-            read_stride[i] = forward ? axis.src_stride : axis.dst_stride;
-            taps[i] = forward ? forward_taps(axis, position[i + 2])
-                              : backward_taps(axis, position[i + 2]);
-            written_at += position[i + 2]
-                    * (forward ? axis.dst_stride : axis.src_stride);
-            // Where no tap reaches inside, neither is used.
-            if (taps[i].first >= taps[i].end) continue;
-            read_at += taps[i].from * read_stride[i];
-            weights_at += taps[i].first * axis.weights_stride;
+            const Index position = position_of(2 + i);
+            const auto taps = shape.table > 0 ? table[axis.table + position]
+                                              : taps_of(i, position);
+            written_at
+                    += position * (forward ? axis.dst_stride : axis.src_stride);
+            read_at += taps.read;
+            weights_at += taps.weights;
+            counts[i] = taps.count;
         }
         total_type total;
-        for (Index channel = 0; channel < other; ++channel) {
+        for (Index from = 0; from < other; ++from) {
             total_type of_taps;
-            Index r_d = read_at + channel * read_strides[1];
-            Index w_d = weights_at + channel * other_stride;
-            for (Index d = taps[0].first; d < taps[0].end; d += taps[0].step) {
+            Index r_d = read_at + from * read_strides[1];
+            Index w_d = weights_at + from * other_stride;
+            for (Index d = counts[0]; d > 0; --d) {
                 Index r_h = r_d;
                 Index w_h = w_d;
-                for (Index h = taps[1].first; h < taps[1].end;
-                        h += taps[1].step) {
+                for (Index h = counts[1]; h > 0; --h) {
                     Index r = r_h;
                     Index w = w_h;
-                    for (Index x = taps[2].first; x < taps[2].end;
-                            x += taps[2].step) {
+                    for (Index x = counts[2]; x > 0; --x) {
                         of_taps.add(widen(read[r]) * widen(weights[w]));
-                        r += taps[2].move * read_stride[2];
-                        w += taps[2].step * shape.axes[2].weights_stride;
+                        r += shape.axes[2].read_move;
+                        w += shape.axes[2].weights_move;
                     }
-                    r_h += taps[1].move * read_stride[1];
-                    w_h += taps[1].step * shape.axes[1].weights_stride;
+                    r_h += shape.axes[1].read_move;
+                    w_h += shape.axes[1].weights_move;
                 }
-                r_d += taps[0].move * read_stride[0];
-                w_d += taps[0].step * shape.axes[0].weights_stride;
+                r_d += shape.axes[0].read_move;
+                w_d += shape.axes[0].weights_move;
             }
             total.add(of_taps);
         }

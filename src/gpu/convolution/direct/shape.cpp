@@ -52,15 +52,22 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
             = [](int64_t number) { return static_cast<Index>(number); };
     const auto &[direction, src, weights, dst, strides, dilations, pads]
             = problem;
+    const bool forward = direction == convolution_direction::forward;
     problem_shape<Index> shape;
     for (size_t i = 0; i < 3; ++i) {
+        // Of a position of src: y * stride + k * dilation is its place in the padded
+        // axis, for a k and then for the next one.
         const int64_t common = std::gcd(strides[i], dilations[i]);
+        const int64_t step = forward ? 1 : strides[i] / common;
+        const int64_t move = forward
+                ? dilations[i] * src.strides[i + 2]
+                : -(dilations[i] / common) * dst.strides[i + 2];
         shape.axes[i] = {index(src.dims[i + 2]), index(dst.dims[i + 2]),
                 index(weights.dims[i + 3]), index(pads[i]),
                 divisor<Index>(strides[i]), divisor<Index>(dilations[i]),
-                index(strides[i] / common), index(dilations[i] / common),
                 index(src.strides[i + 2]), index(dst.strides[i + 2]),
-                index(weights.strides[i + 3])};
+                index(weights.strides[i + 3]), index(step), index(move),
+                index(step * weights.strides[i + 3])};
     }
     for (size_t i = 0; i < 2; ++i) {
         shape.src_strides[i] = index(src.strides[i]);
@@ -77,19 +84,23 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
             shape.count *= dim;
         return shape;
     }
-    const detail::tensor_view &written
-            = direction == convolution_direction::forward ? dst : src;
-    std::array<int, 5> order {4, 3, 2, 1, 0};
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-        return written.strides[static_cast<size_t>(a)]
-                < written.strides[static_cast<size_t>(b)];
+    const detail::tensor_view &written = forward ? dst : src;
+    std::array<size_t, 5> order {4, 3, 2, 1, 0};
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return written.strides[a] < written.strides[b];
     });
-    for (size_t i = 0; i < 5; ++i) {
-        const int64_t dim = written.dims[static_cast<size_t>(order[i])];
-        shape.order[i] = order[i];
-        shape.dims[i] = divisor<Index>(dim);
-        shape.count *= dim;
+    for (const size_t axis : order) {
+        shape.dims[axis] = divisor<Index>(written.dims[axis]);
+        shape.inner[axis] = divisor<Index>(shape.count);
+        shape.count *= written.dims[axis];
     }
+    // With more, few blocks would fit beside one another.
+    constexpr int64_t most_entries = 2048;
+    if (written.dims[2] + written.dims[3] + written.dims[4] <= most_entries)
+        for (size_t i = 0; i < 3; ++i) {
+            shape.axes[i].table = shape.table;
+            shape.table += static_cast<int>(written.dims[i + 2]);
+        }
     return shape;
 }
 

@@ -41,10 +41,19 @@ template <typename Index>
 struct window_axis {
     Index src = 1, dst = 1, window = 1, pad = 0;
     divisor<Index> stride, dilation;
-    /// Of a position of src: from a tap that meets a position of dst to the next one,
-    /// and how far back that is in dst.
-    Index tap_step = 1, move = 1;
     Index src_stride = 0, dst_stride = 0, weights_stride = 0;
+    /// Of data: from a tap of a position to its next one, among taps, and in elements of
+    /// the tensor that is read and of the weights.
+    Index tap_step = 1, read_move = 0, weights_move = 0;
+    int table
+            = 0; ///< where the positions of what is written begin in the table
+};
+
+/// The taps of a position of what is written along an axis: where in the read tensor
+/// and the weights the first one lies, and how many there are.
+template <typename Index>
+struct axis_taps {
+    Index read = 0, weights = 0, count = 0;
 };
 
 /// Strides are of elements. Index has 32 bits where that holds every offset and count.
@@ -56,9 +65,10 @@ struct problem_shape {
     Index weights_strides[3] = {}; ///< group, O, I
     Index images = 1;
     divisor<Index> outputs, inputs; ///< channels of a group
-    /// The written tensor, the innermost axis first, of N, C, D, H, W (not of weights).
-    int order[5] = {};
-    divisor<Index> dims[5];
+    /// What is written, of data: N, C, D, H, W, and how many elements an index of each
+    /// stands for in the order of memory.
+    divisor<Index> dims[5], inner[5];
+    int table = 0; ///< entries of a block's table of taps; 0: it has none
     int64_t count = 1; ///< of what is written
 };
 

@@ -33,11 +33,6 @@ __device__ void gather_factors(uint4 *factors, const Type *weights,
     }
 }
 
-template <int count, typename Type>
-__device__ __forceinline__ void put_elements(const Type *shared, Type *global) {
-    pack<Type, count>::load(shared).stream(global);
-}
-
 /// A warp goes from tile to tile of positions: it has the read tile's elements in
 /// registers while the next tile is on its way, and multiplies the weights' rows by
 /// them, 16 at a time.
@@ -72,6 +67,9 @@ __global__ void __launch_bounds__(32 * warps)
             bring<planes, positions>(own + buffer * read_elements, read,
                     shape.read, place_of(shape, number, positions), warp);
         commit_copies();
+    };
+    const auto put = [&]<int width>(const Type *shared, Type *global) {
+        pack<Type, width>::load(shared).stream(global);
     };
     bring_tile(tile, 0);
     for (int buffer = 0; tile < shape.tiles; tile += apart, buffer ^= 1) {
@@ -138,14 +136,13 @@ __global__ void __launch_bounds__(32 * warps)
             }
             if constexpr (planes) {
                 __syncwarp();
-                for_each_word<positions>(
+                move_rows<positions>(
                         static_cast<const Type *>(out), first, to.channel,
                         channels, place.count, warp,
                         [&](int at, const Type *) {
                             return at >= 0 && at + word_elements <= place.count;
                         },
-                        put_elements<word_elements, Type>,
-                        put_elements<1, Type>);
+                        put);
                 __syncwarp();
             }
         }
@@ -154,9 +151,7 @@ __global__ void __launch_bounds__(32 * warps)
             move_flat(static_cast<const Type *>(out),
                     written + place.first * shape.written.channels,
                     place.count * shape.written.channels, shape.written.vector,
-                    warp, [&]<int width>(const Type *shared, Type *global) {
-                        put_elements<width>(shared, global);
-                    });
+                    warp, put);
         }
         __syncwarp();
     }

@@ -123,9 +123,7 @@ std::optional<problem_shape> describe(
         return refuse();
     const int64_t narrow = std::min(src.dims[1], dst.dims[1]);
     const int64_t wide = std::max(src.dims[1], dst.dims[1]);
-    constexpr int64_t fewest = 4;
-    if (narrow < fewest || narrow > most_narrow || wide > most_wide)
-        return refuse();
+    if (narrow > most_narrow || wide > most_wide) return refuse();
     problem_shape shape;
     if (are_pixels(src) && are_pixels(dst))
         shape.planes = false;

@@ -71,15 +71,31 @@ __device__ __forceinline__ tile_view<planes, positions> view_of(
             static_cast<int>(of.channel % word_elements)};
 }
 
+/// Calls move<width>(at) for widths of 4, 2 and 1 that make up [first, end) of a word of
+/// 8 elements, each at a multiple of its width.
+template <typename Move>
+__device__ __forceinline__ void for_parts_of_word(
+        int first, int end, const Move &move) {
+    const auto take = [&]<int width>(bool begins_here) {
+        if (!begins_here || first + width > end) return;
+        move.template operator()<width>(first);
+        first += width;
+    };
+    take.template operator()<1>(first % 2 != 0);
+    take.template operator()<2>(first % 4 != 0);
+    take.template operator()<4>(true);
+    take.template operator()<2>(true);
+    take.template operator()<1>(true);
+}
+
 /// Goes over the words of 16 bytes that `channels` rows of `count` positions meet, the
-/// first one `from` on: word(shared, global) for those that are whole, as is_whole(at,
-/// global) says of one that begins `at` of its row; one(shared, global) for the elements
-/// of the others.
+/// first one `from` on, by move<width>(shared, global): whole ones, as is_whole(at,
+/// global) says of one that begins `at` of its row, and what others have of the row.
 template <int positions, typename Type, typename Tensor, typename IsWhole,
-        typename Word, typename One>
-__device__ __forceinline__ void for_each_word(Type *shared, Tensor *from,
+        typename Move>
+__device__ __forceinline__ void move_rows(Type *shared, Tensor *from,
         int64_t apart, int channels, int count, copier by,
-        const IsWhole &is_whole, const Word &word, const One &one) {
+        const IsWhole &is_whole, const Move &move) {
     constexpr int words = positions / word_elements + 1;
     for (int i = by.thread; i < channels * words; i += by.threads) {
         const int row = i / words;
@@ -88,12 +104,15 @@ __device__ __forceinline__ void for_each_word(Type *shared, Tensor *from,
         const int at = i % words * word_elements - shift;
         if (at >= count) continue;
         Type *const in_shared = shared + row * pitch_of(positions) + shift + at;
-        if (is_whole(at, run + at)) {
-            word(in_shared, run + at);
-        } else {
-            for (int e = max(0, -at); e < min(word_elements, count - at); ++e)
-                one(in_shared + e, run + at + e);
-        }
+        Tensor *const in_global = run + at;
+        if (is_whole(at, in_global))
+            move.template operator()<word_elements>(in_shared, in_global);
+        else
+            for_parts_of_word(max(0, -at), min(word_elements, count - at),
+                    [&]<int width>(int e) {
+                        move.template operator()<width>(
+                                in_shared + e, in_global + e);
+                    });
     }
 }
 
@@ -121,31 +140,27 @@ __device__ __forceinline__ void move_flat(Type *shared, Tensor *global,
 template <bool planes, int positions, typename Type>
 __device__ __forceinline__ void bring(Type *to, const Type *tensor,
         const operand &of, const tile_place &place, copier by) {
-    if constexpr (planes) {
-        for_each_word<positions>(
+    const auto move = [&]<int width>(Type *shared, const Type *global) {
+        constexpr int bytes = width * int {sizeof(Type)};
+        if constexpr (width == 1)
+            *shared = *global;
+        else if constexpr (bytes == 16)
+            copy_async_past_l1(shared, global);
+        else
+            copy_async<bytes>(shared, global);
+    };
+    if constexpr (planes)
+        move_rows<positions>(
                 to, tensor + place.image * of.image + place.first, of.channel,
                 of.channels, place.count, by,
                 [&](int, const Type *global) {
                     return global >= tensor
                             && global + word_elements <= tensor + of.elements;
                 },
-                [](Type *shared, const Type *global) {
-                    copy_async_past_l1(shared, global);
-                },
-                [](Type *shared, const Type *global) { *shared = *global; });
-    } else {
+                move);
+    else
         move_flat(to, tensor + place.first * of.channels,
-                place.count * of.channels, of.vector, by,
-                [&]<int width>(Type *shared, const Type *global) {
-                    constexpr int bytes = width * int {sizeof(Type)};
-                    if constexpr (width == 1)
-                        *shared = *global;
-                    else if constexpr (bytes == 16)
-                        copy_async_past_l1(shared, global);
-                    else
-                        copy_async<bytes>(shared, global);
-                });
-    }
+                place.count * of.channels, of.vector, by, move);
 }
 
 /// Two elements in one word.
