@@ -79,6 +79,10 @@ TEST(GpuOutputLayout, StaysWhereNothingIsGained) {
         EXPECT_FALSE(asked(gradient_of_src(type, false, 35, 48, 3)))
                 << "channels that are no vectors";
     }
+    for (const data_type type : {data_type::f16, data_type::bf16})
+        EXPECT_FALSE(gpu::writes_channels_last(
+                gradient_of_src(type, false, 32, 48, 1), strict))
+                << "windows of one point, read where they lie";
     detail::compile_options relaxed;
     relaxed.fpmath = fpmath_mode::tf32;
     EXPECT_FALSE(gpu::writes_channels_last(

@@ -63,8 +63,8 @@ std::string run_sample(random_source &random) {
     // The tensor begins and ends where no other may be read.
     const auto offset = static_cast<size_t>(random.integer(0, 7));
     std::vector<Type> around(elements.size() + offset);
-    emulated::tensor_begin = around.data() + offset;
-    emulated::tensor_end = around.data() + around.size();
+    emulated::tensors
+            = {{around.data() + offset, around.data() + around.size()}};
     std::copy(elements.begin(), elements.end(),
             around.begin() + static_cast<std::ptrdiff_t>(offset));
     std::vector<Type> diff_src(static_cast<size_t>(of.elements[1]),

@@ -41,8 +41,8 @@ std::vector<Type> run_kernel(const whole::work_cut &cut, int64_t blocks,
             static_cast<size_t>(cut.shared_bytes), sizeof whole::whole_shared);
     emulated::shared_memory = shared;
     emulated::shared_bytes = static_cast<size_t>(cut.shared_bytes);
-    emulated::tensor_begin = diff_dst.data() + ahead;
-    emulated::tensor_end = diff_dst.data() + diff_dst.size();
+    emulated::tensors
+            = {{diff_dst.data() + ahead, diff_dst.data() + diff_dst.size()}};
     emulated::grid_size.x = static_cast<unsigned>(blocks);
     for (int64_t index = 0; index < blocks; ++index) {
         std::memset(shared, 0xff, sizeof whole::whole_shared);
@@ -54,7 +54,7 @@ std::vector<Type> run_kernel(const whole::work_cut &cut, int64_t blocks,
                             ahead == 0 ? 1 : 0);
                 });
     }
-    emulated::tensor_begin = emulated::tensor_end = nullptr;
+    emulated::tensors.clear();
     diff_src.erase(diff_src.begin(), diff_src.begin() + ahead);
     return diff_src;
 }

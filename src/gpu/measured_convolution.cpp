@@ -16,6 +16,7 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/pointwise/shape.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 
@@ -123,7 +124,9 @@ std::string narrow_groups_yields(
     if (has_few_channels(problem, options) && leaves_lanes_idle(problem))
         return {};
     const bool narrow_type = detail::size_of(problem.src.type) == 2;
-    if (cudnn::library_version() == 0 && weights[0] > 1) return {};
+    if (cudnn::library_version() == 0 && weights[0] > 1
+            && weights[1] * weights[2] > 1)
+        return {};
     const auto is_chunk
             = [](int64_t channels) { return channels == 4 || channels == 8; };
     if (weights[0] > 1 && is_chunk(weights[1]) && is_chunk(weights[2])) {
@@ -238,20 +241,19 @@ std::string pointwise_yields(
     constexpr int64_t few_in_words = 64;
     constexpr int64_t few = 16;
     constexpr int64_t half_a_tile = 32;
-    const auto &src = problem.src;
-    const auto &dst = problem.dst;
-    const bool of_weights
-            = problem.direction == convolution_direction::backward_weights;
-    const int64_t channels = src.dims[1] + dst.dims[1];
-    const int64_t positions = src.dims[2] * src.dims[3] * src.dims[4];
-    if (src.strides[1] != 1 || dst.strides[1] != 1) {
-        if (of_weights)
+    std::string why;
+    const auto shape = pointwise::describe(problem, why);
+    if (!shape) return {};
+    const int64_t channels = problem.src.dims[1] + problem.dst.dims[1];
+    if (shape->planes) {
+        const int64_t positions = shape->positions;
+        if (problem.direction == convolution_direction::backward_weights)
             return channels <= few || positions <= half_a_tile
                     ? "tiles of few channels or positions were slower"
                     : std::string();
         if (positions % word != 0) return {};
-    } else if (src.dims[1] % word != 0 || dst.dims[1] % word != 0
-            || channels <= few_in_words)
+    } else if (problem.src.dims[1] % word != 0
+            || problem.dst.dims[1] % word != 0 || channels <= few_in_words)
         return {};
     return cudnn_may_take(problem, options)
             ? "cuDNN reads whole words of 16 bytes where they lie"

@@ -1,6 +1,6 @@
 // Device code as C++ on the CPU: a block's threads are fibers, each of which runs to
-// its next barrier, of its warp or its block, in turn. Include it ahead of the device code, in a translation
-// unit of its own; the folder has headers in place of those with inline assembly.
+// its next barrier, of its warp or its block, in turn. Include it ahead of the device
+// code, in a translation unit of its own; the folder has headers in place of those with inline assembly.
 //
 // What it cannot show: races between two barriers, but that threads run in ascending
 // and descending order; and what a warp does at once.
@@ -16,6 +16,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cuda_bf16.h>
@@ -53,9 +54,9 @@ inline index3 grid_size {1, 1, 1};
 /// Where the kernel's dynamic shared memory is, and how much of it there is.
 inline char *shared_memory = nullptr;
 inline size_t shared_bytes = 0;
-/// What copies from global memory may read; no limits where they are null.
-inline const void *tensor_begin = nullptr;
-inline const void *tensor_end = nullptr;
+/// What copies from global memory may read, each from its begin to its end; no limits
+/// where there are none.
+inline std::vector<std::pair<const void *, const void *>> tensors;
 
 class block {
 public:

@@ -8,7 +8,9 @@
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/pointwise/shape.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/measured.hpp"
 
 namespace gradnn::gpu {
 
@@ -53,8 +55,12 @@ bool writes_channels_last(
     detail::tensor_view &made = output == 0 ? other.src : other.dst;
     made = dense_channels_last(made);
     const data_type type = problem.src.type;
-    if (type == data_type::f16 || type == data_type::bf16)
-        return saves_copy_of_cudnn(problem, other, output);
+    if (type == data_type::f16 || type == data_type::bf16) {
+        std::string refusal;
+        const bool copies_nothing = pointwise::describe(problem, refusal)
+                && pointwise_yields(problem, options).empty();
+        return !copies_nothing && saves_copy_of_cudnn(problem, other, output);
+    }
     if (!implicit_gemm::is_built()) return false;
     // Fewer are for other kernels, which leave most of a tile to nothing.
     constexpr int64_t least_channels = 16;

@@ -129,10 +129,9 @@ private:
                 blocks, threads, threads * sizeof(sum), stream, src, dst,
                 partials, shape, cut_);
         launch("convolution.gpu_direct (parts)",
-                parts_kernel<sum, Result, Index>,
-                ceil_div(shape.count, threads / sum_rows), threads,
-                threads * sizeof(double), stream, partials, weights, shape,
-                cut_);
+                parts_kernel<sum, Result, Index>, parts_blocks(shape.count),
+                threads, threads * sizeof(double), stream, partials, weights,
+                shape, cut_);
     }
 
     convolution_direction direction_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <numeric>
 #include <span>
 
@@ -38,6 +37,10 @@ bool is_small(const convolution_problem &problem) {
     for (size_t axis = 0; axis < 3; ++axis) {
         const auto stride = static_cast<double>(strides[axis]);
         const auto dilation = static_cast<double>(dilations[axis]);
+        const auto step = static_cast<double>(std::max({src.strides[axis + 2],
+                dst.strides[axis + 2], weights.strides[axis + 3]}));
+        // Of one tap or position to the next, also where there is none.
+        reach = std::max(reach, std::max(stride, dilation) * step);
         reach = std::max(reach,
                 stride * static_cast<double>(dst.dims[axis + 2])
                         + dilation * static_cast<double>(weights.dims[axis + 3])

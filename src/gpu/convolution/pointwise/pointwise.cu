@@ -11,6 +11,8 @@
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "problem_text.hpp"
+#include "text.hpp"
 
 namespace gradnn::gpu::pointwise {
 
@@ -57,9 +59,7 @@ void with_kernel(data_type type, bool planes, int number, const Body &body) {
 class pointwise_plan : public kernel_plan {
 protected:
     pointwise_plan(const convolution_problem &problem, problem_shape shape)
-        : shape_(shape),
-          reads_dst_(shape.read_is_dst),
-          type_(problem.src.type) {}
+        : shape_(shape), type_(problem.src.type) {}
 
     /// The tensors that are read first and second, or read and written.
     struct pointers {
@@ -67,7 +67,8 @@ protected:
         void *written;
     };
     pointers of(std::span<void *const> args) const {
-        return {args[reads_dst_ ? 2 : 0], args[reads_dst_ ? 0 : 2]};
+        return {args[shape_.read_is_dst ? 2 : 0],
+                args[shape_.read_is_dst ? 0 : 2]};
     }
     /// For tensors that begin there.
     problem_shape shape_for(const pointers &tensors) const {
@@ -83,11 +84,6 @@ protected:
 
     problem_shape shape_;
     chosen_kernel kernel_;
-
-private:
-    bool reads_dst_;
-
-protected:
     data_type type_;
 };
 
@@ -123,7 +119,7 @@ public:
     weights_plan(const convolution_problem &problem, const problem_shape &shape,
             int device)
         : pointwise_plan(problem, shape),
-          weights_(direct::shape_of<int32_t>(problem)) {
+          weights_(direct::shape_of<int64_t>(problem)) {
         const allocation_guard current(device);
         with_kernel<1, 2, 4>(type_, shape_.planes, row_tiles_of(shape_),
                 [&]<typename Type, bool planes, int row_tiles>() {
@@ -148,18 +144,19 @@ private:
         const pointers tensors = of(args);
         kernel_.launch(stream, tensors.read, tensors.written, workspace,
                 shape_for(tensors));
-        with_float_type(type_, [&]<typename Type>() {
+        const auto add = [&]<typename Type>() {
             gpu::launch("convolution.gpu_pointwise (parts)",
-                    direct::parts_kernel<float, Type, int32_t>,
-                    ceil_div(
-                            weights_.count, direct::threads / direct::sum_rows),
-                    direct::threads, direct::threads * sizeof(double), stream,
+                    direct::parts_kernel<float, Type, int64_t>,
+                    direct::parts_blocks(weights_.count), direct::threads,
+                    direct::threads * sizeof(double), stream,
                     reinterpret_cast<const float *>(workspace),
                     static_cast<Type *>(args[1]), weights_, parts_);
-        });
+        };
+        type_ == data_type::f16 ? add.template operator()<__half>()
+                                : add.template operator()<__nv_bfloat16>();
     }
 
-    direct::problem_shape<int32_t> weights_;
+    direct::problem_shape<int64_t> weights_;
     direct::weights_cut parts_;
 };
 
@@ -171,7 +168,19 @@ plan_or_refusal make(
     const auto shape = describe(problem, why);
     if (!shape) return plan_or_refusal::refuse(why);
     const auto device = static_cast<int>(options.device);
-    if (problem.direction == detail::convolution_direction::backward_weights)
+    const bool of_weights = problem.direction
+            == detail::convolution_direction::backward_weights;
+    const int64_t bytes = of_weights ? weights_shared_bytes(*shape)
+                                     : data_shared_bytes(*shape);
+    const auto most
+            = static_cast<int64_t>(properties_of(device).block_shared_bytes);
+    if (bytes > most)
+        return detail::refuse(
+                detail::text("tiles that fit in ", most,
+                        " bytes of shared memory, these would take ", bytes)
+                        .c_str(),
+                problem);
+    if (of_weights)
         return std::make_unique<weights_plan>(problem, *shape, device);
     return std::make_unique<data_plan>(problem, *shape, device);
 }

@@ -109,9 +109,9 @@ std::optional<problem_shape> describe(
         const convolution_problem &problem, std::string &why) {
     constexpr const char *takes
             = "bf16 and f16, weights alike, windows of one point of one group "
-              "without strides and pads, dense NCX or NXC, 4 to 64 channels of "
-              "one tensor and up to 256 of the other (of gradients of weights "
-              "of more than 32: 128)";
+              "without strides and pads, dense NXC or NCX of at least 16 "
+              "positions, up to 64 channels of one tensor and 256 of the other "
+              "(of gradients of weights of more than 32: 128)";
     const auto refuse = [&]() -> std::optional<problem_shape> {
         why = detail::refuse(takes, problem).refusal;
         return std::nullopt;

@@ -62,7 +62,7 @@ struct problem_shape {
     int64_t tiles = 1;
     /// Of data: from a channel of written, and of read, to the next one.
     int64_t weights_strides[2] = {};
-    /// Of weights: whether `read` is dst.
+    /// Whether `read` is dst.
     bool read_is_dst = false;
 };
 

@@ -2,6 +2,7 @@
 // it, and not before, or at once in every other block. Addresses are checked.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -44,9 +45,12 @@ void copy_async(void *shared, const void *global) {
         throw std::out_of_range("copy of " + std::to_string(bytes)
                 + " bytes to " + std::to_string(to - emulated::shared_memory));
     const auto *const first = static_cast<const char *>(global);
-    if (emulated::tensor_end != nullptr
-            && (first < emulated::tensor_begin
-                    || first + bytes > emulated::tensor_end))
+    const auto holds = [&](const auto &tensor) {
+        return first >= tensor.first && first + bytes <= tensor.second;
+    };
+    if (!emulated::tensors.empty()
+            && std::none_of(
+                    emulated::tensors.begin(), emulated::tensors.end(), holds))
         throw std::out_of_range("copy from beyond the tensor");
     if (emulated::block::copies_early)
         std::memcpy(to, global, bytes);
