@@ -24,7 +24,9 @@ namespace {
 constexpr int rounds = 5;
 /// A plan that takes so many times as long as the fastest is not run again.
 constexpr float hopeless_factor = 2.0F;
-/// The same after the run that loads kernels.
+/// Nor one whose first run, which loads its kernels too, takes so many milliseconds and
+/// so many times as long as the fastest: a few of these would leave no time for others.
+constexpr float long_run = 10.0F;
 constexpr float hopeless_at_once = 20.0F;
 /// After so long nothing is run any more.
 constexpr std::chrono::milliseconds most_measuring {100};
@@ -106,9 +108,10 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
     for (int round = 0; round <= rounds; ++round) {
         const float least = *std::min_element(times.begin(), times.end());
         for (size_t index = 0; index < plans.size(); ++index) {
-            const float most = round == 1 ? hopeless_at_once : hopeless_factor;
             left_out[index] = left_out[index]
-                    || (round > 0 && times[index] > most * least);
+                    || (round > 1 && times[index] > hopeless_factor * least)
+                    || (round == 1 && times[index] > long_run
+                            && times[index] > hopeless_at_once * least);
             if (left_out[index]) continue;
             if (std::chrono::steady_clock::now() - begin > most_measuring)
                 break;
