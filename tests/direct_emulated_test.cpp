@@ -7,6 +7,7 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/operands.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::gpu::direct {
@@ -79,14 +80,6 @@ void by_direct(const convolution_problem &p, bool long_sums,
     }
 }
 
-size_t output_of(convolution_direction direction) {
-    switch (direction) {
-        case convolution_direction::forward: return 2;
-        case convolution_direction::backward_data: return 0;
-        default: return 1;
-    }
-}
-
 TEST(Direct, ComputesTheProblem) {
     const uint64_t seed = test_seed(20261128);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
@@ -104,7 +97,7 @@ TEST(Direct, ComputesTheProblem) {
             p.src.dims[0] = p.dst.dims[0] = random.integer(200, 600);
             lay_out(p, random);
         }
-        const size_t output = output_of(p.direction);
+        const size_t output = gpu::output_of(p.direction);
         direct::weights_cut cut = direct::cut_weights(p, 132);
         ASSERT_GE(cut.parts, 1);
         cut.parts = random.integer(1, 4);

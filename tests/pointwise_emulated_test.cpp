@@ -13,6 +13,7 @@ alignas(16) uint4 pointwise_shared[16384];
 } // namespace gradnn::gpu::pointwise
 
 #include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
 #include "gpu/device/constants.hpp"
@@ -167,14 +168,6 @@ convolution_problem random_pointwise(random_source &random) {
     return p;
 }
 
-size_t output_of(convolution_direction direction) {
-    switch (direction) {
-        case convolution_direction::forward: return 2;
-        case convolution_direction::backward_data: return 0;
-        default: return 1;
-    }
-}
-
 TEST(Pointwise, ComputesTheProblem) {
     const uint64_t seed = test_seed(20261129);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
@@ -188,7 +181,7 @@ TEST(Pointwise, ComputesTheProblem) {
             ASSERT_NE(why.find("takes "), std::string::npos);
             continue;
         }
-        const size_t output = output_of(p.direction);
+        const size_t output = gpu::output_of(p.direction);
         ++ran[output];
         // Whole numbers, whose sums f32 holds, are rounded once.
         std::array<memory, 3> found = random_data(p, output, random);
