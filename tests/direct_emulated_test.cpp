@@ -3,6 +3,8 @@
 // GPU.
 #include "emulated/simt.hpp"
 
+#include <sys/mman.h>
+
 #include <gtest/gtest.h>
 
 #include "gpu/convolution/direct/kernels.cuh"
@@ -24,60 +26,67 @@ void run(bool descending, const std::function<void()> &kernel) {
     emulated::block::run(0, direct::threads, descending, kernel);
 }
 
-template <typename Type>
-std::vector<Type> narrowed(const memory &values) {
-    return std::vector<Type>(values.begin(), values.end());
-}
-
 /// By indices of a type; `long_sums` of data.
 template <typename Type, typename Index>
-void by_direct(const convolution_problem &p, bool long_sums,
-        const direct::weights_cut &cut, std::array<memory, 3> &data) {
-    auto src = narrowed<Type>(data[0]);
-    auto weights = narrowed<Type>(data[1]);
-    auto dst = narrowed<Type>(data[2]);
+void run_kernels(const convolution_problem &p, bool long_sums,
+        const direct::weights_cut &cut, Type *src, Type *weights, Type *dst) {
     auto shape = direct::shape_of<Index>(p);
     if (cut.parts % 4 == 0) shape.table = 0; // as of long axes
     const bool descending = cut.parts % 2 == 0;
+    const auto gather = [&]<bool forward>(const Type *read, Type *written) {
+        run(descending, [&] {
+            const auto kernel = long_sums
+                    ? direct::gather_kernel<Type, forward, gpu::long_sum, Index>
+                    : direct::gather_kernel<Type, forward, direct::plain_sum,
+                            Index>;
+            kernel(read, weights, written, shape);
+        });
+    };
     switch (p.direction) {
         case convolution_direction::forward:
-            run(descending, [&] {
-                const auto kernel = long_sums
-                        ? direct::gather_kernel<Type, true, gpu::long_sum,
-                                Index>
-                        : direct::gather_kernel<Type, true, direct::plain_sum,
-                                Index>;
-                kernel(src.data(), weights.data(), dst.data(), shape);
-            });
-            data[2].assign(dst.begin(), dst.end());
-            break;
+            return gather.template operator()<true>(src, dst);
         case convolution_direction::backward_data:
-            run(descending, [&] {
-                const auto kernel = long_sums
-                        ? direct::gather_kernel<Type, false, gpu::long_sum,
-                                Index>
-                        : direct::gather_kernel<Type, false, direct::plain_sum,
-                                Index>;
-                kernel(dst.data(), weights.data(), src.data(), shape);
-            });
-            data[0].assign(src.begin(), src.end());
-            break;
-        case convolution_direction::backward_weights: {
-            ASSERT_EQ(cut.taps * cut.channels, shape.count);
-            std::vector<Type> partials(
-                    static_cast<size_t>(shape.count * cut.parts), std::nan(""));
-            run(descending, [&] {
-                direct::weights_kernel<Type, Index>(
-                        src.data(), dst.data(), partials.data(), shape, cut);
-            });
-            run(descending, [&] {
-                direct::parts_kernel<Type, Type, Index>(
-                        partials.data(), weights.data(), shape, cut);
-            });
-            data[1].assign(weights.begin(), weights.end());
-            break;
-        }
+            return gather.template operator()<false>(dst, src);
+        case convolution_direction::backward_weights: break;
     }
+    ASSERT_EQ(cut.taps * cut.channels, shape.count);
+    std::vector<Type> partials(
+            static_cast<size_t>(shape.count * cut.parts), std::nan(""));
+    run(descending, [&] {
+        direct::weights_kernel<Type, Index>(
+                src, dst, partials.data(), shape, cut);
+    });
+    run(descending, [&] {
+        direct::parts_kernel<Type, Type, Index>(
+                partials.data(), weights, shape, cut);
+    });
+}
+
+template <typename Type, typename Index>
+void by_direct(const convolution_problem &p, bool long_sums,
+        const direct::weights_cut &cut, std::array<memory, 3> &data) {
+    std::array<std::vector<Type>, 3> tensors;
+    for (size_t i = 0; i < 3; ++i)
+        tensors[i].assign(data[i].begin(), data[i].end());
+    run_kernels<Type, Index>(p, long_sums, cut, tensors[0].data(),
+            tensors[1].data(), tensors[2].data());
+    const size_t output = gpu::output_of(p.direction);
+    data[output].assign(tensors[output].begin(), tensors[output].end());
+}
+
+constexpr convolution_direction directions[]
+        = {convolution_direction::forward, convolution_direction::backward_data,
+                convolution_direction::backward_weights};
+
+/// Whole numbers, whose sums f32 holds.
+std::array<memory, 3> whole_numbers(
+        const convolution_problem &p, size_t output, random_source &random) {
+    std::array<memory, 3> data = random_data(p, output, random);
+    for (size_t input = 0; input < 3; ++input)
+        if (input != output)
+            for (double &value : data[input])
+                value = std::round(8 * value);
+    return data;
 }
 
 TEST(Direct, ComputesTheProblem) {
@@ -87,10 +96,6 @@ TEST(Direct, ComputesTheProblem) {
     size_t lanes = 0;
     for (int round = 0; round < 240; ++round) {
         convolution_problem p = random_problem(random);
-        constexpr convolution_direction directions[]
-                = {convolution_direction::forward,
-                        convolution_direction::backward_data,
-                        convolution_direction::backward_weights};
         p.direction = directions[round % 3];
         if (round % 24 == 5) {
             // Each thread has several positions; some channels in all lanes.
@@ -103,12 +108,7 @@ TEST(Direct, ComputesTheProblem) {
         cut.parts = random.integer(1, 4);
         lanes += cut.lanes > 1 ? 1 : 0;
         ASSERT_TRUE(direct::is_small(p));
-        // Whole numbers, whose sums f32 holds.
-        std::array<memory, 3> found = random_data(p, output, random);
-        for (size_t input = 0; input < 3; ++input)
-            if (input != output)
-                for (double &value : found[input])
-                    value = std::round(8 * value);
+        std::array<memory, 3> found = whole_numbers(p, output, random);
         std::array<memory, 3> expected = found;
         by_formula(p, output, expected);
         const bool long_sums = round % 4 < 2;
@@ -119,6 +119,78 @@ TEST(Direct, ComputesTheProblem) {
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
     }
     EXPECT_GT(lanes, 20U);
+}
+
+/// Two images of f32, so far from each other that 32 bits do not hold the distance.
+class far_images {
+public:
+    static constexpr int64_t apart = int64_t {1} << 33;
+
+    explicit far_images(int64_t elements)
+        : bytes_((static_cast<size_t>(apart + elements)) * sizeof(float)),
+          data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+    far_images(const far_images &) = delete;
+    far_images &operator=(const far_images &) = delete;
+    ~far_images() {
+        if (is_there()) munmap(data_, bytes_);
+    }
+    bool is_there() const { return data_ != MAP_FAILED; }
+    float *data() const { return static_cast<float *>(data_); }
+    float &at(int64_t place, int64_t of_image) const {
+        return data()[place / of_image * apart + place % of_image];
+    }
+
+private:
+    size_t bytes_;
+    void *data_;
+};
+
+TEST(Direct, TakesOffsetsOf64Bits) {
+    random_source random(test_seed(20261131));
+    for (int round = 0; round < 60; ++round) {
+        convolution_problem p = random_problem(random);
+        p.direction = directions[round % 3];
+        p.src.dims[0] = p.dst.dims[0] = 2;
+        const order of = round % 2 == 0 ? order::ncx : order::nxc;
+        p.src.strides = data_strides(p.src.dims, of);
+        p.dst.strides = data_strides(p.dst.dims, of);
+        const size_t output = gpu::output_of(p.direction);
+        std::array<memory, 3> found = whole_numbers(p, output, random);
+        std::array<memory, 3> expected = found;
+        by_formula(p, output, expected);
+
+        const int64_t src_image = p.src.strides[0];
+        const int64_t dst_image = p.dst.strides[0];
+        const far_images src(src_image);
+        const far_images dst(dst_image);
+        if (!src.is_there() || !dst.is_there())
+            GTEST_SKIP() << "wants 64 GiB of addresses";
+        const auto move = [&](bool back) {
+            for (const size_t i : {0U, 2U}) {
+                const far_images &images = i == 0 ? src : dst;
+                const int64_t image = i == 0 ? src_image : dst_image;
+                for (size_t n = 0; n < found[i].size(); ++n) {
+                    float &far = images.at(static_cast<int64_t>(n), image);
+                    if (back)
+                        found[i][n] = static_cast<double>(far);
+                    else
+                        far = static_cast<float>(found[i][n]);
+                }
+            }
+        };
+        move(false);
+        p.src.strides[0] = p.dst.strides[0] = far_images::apart;
+        ASSERT_FALSE(direct::is_small(p));
+        direct::weights_cut cut = direct::cut_weights(p, 132);
+        cut.parts = random.integer(1, 4);
+        std::vector<float> weights(found[1].begin(), found[1].end());
+        run_kernels<float, int64_t>(
+                p, false, cut, src.data(), weights.data(), dst.data());
+        move(true);
+        found[1].assign(weights.begin(), weights.end());
+        ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
+    }
 }
 
 // Where 32 bits do not hold all offsets and counts, of memory that nobody touches here.
