@@ -89,7 +89,8 @@ TEST_F(gpu_convolution, keeps_the_workspace_limit) {
                 << info.steps[0].kernel;
     };
     for (const char *name : {"sixteen_channels", "grouped_wide", "patches",
-                 "narrow_groups", "depthwise_wide", "first_layer", "plain_3d"})
+                 "narrow_groups", "depthwise_wide", "first_layer", "plain_3d",
+                 "pointwise_3d"})
         for (const op::kind kind : {op::kind::ConvolutionBackwardData,
                      op::kind::ConvolutionBackwardWeights})
             for (const layout &l : {layouts()[0], layouts()[1]})

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
 #include "gpu/device/constants.hpp"
@@ -181,7 +182,9 @@ plan_or_refusal make(
                         .c_str(),
                 problem);
     if (of_weights)
-        return std::make_unique<weights_plan>(problem, *shape, device);
+        return within_workspace_limit(
+                std::make_unique<weights_plan>(problem, *shape, device),
+                options, "its sums");
     return std::make_unique<data_plan>(problem, *shape, device);
 }
 
