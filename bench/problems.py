@@ -22,6 +22,19 @@ USUAL_CHANNELS = (
     256, 320, 384, 512, 768,
 )  # fmt: skip
 TRIES = 10000
+# Of convolutions, with how often each is drawn.
+CONVOLUTION_FAMILIES = {
+    "dense": 0.3,
+    "1x1": 0.12,
+    "groups": 0.15,
+    "depthwise": 0.18,
+    "first layer": 0.1,
+    "transposed": 0.15,
+}
+FAMILIES = {
+    "interpolation": ("whole ratios", "odd ratios"),
+    "convolution": tuple(CONVOLUTION_FAMILIES),
+}
 
 
 class Draw:
@@ -186,16 +199,7 @@ def _grouped_channels(draw):
 def _family(draw, rank):
     """A family of convolutions and its channels and attributes, stride and
     dilation apart."""
-    family = draw.weighted(
-        {
-            "dense": 0.3,
-            "1x1": 0.12,
-            "groups": 0.15,
-            "depthwise": 0.18,
-            "first layer": 0.1,
-            "transposed": 0.15,
-        }
-    )
+    family = draw.weighted(CONVOLUTION_FAMILIES)
     channels = _channels(draw, 8)
     others = channels if draw.chance(0.4) else _channels(draw, 8)
     given = {"in": channels, "out": others}

@@ -26,6 +26,23 @@ def test_percentiles():
     assert report.geometric_mean([1, 2, 4]) == pytest.approx(2)
 
 
+def test_problems_of_a_family():
+    words = ["--kind", "convolution", "--seed", "7", "--list"]
+    drawn = [
+        problems.problem(settings("convolution", "cpu", 7), index)
+        for index in range(60)
+    ]
+    wanted = [
+        f"{each['index']} {problems.line(each)}"
+        for each in drawn
+        if each["family"] == "depthwise"
+    ]
+    assert len(wanted) > 3
+    found = sweep(*words, "--family", "depthwise", "--count", str(len(wanted)))
+    assert found.split("\n")[: len(wanted)] == wanted
+    sweep("--kind", "interpolation", "--seed", "7", "--list", "--family", "1x1", code=2)
+
+
 def made_row(index, of_limit, ratio=None, rows=(), dtype="f32", kind="interpolation"):
     """A row whose time is 2 ms."""
     drawn = problems.problem(settings(kind, dtype=[dtype]), index)
