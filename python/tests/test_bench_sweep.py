@@ -248,9 +248,10 @@ def test_resume_does_what_is_missing(fake):
     assert "another --dtype" in refused
     refused = sweep(*common, "--count", "7", "--resume", "--every-row", code=2)
     assert "another --every-row" in refused
-    out.write_text("[]")
-    refused = sweep(*common, "--count", "7", "--resume", code=2)
-    assert "no file of bench/sweep" in refused
+    for other in ("[]", '{"settings": []}'):
+        out.write_text(other)
+        refused = sweep(*common, "--count", "7", "--resume", code=2)
+        assert "no file of bench/sweep" in refused
 
 
 def test_ends_in_time_and_says_how_far_it_came(fake):

@@ -39,8 +39,8 @@ public:
           weights_type_(problem.weights.type),
           long_sums_(sums_are_long(problem)) {
         const int multiprocessors = properties_of(device).multiprocessors;
-        constexpr int64_t of_multiprocessor
-                = 8; // each makes a table of its own
+        // Each block makes a table of its own.
+        constexpr int64_t of_multiprocessor = 8;
         most_blocks_ = of_multiprocessor * multiprocessors;
         if (is_small(problem))
             shape_ = shape_of<int32_t>(problem);

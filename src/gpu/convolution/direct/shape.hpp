@@ -45,8 +45,8 @@ struct window_axis {
     /// Of data: from a tap of a position to its next one, among taps, and in elements of
     /// the tensor that is read and of the weights.
     Index tap_step = 1, read_move = 0, weights_move = 0;
-    int table
-            = 0; ///< where the positions of what is written begin in the table
+    /// Where the positions of what is written begin in the table.
+    int table = 0;
 };
 
 /// The taps of a position of what is written along an axis: where in the read tensor
@@ -79,8 +79,8 @@ struct weights_cut {
     int lanes = 1;
     int64_t channels = 1; ///< of dst
     int64_t channel_tiles = 1;
-    int64_t taps
-            = 1; ///< of a channel of dst: those of the window, by channels of src
+    /// Of a channel of dst: those of the window, by the channels of src in a group.
+    int64_t taps = 1;
     int64_t parts = 1; ///< partial sums of a weight
 };
 
