@@ -37,6 +37,7 @@ struct convolution_case {
     int64_t groups;
     bool transposed;
     int64_t output_padding;
+    bool f32_gradients; ///< of weights and bias, where data is of 16 bits
     bool cpu_peer;
 };
 
@@ -80,6 +81,7 @@ inline case_list load_cases(const std::string &file, case_size size) {
                 each.value("groups", int64_t {1}),
                 each.value("transposed", false),
                 each.value("output_padding", int64_t {0}),
+                each.value("f32_gradients", false),
                 each.value("cpu_peer", false)});
     return cases;
 }

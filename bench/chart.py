@@ -87,7 +87,7 @@ def _without(row, kind):
         return None
     if "failed" in row["gradnn"]:
         return "failed"
-    return "no peer" if kind == "convolution" else "no figure"
+    return "PyTorch not timed" if kind == "convolution" else "no figure"
 
 
 def _panel(results, layout, left, axis, cases, dtypes, height):

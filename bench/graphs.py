@@ -26,6 +26,7 @@ _DEFAULTS = {
         "groups": 1,
         "transposed": False,
         "output_padding": 0,
+        "f32_gradients": False,
         "layouts": list(LAYOUTS),
     },
 }
@@ -95,15 +96,25 @@ def wanted(gradient):
     return [gradient in ("all", each) for each in GRADIENTS[1:]]
 
 
+def summed_dtype(case, dtype):
+    """Of the gradients of weights and bias: with `f32_gradients` f32 where data is
+    bf16 or f16."""
+    # A file that bench/sweep wrote may have no such key.
+    is_f32 = case.get("f32_gradients") and DTYPE_BYTES[dtype] == 2
+    return "f32" if is_f32 else dtype
+
+
 def moved_bytes(case, dtype, gradient="all"):
     """Bytes that a case reads and writes, each tensor once."""
     src, dst, weights = map(math.prod, (each or [0] for each in shapes(case)))
     if not weights:
         return (src + dst) * DTYPE_BYTES[dtype]
     to_src, to_weights, to_bias = wanted(gradient)
-    data = dst + (to_src + to_weights) * src
-    others = (to_src + to_weights) * weights + to_bias * case["out"]
-    return (data + others) * DTYPE_BYTES[dtype]
+    read = dst + to_weights * src + to_src * weights
+    summed = to_weights * weights + to_bias * case["out"]
+    data_bytes = DTYPE_BYTES[dtype]
+    summed_bytes = DTYPE_BYTES[summed_dtype(case, dtype)]
+    return (read + to_src * src) * data_bytes + summed * summed_bytes
 
 
 def dense_strides(dims, layout, dims_layout):
@@ -202,15 +213,15 @@ def convolution_graph(
     layout,
     dtype,
     engine,
-    weights="peer",
+    weights="pytorch",
     gradient="all",
     fpmath="strict",
     f32_gradients=False,
 ):
-    """dX, dW and dB in one op, or one of them; dW and dB of their own type with
-    `f32_gradients`.
+    """dX, dW and dB in one op, or one of them; dW and dB in f32 with
+    `f32_gradients`, the caller's or the case's.
 
-    Weights "peer" lie as PyTorch holds them: OIX, channels-last in memory with
+    Weights "pytorch" lie as PyTorch holds them: OIX, channels-last in memory with
     channels-last data; "OIX" is dense in that order, "XIO" in that one (of
     transposed convolutions IOX and XOI).
     """
@@ -220,7 +231,7 @@ def convolution_graph(
         weights_format = "XOI" if transposed else "XIO"
     else:
         weights_format = "IOX" if transposed else "OIX"
-    weights_layout = layout if weights == "peer" else "NCX"
+    weights_layout = layout if weights == "pytorch" else "NCX"
     values = {
         "strides": per_axis(case, "stride"),
         "pads_begin": per_axis(case, "pad"),
@@ -232,7 +243,7 @@ def convolution_graph(
     }
     if transposed:
         values["output_padding"] = per_axis(case, "output_padding")
-    summed = "f32" if f32_gradients else dtype
+    summed = "f32" if f32_gradients else summed_dtype(case, dtype)
     outputs = [
         _data(3, dtype, src, layout),
         _weights(4, summed, kernel, weights_layout, weights_format),

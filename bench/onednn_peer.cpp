@@ -147,8 +147,8 @@ std::vector<int> arguments_of(const convolution_problem &p) {
     return {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_SRC};
 }
 
-/// oneDNN may always lay out the weights as it likes: the strongest peer that takes
-/// the data as it is, or with `any_data` in its best layout.
+/// oneDNN as it is fastest: it always chooses the layout of the weights, and with
+/// `any_data` that of the data too, which it takes as it is otherwise.
 dnnl_run peer_of(const convolution_problem &p, bool any_data) {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     const auto strides = p.list(p.c.stride), dilates = p.list(p.c.dilation - 1),

@@ -73,7 +73,8 @@ class Draw:
 
 def problem(settings, index):
     """The index-th problem. Settings are {"seed", "kind", "engine", "dtype",
-    "layout", "megabytes"}; a kind "both" takes the kinds by turns."""
+    "layout", "megabytes"}; a kind "both" alternates between the
+    kinds."""
     kind = settings["kind"]
     if kind == "both":
         kind = graphs.KINDS[index % 2]

@@ -1,4 +1,4 @@
-"""The two programs that are timed: gradnn's, and the worker of a peer.
+"""The two programs that are timed: gradnn's, and the worker that runs PyTorch.
 
 One case that fails must not take the others with it, whatever it does to its
 process: it is left out, with the reason, and the rest is run again.
@@ -101,8 +101,8 @@ def _last_line(text):
     return lines[-1].strip() if lines else ""
 
 
-class Peer:
-    """A worker process that answers one job at a time, one JSON line each."""
+class Worker:
+    """A process that answers one job at a time, one JSON line each."""
 
     def __init__(self, command, seconds_per_job=180):
         self._command = command
@@ -150,7 +150,8 @@ class Peer:
         if line is None:
             status = self._process.wait()
             said = _last_line("".join(self._errors))
-            return {"failed": f"the peer ended with {status}: {said}", "ended": True}
+            failed = f"PyTorch's process ended with {status}: {said}"
+            return {"failed": failed, "ended": True}
         return json.loads(line)
 
     def time(self, job, most=math.inf):
@@ -159,7 +160,7 @@ class Peer:
         if "absent" in self.about:
             return {"absent": self.about["absent"]}
         if self._unexplained >= PROGRAM_TRIES:
-            return {"failed": f"the peer ended {PROGRAM_TRIES} times before"}
+            return {"failed": f"PyTorch's process ended {PROGRAM_TRIES} times before"}
         if self._process.poll() is not None:
             self._start()
             if "absent" in self.about:
@@ -186,4 +187,4 @@ class Peer:
 
 def pytorch(device):
     worker = pathlib.Path(__file__).resolve().parent / "peers" / "pytorch.py"
-    return Peer([sys.executable, str(worker), "--worker", device])
+    return Worker([sys.executable, str(worker), "--worker", device])

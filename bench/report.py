@@ -135,7 +135,7 @@ def summary(results):
         lines.append(f"- {results['kind']} {dtype} {layout}, geometric mean: {text}")
     absent = results["pytorch"].get("absent")
     if absent:
-        lines.append(f"- no peer: {absent}")
+        lines.append(f"- PyTorch was not timed: {absent}")
     return "\n".join(lines + verdicts(results) + _compile_line(results))
 
 

@@ -39,8 +39,8 @@ def time_with_gradnn(program, options, seconds, named, engine, folder, **choices
     return figures, whole
 
 
-def peer_job(case, layout, dtype, seconds, **choices):
-    """What peers/pytorch.py is asked."""
+def pytorch_job(case, layout, dtype, seconds, **choices):
+    """A job for peers/pytorch.py."""
     usual = {
         "gradient": "all",
         "fpmath": "strict",

@@ -50,7 +50,7 @@ if(NOT (OneDNN_INCLUDE_DIR AND OneDNN_LIBRARY))
             endif()
             if(NOT OneDNN_FIND_QUIETLY)
                 message(STATUS "Passing over oneDNN ${_onednn_version} in "
-                    "${OneDNN_INCLUDE_DIR}: 3.x is wanted")
+                    "${OneDNN_INCLUDE_DIR}: gradnn takes 3.x")
             endif()
         endif()
         unset(OneDNN_INCLUDE_DIR CACHE)

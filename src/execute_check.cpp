@@ -189,9 +189,8 @@ void check_workspace(const compiled_impl &compiled, const void *workspace,
         throw error(status::invalid_arguments,
                 text(op_label(compiled.ops.front().identity()),
                         ": the workspace given to execute is ",
-                        workspace ? "misaligned" : "null", "; ", bytes,
-                        " bytes at a multiple of ", workspace_alignment,
-                        " are wanted"));
+                        workspace ? "misaligned" : "null", "; it needs ", bytes,
+                        " bytes at a multiple of ", workspace_alignment));
     const std::string reason = device.check_pointer(workspace);
     if (!reason.empty())
         throw error(status::invalid_arguments,

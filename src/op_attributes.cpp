@@ -204,7 +204,7 @@ void check_names_and_types(const op &the_op, const op_schema &schema) {
         if (!holds(value, row->type))
             fail_op(the_op,
                     text("attribute ", to_string(name), ": given a ",
-                            name_of(value), ", wants ", name_of(row->type)));
+                            name_of(value), ", expected ", name_of(row->type)));
     }
 }
 

@@ -202,7 +202,7 @@ void check_ports(const checked_op &the_op) {
     });
     if (std::all_of(the_op.outputs.begin(), the_op.outputs.end(),
                 [](const logical_tensor &lt) { return lt.is_absent(); }))
-        fail_op(the_op, "no output is wanted; at least one must be");
+        fail_op(the_op, "all outputs are absent; at least one must be present");
     const int rank = common_rank(the_op);
     if (rank >= 0) check_list_lengths(the_op, rank);
 }

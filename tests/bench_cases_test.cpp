@@ -10,8 +10,12 @@
 #include <numeric>
 #include <set>
 
-#include "bench/cases.hpp"
-#include "support/op_builders.hpp"
+#include "cpu/convolution/onednn/version.hpp"
+#include "kernel_choice.hpp"
+#include "lowering.hpp"
+#include "op_check.hpp"
+#include "shapes.hpp"
+#include "support/bench_case_ops.hpp"
 #include "support/param_names.hpp"
 
 namespace gradnn::test {
@@ -38,7 +42,8 @@ int64_t few_channels(int64_t channels) {
     return cut(channels, 16);
 }
 
-/// The ratio stays (nearly, where it is not an integer), and what is odd.
+/// The ratio stays (nearly, where it is not an integer), and what is odd; of one
+/// element it is cut down too.
 interpolation_case cut_down(const bench::interpolation_case &c) {
     interpolation_case result {c.name, 1, few_channels(c.channels), {}, {}};
     constexpr int64_t limits[] = {200, 36, 14};
@@ -62,8 +67,10 @@ interpolation_case cut_down(const bench::interpolation_case &c) {
         else if (src % dst == 0) {
             small_dst = cut(dst, scaled(dst, part));
             small_src = small_dst * (src / dst);
-        } else if (dst % src == 0)
+        } else if (src > 1 && dst % src == 0)
             small_dst = small_src * (dst / src);
+        else if (src == 1)
+            small_dst = cut(dst, scaled(dst, part));
         else
             small_dst = cut(dst,
                     scaled(small_src,
@@ -71,20 +78,6 @@ interpolation_case cut_down(const bench::interpolation_case &c) {
                                     / static_cast<double>(src)));
         result.src.push_back(small_src);
         result.dst.push_back(small_dst);
-    }
-    return result;
-}
-
-op interpolation_op_of(
-        const bench::interpolation_case &c, const layout &l, data_type type) {
-    op result = interpolation_op(cut_down(c),
-            {c.mode, c.coordinates,
-                    c.scales.empty() ? size_source::sizes_attribute
-                                     : size_source::scales_attribute},
-            l, type);
-    if (!c.scales.empty()) {
-        result.set_attr(op::attr::scales, c.scales);
-        result.set_attr<std::string>(op::attr::scale_rule, "given");
     }
     return result;
 }
@@ -137,13 +130,6 @@ op with_channels_last_weights(const op &from) {
     return result;
 }
 
-op convolution_op_of(
-        const bench::convolution_case &c, const layout &l, data_type type) {
-    return convolution_op(c.transposed ? op::kind::ConvTransposeBackward
-                                       : op::kind::ConvBackward,
-            cut_down(c), l, type);
-}
-
 const layout &layout_named(const std::string &name) {
     return *std::find_if(layouts().begin(), layouts().end(),
             [&](const layout &l) { return l.name == name; });
@@ -157,7 +143,7 @@ std::vector<conformance_param> interpolations() {
                 for (const char *l : {"ncx", "nxc"})
                     params.push_back({kind, "",
                             c.name + "_" + to_string(type) + "_" + l,
-                            interpolation_op_of(c, layout_named(l), type)});
+                            op_of(c, cut_down(c), layout_named(l), type)});
     return params;
 }
 
@@ -170,14 +156,16 @@ std::vector<conformance_param> convolutions() {
                     params.push_back({kind, "",
                             c.name + "_" + to_string(type) + "_" + l, the_op});
                 };
-                add("ncx", convolution_op_of(c, layout_named("ncx"), type));
+                const auto in = [&](const char *l) {
+                    return op_of(c, cut_down(c), layout_named(l), type);
+                };
+                add("ncx", in("ncx"));
                 // Both orders of channels-last weights, one with each type.
                 if (type == data_type::f32)
-                    add("nxc", convolution_op_of(c, layout_named("nxc"), type));
+                    add("nxc", in("nxc"));
                 else
                     add("nxc_channels_last_weights",
-                            with_channels_last_weights(convolution_op_of(
-                                    c, layout_named("nxc_oix"), type)));
+                            with_channels_last_weights(in("nxc_oix")));
             }
     return params;
 }
@@ -223,6 +211,31 @@ TEST(bench_cases, interpolations_move_64_megabytes_or_are_small) {
             else
                 EXPECT_GE(bytes_of_16_bits, 64'000'000) << c.name;
         }
+}
+
+// A kernel that no case is for is one that nobody measures. The GPU's rows:
+// gpu_choice_test.
+TEST(bench_cases, each_row_of_the_cpu_is_the_choice_of_one) {
+    std::set<std::string> chosen;
+    const auto choose = [&](const op &the_op) {
+        detail::checked_op checked = detail::checked(the_op);
+        checked.outputs = detail::outputs_with_dims(checked, true);
+        for (const auto &step : detail::lower(checked))
+            chosen.insert(
+                    detail::choose_kernel(step, engine::kind::cpu, {}, the_op)
+                            .kernel);
+    };
+    const auto choose_all = [&](const auto &of_a_kind) {
+        for (const auto &c : of_a_kind)
+            for (const char *l : {"ncx", "nxc"})
+                for (const data_type type : float_types())
+                    choose(op_of(c, sizes_of(c), layout_named(l), type));
+    };
+    choose_all(cases(bench::case_size::cpu).interpolation);
+    choose_all(cases(bench::case_size::cpu).convolution);
+    if (cpu::onednn_version() == "none") chosen.insert("convolution.onednn");
+    EXPECT_EQ(rows_without_case(engine::kind::cpu, chosen), "")
+            << "is the choice of no case of " << CASES_FILE;
 }
 
 } // namespace

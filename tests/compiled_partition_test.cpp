@@ -181,7 +181,7 @@ std::optional<std::pair<op, std::string>> op_with_workspace(const engine &e) {
 
 TEST_P(compiled, callers_workspace) {
     const auto found = op_with_workspace(the_engine());
-    ASSERT_TRUE(found) << "no kernel wants workspace: nothing is tested";
+    ASSERT_TRUE(found) << "no kernel needs workspace: nothing is tested";
     const auto &[the_op, kernel] = *found;
     const forced_kernel forced(kernel);
     op_run r(the_op, the_engine(), random_inputs(the_op, 66));
@@ -245,7 +245,7 @@ TEST(allocator_api, workspace_comes_from_the_callers_functions) {
     calls = 0;
     {
         op_run r(the_op, e, random_inputs(the_op, 67));
-        EXPECT_EQ(calls, 0) << "compile wants none";
+        EXPECT_EQ(calls, 0) << "compile needs none";
         stream s(e);
         r.execute(s);
         r.expect_right();

@@ -8,13 +8,16 @@
 #include <gtest/gtest.h>
 
 #include "gpu/convolution/direct/kernels.cuh"
-#include "gpu/convolution/direct/parts.cuh"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/weights_sum.cuh"
 #include "support/plain_convolution.hpp"
 
-namespace gradnn::gpu::direct {
+namespace gradnn::gpu {
+double weights_sum_shared[weights_sum_threads];
+namespace direct {
 alignas(16) double direct_shared[1024];
-} // namespace gradnn::gpu::direct
+}
+} // namespace gradnn::gpu
 
 namespace gradnn::test {
 namespace {
@@ -57,8 +60,8 @@ void run_kernels(const convolution_problem &p, bool long_sums,
                 src, dst, partials.data(), shape, cut);
     });
     run(descending, [&] {
-        direct::parts_kernel<Type, Type, Index>(
-                partials.data(), weights, shape, cut);
+        gpu::convolution_weights_sum_kernel<Type, Type>(
+                partials.data(), weights, gpu::partial_weights(p, cut.parts));
     });
 }
 
@@ -165,7 +168,7 @@ TEST(Direct, TakesOffsetsOf64Bits) {
         const far_images src(src_image);
         const far_images dst(dst_image);
         if (!src.is_there() || !dst.is_there())
-            GTEST_SKIP() << "wants 64 GiB of addresses";
+            GTEST_SKIP() << "needs 64 GiB of addresses";
         const auto move = [&](bool back) {
             for (const size_t i : {0U, 2U}) {
                 const far_images &images = i == 0 ? src : dst;

@@ -7,12 +7,14 @@
 
 #include <fstream>
 #include <map>
+#include <set>
+#include <string>
 
 #include <cuda_runtime_api.h>
 
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu_choice/problems.hpp"
-#include "support/op_builders.hpp"
+#include "support/bench_case_ops.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -61,6 +63,17 @@ TEST_F(gpu_choice, of_bench_cases_is_as_before) {
                "( grep '^#' FILE; build/cuda/bin/gradnn_gpu_choice summary ) "
                "> NEW && mv NEW FILE\nwith "
             << choices_file << " for FILE";
+}
+
+// A kernel that no case is for is one that nobody measures. The CPU's rows:
+// bench_cases_test.
+TEST_F(gpu_choice, of_bench_cases_takes_each_row) {
+    std::set<std::string> chosen;
+    for (const choice_problem &problem : bench_problems())
+        for (const kernel_choice &choice : choices_of(problem, false))
+            chosen.insert(choice.kernel);
+    EXPECT_EQ(rows_without_case(engine::kind::gpu, chosen), "")
+            << "is the choice of no case of bench/cases.json";
 }
 
 // Every launch of every plan is one that the device would take: the stand-in

@@ -27,7 +27,7 @@ protected:
         gpu_convolution::SetUp();
         if (IsSkipped()) return;
         if (cuda_interop::get_versions().cudnn == 0)
-            GTEST_SKIP() << "wants cuDNN";
+            GTEST_SKIP() << "needs cuDNN";
         file_ = std::filesystem::temp_directory_path()
                 / ("gradnn_measured_" + std::to_string(::getpid()));
         std::filesystem::remove(file_);

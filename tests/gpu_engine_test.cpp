@@ -237,7 +237,7 @@ TEST_F(gpu_engine, takes_managed_memory) {
 
 TEST_F(gpu_engine, refuses_memory_and_streams_of_another_device) {
     if (engine::get_count(engine::kind::gpu) < 2)
-        GTEST_SKIP() << "wants two GPUs";
+        GTEST_SKIP() << "needs two GPUs";
     const op relu = plane_op(op::kind::ReLUBackward, {"p", {2, 3, 4, 5}},
             layouts()[0], data_type::f32);
     op_run run(relu, gpu(), random_inputs(relu, 19));

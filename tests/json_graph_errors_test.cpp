@@ -66,13 +66,14 @@ std::vector<bad_case> bad_cases() {
                     {"deeper than 64"}},
             {"duplicate_key", changed("\"name\": \"up\"", "\"id\": 8"),
                     {"graph[0].id", "twice"}},
-            {"not_an_object", "[1]", {"given an array of 1, wants an object"}},
+            {"not_an_object", "[1]",
+                    {"given an array of 1, expected an object"}},
             {"no_graph", R"({"version": "1"})", {"\"graph\" is missing"}},
             {"graph_is_string", R"({"graph": "x"})",
-                    {"graph: given \"x\", wants an array"}},
+                    {"graph: given \"x\", expected an array"}},
             {"no_ops", R"({"graph": []})", {"graph: has no ops"}},
             {"op_is_number", R"({"graph": [3]})",
-                    {"graph[0]: given 3, wants an object"}},
+                    {"graph[0]: given 3, expected an object"}},
             {"engine", changed("\"cpu\"", "\"tpu\""),
                     {"engine_kind", "\"tpu\"", "cpu, gpu, any"}},
             {"fpmath", changed("\"strict\"", "\"loose\""),
@@ -80,9 +81,9 @@ std::vector<bad_case> bad_cases() {
             {"no_op_id", changed("\"id\": 7,", ""),
                     {"graph[0]: \"id\" is missing"}},
             {"op_id_is_string", changed("\"id\": 7", "\"id\": \"7\""),
-                    {"graph[0].id", "wants an id"}},
+                    {"graph[0].id", "expected an id"}},
             {"op_id_is_negative", changed("\"id\": 7", "\"id\": -7"),
-                    {"graph[0].id: given -7, wants an id"}},
+                    {"graph[0].id: given -7, expected an id"}},
             {"op_id_is_fraction", changed("\"id\": 7", "\"id\": 7.5"),
                     {"graph[0].id: given 7.5"}},
             {"op_id_too_large",
@@ -96,7 +97,7 @@ std::vector<bad_case> bad_cases() {
                     {"graph[1].kind", "\"ReLUForward\"", "ConvBackward",
                             "ReLUBackward"}},
             {"kind_is_null", changed("\"ReLUBackward\"", "null"),
-                    {"graph[1].kind: given null, wants a string"}},
+                    {"graph[1].kind: given null, expected a string"}},
             {"kind_with_newline", changed("ReLUBackward", "a\\nb"),
                     {"graph[1].kind", "a?b"}},
             {"name_is_number", changed("\"up\"", "5"), {"graph[0].name"}},
@@ -105,7 +106,8 @@ std::vector<bad_case> bad_cases() {
             {"attr_not_object",
                     changed("{\"type\": \"string\", \"value\": \"linear\"}",
                             "\"linear\""),
-                    {"graph[0].attrs.mode: given \"linear\", wants an object"}},
+                    {"graph[0].attrs.mode: given \"linear\", expected an "
+                     "object"}},
             {"attr_no_type",
                     changed("\"type\": \"string\", \"value\": \"lin",
                             "\"value\": \"lin"),
@@ -119,7 +121,8 @@ std::vector<bad_case> bad_cases() {
             {"attr_value_fraction", changed("[12, 14]", "[12, 14.5]"),
                     {"graph[0].attrs.sizes.value[1]: given 14.5"}},
             {"attr_value_no_list", changed("[12, 14]", "12"),
-                    {"graph[0].attrs.sizes.value: given 12, wants an array"}},
+                    {"graph[0].attrs.sizes.value: given 12, expected an "
+                     "array"}},
             {"attr_bool", changed("\"value\": 1}", "\"value\": 2}"),
                     {"graph[1].attrs.use_dst.value: given 2"}},
             {"attr_nan", changed("\"value\": 1}", "\"value\": NaN}"),
@@ -147,7 +150,7 @@ std::vector<bad_case> bad_cases() {
                     {"graph[1]: \"outputs\" is missing"}},
             {"tensor_is_string",
                     changed("\"outputs\": [", "\"outputs\": [\"x\", "),
-                    {"graph[0].outputs[0]: given \"x\", wants an object"}},
+                    {"graph[0].outputs[0]: given \"x\", expected an object"}},
             {"no_tensor_id", changed("\"id\": 0, ", ""),
                     {"graph[0].inputs[0]: \"id\" is missing"}},
             {"no_dtype", changed("\"dtype\": \"f32\", ", ""),
@@ -159,7 +162,7 @@ std::vector<bad_case> bad_cases() {
             {"no_shape", changed("\"shape\": " + shape + ",", ""),
                     {"graph[0].inputs[1]: \"shape\" is missing"}},
             {"shape_is_number", changed(shape, "5"),
-                    {shape_path + ": given 5, wants an array"}},
+                    {shape_path + ": given 5, expected an array"}},
             {"dim_is_string", changed(shape, "[2, 3, \"12\", 14]"),
                     {shape_path + "[2]: given \"12\""}},
             {"dim_is_negative", changed(shape, "[2, -3, 12, 14]"),
@@ -225,7 +228,7 @@ TEST_P(json_graph_errors, name_file_path_and_fault) {
     EXPECT_LT(message.size(), 1000U);
     for (const std::string &piece : GetParam().wanted)
         EXPECT_NE(message.find(piece), std::string::npos)
-                << "wanted: " << piece << "\ngiven: " << message;
+                << "expected: " << piece << "\ngiven: " << message;
 }
 
 INSTANTIATE_TEST_SUITE_P(all, json_graph_errors, testing::ValuesIn(bad_cases()),

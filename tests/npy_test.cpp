@@ -156,12 +156,12 @@ TEST_F(npy, version_2_and_3) {
 
 TEST_F(npy, corrupt_headers) {
     const std::string eight(8, '\0');
-    expect_error("", "", "wants '{'");
+    expect_error("", "", "expected '{'");
     expect_error("{'descr': '<f4', 'fortran_order': False}", "", "lacks");
     expect_error("{'descr': '<f4', 'fortran_order': False, 'shape': (2,}",
-            eight, "wants a number");
+            eight, "expected a number");
     expect_error("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
-            eight, "number, none negative");
+            eight, "a number of at least 0 before");
     expect_error("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,)}",
             eight, "True or False");
     expect_error("{'descr': '<f4, 'fortran_order': False, 'shape': (2,)}",
@@ -188,13 +188,13 @@ TEST_F(npy, missing_or_superfluous_data) {
     const std::string header
             = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}";
     expect_error(header, std::string(11, '\0'),
-            "wants 12 bytes of data, there "
+            "needs 12 bytes of data, there "
             "are 11");
     expect_error(header, std::string(13, '\0'), "there are 13");
     // Refused before anything of this size is allocated.
     expect_error("{'descr': '<f4', 'fortran_order': False, 'shape': "
                  "(1000000000000,)}",
-            "", "wants 4000000000000 bytes");
+            "", "needs 4000000000000 bytes");
 }
 
 TEST_F(npy, other_files) {

@@ -5,17 +5,17 @@
 
 #include <gtest/gtest.h>
 
-namespace gradnn::gpu::direct {
-double direct_shared[256];
-} // namespace gradnn::gpu::direct
+namespace gradnn::gpu {
+double weights_sum_shared[256];
+}
 namespace gradnn::gpu::pointwise {
 alignas(16) uint4 pointwise_shared[16384];
 } // namespace gradnn::gpu::pointwise
 
-#include "gpu/convolution/direct/parts.cuh"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
+#include "gpu/convolution/weights_sum.cuh"
 #include "gpu/device/constants.hpp"
 #include "support/plain_convolution.hpp"
 
@@ -109,29 +109,26 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
         written.take(data[shape.read_is_dst ? 0 : 2]);
         return;
     }
-    gpu::direct::weights_cut cut;
-    cut.channels = p.dst.dims[1];
-    cut.taps = p.src.dims[1];
-    cut.parts = parts_of(shape, blocks);
+    const gpu::partial_weights partial(p, parts_of(shape, blocks));
     std::vector<float> partials(
-            static_cast<size_t>(cut.channels * cut.taps * cut.parts), NAN);
+            static_cast<size_t>(partial.count * partial.parts), NAN);
     with_kernel<1, 2, 4>(shape.planes, row_tiles_of(shape),
             [&]<bool planes, int row_tiles>() {
-                run_blocks(cut.parts, weights_shared_bytes(shape), random, [&] {
-                    weights_kernel<Type, planes, row_tiles>(read.data(),
-                            written.data(), partials.data(), shape);
-                });
+                run_blocks(partial.parts, weights_shared_bytes(shape), random,
+                        [&] {
+                            weights_kernel<Type, planes, row_tiles>(read.data(),
+                                    written.data(), partials.data(), shape);
+                        });
             });
-    const auto whole = gpu::direct::shape_of<int32_t>(p);
     // One block goes over all weights.
-    emulated::block::run(0, gpu::direct::threads, false, [&] {
-        gpu::direct::parts_kernel<float, Type, int32_t>(
-                partials.data(), weights.data(), whole, cut);
+    emulated::block::run(0, gpu::weights_sum_threads, false, [&] {
+        gpu::convolution_weights_sum_kernel<float, Type>(
+                partials.data(), weights.data(), partial);
     });
     weights.take(data[1]);
 }
 
-/// One that gpu_pointwise takes, but for its numbers of channels.
+/// A problem that gpu_pointwise takes if it takes these numbers of channels.
 convolution_problem random_pointwise(random_source &random) {
     convolution_problem p;
     p.direction = random.pick(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times PyTorch's own gradients, caches cold: the peer of bench/compare.
+"""Times PyTorch's own gradients, caches cold, for bench/compare.
 
 Worker of bench/compare: reads jobs from standard input, one JSON object a line
 ({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath",

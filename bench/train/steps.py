@@ -326,7 +326,7 @@ def measure(
 def _time_rounds(
     trainer: Trainer, modes: dict[str, dict], seconds: float, deadline: float
 ) -> int:
-    """Times the modes in turns and writes `ms` to each."""
+    """Times the modes alternately and writes `ms` to each."""
     able = [mode for mode in modes if "error" not in modes[mode]]
     times: dict[str, list[float]] = {mode: [] for mode in able}
     end = min(time.perf_counter() + seconds, deadline)

@@ -142,7 +142,7 @@ def _best_layouts(rows: list[dict]) -> list[float]:
 
 
 def targets(report: dict) -> list[dict[str, object]]:
-    """Each with what it wants, what was found, and whether that is enough."""
+    """Each target with its value, what was measured, and whether it is met."""
     rows, found = report["rows"], []
 
     def add(what: str, value, wanted: float, met) -> None:

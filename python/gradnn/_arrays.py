@@ -40,7 +40,7 @@ def _root(source: Any) -> str:
 def _bad_type(name: str, source: Any) -> TypeError:
     return TypeError(
         f"{name} is a {type(source).__name__}; a NumPy array or an array with "
-        "__dlpack__ is wanted"
+        "__dlpack__ is expected"
     )
 
 
@@ -233,7 +233,7 @@ def native_stream(source: Any, stream: Any) -> int | None:
             return int(stream)
         raise TypeError(
             f"stream is a {type(stream).__name__}; an integer (cudaStream_t) or a "
-            "stream of PyTorch, CuPy or cuda.core is wanted"
+            "stream of PyTorch, CuPy or cuda.core is expected"
         )
     root = _root(source)
     if root == "torch":

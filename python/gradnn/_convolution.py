@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 from . import _arrays, _run
 from ._arrays import bad
+from ._geometry import Geometry
 from ._interpolate import check_rank, spatial_axes
 
 Array = TypeVar("Array")
 PerAxis = Union[int, Sequence[int]]
 Padding = Union[str, int, Sequence[Union[int, Sequence[int]]]]
 
-_AUTO_PADS = ("valid", "same_upper", "same_lower")
 _OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
 
 
@@ -25,52 +25,6 @@ class _Kind(NamedTuple):
 
 _CONV = _Kind("ConvBackward", ("OIX", "XIO"), False)
 _TRANSPOSED = _Kind("ConvTransposeBackward", ("IOX", "XOI"), True)
-
-
-class _Geometry(NamedTuple):
-    """What the caller said of the convolution, a value for each axis."""
-
-    strides: tuple[int, ...]
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    auto_pad: str
-    dilations: tuple[int, ...]
-    output_padding: tuple[int, ...] | None
-    groups: int
-
-
-def _pads(padding: Any, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-    """Pads before and behind each axis, and auto_pad."""
-    zeros = (0,) * rank
-    if isinstance(padding, str):
-        if padding not in _AUTO_PADS:
-            raise bad("padding", f"{padding!r}; {', '.join(_AUTO_PADS)} are allowed")
-        return zeros, zeros, padding
-    if hasattr(padding, "__index__"):
-        each = (_run.integer("padding", padding),) * rank
-        return each, each, "none"
-    try:
-        given = list(padding)
-    except TypeError:
-        raise TypeError(
-            f"padding is {padding!r}; an integer, one for each spatial axis, pairs "
-            "or a string is wanted"
-        ) from None
-    if len(given) != rank:
-        raise bad(
-            "padding", f"{padding!r} has {len(given)} values for {rank} spatial axes"
-        )
-    begin, end = [], []
-    for each in given:
-        if hasattr(each, "__index__"):
-            pair: tuple[int, ...] = (_run.integer("padding", each),) * 2
-        else:
-            pair = _run.integers("padding", each)
-            if len(pair) != 2:
-                raise bad("padding", f"{each!r}; (before, behind) is wanted")
-        begin.append(pair[0])
-        end.append(pair[1])
-    return tuple(begin), tuple(end), "none"
 
 
 def _operand(
@@ -100,7 +54,7 @@ def _operand(
 
 def _check_shapes(
     kind: _Kind,
-    geometry: _Geometry,
+    geometry: Geometry,
     data_format: str,
     weights_format: str,
     grad: tuple[int, ...],
@@ -114,7 +68,7 @@ def _check_shapes(
             raise bad(
                 name,
                 f"shape {dims} for a grad_output of shape {grad}; as many axes are "
-                "wanted",
+                "expected",
                 "invalid_shape",
             )
     if source[0] != grad[0]:
@@ -138,6 +92,55 @@ def _check_shapes(
         )
 
 
+def _mask(output_mask: Any, out: Any) -> tuple[bool, ...]:
+    """output_mask, checked; of `out` only the type."""
+    for name, values in (("output_mask", output_mask), ("out", out)):
+        optional = name == "out" and values is None
+        if not (optional or isinstance(values, (tuple, list))):
+            raise TypeError(
+                f"{name} is a {type(values).__name__}; a tuple of three is expected"
+            )
+    mask = tuple(bool(each) for each in output_mask)
+    if len(mask) != 3 or not any(mask):
+        raise bad(
+            "output_mask",
+            f"{output_mask!r}; three values are expected, at least one of them True",
+        )
+    return mask
+
+
+def _results(
+    grad: _arrays.Array,
+    shapes: list[tuple[int, ...]],
+    mask: tuple[bool, ...],
+    out: Any,
+    queue: Any,
+) -> list[_arrays.Array | None]:
+    """The arrays that the gradients go to: those of `out` or new ones, None for
+    what `mask` leaves out."""
+    given = (None, None, None) if out is None else tuple(out)
+    if len(given) != 3:
+        raise bad(
+            "out", f"{len(given)} values; three are expected, each an array or None"
+        )
+    asked = [dims if each else None for dims, each in zip(shapes, mask)]
+    for index, (shape, each) in enumerate(zip(asked, given)):
+        if shape is None and each is not None:
+            raise bad(f"out[{index}]", f"an array, but output_mask is {mask}")
+    results = _run.outputs(grad, ["out[0]", "out[1]", "out[2]"], asked, given, queue)
+    for index, result in enumerate(results):
+        wide = index > 0 and grad.dtype in ("f16", "bf16")
+        allowed = (grad.dtype, "f32") if wide else (grad.dtype,)
+        if result is not None and result.dtype not in allowed:
+            raise bad(
+                f"out[{index}]",
+                f"data type {result.dtype}; {' and '.join(allowed)} are allowed for "
+                f"{_OUTPUTS[index]} of a {grad.dtype} grad_output",
+                "invalid_data_type",
+            )
+    return results
+
+
 def _backward(
     kind: _Kind,
     grad_output: Any,
@@ -155,18 +158,7 @@ def _backward(
     stream: Any,
     out: Any,
 ) -> tuple[Any, Any, Any]:
-    for name, values in (("output_mask", output_mask), ("out", out)):
-        optional = name == "out" and values is None
-        if not (optional or isinstance(values, (tuple, list))):
-            raise TypeError(
-                f"{name} is a {type(values).__name__}; a tuple of three is wanted"
-            )
-    mask = tuple(bool(each) for each in output_mask)
-    if len(mask) != 3 or not any(mask):
-        raise bad(
-            "output_mask",
-            f"{output_mask!r}; three values are wanted, one of them True at least",
-        )
+    mask = _mask(output_mask, out)
     grad = _arrays.array("grad_output", grad_output, stream=stream)
     queue = _arrays.queue(grad, stream)
     rank = check_rank("grad_output", grad.dims)
@@ -178,57 +170,18 @@ def _backward(
             "weights_format",
             f"{weights_format!r}; {' and '.join(kind.formats)} are allowed",
         )
-    geometry = _Geometry(
-        _run.per_axis("strides", strides, rank),
-        *_pads(padding, rank),
-        _run.per_axis("dilations", dilations, rank),
-        None
-        if output_padding is None
-        else _run.per_axis("output_padding", output_padding, rank),
-        _run.integer("groups", groups),
+    geometry = Geometry.given(
+        rank, strides, padding, output_padding, dilations, groups
     )
     _check_shapes(
         kind, geometry, data_format, weights_format, grad.dims, data.dims, filters.dims
     )
     bias_dims = (grad.dims[1 if data_format == "NCX" else -1],)
-    given = (None, None, None) if out is None else tuple(out)
-    if len(given) != 3:
-        raise bad(
-            "out", f"{len(given)} values; three are wanted, an array or None each"
-        )
-    shapes = [
-        dims if asked else None
-        for dims, asked in zip((data.dims, filters.dims, bias_dims), mask)
-    ]
-    for index, (shape, each) in enumerate(zip(shapes, given)):
-        if shape is None and each is not None:
-            raise bad(f"out[{index}]", f"an array, but output_mask is {mask}")
-    results = _run.outputs(grad, ["out[0]", "out[1]", "out[2]"], shapes, given, queue)
-    for index, result in enumerate(results):
-        wide = index > 0 and grad.dtype in ("f16", "bf16")
-        allowed = (grad.dtype, "f32") if wide else (grad.dtype,)
-        if result is not None and result.dtype not in allowed:
-            raise bad(
-                f"out[{index}]",
-                f"data type {result.dtype}; {' and '.join(allowed)} are allowed for "
-                f"{_OUTPUTS[index]} of a {grad.dtype} grad_output",
-                "invalid_data_type",
-            )
-    attributes: list[tuple[str, Any]] = [
-        ("strides", geometry.strides),
-        ("pads_begin", geometry.begin),
-        ("pads_end", geometry.end),
-        ("auto_pad", geometry.auto_pad),
-        ("dilations", geometry.dilations),
-        ("groups", geometry.groups),
-        ("data_format", data_format),
-        ("weights_format", weights_format),
-    ]
-    if geometry.output_padding is not None:
-        attributes.append(("output_padding", geometry.output_padding))
+    shapes = [data.dims, filters.dims, bias_dims]
+    results = _results(grad, shapes, mask, out, queue)
     compiled = _run.compile_for(
         kind.name,
-        tuple(attributes),
+        geometry.attributes(data_format, weights_format),
         settings,
         grad.device,
         (

@@ -34,17 +34,72 @@ def check_rank(name: str, dims: tuple[int, ...]) -> int:
 
 def _numbers(name: str, values: Any, rank: int) -> tuple[float, ...]:
     if isinstance(values, (str, bytes)):
-        raise TypeError(f"{name} is {values!r}; numbers are wanted")
+        raise TypeError(f"{name} is {values!r}; numbers are expected")
     try:
         found = tuple(float(each) for each in values)
     except TypeError:
         try:
             found = (float(values),) * rank
         except TypeError:
-            raise TypeError(f"{name} is {values!r}; numbers are wanted") from None
+            raise TypeError(f"{name} is {values!r}; numbers are expected") from None
     if len(found) != rank:
         raise bad(name, f"{found} has {len(found)} values for {rank} spatial axes")
     return found
+
+
+def _check_shapes(
+    dims: tuple[int, ...], grad: tuple[int, ...], data_format: str
+) -> None:
+    if len(dims) != len(grad) or any(dim < 0 for dim in dims):
+        raise bad(
+            "input_shape",
+            f"{dims} for a grad_output of shape {grad}; as many axes are "
+            "expected, none of them negative",
+            "invalid_shape",
+        )
+    channel = 1 if data_format == "NCX" else -1
+    if dims[0] != grad[0] or dims[channel] != grad[channel]:
+        raise bad(
+            "input_shape",
+            f"{dims} for a grad_output of shape {grad}; batch and channels "
+            f"of {data_format} must agree",
+            "invalid_shape",
+        )
+
+
+def _attributes(
+    mode: str,
+    coordinates: str,
+    data_format: str,
+    arithmetic: str,
+    scales: Any,
+    ratios: Any,
+    sizes: tuple[int, ...],
+) -> tuple[tuple[str, Any], ...]:
+    """Attributes of the op. `sizes`: those of the output's spatial axes."""
+    attributes: list[tuple[str, Any]] = [
+        ("mode", mode),
+        ("coordinate_transformation_mode", coordinates),
+        ("data_format", data_format),
+    ]
+    for name, value in attributes:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}; a string is expected")
+    if arithmetic != "exact":
+        attributes.append(("coordinate_arithmetic", arithmetic))
+    if scales is not None and ratios is not None:
+        raise bad("scales", "given together with ratios; one of them is allowed")
+    rank = len(sizes)
+    if ratios is not None:
+        attributes.append(("scale_rule", "ratios"))
+        attributes.append(("ratios", _numbers("ratios", ratios, rank)))
+    if scales is not None:
+        # The library takes scales in place of sizes: it checks the sizes.
+        attributes.append(("scale_rule", "given"))
+        attributes.append(("scales", _numbers("scales", scales, rank)))
+    else:
+        attributes.append(("sizes", sizes))
+    return tuple(attributes)
 
 
 def interpolate_backward(
@@ -110,44 +165,18 @@ def interpolate_backward(
     grad = _arrays.array("grad_output", grad_output, stream=stream)
     queue = _arrays.queue(grad, stream)
     dims = _run.integers("input_shape", input_shape)
-    rank = check_rank("grad_output", grad.dims)
+    check_rank("grad_output", grad.dims)
     spatial = spatial_axes(data_format, len(grad.dims))
-    if len(dims) != len(grad.dims) or any(dim < 0 for dim in dims):
-        raise bad(
-            "input_shape",
-            f"{dims} for a grad_output of shape {grad.dims}; as many axes are "
-            "wanted, none of them negative",
-            "invalid_shape",
-        )
-    channel = 1 if data_format == "NCX" else -1
-    if dims[0] != grad.dims[0] or dims[channel] != grad.dims[channel]:
-        raise bad(
-            "input_shape",
-            f"{dims} for a grad_output of shape {grad.dims}; batch and channels "
-            f"of {data_format} must agree",
-            "invalid_shape",
-        )
-    attributes: list[tuple[str, Any]] = [
-        ("mode", mode),
-        ("coordinate_transformation_mode", coordinate_transformation_mode),
-        ("data_format", data_format),
-    ]
-    for name, value in attributes:
-        if not isinstance(value, str):
-            raise TypeError(f"{name} is {value!r}; a string is wanted")
-    if coordinate_arithmetic != "exact":
-        attributes.append(("coordinate_arithmetic", coordinate_arithmetic))
-    if scales is not None and ratios is not None:
-        raise bad("scales", "given together with ratios; one of them is allowed")
-    if ratios is not None:
-        attributes.append(("scale_rule", "ratios"))
-        attributes.append(("ratios", _numbers("ratios", ratios, rank)))
-    if scales is not None:
-        # The library takes scales in place of sizes: it checks the sizes.
-        attributes.append(("scale_rule", "given"))
-        attributes.append(("scales", _numbers("scales", scales, rank)))
-    else:
-        attributes.append(("sizes", grad.dims[spatial]))
+    _check_shapes(dims, grad.dims, data_format)
+    attributes = _attributes(
+        mode,
+        coordinate_transformation_mode,
+        data_format,
+        coordinate_arithmetic,
+        scales,
+        ratios,
+        grad.dims[spatial],
+    )
     source = _arrays.shape_alone("input_shape", dims, grad)
     (result,) = _run.outputs(grad, ["out"], [dims], [out], queue)
     assert result is not None
@@ -159,7 +188,7 @@ def interpolate_backward(
         )
     compiled = _run.compile_for(
         "InterpolateBackward",
-        tuple(attributes),
+        attributes,
         _run.settings(fpmath, deterministic, threads),
         grad.device,
         (_run.description(source), _run.description(grad)),

@@ -174,7 +174,7 @@ def _load() -> ctypes.CDLL:
     version = library.gradnn_c_api_version()
     if version != C_API_VERSION:
         raise ImportError(
-            f"gradnn: {path} has C API {version}; this package wants {C_API_VERSION}"
+            f"gradnn: {path} has C API {version}; this package needs {C_API_VERSION}"
         )
     library.path = str(path)
     return library

@@ -32,11 +32,11 @@ def op(kind: str, attributes: Attributes, settings: Settings) -> Op:
 
 def settings(fpmath: str, deterministic: bool, threads: int) -> Settings:
     if not isinstance(fpmath, str):
-        raise TypeError(f"fpmath is {fpmath!r}; a string is wanted")
+        raise TypeError(f"fpmath is {fpmath!r}; a string is expected")
     if type(threads) is not int:
         threads = integer("threads", threads)
     if not 0 <= threads < 2**31:
-        raise bad("threads", f"{threads}; 0 (the default) or more is wanted")
+        raise bad("threads", f"{threads}; 0 (the default) or more is expected")
     return fpmath, bool(deterministic), threads
 
 
@@ -47,14 +47,14 @@ def integer(name: str, value: Any) -> int:
         if -(2**63) < found < 2**63:
             return found
         raise bad(name, f"{found} has more than 64 bits")
-    raise TypeError(f"{name} is {value!r}; an integer is wanted")
+    raise TypeError(f"{name} is {value!r}; an integer is expected")
 
 
 def integers(name: str, value: Any) -> tuple[int, ...]:
     try:
         return tuple(integer(name, each) for each in value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; integers are wanted") from None
+        raise TypeError(f"{name} is {value!r}; integers are expected") from None
 
 
 def per_axis(name: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -128,12 +128,12 @@ def outputs(
             out = _arrays.empty(like, shape, stream)
         found = _arrays.array(name, out, written=True, stream=stream)
         if found.dims != shape:
-            raise bad(name, f"shape {found.dims}; {shape} is wanted", "invalid_shape")
+            raise bad(name, f"shape {found.dims}; {shape} is expected", "invalid_shape")
         if found.device != like.device:
             raise bad(
                 name,
                 f"the array is on {_device_text(found)}; "
-                f"{_device_text(like)} is wanted",
+                f"{_device_text(like)} is expected",
             )
         result.append(found)
     return result

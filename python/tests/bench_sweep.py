@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -25,6 +26,13 @@ def load(name):
     )
     loader.exec_module(module)
     return module
+
+
+def documented(title):
+    """The words in backticks of a section of doc/bench_json.md."""
+    page = (ROOT / "doc" / "bench_json.md").read_text(encoding="utf-8")
+    (section,) = [each for each in page.split("\n# ") if each.startswith(title)]
+    return set(re.findall(r"`([^`]+)`", section))
 
 
 def settings(kind, engine="gpu", seed=5, **others):

@@ -1,12 +1,13 @@
 """bench/sweep's random problems: what is drawn, and that it is what the formulas say."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from bench_sweep import BENCH, program, settings  # puts bench/ on the path
+from bench_sweep import BENCH, documented, program, settings  # bench/ on the path
 
 import graphs
 import problems
@@ -102,6 +103,27 @@ def test_compare_writes_the_graphs_of_its_cases(tmp_path):
         )
         assert said.returncode == 0, said.stderr
         assert said.stdout.count(" taken ") == 1, said.stdout
+
+
+def test_fields_of_compare_are_documented(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "compare"), "--engine", "cpu",
+         "--kind", "convolution", "--name", "first_3x3", "--dtype", "f32",
+         "--layout", "NCX", "--gradient", "bias", "--seconds", "0", "--latency",
+         "--program", program(), "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    known = documented("What `bench/compare")
+    (row,) = results["rows"]
+    for each in (results, results["pytorch"], row, row.get("pytorch", {})):
+        assert set(each) <= known
+    # Of GPUs, and of what was not timed.
+    assert {"empty_launch", "pytorch_deterministic", "host_ms", "replay_us", "cuda",
+            "times_faster_than_pytorch_deterministic", "refused", "failed",
+            "absent"} <= known  # fmt: skip
 
 
 def test_taps_are_those_of_the_forward():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench_sweep import BENCH, ROOT, load, program, settings, sweep  # puts bench/ on the path
+from bench_sweep import BENCH, ROOT, documented, load, program, settings, sweep
 
 import graphs
 import problems
@@ -208,7 +208,7 @@ def fake(tmp_path):
     path.write_text(FAKE.format(python=sys.executable, log=str(log)))
     path.chmod(0o755)
     log.write_text("")
-    common = ["--kind", "interpolation", "--seed", "1", "--no-peer"]
+    common = ["--kind", "interpolation", "--seed", "1", "--no-pytorch"]
     common += ["--program", str(path), "--out", str(tmp_path / "sweep.json")]
     return common, log, tmp_path / "sweep.json"
 
@@ -221,6 +221,9 @@ def test_a_problem_that_fails_does_not_end_the_run(fake):
     failed = {r["index"]: r["gradnn"]["failed"] for r in rows if "failed" in r["gradnn"]}
     assert set(failed) == {2, 5}
     assert "graph: cannot be done" in failed[2]
+    known = documented("What `bench/sweep")
+    for each in (json.loads(out.read_text()), rows[0], rows[2]["gradnn"]):
+        assert set(each) <= known
     assert "signal 11" in failed[5]
     assert "8 of 8 problems" in text and "2 failed" in text
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from bench.train import __main__ as program  # noqa: E402
 from bench.train import steps, table  # noqa: E402
 from bench.train.networks import NETWORKS  # noqa: E402
+from bench_sweep import documented  # noqa: E402
 
 UPSAMPLINGS = {
     "deeplab": {"upsample_bilinear2d_backward"},
@@ -115,6 +116,25 @@ def test_network_calls(tmp_path, capsys):
     for mode in ("pytorch", "gradnn"):
         assert row[f"{mode}_host_ms"] > 0 and row[f"{mode}_ms"] > 0
     assert f"{row['gradnn_host_ms']:.2f}" in printed
+
+
+def test_all_fields_are_documented(tmp_path, capsys):
+    known = documented("What `scripts/bench_train")
+    given = ("--networks", "hifigan", "--dtype", "f32", "--layout", "NCX")
+    _, report, _ = run(capsys, tmp_path / "report.json", *given)
+    (row,) = report["rows"]
+    objects = [report, report["machine"], report["calls"][0], row, *row["modes"].values()]
+    gradnn_mode = row["modes"]["gradnn"]
+    objects += [row["modes"], gradnn_mode["profile"], gradnn_mode["difference"]]
+    _, report, _ = run(
+        capsys, tmp_path / "report.json", *given, "--no-calls", "--network-calls"
+    )
+    objects.append(report["network_calls"][0])
+    for each in objects:
+        assert set(each) <= known
+    # Of GPUs, of failures and of targets.
+    target = {"what": "", "value": 0, "wanted": 0, "met": True}
+    assert {"peak_bytes", "error", "cuda", "cudnn", *target} <= known
 
 
 def test_what_raises_and_what_runs_in_pytorch_is_said(monkeypatch, capsys, tmp_path):

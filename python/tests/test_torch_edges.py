@@ -70,7 +70,7 @@ def up_backward(g, size=5):
 
 def test_a_failed_execution_keeps_no_tensor(monkeypatch):
     def fail(*_):
-        raise _core.Error("runtime_error", "as a test wants it")
+        raise _core.Error("runtime_error", "raised by a test")
 
     monkeypatch.setattr(_plans.Plan, "__call__", fail)
     gradnn.torch.enable()
@@ -93,8 +93,8 @@ def test_a_failed_execution_keeps_no_tensor(monkeypatch):
 @pytest.mark.parametrize(
     "failure",
     [
-        _core.OutOfMemoryError("out_of_memory", "as a test wants it"),
-        _core.Error("runtime_error", "as a test wants it"),
+        _core.OutOfMemoryError("out_of_memory", "raised by a test"),
+        _core.Error("runtime_error", "raised by a test"),
     ],
 )
 def test_a_failure_that_passes_is_not_kept(monkeypatch, failure):

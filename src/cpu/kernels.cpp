@@ -8,19 +8,15 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 make_interpolation_copy},
         {"interpolation.scatter",
-                "elements that go to one place each, as they are (nearest, "
-                "reduced)",
+                "elements that go to one place each (nearest, reduced)",
                 make_interpolation_scatter},
-        {"interpolation.separable",
-                "rows or channels of diff_src contiguous: axis by axis, in "
-                "vectors",
+        {"interpolation.separable", "contiguous rows or channels, any ratio",
                 make_interpolation_separable},
-        {"interpolation.strided", "everything, row by row",
-                make_interpolation_strided},
+        {"interpolation.strided", "everything", make_interpolation_strided},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
-        {"convolution.onednn", "what oneDNN has an optimised kernel for",
+        {"convolution.onednn", "what oneDNN has fast, correct kernels for",
                 make_convolution_onednn},
         {"convolution.depthwise", "groups of one channel, channels contiguous",
                 make_convolution_depthwise},

@@ -70,7 +70,7 @@ void write_legend(const json &report, std::ostream &out) {
            "read and outputs,\neach once; of: the limit: "
         << (gpu ? "a large copy within the GPU's memory"
                 : "a plain stream of all threads over the same bytes,\n"
-                  "timed in turns with the work; streaming copy")
+                  "timed alternately with the work; streaming copy")
         << ": " << format("%.1f", report["copy_gb_per_s"].get<double>())
         << " GB/s";
     const std::string limits = compute_limits(results);

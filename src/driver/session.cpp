@@ -24,7 +24,7 @@ namespace {
 
 using data_type = logical_tensor::data_type;
 
-const std::string &wanted(const std::string &value, const char *name) {
+const std::string &required(const std::string &value, const char *name) {
     if (value.empty()) throw usage_error(std::string(name) + " is missing");
     return value;
 }
@@ -56,7 +56,7 @@ std::vector<file_option> parse_file_options(
         if (failure != std::errc() || stop != value.data() + equals
                 || equals + 1 >= value.size())
             throw usage_error(option + ": given \"" + value
-                    + "\", wants ID=FILE.npy, ID being that of a tensor");
+                    + "\", expected ID=FILE.npy with the id of a tensor");
         parsed.file = value.substr(equals + 1);
         if (!ids.insert(parsed.id).second)
             throw usage_error(
@@ -71,7 +71,7 @@ std::vector<file_option> parse_file_options(
 
 session::session(
         const session_options &options, const memory_estimate &extra_bytes)
-    : graph_(load_graph(wanted(options.graph, "GRAPH.json"), options.engine)),
+    : graph_(load_graph(required(options.graph, "GRAPH.json"), options.engine)),
       inputs_(parse_file_options("--input", options.inputs)),
       outputs_(parse_file_options("--output", options.outputs)),
       seed_(options.seed),

@@ -186,7 +186,7 @@ json_graph parse_json_graph(std::string_view content, const std::string &file) {
         result.fpmath = read_fpmath(*mode);
 
     const json_node ops = root.at("graph");
-    if (ops.array_size() == 0) ops.fail("has no ops; at least one is wanted");
+    if (ops.array_size() == 0) ops.fail("has no ops; at least one is needed");
     tensor_register tensors;
     std::map<size_t, size_t> op_ids;
     for (size_t index = 0; index < ops.array_size(); ++index) {

@@ -100,7 +100,7 @@ void json_node::fail(const std::string &what) const {
     throw input_error(*file_, path_, what);
 }
 
-void json_node::fail_type(const std::string &wanted) const {
+void json_node::fail_type(const std::string &expected) const {
     // Long values are cut before they are written, not after.
     std::string given;
     if (value_->is_object())
@@ -111,7 +111,7 @@ void json_node::fail_type(const std::string &wanted) const {
         given = one_line(
                 value_->dump(-1, ' ', false, json::error_handler_t::replace),
                 60);
-    fail("given " + given + ", wants " + wanted);
+    fail("given " + given + ", expected " + expected);
 }
 
 void json_node::want_object() const {

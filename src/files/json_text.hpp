@@ -26,8 +26,8 @@ public:
 
     /// Throws input_error at this path.
     [[noreturn]] void fail(const std::string &what) const;
-    /// Throws "wants WANTED, given VALUE".
-    [[noreturn]] void fail_type(const std::string &wanted) const;
+    /// Throws "given VALUE, expected EXPECTED".
+    [[noreturn]] void fail_type(const std::string &expected) const;
 
     /// A member of an object; the first form throws where it is missing.
     json_node at(const char *key) const;

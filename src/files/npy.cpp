@@ -79,7 +79,7 @@ private:
 
     void expect(char letter) {
         if (!accept(letter))
-            fail(std::string("wants '") + letter + "' before \""
+            fail(std::string("expected '") + letter + "' before \""
                     + one_line(rest_, 20) + "\"");
     }
 
@@ -89,7 +89,7 @@ private:
         const size_t end
                 = rest_.empty() ? std::string_view::npos : rest_.find(quote, 1);
         if ((quote != '\'' && quote != '"') || end == std::string_view::npos)
-            fail("wants a quoted string before \"" + one_line(rest_, 20)
+            fail("expected a quoted string before \"" + one_line(rest_, 20)
                     + "\"");
         std::string text(rest_.substr(1, end - 1));
         rest_.remove_prefix(end + 1);
@@ -103,7 +103,7 @@ private:
                 rest_.remove_prefix(word.size());
                 return word == "True";
             }
-        fail("wants True or False before \"" + one_line(rest_, 20) + "\"");
+        fail("expected True or False before \"" + one_line(rest_, 20) + "\"");
     }
 
     std::vector<int64_t> tuple() {
@@ -132,7 +132,7 @@ private:
                             value, rest_[digits] - '0', &value))
                 fail("has a dim that does not fit in 63 bits");
         if (digits == 0)
-            fail("wants a number, none negative, before \""
+            fail("expected a number of at least 0 before \""
                     + one_line(rest_, 20) + "\"");
         rest_.remove_prefix(digits);
         return value;
@@ -214,7 +214,7 @@ npy_header header_of(
     const int64_t present = file_bytes - header.data_offset;
     if (bytes != present)
         throw input_error(path,
-                "corrupt .npy: its header wants " + std::to_string(bytes)
+                "corrupt .npy: its header needs " + std::to_string(bytes)
                         + " bytes of data, there are "
                         + std::to_string(present));
     return header;

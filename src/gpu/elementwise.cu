@@ -8,6 +8,7 @@
 // once, writes out once, nothing else; each element is written by one thread,
 // so results do not depend on any order.
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "gpu/device/dtype.cuh"
@@ -101,87 +102,104 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
     }
 }
 
+/// Launches on a, b and out; of zero fill out alone is not null.
+using launcher = std::function<void(
+        void *a, void *b, void *out, const launch_stream &)>;
+
+template <elementwise_kind kind, typename Type, int vector>
+launcher dense_launcher(int64_t count) {
+    return [=](void *a, void *b, void *out, const launch_stream &stream) {
+        launch("elementwise", dense_kernel<kind, Type, vector>,
+                ceil_div(count, 2 * threads * vector), threads, 0, stream,
+                static_cast<const Type *>(a), static_cast<const Type *>(b),
+                static_cast<Type *>(out), count);
+    };
+}
+
+template <elementwise_kind kind, typename Type>
+launcher strided_launcher(const strided_shape &shape) {
+    auto *const kernel = shape.count < std::numeric_limits<int32_t>::max()
+            ? strided_kernel<kind, Type, uint32_t>
+            : strided_kernel<kind, Type, uint64_t>;
+    return [=](void *a, void *b, void *out, const launch_stream &stream) {
+        launch("elementwise (strided)", kernel,
+                blocks_for(shape.count, threads), threads, 0, stream,
+                static_cast<const Type *>(a), static_cast<const Type *>(b),
+                static_cast<Type *>(out), shape);
+    };
+}
+
 class elementwise_plan final : public kernel_plan {
 public:
     explicit elementwise_plan(const elementwise_problem &problem)
-        : problem_(problem) {
-        shape_.rank = problem.rank;
+        : fills_(problem.kind == elementwise_kind::zero_fill) {
+        strided_shape shape;
+        shape.rank = problem.rank;
         for (int axis = 0; axis < problem.rank; ++axis) {
             const auto i = static_cast<size_t>(axis);
-            shape_.count *= problem.dims[i];
-            shape_.dims[axis] = problem.dims[i];
-            shape_.a_strides[axis] = problem.a_strides[i];
-            shape_.b_strides[axis] = problem.b_strides[i];
-            shape_.out_strides[axis] = problem.out_strides[i];
+            shape.count *= problem.dims[i];
+            shape.dims[axis] = problem.dims[i];
+            shape.a_strides[axis] = problem.a_strides[i];
+            shape.b_strides[axis] = problem.b_strides[i];
+            shape.out_strides[axis] = problem.out_strides[i];
         }
-        dense_ = problem.rank == 1 && problem.out_strides[0] == 1
-                && (problem.kind == elementwise_kind::zero_fill
+        const bool dense = problem.rank == 1 && problem.out_strides[0] == 1
+                && (fills_
                         || (problem.a_strides[0] == 1
                                 && problem.b_strides[0] == 1));
-    }
-
-private:
-    void submit(std::span<void *const> args, std::byte *,
-            const launch_stream &stream) const override {
-        if (problem_.kind == elementwise_kind::zero_fill && dense_) {
-            const auto bytes = static_cast<size_t>(
-                    shape_.count * detail::size_of(problem_.type));
-            check(cudaMemsetAsync(args[0], 0, bytes, stream),
-                    "cudaMemsetAsync");
-            return;
-        }
-        with_float_type(problem_.type, [&]<typename Type>() {
-            switch (problem_.kind) {
+        with_float_type(problem.type, [&]<typename Type>() {
+            switch (problem.kind) {
                 case elementwise_kind::relu_backward:
-                    run<elementwise_kind::relu_backward, Type>(
-                            args[0], args[1], args[2], stream);
+                    choose<elementwise_kind::relu_backward, Type>(shape, dense);
                     break;
                 case elementwise_kind::add:
-                    run<elementwise_kind::add, Type>(
-                            args[0], args[1], args[2], stream);
+                    choose<elementwise_kind::add, Type>(shape, dense);
                     break;
                 case elementwise_kind::zero_fill:
-                    run_strided<elementwise_kind::zero_fill, Type>(
-                            nullptr, nullptr, args[0], stream);
+                    if (dense)
+                        aligned_ = any_ = zeros(static_cast<size_t>(shape.count)
+                                * sizeof(Type));
+                    else
+                        choose<elementwise_kind::zero_fill, Type>(shape, false);
                     break;
             }
         });
     }
 
-    template <elementwise_kind kind, typename Type>
-    void run(void *a, void *b, void *out, cudaStream_t stream) const {
-        constexpr int widest = 16 / sizeof(Type);
-        if (!dense_)
-            run_strided<kind, Type>(a, b, out, stream);
-        else if (is_aligned(a, 16) && is_aligned(b, 16) && is_aligned(out, 16))
-            run_dense<kind, Type, widest>(a, b, out, stream);
-        else
-            run_dense<kind, Type, 1>(a, b, out, stream);
-    }
-
-    template <elementwise_kind kind, typename Type, int vector>
-    void run_dense(void *a, void *b, void *out, cudaStream_t stream) const {
-        launch("elementwise", dense_kernel<kind, Type, vector>,
-                ceil_div(shape_.count, 2 * threads * vector), threads, 0,
-                stream, static_cast<const Type *>(a),
-                static_cast<const Type *>(b), static_cast<Type *>(out),
-                shape_.count);
+private:
+    void submit(std::span<void *const> args, std::byte *,
+            const launch_stream &stream) const override {
+        if (fills_) {
+            any_(nullptr, nullptr, args[0], stream);
+            return;
+        }
+        const bool aligned = is_aligned(args[0], 16) && is_aligned(args[1], 16)
+                && is_aligned(args[2], 16);
+        (aligned ? aligned_ : any_)(args[0], args[1], args[2], stream);
     }
 
     template <elementwise_kind kind, typename Type>
-    void run_strided(void *a, void *b, void *out, cudaStream_t stream) const {
-        const bool small = shape_.count < std::numeric_limits<int32_t>::max();
-        launch("elementwise (strided)",
-                small ? strided_kernel<kind, Type, uint32_t>
-                      : strided_kernel<kind, Type, uint64_t>,
-                blocks_for(shape_.count, threads), threads, 0, stream,
-                static_cast<const Type *>(a), static_cast<const Type *>(b),
-                static_cast<Type *>(out), shape_);
+    void choose(const strided_shape &shape, bool dense) {
+        if constexpr (kind != elementwise_kind::zero_fill) {
+            if (dense) {
+                aligned_ = dense_launcher<kind, Type, 16 / sizeof(Type)>(
+                        shape.count);
+                any_ = dense_launcher<kind, Type, 1>(shape.count);
+                return;
+            }
+        }
+        aligned_ = any_ = strided_launcher<kind, Type>(shape);
     }
 
-    elementwise_problem problem_;
-    strided_shape shape_;
-    bool dense_ = false;
+    static launcher zeros(size_t bytes) {
+        return [=](void *, void *, void *out, const launch_stream &stream) {
+            check(cudaMemsetAsync(out, 0, bytes, stream), "cudaMemsetAsync");
+        };
+    }
+
+    bool fills_;
+    launcher aligned_; ///< where all tensors are at multiples of 16 bytes
+    launcher any_;
 };
 
 } // namespace

@@ -17,9 +17,9 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Meetings of the positions of src with the taps of their phase of the strides, inside
-/// dst or not: what tiles and plain products compute. `even`: all phases have as many
-/// positions and taps as the largest one.
+/// Number of pairs of a position of src and a tap that the strides let reach it, whether
+/// the tap's position lies inside dst or not: tiles and plain products compute a product
+/// for each. `even`: all phases of the strides count as many as the largest one.
 double meetings_of(const convolution_problem &problem, bool even) {
     double meetings = static_cast<double>(problem.src.dims[0]);
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -78,9 +78,9 @@ double cycles_without_col2im(const convolution_problem &problem,
             / col2im::memory_rate;
 }
 
-/// Whether gpu_few_channels takes it and is the faster one: rows of NCX that it reads
-/// where they lie, and windows of many taps with strides, whose products are for few
-/// loads.
+/// Whether gpu_few_channels takes the problem and is faster: rows in NCX, which it reads
+/// where they lie, and windows of many taps with strides, where it multiplies much for
+/// each load.
 bool is_for_few_channels(
         const convolution_problem &problem, const compile_options &options) {
     if (!has_few_channels(problem, options) || leaves_lanes_idle(problem))
@@ -96,14 +96,15 @@ bool is_for_few_channels(
 
 } // namespace
 
-// H100, dc6f57a, gradnn bench --every-kernel, gradients of src of one group: 300 (266 of
-// bench/sweep's seed 803, 16 to 120 MB) and 42 of the list
+// Gradients of src of one group by gradnn bench --every-kernel (H100, dc6f57a): 300, of
+// which 266 are of bench/sweep's seed 803 with 16 to 120 MB, and 42 of bench/cases.json
 // (doc/performance/h100-2026-11-26.md). The estimate of col2im is off by 12 %, that of the
-// others by a factor of 1.6. With this margin the choice takes 1.05 (f32), 1.06 (f64) and
-// 1.05 (16 bits) times as long as the faster one; slower than before are first_3x3 in 16
-// bits (1.05 to 1.18), resnet_56_256_512_1x1_s2 (1.02 to 1.08) and of the random ones
-// 80x84x290 to 64, 3x3, stride 3, f32 (1.3). gpu_few_channels: audio_first NCX 120 us and
-// 364, resnet_stem NXC 748 and 918, but first_3x3 NXC 892 and 344.
+// other kernels by a factor of 1.6. With the margin below the choice takes 1.05 (f32), 1.06
+// (f64) and 1.05 (16 bits) times as long as the faster kernel. It became slower in
+// first_3x3 in 16 bits (1.05 to 1.18 times), resnet_56_256_512_1x1_s2 (1.02 to 1.08) and
+// one random problem, 80x84x290 to 64, 3x3, stride 3, f32 (1.3). gpu_few_channels takes 120
+// us in audio_first NCX where gpu_col2im takes 364, 748 and 918 in resnet_stem NXC, 892
+// and 344 in first_3x3 NXC.
 std::string col2im_yields(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
@@ -119,8 +120,7 @@ std::string col2im_yields(
     constexpr double margin = 0.85;
     if (cut->cycles < margin * others) return {};
     const auto us = [](double cycles) {
-        constexpr double cycles_of_us = 1.7e3;
-        return static_cast<int64_t>(cycles / cycles_of_us);
+        return static_cast<int64_t>(cycles / col2im::cycles_of_us);
     };
     return detail::text("estimated at ", us(cut->cycles),
             " us, other kernels at ", us(others), " us");

@@ -1,10 +1,10 @@
-// Convolutions. Figures are of an H200 (driver 580, CUDA 13.0, cuDNN 9.14) where no other GPU is
-// named, by
+// When a convolution kernel yields. Where a comment names no other GPU, its figures are of
+// an H200 (driver 580, CUDA 13.0, cuDNN 9.14), by
 //
 //     bench/compare --engine gpu --kind convolution --name NAMES
 //
-// at the commit that is named. To measure a rule again, force the two kernels by
-// GRADNN_KERNEL: what yields may still be forced.
+// at the commit that it names. To measure a rule again, force the two kernels by
+// GRADNN_KERNEL: a kernel that yields can still be forced.
 #include "gpu/measured.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::string few_channels_yields(
 
 namespace {
 
-/// Whether cuDNN is there and nothing that is known of it refuses the problem.
+/// Whether there is cuDNN, and no rule of convolution.cudnn refuses the problem.
 bool cudnn_may_take(
         const convolution_problem &problem, const compile_options &options) {
     return cudnn::library_version() != 0
@@ -53,26 +53,26 @@ bool cudnn_may_take(
                        .refusal.empty();
 }
 
-/// Cycles that a convolution takes: the products, those with filled-up channels too, by
-/// what the multiprocessors compute in a cycle.
+/// Cycles that a convolution takes: its products, those of padded channels included,
+/// divided by the products that the multiprocessors compute in a cycle.
 struct estimated_cycles {
     double plain; ///< by gpu_narrow_groups
     double tiles; ///< by tensor cores
 };
 
-// Products of a multiprocessor in a cycle fit the times of 674 gradients of one group:
-// H100, a39b004 with these rules, gradnn bench --every-kernel of bench/sweep's seed 801 (8
-// to 75 MB) and of the 16-bit weights of seed 901 and of bench/cases.json. The choice
-// takes this much longer in the mean than the better of gpu_narrow_groups and the next
-// row, and the next row alone:
+// The products of a multiprocessor in a cycle are fitted to the times of 674 gradients of
+// one group (H100, a39b004 with these rules, gradnn bench --every-kernel of bench/sweep's
+// seed 801, 8 to 75 MB, and of the 16-bit weights of seed 901 and of bench/cases.json). In
+// the mean, the choice takes this much longer than the better of gpu_narrow_groups and the
+// next row; the second figure is that of the next row alone:
 //
 //     gradients of      src           weights
 //     f32               8 and 19 %    4 and 5 %
 //     f64               14 and 20 %   4 and 9 %
 //     16 bits           5 and 10 %    2 and 3 %
 //
-// By CUTLASS each of several groups is a part of its own, with launches and copies: 12 us
-// at least.
+// CUTLASS computes each of several groups by a part of its own, with launches and copies,
+// which takes at least 12 us.
 estimated_cycles estimate(
         const convolution_problem &problem, int multiprocessors) {
     constexpr int64_t chunk = narrow_groups::chunk_channels;
@@ -112,12 +112,12 @@ estimated_cycles estimate(
 
 } // namespace
 
-// --name resnext, 408e674: groups of 8 channels in 16 bits and NXC, cuDNN's
-// gradient of the weights takes half the time. On an H100 (e401cbb, gradnn bench)
-// groups of 3 to 24 channels in f32 and f64 took 0.03 to 0.7 of the time of the kernels
-// before. Groups in 16 bits, beside cuDNN in the run of estimate(): of 2 by 2 to 8 by 8
-// and 1 by 16 channels 0.16 to 0.82 of the time, of 8 by 12 and more 1.4 to 1.9, of 1 by
-// 1 and 2 by 1, where more than three of four products are of zeros, 0.7 to 3.3.
+// Groups of 8 channels in 16 bits and NXC (--name resnext, 408e674): cuDNN takes half the
+// time for the gradient of the weights. Groups of 3 to 24 channels in f32 and f64 (H100,
+// e401cbb, gradnn bench) took 0.03 to 0.7 of the time of the kernels before. Groups in 16
+// bits, in the run of estimate(): those of 2 by 2 to 8 by 8 and of 1 by 16 channels took
+// 0.16 to 0.82 of cuDNN's time, those of 8 by 12 and more 1.4 to 1.9 times as long, those
+// of 1 by 1 and 2 by 1, where more than three of four products are of zeros, 0.7 to 3.3.
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
@@ -161,8 +161,9 @@ std::string narrow_groups_yields(
     if (problem.src.type == data_type::f64 && of_data
             && is_matrix_product(problem))
         return "cuDNN's products of matrices in f64 were faster";
-    // --name dcgan_last, the run of estimate(): f32 NCX and NXC 165 and 113 us, cuDNN's
-    // plain products 74 and 107; f64 298 and 203, cuDNN's 195 and 174. Groups are others'.
+    // --name dcgan_last, in the run of estimate(): in f32 this kernel takes 165 us in NCX
+    // and 113 in NXC, cuDNN's plain products 74 and 107; in f64 298 and 203, cuDNN's 195
+    // and 174. Convolutions of several groups were not measured here.
     constexpr int64_t few_terms = 3;
     const int64_t terms
             = problem.direction == convolution_direction::backward_data
@@ -177,11 +178,11 @@ std::string narrow_groups_yields(
             : std::string();
 }
 
-// --name 1x1 in f64, 5e32061 and 444af2a: products of matrices that lie in NCX
-// would be copied; cuDNN multiplies them where they are, in 0.4 to 0.75 of the
-// time (56x56 and 14x14 points). Weights in NCX of 7x7 points take it twice as long.
-// H100, a39b004 with the row of gpu_wide_weights, gradnn bench --every-kernel: in NXC
-// 0.62 to 0.96 of the time in 29 of 30 gradients, 1.06 in one.
+// --name 1x1 in f64, 5e32061 and 444af2a: CUTLASS needs a copy of a matrix that lies in
+// NCX. cuDNN multiplies it where it is and takes 0.4 to 0.75 of the time (56x56 and 14x14
+// points). It takes twice as long for the gradient of the weights of 7x7 points in NCX.
+// In NXC cuDNN took 0.62 to 0.96 of the time in 29 of 30 gradients and 1.06 in one (H100,
+// a39b004 with the row of gpu_wide_weights, gradnn bench --every-kernel).
 std::string f64_yields(
         const convolution_problem &problem, const compile_options &options) {
     if (problem.src.type != data_type::f64 || !is_matrix_product(problem)
@@ -200,7 +201,7 @@ std::string f64_yields(
 
 namespace {
 
-/// Of weights, 128 by 128, over all groups.
+/// Number of tiles of 128 by 128 weights, over all groups.
 int64_t tiles_of(const detail::weights_view &weights) {
     constexpr int64_t tile = 128;
     const auto &dims = weights.dims;
@@ -208,12 +209,13 @@ int64_t tiles_of(const detail::weights_view &weights) {
             * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
 }
 
-// Gradients of weights of 16-bit data in its type, by the engine that cuDNN's heuristics
-// name. H100, cuDNN 9.14 (doc/performance/h100-2026-11-25d.md): gpu_wide_weights takes
-// 0.67 of the time in the mean where that is 33, 39 or 49, of older tensor cores (47
-// gradients, 0.05 to 1.06; of random ones up to 1.2, in few channels 1.5 and 2.5), 0.11
-// to 0.8 where it is 0, 1 or 9, plain products. 62 with channels last does not cut its
-// sums into slices: of one tile 0.01 and 0.61. Beside the others it takes 0.7 to 2.9.
+// 16-bit gradients of the weights of 16-bit data: which engine cuDNN's heuristics name
+// first decides (H100, cuDNN 9.14, doc/performance/h100-2026-11-25d.md). Engines 33, 39 and
+// 49 use older tensor cores: gpu_wide_weights takes 0.67 of their time in the mean (47
+// gradients, 0.05 to 1.06; up to 1.2 in random ones, 1.5 and 2.5 in few channels). Engines
+// 0, 1 and 9 use plain products: it takes 0.11 to 0.8 of their time. Engine 62 with
+// channels last does not cut its sums into slices: it takes 0.01 and 0.61 of the time where
+// the weights are one tile. It takes 0.7 to 2.9 times as long as all other engines.
 bool is_slow_by_cudnn(
         const convolution_problem &problem, const compile_options &options) {
     const auto first = cudnn::first_engine(problem, options);
@@ -230,11 +232,13 @@ bool is_slow_by_cudnn(
 
 } // namespace
 
-// 64 random problems of 4 to 256 channels and bench/cases.json's, H200 39314eb and H100
-// ee9c0db, gradnn bench --every-kernel. Where both tensors lie in whole words of 16 bytes
-// cuDNN copies nothing: NCX data 20 us, cuDNN 17 (resnet_56_64_64_1x1), NXC data 32 and 16,
-// weights 54 and 24; but NXC with 24 channels each 40 and 72, 83 and 102. Weights in NCX
-// of 7 and 9 channels 236 us, gpu_narrow_groups 176, of 32 positions 430 and 125.
+// 64 random problems of 4 to 256 channels and those of bench/cases.json were timed by
+// gradnn bench --every-kernel (H200 39314eb and H100 ee9c0db). Where both tensors lie in
+// whole words of 16 bytes cuDNN copies nothing: a gradient of data takes this kernel 20 us
+// and cuDNN 17 in NCX (resnet_56_64_64_1x1), 32 and 16 in NXC; one of weights 54 and 24.
+// With 24 channels in each tensor, in NXC, data takes 40 and 72 us, weights 83 and 102.
+// Gradients of weights in NCX of 7 and 9 channels take 236 us, by gpu_narrow_groups 176;
+// those of 32 positions 430 and 125.
 std::string pointwise_yields(
         const convolution_problem &problem, const compile_options &options) {
     constexpr int64_t word = 8;
@@ -260,9 +264,9 @@ std::string pointwise_yields(
             : std::string();
 }
 
-// Relaxed fpmath modes, --name resnet, cf694b7: cuDNN's kernel of truncated sums
-// does not cut sums into slices. Where its tiles fill the device it takes half
-// the time, elsewhere up to twelve times as long.
+// In relaxed fpmath modes (--name resnet, cf694b7) cuDNN's kernel truncates sums and does
+// not cut them into slices. Where its tiles fill the device it takes half the time of this
+// kernel, elsewhere up to twelve times as long.
 std::string wide_weights_yields(
         const convolution_problem &problem, const compile_options &options) {
     const bool narrow_output = detail::size_of(problem.weights.type) == 2;
@@ -286,8 +290,9 @@ std::string wide_weights_yields(
 
 namespace {
 
-/// Gradients of src by strides that pass over columns, whose positions each meet some
-/// taps: where a dilation is a multiple of the stride, one of a few meets all of them.
+/// Whether a gradient of src has a stride of 3 or more, and every position of src gets
+/// products of some taps. It is not so where a dilation is a multiple of its stride: then
+/// a few positions get the products of all taps and the others none.
 bool strides_share_taps(const convolution_problem &problem) {
     bool passes = false;
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -305,11 +310,12 @@ bool strides_share_taps(const convolution_problem &problem) {
 
 } // namespace
 
-// Groups of one channel that no depthwise kernel takes, gradnn bench --every-kernel, random
-// ones with strides of 3 and 4 or dilations. Weights, H200, 39314eb (19): gpu_direct 25 to
-// 370 us, cuDNN 51 to 1,370, 1.4 to 19 times as long where it takes them. Gradients of src,
-// H100, 7b1e261 (18): cuDNN takes 0.22 to 0.67 times as long where dilations are multiples
-// of strides (3), 0.67 and 0.69 in two others, 1.02 to 9.2 times in thirteen.
+// Groups of one channel that no depthwise kernel takes: random ones with strides of 3 and
+// 4 or dilations, by gradnn bench --every-kernel. 19 gradients of weights (H200, 39314eb)
+// take gpu_direct 25 to 370 us and cuDNN 51 to 1,370: 1.4 to 19 times as long where it
+// takes them. In 18 gradients of src (H100, 7b1e261) cuDNN takes 0.22 to 0.67 of the time
+// in three whose dilations are multiples of strides, 0.67 and 0.69 in two others, 1.02 to
+// 9.2 times as long in thirteen.
 std::string cudnn_yields(
         const convolution_problem &problem, const compile_options &) {
     const auto &weights = problem.weights.dims;
@@ -327,10 +333,11 @@ std::string cudnn_yields(
     return {};
 }
 
-// H100, 6f5a3d2, gradients of weights, 163x16 38x42 1x1 in f64 NCX: 323 us, gpu_f64 151,
-// gpu_narrow_groups 39, both of which yield. Not of tensors that leave no memory for a
-// copy, which other kernels need for some pointers and layouts. Nor of groups of one
-// channel that no depthwise kernel takes (see cudnn_yields).
+// The gradient of the weights of 163x16 38x42 1x1 in f64 NCX takes 323 us, by gpu_f64 151
+// and by gpu_narrow_groups 39, which both yield (H100, 6f5a3d2). The rule leaves out
+// tensors so large that no memory is left for a copy, which other kernels need for some
+// pointers and layouts, and groups of one channel that no depthwise kernel takes (see
+// cudnn_yields).
 std::string direct_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;

@@ -26,9 +26,9 @@ std::optional<depthwise::problem_facts> facts_of(
 
 } // namespace
 
-// bf16, --name depthwise, 66d7d92 and cd750e7, before and with matrices, at 56x56:
-// 7x7 dX 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35. The limits are
-// where it was faster in those runs.
+// --name depthwise in bf16 at 56x56, before this kernel (66d7d92) and with it (cd750e7):
+// 7x7 dX took 63 and 42 us, dW 88 and 42; 5x5 dX 54 and 38, dW 67 and 35. The limits below
+// are where it was faster in those runs.
 std::string depthwise_matrices_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
@@ -52,10 +52,10 @@ std::string depthwise_matrices_yields(
                 : "products of small matrices were slower for such planes";
 }
 
-// --name depthwise, 6f70758: 7x7 bf16 dX 96 us from planes in shared memory, 67
-// by threads that load whole vectors; dW 112 and 88; f32 137 and 70, 115 and 97;
-// 3x3 in f32, three gradients together, 0.38 and 0.31 ms; in bf16 85 and 87, 81
-// and 79.
+// --name depthwise, 6f70758: first the time from planes in shared memory, then that of
+// threads that load whole vectors. 7x7 in bf16 takes 96 and 67 us for dX, 112 and 88 for
+// dW; in f32 137 and 70, 115 and 97. 3x3 takes 0.38 and 0.31 ms in f32 for the three
+// gradients together; in bf16 85 and 87 us for dX, 81 and 79 for dW.
 std::string depthwise_planes_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
@@ -66,10 +66,11 @@ std::string depthwise_planes_yields(
            "bytes";
 }
 
-// Weights, 39314eb, gradnn bench --every-kernel: 313 channels of 13x13 to 1x1, 5x5 with
-// dilations of 3, bf16 NCX 610 us, gpu_direct 78. A thread multiplies 8 columns by whole
-// rows of taps, gaps of dilations included: 5 of 128 products were of use there. 9x9x13 to
-// 5x5x9, 3x3x3 with dilations of 2, a third of them: 629 and 759.
+// Gradients of weights by gradnn bench --every-kernel, 39314eb: 313 channels of 13x13 to
+// 1x1, 5x5 with dilations of 3, bf16 NCX, take 610 us, by gpu_direct 78. A thread
+// multiplies 8 columns by whole rows of taps, gaps of dilations included: 5 of 128 products
+// are of use there. 9x9x13 to 5x5x9, 3x3x3 with dilations of 2, where a third of them are
+// of use, take 629 us, by gpu_direct 759.
 std::string depthwise_tiles_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);
@@ -84,8 +85,8 @@ std::string depthwise_tiles_yields(
             : std::string();
 }
 
-// By the machine code, 1135b51: a thread multiplies by all the taps it holds, 16
-// or 32, where convolution.gpu_depthwise_blocks holds 8 at a time.
+// By the machine code (1135b51) a thread multiplies by all the taps that it holds, 16 or
+// 32. A thread of convolution.gpu_depthwise_blocks holds 8 at a time.
 std::string depthwise_rows_nxc_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto facts = facts_of(problem, options);

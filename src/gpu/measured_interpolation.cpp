@@ -1,11 +1,12 @@
-// Interpolations. Where no other command and GPU are named,
+// When an interpolation kernel yields. Where a comment names no other command and GPU,
+// its figures are from
 //
 //     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
 //
-// on an H200 at 9ef829a: shares of the copy rate of the named kernel and of
-// interpolation.gpu_layers in volumes, of interpolation.gpu_nxc elsewhere. To measure
-// a rule again, force the two kernels by GRADNN_KERNEL: what yields may still be
-// forced.
+// on an H200 at 9ef829a. Percentages are shares of the copy rate, first of the function's
+// kernel, then of interpolation.gpu_layers for volumes and of interpolation.gpu_nxc for
+// all others. To measure a rule again, force the two kernels by GRADNN_KERNEL: a kernel
+// that yields can still be forced.
 #include "gpu/measured.hpp"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ int64_t elements_of(const tensor_view &tensor) {
     return elements;
 }
 
-/// Below it a problem does not fill the device.
+/// Bytes of both tensors below which a problem does not fill the device.
 constexpr int64_t small_problem = int64_t {4} << 20;
 
 bool is_small(const interpolation_problem &problem) {
@@ -56,8 +57,8 @@ bool is_small(const interpolation_problem &problem) {
             < small_problem;
 }
 
-/// Many volumes without gaps, in NCX of one channel, in NXC of all, of at most 96 KiB of
-/// diff_dst.
+/// Many dense volumes (of one channel in NCX, of all channels in NXC) of at most 96 KiB
+/// of diff_dst each.
 bool are_small_volumes(const interpolation_problem &problem) {
     constexpr int64_t most_bytes = int64_t {96} << 10;
     if (!is_volume(problem) || is_small(problem)) return false;
@@ -73,8 +74,8 @@ constexpr const char *small_volumes
 constexpr const char *wide_rows_reduced
         = "f32 and f64 with rows reduced to two thirds or less were slower";
 
-/// f32 channels that are no words of 16 bytes, more than a few, in columns that are
-/// enlarged less than twice.
+/// f32 with 16 channels or more that are not whole words of 16 bytes, and columns that
+/// are enlarged less than twice.
 bool are_uneven_channels(const interpolation_problem &problem) {
     const int64_t channels = problem.diff_src.dims[1];
     return detail::size_of(problem.diff_src.type) == 4 && channels % 4 != 0
@@ -85,7 +86,7 @@ constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
                                         "multiple of 4, in columns enlarged "
                                         "less than twice was slower";
 
-/// The columns alone are resampled, of which each has taps enough for gpu_rows.
+/// Only the columns are resampled, and gpu_rows takes their number of taps.
 bool are_columns_alone(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
@@ -102,26 +103,41 @@ bool are_few_rows(const interpolation_problem &problem) {
             && are_columns_alone(problem);
 }
 
-/// To two thirds and less.
+/// Linear, with fewer rows in diff_dst and more columns than in diff_src: columns first
+/// leave the fewest elements.
+bool is_flattened_and_widened(const interpolation_problem &problem) {
+    const auto &src = problem.diff_src.dims;
+    const auto &dst = problem.diff_dst.dims;
+    return problem.mode == detail::interpolation_mode::linear && dst[3] < src[3]
+            && dst[4] > src[4];
+}
+
+/// Diff_dst has at most two thirds of the rows of diff_src.
 bool rows_are_reduced(const interpolation_problem &problem) {
     return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
 }
 
 } // namespace
 
-// Volumes, 37 of seeds 1107, 1108 and 1301 and vol_few_channels, H200, b302d5c, by
-// gpu_whole and gpu_layers, which take nearly all of them
-// (doc/performance/h200-2026-11-26b.md). These margins are those of the least time in all:
-// 1.016 times what the faster one takes, at worst 1.12; gpu_whole alone 1.08, at worst
-// 1.48. Planes in f64 (12): 1.5 to 1.9 times as fast as gpu_layers in three of them, 0.87
-// where it is estimated at 1.28 times as much. Small volumes that gpu_pixels takes in NXC
-// after this one yields were not timed.
+// Volumes: 37 of seeds 1107, 1108 and 1301 and vol_few_channels were timed by gpu_whole
+// and gpu_layers, which take nearly all of them (H200, b302d5c,
+// doc/performance/h200-2026-11-26b.md). The margins below give the least total time: the
+// mean is 1.016 times that of the faster kernel of each problem, the worst 1.12 times.
+// gpu_whole for all of them gives 1.08 and 1.48 times. In f64, 12 problems were planes:
+// gpu_whole was 1.5 to 1.9 times as fast as gpu_layers in three of them, and 0.87 times
+// in one, for which its estimate is 1.28 times as large. Small volumes that gpu_pixels
+// takes in NXC after this kernel yields were not timed.
 //
-// Planes, 110 problems of seeds 1103 and 1104, 5f75348 and aa414fa, beside the kernel of
-// the rules before (doc/performance/h200-2026-11-26.md): f64 with four times the elements
-// of one tensor in the other 0.88 to 1.03 times as fast; f32 and 16 bits 0.6 to 2.0 times,
-// mostly below 1. Of 1 MB 0.67 and 0.79 times; 4 MiB lie between those and the 64
-// MB of the others.
+// Planes: 110 problems of seeds 1103 and 1104 were timed at 5f75348 and aa414fa beside the
+// kernel that the rules took before (doc/performance/h200-2026-11-26.md). gpu_whole was
+// 0.88 to 1.03 times as fast in f64 where one tensor has four times the elements of the
+// other, and 0.6 to 2.0 times, mostly below 1, in f32 and 16 bits. Problems of 1 MB were
+// 0.67 and 0.79 times as fast. The limit of 4 MiB lies between those and the others, which
+// have 64 MB.
+//
+// Planes in 16 bits, 142 of seeds 1113 and 1114 (bench/sweep --every-row), H100, 76571f0:
+// 0.91 times as fast as the kernel that was chosen, in the mean; the six linear ones with
+// fewer rows and more columns in diff_dst 3.95, 3.76, 1.68, 1.45, 1.13 and 0.77 times.
 std::string whole_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dims = problem.diff_src.dims;
@@ -136,6 +152,7 @@ std::string whole_yields(
         if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
                 && problem.diff_dst.dims[3] == 1)
             return "rows alone were not measured";
+        if (bytes == 2 && is_flattened_and_widened(problem)) return {};
         if (bytes != 8) return "planes in all but f64 were slower";
         if (src >= 4 * dst || dst >= 4 * src)
             return "f64 planes with four times the elements in one tensor were "
@@ -154,8 +171,9 @@ std::string whole_yields(
             : std::string();
 }
 
-// A launch for each image, H100, e401cbb, beside interpolation.gpu_strided: images of
-// 2.8 MiB 4.6 and 11.8 us, of 0.7 MiB 2.8 and 2.9, of 0.35 MiB 2.6 and 1.5.
+// With a launch for each image, an image of 2.8 MiB takes 4.6 us, where
+// interpolation.gpu_strided takes 11.8; one of 0.7 MiB 2.8 and 2.9 us, one of 0.35 MiB 2.6
+// and 1.5 us (H100, e401cbb).
 std::string small_images_yield(
         const interpolation_problem &problem, const compile_options &) {
     constexpr int64_t fewest_bytes = int64_t {1} << 20;
@@ -168,14 +186,16 @@ std::string small_images_yield(
             : std::string();
 }
 
-// Small volumes, H200, b302d5c: 391x8 8x11x19 to 16x22x38, bf16, 62 us, gpu_layers 53.
-// Volumes, H100, 6f5a3d2, seed 501, by gpu_layers: in f32 and f64 11 of 12 1.03 to 2.2
-// times as fast, one 0.95 times. Shares of the copy rate in 16 bits: little enlarged,
-// 28x50x65 to 31x56x73, 7 and 19 %; rows of more than one tile, 162x123x159 to
-// 315x239x309, 12 and 29 %; many planes for a depth, 16x12x18 to 46x36x43, 14 and 32 %;
-// rows not enlarged, 15x12x23 to 20x12x79, 18 and 33 %; short rows 26 and 52 %. f64, rows
-// and columns reduced: seven of nine 1.01 to 2.2 times as fast, two 0.90 and 0.97 times;
-// of 2 MB 0.77 (fewer blocks than the device holds), so not below 4 MiB of diff_src.
+// Small volumes: 391x8 volumes of 8x11x19 to 16x22x38 in bf16 take 62 us, by gpu_layers 53
+// (H200, b302d5c). Volumes of seed 501 (H100, 6f5a3d2): gpu_layers was 1.03 to 2.2 times
+// as fast in 11 of 12 in f32 and f64, and 0.95 times in one. In 16 bits the shares of the
+// copy rate are 7 and 19 % where volumes are little enlarged (28x50x65 to 31x56x73), 12
+// and 29 % where rows have more than one tile (162x123x159 to 315x239x309), 14 and 32 %
+// where a depth has many planes (16x12x18 to 46x36x43), 18 and 33 % where rows are not
+// enlarged (15x12x23 to 20x12x79), 26 and 52 % where rows are short. f64 planes whose rows
+// and columns are reduced: gpu_layers was 1.01 to 2.2 times as fast in seven of nine, and
+// 0.90 and 0.97 times in two. In one of 2 MB, which has fewer blocks than the device holds,
+// it was 0.77 times as fast: so the rule begins at 4 MiB of diff_src.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -201,9 +221,9 @@ std::string ncx_yields(
                                : small_images_yield(problem, options);
 }
 
-// Columns alone, `gradnn bench --every-kernel --seconds 0.015` on problems of seeds 501
-// and 503, H100, 5b451f6: of 16 13 1.02 to 2.2 times as fast by gpu_rows, three 0.95 to
-// 0.99 times.
+// Columns alone: gpu_rows was 1.02 to 2.2 times as fast in 13 of 16 problems of seeds 501
+// and 503, and 0.95 to 0.99 times in three (`gradnn bench --every-kernel --seconds 0.015`,
+// H100, 5b451f6).
 std::string planes_yields(
         const interpolation_problem &problem, const compile_options &options) {
     return are_columns_alone(problem)
@@ -211,10 +231,11 @@ std::string planes_yields(
             : small_images_yield(problem, options);
 }
 
-// f64, 13 problems in NXC of the same run: 0.75 to 0.92 times as fast as gpu_intervals
-// and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see pixels_yields; by
-// gpu_intervals 91 and 116 us in f32 where gpu_rows takes 44 and 53 (H200), and 1x383
-// 18412 to 9206 in f64 took 0.50 times PyTorch's speed (gpu_rows was not timed).
+// f64 in NXC, 13 problems of the same run: gpu_rows was 0.75 to 0.92 times as fast as
+// gpu_intervals and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see
+// pixels_yields. Two problems in f32 take gpu_intervals 91 and 116 us and gpu_rows 44 and
+// 53 (H200). By gpu_intervals, 1x383 rows of 18412 to 9206 in f64 had 0.50 times PyTorch's
+// speed; gpu_rows was not timed.
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const bool nxc = problem.diff_src.dims[1] != 1
@@ -226,13 +247,14 @@ std::string rows_yields(
             : small_images_yield(problem, options);
 }
 
-// Small volumes, H200, b302d5c: 1347x3 18x15x8 to 36x30x16, bf16, 114 us, gpu_layers 81,
-// gpu_whole 90; 110 problems of seeds 1103 and 1104 were 0.97 to 2.3 times as fast by
-// gpu_whole in f32 and f64.
-// A warp has the short rows of several planes side by side where their number is a
-// multiple. 44941 planes of 18x40, f32, H100, 607230b, 10 of 32 lanes: 33 and 72 %.
-// Linear volumes, 6f5a3d2, seed 501: seven whose depth or rows are enlarged more than
-// twice were 1.04 to 2 times as fast by gpu_layers, others 0.8 to 0.94 times.
+// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by gpu_layers
+// 81 and by gpu_whole 90 (H200, b302d5c). gpu_whole was 0.97 to 2.3 times as fast in f32
+// and f64, in 110 problems of seeds 1103 and 1104.
+// A warp computes the short rows of several planes side by side if the number of planes is
+// a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
+// the copy rate; gpu_ncx reaches 72 % (H100, 607230b).
+// Linear volumes of seed 501 (6f5a3d2): gpu_layers was 1.04 to 2 times as fast in seven
+// whose depth or rows are enlarged more than twice, 0.8 to 0.94 times in the others.
 std::string bands_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t warp = 32;
@@ -255,14 +277,17 @@ std::string bands_yields(
             : small_images_yield(problem, options);
 }
 
-// A row of 23 vectors 8 and 44 %; volumes, one of 35 13 and 47 %, one of 84 58 and 46 %.
-// Linear volumes whose columns are not enlarged, H100, seed 201, e401cbb, bf16 and f32:
-// 51 to 51 32 and 59 %, 38 and 56 %; 102 to 44 44 and 69 %; 22 to 13 51 and 66 %.
-// H100, seed 501, by gpu_layers since it writes wide zeros (be24592): volumes whose depth
-// is reduced, bf16 24 and 80 %, f32 38 and 82 %; f32 nearest planes reduced more than four
-// times, four of four 1.04 to 1.20 times as fast.
-// Few rows of small pixels, H200, b302d5c, doc/performance/h200-2026-11-26b.md: by gpu_rows
-// f32 1.05 to 1.2 times as fast (6), f64 0.95 and 0.96, 1.5 and 1.9; 16 bits 0.6 to 0.85.
+// Images with rows of 23 vectors reached 8 and 44 %. Volumes with rows of 35 vectors
+// reached 13 and 47 %, with rows of 84 vectors 58 and 46 %.
+// Linear volumes whose columns are not enlarged (H100, seed 201, e401cbb, bf16 and f32):
+// 51 columns to 51 reached 32 and 59 % in bf16, 38 and 56 % in f32; 102 columns to 44
+// reached 44 and 69 %, 22 columns to 13 reached 51 and 66 %.
+// Since gpu_layers writes zeros in wide words (be24592; H100, seed 501), volumes whose
+// depth is reduced reached 24 and 80 % in bf16, 38 and 82 % in f32. gpu_layers was 1.04 to
+// 1.20 times as fast in four of four f32 nearest planes that are reduced more than 4 times.
+// Few rows of small pixels (H200, b302d5c, doc/performance/h200-2026-11-26b.md): gpu_rows
+// was 1.05 to 1.2 times as fast in six problems in f32; 0.95, 0.96, 1.5 and 1.9 times in
+// four in f64; 0.6 to 0.85 times in 16 bits.
 std::string pixels_yields(
         const interpolation_problem &problem, const compile_options &) {
     const auto &dst = problem.diff_dst.dims;
@@ -287,12 +312,14 @@ std::string pixels_yields(
             : std::string();
 }
 
-// A block has 128 threads or 256 along a row of diff_src: with fewer elements 1 to 36
-// and 26 to 60 %, with 128 62 and 56 %; with fewer along a row of diff_dst 12 and 13 %.
-// Volumes 10 to 23 and 24 to 51 %. Up to 8 taps a column in 16 bits: slower (9e22f9a).
-// Rows reduced, f32 and f64 (6f5a3d2, seed 501): seven 1.16 to 4.3 times as fast by
-// gpu_layers, 3802x1495 to 2768x1037 0.61 times. Seeds 1103 and 1104, H200, 5f75348: f32
-// with 21 and 643 channels 1.16 to 1.41 times (3).
+// A block has 128 or 256 threads along a row of diff_src. Rows with fewer elements reached
+// 1 to 36 % where gpu_nxc reaches 26 to 60 %; rows of 128 elements 62 and 56 %; problems
+// with fewer in a row of diff_dst 12 and 13 %. Volumes reached 10 to 23 and 24 to 51 %.
+// Columns of up to 8 taps were slower in 16 bits (9e22f9a).
+// Reduced rows in f32 and f64 (6f5a3d2, seed 501): gpu_layers was 1.16 to 4.3 times as
+// fast in seven problems and 0.61 times in one, 3802x1495 to 2768x1037. It was 1.16 to 1.41
+// times as fast in three in f32 with 21 and 643 channels (seeds 1103 and 1104, H200,
+// 5f75348).
 std::string intervals_yields(
         const interpolation_problem &problem, const compile_options &) {
     if (is_volume(problem)) return "volumes were slower";
@@ -307,9 +334,9 @@ std::string intervals_yields(
                                 : std::string();
 }
 
-// H100, e401cbb, seed 201: volumes in NXC that gpu_layers refuses took 0.4 to 0.5 of the
-// time by gpu_intervals, which yields in all volumes, but those with shorter rows up to 25
-// times as long.
+// Volumes in NXC that gpu_layers refuses (H100, e401cbb, seed 201): gpu_intervals, which
+// yields in all volumes, took 0.4 to 0.5 of this kernel's time where rows fill a block, up
+// to 25 times as long where rows are shorter.
 std::string strided_yields(
         const interpolation_problem &problem, const compile_options &) {
     const bool channels_last = problem.diff_src.strides[1] == 1
@@ -319,14 +346,16 @@ std::string strided_yields(
             : std::string();
 }
 
-// Volumes, H100, seed 201, e401cbb: 40 of 42 1.09 to 6 times as fast by gpu_layers.
-// Columns reduced, bf16: 32 to 4 30 and 53 %, 24 to 6 26 and 38 %, 192 to 64 74 and
-// 65 %. Rows reduced in f32 and f64 (6f5a3d2, seed 501): five 1.1 to 1.67 times as fast
-// by gpu_layers. Seeds 1103 and 1104, H200, 5f75348: 16 bits with an even number of
-// channels, 32 and more, 1.1 to 2.5 times (4), rows reduced 1.0 to 1.3 times (4), others
-// 0.8 to 0.95 times (4). Volumes of short rows that gpu_layers refuses, enlarged 5 to 10
-// times (24), H100, 77a8e2f: 1.2 to 12 times as fast as gpu_strided, in 21 of 24 faster than
-// gpu_intervals, which was up to 1.5 times as fast in wide rows (4 of seed 501).
+// Volumes: gpu_layers was 1.09 to 6 times as fast in 40 of 42 (H100, seed 201, e401cbb).
+// Reduced columns in bf16: 32 to 4 reached 30 % where gpu_layers reaches 53 %, 24 to 6
+// reached 26 and 38 %, 192 to 64 reached 74 and 65 %. Reduced rows in f32 and f64 (6f5a3d2,
+// seed 501): gpu_layers was 1.1 to 1.67 times as fast in five problems. 16 bits with an even
+// number of channels (seeds 1103 and 1104, H200, 5f75348): gpu_layers was 1.1 to 2.5 times
+// as fast in four problems of 32 channels and more, 1.0 to 1.3 times in four whose rows
+// are reduced, 0.8 to 0.95 times in four others. 24 volumes of short rows, enlarged 5 to 10
+// times, which gpu_layers refuses (H100, 77a8e2f): this kernel was 1.2 to 12 times as fast as
+// gpu_strided, and faster than gpu_intervals in 21 of 24. gpu_intervals was up to 1.5 times
+// as fast in four with wide rows, of seed 501.
 std::string nxc_yields(
         const interpolation_problem &problem, const compile_options &options) {
     if (is_volume(problem))

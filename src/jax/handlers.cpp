@@ -123,10 +123,10 @@ ffi::Error run_on_cuda(void *stream, int32_t device, ffi::RemainingArgs args,
         }
         if (there < compiled.workspace_size())
             throw failure {gradnn_invalid_arguments,
-                    "gradnn.jax: this GPU wants "
+                    "gradnn.jax: this GPU needs "
                             + std::to_string(compiled.workspace_size())
                             + " bytes of workspace; the program was compiled "
-                              "for one that wants "
+                              "for one that needs "
                             + std::to_string(there)};
         what.execute(compiled, stream, given.call(), workspace);
     });

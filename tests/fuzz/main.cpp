@@ -45,7 +45,7 @@ Number number(const std::string &option, const char *text) {
     const auto [at, failure] = std::from_chars(text, end, value);
     if (failure != std::errc() || at != end || value < 0)
         throw usage_error(
-                option + " " + text + ": a number, not negative, is wanted");
+                option + " " + text + ": expected a number of at least 0");
     return value;
 }
 
@@ -79,7 +79,7 @@ command parse(int argc, char **argv) {
             result.write = true;
             continue;
         }
-        if (++at >= argc) throw usage_error(name + " wants a value");
+        if (++at >= argc) throw usage_error(name + " needs a value");
         const char *const value = argv[at];
         if (name == "--engine") {
             if (std::string(value) != "cpu" && std::string(value) != "gpu")

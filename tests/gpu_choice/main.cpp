@@ -20,6 +20,7 @@
 #include <CLI/CLI.hpp>
 
 #include "driver/commands.hpp"
+#include "kernel_choice.hpp"
 #include "problems.hpp"
 
 namespace {
@@ -32,13 +33,38 @@ int usage() {
     return 2;
 }
 
-int kernels(const std::string &graph) {
+void print_kernels(const std::string &graph) {
     CLI::App program;
     const gradnn::driver::action print = gradnn::driver::add_kernels(program);
     std::vector<std::string> words {"gpu", "--engine", graph, "kernels"};
     program.parse(words); // from the last on
+    print();
+}
+
+/// Where a step is cuDNN's to make, what the rows without it say: the stand-in for
+/// cuDNN has no engines.
+int kernels(const std::string &graph) {
+    constexpr const char *row_of_cudnn = "convolution.cudnn";
     use_fake_cudnn();
-    return print();
+    try {
+        print_kernels(graph);
+        return 0;
+    } catch (const std::exception &failure) {
+        if (std::string(failure.what()).find("stand-in for cuDNN")
+                == std::string::npos)
+            throw;
+    }
+    std::cout << "convolution.cudnn is taken if cuDNN has an engine for the "
+                 "problem, which can be seen on a GPU alone. Below, `taken` is "
+                 "what is taken if it has none:\n";
+    std::string others;
+    for (const auto &row :
+            gradnn::detail::kernel_rows(gradnn::engine::kind::gpu))
+        if (std::string(row.name) != row_of_cudnn)
+            others += (others.empty() ? "" : ",") + std::string(row.name);
+    setenv("GRADNN_KERNEL", others.c_str(), 1);
+    print_kernels(graph);
+    return 0;
 }
 
 int print(const std::vector<std::string> &words) {

@@ -1,7 +1,6 @@
 #include "problems.hpp"
 
-#include "bench/cases.hpp"
-#include "support/op_builders.hpp"
+#include "support/bench_case_ops.hpp"
 #include "text.hpp"
 
 namespace gradnn::test {
@@ -17,53 +16,23 @@ std::string joined(const std::vector<std::string> &words) {
     return all;
 }
 
-op interpolation_op_of(
-        const bench::interpolation_case &c, const layout &l, data_type type) {
-    op result = interpolation_op({c.name, c.batch, c.channels, c.src, c.dst},
-            {c.mode, c.coordinates,
-                    c.scales.empty() ? size_source::sizes_attribute
-                                     : size_source::scales_attribute},
-            l, type);
-    if (!c.scales.empty()) {
-        result.set_attr(op::attr::scales, c.scales);
-        result.set_attr<std::string>(op::attr::scale_rule, "given");
-    }
-    return result;
-}
-
-op convolution_op_of(
-        const bench::convolution_case &c, const layout &l, data_type type) {
-    sizes large = c.src;
-    if (c.transposed)
-        for (int64_t &size : large)
-            size = (size - 1) * c.stride + (c.kernel - 1) * c.dilation + 1
-                    - 2 * c.pad + c.output_padding;
-    const auto list = [&](int64_t value) { return sizes(c.src.size(), value); };
-    return convolution_op(c.transposed ? op::kind::ConvTransposeBackward
-                                       : op::kind::ConvBackward,
-            {c.name, c.batch, c.groups, c.transposed ? c.out : c.in,
-                    c.transposed ? c.in : c.out, large, list(c.kernel),
-                    list(c.stride), list(c.dilation), list(c.pad), list(c.pad)},
-            l, type);
-}
-
 } // namespace
 
 std::vector<choice_problem> bench_problems() {
     const auto cases = bench::load_cases(CASES_FILE, bench::case_size::gpu);
     std::vector<choice_problem> all;
-    const auto add = [&](const auto &c, const auto &op_of) {
+    const auto add = [&](const auto &c) {
         for (const size_t index : {0, 1}) {
             const layout &l = layouts()[index];
             for (const data_type type : float_types())
-                all.push_back(
-                        {joined({c.name, l.name}), op_of(c, l, type), {}});
+                all.push_back({joined({c.name, l.name}),
+                        op_of(c, sizes_of(c), l, type), {}});
         }
     };
     for (const auto &c : cases.interpolation)
-        add(c, interpolation_op_of);
+        add(c);
     for (const auto &c : cases.convolution)
-        add(c, convolution_op_of);
+        add(c);
     return all;
 }
 

@@ -29,8 +29,8 @@ for file in *.so*; do
         case $needed in
         libc.so.6 | libm.so.6 | libdl.so.2 | librt.so.1 | libpthread.so.0) ;;
         libstdc++.so.6 | libgcc_s.so.1 | libgomp.so.1 | ld-linux-*) ;;
-        libgradnn*.so*) [[ -f $needed ]] || fail "$file wants $needed" ;;
-        *) fail "$file wants $needed, which the wheel does not bring" ;;
+        libgradnn*.so*) [[ -f $needed ]] || fail "$file needs $needed" ;;
+        *) fail "$file needs $needed, which the wheel does not bring" ;;
         esac
     done
 done

@@ -106,7 +106,7 @@ protected:
                 << result.err;
         for (const std::string &piece : pieces)
             EXPECT_NE(result.err.find(piece), std::string::npos)
-                    << "wanted: " << piece << "\ngiven: " << result.err;
+                    << "expected: " << piece << "\ngiven: " << result.err;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
         EXPECT_LT(result.seconds, 20) << arguments;
 #else

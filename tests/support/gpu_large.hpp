@@ -83,7 +83,7 @@ protected:
         size_t all = 0;
         require(cudaMemGetInfo(&available, &all));
         if (available < wanted)
-            GTEST_SKIP() << "wants 24 GiB of device memory; " << available
+            GTEST_SKIP() << "needs 24 GiB of device memory; " << available
                          << " bytes are free";
     }
 

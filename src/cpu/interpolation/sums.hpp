@@ -283,7 +283,7 @@ HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
         weighted_sum<level>(d, weights, 0, count, term, sum);
 }
 
-/// The axis W as the loops over taps want it: plain pointers, which stay in
+/// The axis W as the loops over taps read it: plain pointers, which stay in
 /// registers where a vector's would be read again after every store.
 template <typename Acc>
 struct tap_tables {

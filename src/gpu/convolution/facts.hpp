@@ -1,7 +1,7 @@
 // What rules (measured_*.cpp) and estimates ask of a convolution.
 #pragma once
 
-#include "gpu/kernels.hpp"
+#include "gpu/convolution/makers.hpp"
 
 namespace gradnn::gpu {
 

@@ -3,7 +3,7 @@
 // takes one image after the other.
 #pragma once
 
-#include "gpu/kernels.hpp"
+#include "gpu/interpolation/makers.hpp"
 
 namespace gradnn::gpu::interpolation {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/tables.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 

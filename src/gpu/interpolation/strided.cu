@@ -9,15 +9,16 @@
 // most 8 threads of the linear family) and writes its element once. The sum
 // runs over r, then q, then p, each in ascending order, in one thread: the same
 // bits on every run. Where an axis has so many taps that such a sum would lose
-// digits, a block takes an element (long.cuh). The identity is a
+// digits, or an element so many that a block has some for each thread, a block takes
+// an element (long.cuh). The identity is a
 // strided copy.
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "gpu/interpolation/long.cuh"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/tables.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 
 namespace gradnn::gpu::interpolation {
@@ -88,7 +89,13 @@ public:
             shape_.diff_src_strides[i] = strides[axis];
             shape_.diff_dst_strides[i] = problem.diff_dst.strides[axis];
         }
-        if (!why_too_long(maps).empty()) elements_ = elements_together(shape_);
+        // A thread alone would add up what it reads from all over memory.
+        constexpr double many = 8.0 * threads;
+        double taps = 1;
+        for (const detail::axis_map &map : maps)
+            taps *= static_cast<double>(map.max_count);
+        if (!why_too_long(maps).empty() || taps >= many)
+            elements_ = elements_together(shape_);
     }
 
 private:

@@ -13,7 +13,7 @@ void fail(cudaError_t result, const std::string &call, size_t bytes) {
     std::string message = text(call, " failed: ", cudaGetErrorString(result),
             " (", cudaGetErrorName(result), ")");
     if (result == cudaErrorMemoryAllocation) {
-        if (bytes != 0) message += text("; ", bytes, " bytes were wanted");
+        if (bytes != 0) message += text("; ", bytes, " bytes were asked for");
         throw error(status::out_of_memory, message);
     }
     // An error that is still there after it was cleared came from the device

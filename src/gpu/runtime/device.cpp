@@ -71,6 +71,13 @@ device_properties read_properties(int device) {
     known.l2_bytes = static_cast<size_t>(read.l2CacheSize);
     known.block_shared_bytes = read.sharedMemPerBlockOptin;
     known.memory_pools = read.memoryPoolsSupported != 0;
+    known.sm.registers = read.regsPerMultiprocessor;
+    known.sm.shared_bytes
+            = static_cast<int64_t>(read.sharedMemPerMultiprocessor);
+    known.sm.reserved_bytes
+            = static_cast<int64_t>(read.reservedSharedMemPerBlock);
+    known.sm.threads = read.maxThreadsPerMultiProcessor;
+    known.sm.blocks = read.maxBlocksPerMultiProcessor;
     return known;
 }
 

@@ -11,6 +11,8 @@
 
 #include <gradnn/cuda.hpp>
 
+#include "gpu/runtime/multiprocessor.hpp"
+
 namespace gradnn::gpu {
 
 /// Makes a device the calling thread's current one and puts back the one that
@@ -56,6 +58,7 @@ struct device_properties {
     size_t l2_bytes = 0;
     size_t block_shared_bytes = 0; ///< that a block may ask for
     bool memory_pools = false;
+    multiprocessor sm; ///< any of them: they are alike
 };
 
 /// Devices that CUDA sees; 0 without a driver or a GPU. Never throws. Asked

@@ -3,8 +3,6 @@
 #include <gradnn/status.hpp>
 
 #include "cache.hpp"
-#include "gpu/backend.hpp"
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "text.hpp"
@@ -94,7 +92,7 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
         default: break;
     }
     return text("its data is host memory; the engine is GPU ", device,
-            " and wants memory of that device");
+            " and needs memory of that device");
 }
 
 bool gpu_engine::early_starts() const {
@@ -183,144 +181,4 @@ void begin_launches(detail::stream_impl &stream) {
     if (!queue.captured) queue.captured = queue.is_capturing();
 }
 
-size_t usable_devices() noexcept {
-    return static_cast<size_t>(device_count());
-}
-
-std::string unavailable_reason() {
-    if (device_count() != 0) return {};
-    return text("no GPU can be used: ", no_device_reason());
-}
-
-namespace {
-
-void check_index(size_t index) {
-    if (usable_devices() == 0)
-        throw error(status::unimplemented,
-                text("engine: gpu index ", index, ": ", unavailable_reason()));
-    if (index >= usable_devices())
-        throw error(status::invalid_arguments,
-                text("engine: gpu index ", index, "; there ",
-                        usable_devices() == 1
-                                ? "is 1 GPU"
-                                : text("are ", usable_devices(), " GPUs"),
-                        ", counted from 0"));
-}
-
-/// Refuses a CUDA stream of another device.
-void check_device_of(cudaStream_t native, int device) {
-#if CUDART_VERSION >= 12080
-    // A null stream is the legacy default stream of whichever device is
-    // current, which execute makes the engine's.
-    if (native == nullptr || native == cudaStreamLegacy
-            || native == cudaStreamPerThread)
-        return;
-    // While a stream is captured it may not be asked: that would end the capture.
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing");
-    if (capture != cudaStreamCaptureStatusNone) return;
-    int found = device;
-    check(cudaStreamGetDevice(native, &found), "cudaStreamGetDevice");
-    if (found != device)
-        throw error(status::invalid_arguments,
-                text("the CUDA stream is of GPU ", found,
-                        "; the engine is GPU ", device));
-#else
-    static_cast<void>(native);
-    static_cast<void>(device);
-#endif
-}
-
-const detail::engine_impl &gpu_engine_of(const engine &aengine) {
-    if (!aengine || aengine.get_kind() != engine::kind::gpu)
-        throw error(status::invalid_arguments,
-                "cuda_interop: wants a GPU engine, given another");
-    return *detail::access::impl(aengine);
-}
-
-} // namespace
-
-std::shared_ptr<const detail::engine_impl> make_engine(
-        size_t index, const allocator &alloc) {
-    check_index(index);
-    if (alloc.get_host_allocate() != nullptr)
-        throw error(status::invalid_arguments,
-                "engine: a GPU engine is given an allocator of host memory; "
-                "cuda_interop::make_engine_with_allocator takes one of device "
-                "memory");
-    return std::make_shared<gpu_engine>(
-            index, alloc, cuda_interop::device_allocator());
-}
-
-std::shared_ptr<detail::stream_impl> make_stream(
-        std::shared_ptr<const detail::engine_impl> engine) {
-    return std::make_shared<gpu_stream>(std::move(engine));
-}
-
-std::unique_ptr<detail::stream_impl> make_native_stream(
-        std::shared_ptr<const detail::engine_impl> engine, void *native) {
-    const auto handle = static_cast<cudaStream_t>(native);
-    check_device_of(handle, static_cast<int>(engine->index));
-    return std::make_unique<gpu_stream>(std::move(engine), handle);
-}
-
-bool is_captured(detail::stream_impl &stream) {
-    return as_gpu(stream).captured;
-}
-
 } // namespace gradnn::gpu
-
-namespace gradnn::cuda_interop {
-
-using detail::access;
-using detail::text;
-
-engine make_engine_with_allocator(size_t index, const device_allocator &alloc) {
-    gpu::check_index(index);
-    if ((alloc.allocate == nullptr) != (alloc.deallocate == nullptr))
-        throw error(status::invalid_arguments,
-                "cuda_interop::device_allocator: both functions must be null "
-                "or neither");
-    return access::make<engine>(std::shared_ptr<const detail::engine_impl>(
-            std::make_shared<gpu::gpu_engine>(index, allocator(), alloc)));
-}
-
-stream make_stream(const engine &aengine, cuda_stream native) {
-    const detail::engine_impl &impl = gpu::gpu_engine_of(aengine);
-    gpu::check_device_of(native, static_cast<int>(impl.index));
-    return access::make<stream>(std::shared_ptr<detail::stream_impl>(
-            std::make_shared<gpu::gpu_stream>(access::impl(aengine), native)));
-}
-
-cuda_stream get_native(const stream &astream) {
-    static_cast<void>(gpu::gpu_engine_of(astream.get_engine()));
-    return gpu::as_gpu(*access::impl(astream)).handle;
-}
-
-device_info get_device_info(size_t index) {
-    gpu::check_index(index);
-    const auto &known = gpu::properties_of(static_cast<int>(index));
-    device_info info;
-    info.name = known.name;
-    info.memory_bytes = known.memory_bytes;
-    info.compute_capability_major = known.major;
-    info.compute_capability_minor = known.minor;
-    info.multiprocessors = known.multiprocessors;
-    info.l2_bytes = known.l2_bytes;
-    return info;
-}
-
-versions get_versions() noexcept {
-    versions found;
-    gpu::ignore(cudaDriverGetVersion(&found.driver));
-    gpu::ignore(cudaRuntimeGetVersion(&found.runtime));
-    try {
-        found.cudnn = gpu::cudnn::library_version();
-        found.cudnn_missing = gpu::cudnn::missing_reason();
-    } catch (...) {
-        // Out of host memory: the version stays 0.
-    }
-    return found;
-}
-
-} // namespace gradnn::cuda_interop

@@ -67,20 +67,12 @@ residency hold_at_most(
     const int held = held_with(shared_bytes);
     if (held <= most) return {held, shared_bytes, true};
     if (!pads) return {most, shared_bytes, false};
-    const auto attribute = [](cudaDeviceAttr which) {
-        int device = 0;
-        int value = 0;
-        check(cudaGetDevice(&device), "cudaGetDevice");
-        check(cudaDeviceGetAttribute(&value, which, device),
-                "cudaDeviceGetAttribute");
-        return static_cast<int64_t>(value);
-    };
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    const multiprocessor &sm = properties_of(device).sm;
     const cudaFuncAttributes of_kernel = attributes_of(kernel);
     // One granule more than most + 1 blocks could have each.
-    const int64_t padded
-            = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)
-                    / (most + 1)
-            - attribute(cudaDevAttrReservedSharedMemoryPerBlock)
+    const int64_t padded = sm.shared_bytes / (most + 1) - sm.reserved_bytes
             - static_cast<int64_t>(of_kernel.sharedSizeBytes) + 128;
     if (padded > of_kernel.maxDynamicSharedSizeBytes
             || held_with(static_cast<size_t>(padded)) != most)

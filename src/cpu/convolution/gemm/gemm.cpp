@@ -44,112 +44,176 @@ void write_zeros(const gemm_mapping &mapping, const gemm_block &block,
                     });
 }
 
+/// The operands of a block, packed by the caller or to be packed here.
+template <typename T>
+struct block_operands {
+    using accumulator = accumulator_of<T>;
+
+    block_operands(const gemm_mapping &the_mapping, const gemm_block &the_block,
+            const gemm_pointers &pointers)
+        : mapping(the_mapping),
+          block(the_block),
+          p_base(static_cast<const T *>(pointers.vector_side)),
+          q_base(static_cast<const T *>(pointers.broadcast_side)),
+          p_whole(reinterpret_cast<const accumulator *>(
+                  pointers.packed_vector_side)),
+          q_whole(reinterpret_cast<const accumulator *>(
+                  pointers.packed_broadcast_side)),
+          p_padded(padded_rows<accumulator>(
+                  gemm_side::vector, pointers.packed_rows)),
+          q_padded(padded_rows<accumulator>(
+                  gemm_side::broadcast, pointers.packed_rows)),
+          q_panels((the_block.qs + q_panel - 1) / q_panel) {}
+
+    const gemm_mapping &mapping;
+    const gemm_block &block;
+    const T *p_base, *q_base;
+    const accumulator *p_whole, *q_whole; ///< packed by the caller, or null
+    int64_t p_padded, q_padded; ///< rows of those
+    int64_t q_panels;
+};
+
+/// A part of k.
+struct gemm_chunk {
+    int64_t number; ///< in the mapping
+    int64_t steps;
+};
+
+/// A packed panel of the vector side. Whether it has Inf or NaN is found out when
+/// it first matters.
+template <typename T>
+struct vector_panel {
+    int64_t begin, rows, width;
+    const T *packed;
+    bool outside = false; ///< has elements outside the operand
+    bool checked = false; ///< non_finite is known
+    bool non_finite = false;
+    bool masked = false; ///< its mask is in the scratch
+};
+
+template <typename T, typename Scratch>
+const accumulator_of<T> *packed_broadcast_side(
+        const block_operands<T> &from, gemm_chunk chunk, const Scratch &to) {
+    if (from.q_whole != nullptr) {
+        for (int64_t panel = 0; panel < from.q_panels; ++panel)
+            to.q_outside[panel] = false;
+        return from.q_whole
+                + from.mapping.first_step(chunk.number) * from.q_padded
+                + from.block.q * chunk.steps;
+    }
+    pack<gemm_side::broadcast>(from.mapping, from.q_base, from.block.q,
+            from.block.qs, chunk.number, chunk.steps, to.q, to.q_outside);
+    return to.q;
+}
+
+template <typename T, typename Scratch>
+vector_panel<accumulator_of<T>> packed_vector_panel(
+        const block_operands<T> &from, gemm_chunk chunk, int64_t p,
+        const Scratch &to) {
+    using accumulator = accumulator_of<T>;
+    const int64_t left = from.block.ps - p;
+    const int64_t rows
+            = left < p_panel<accumulator> ? left : p_panel<accumulator>;
+    vector_panel<accumulator> made {p, rows, p_width<accumulator>(rows), to.p};
+    if (from.p_whole != nullptr)
+        made.packed = from.p_whole
+                + from.mapping.first_step(chunk.number) * from.p_padded
+                + (from.block.p + p) * chunk.steps;
+    else
+        pack<gemm_side::vector>(from.mapping, from.p_base, from.block.p + p,
+                rows, chunk.number, chunk.steps, to.p, &made.outside);
+    return made;
+}
+
+/// The products of two panels in a chunk, which go to `tile` or are added to it.
+template <typename T, typename Scratch>
+void multiply_panels(const block_operands<T> &from, gemm_chunk chunk,
+        vector_panel<accumulator_of<T>> &rows, int64_t panel,
+        const accumulator_of<T> *q_packed, const Scratch &scratch,
+        accumulator_of<T> *tile, bool add) {
+    using accumulator = accumulator_of<T>;
+    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator>);
+    const int64_t q = panel * q_panel;
+    const int64_t left = from.block.qs - q;
+    const int64_t qs = left < q_panel ? left : q_panel;
+    const int64_t vectors = rows.width / lanes;
+    const int64_t columns = q_width(qs);
+    const bool q_outside = scratch.q_outside[panel];
+    if (q_outside && !rows.checked) {
+        rows.checked = true;
+        rows.non_finite = has_non_finite(rows.packed, rows.width * chunk.steps);
+    }
+    if (rows.outside && scratch.q_non_finite[panel]) {
+        if (!rows.masked)
+            pack<gemm_side::vector>(from.mapping, from.p_base,
+                    from.block.p + rows.begin, rows.rows, chunk.number,
+                    chunk.steps, scratch.mask, &rows.masked, true);
+        multiply_masked<accumulator>(chunk.steps, vectors, columns, rows.packed,
+                q_packed, scratch.mask, nullptr, tile, add);
+    } else if (q_outside && rows.non_finite) {
+        bool masked = false;
+        pack<gemm_side::broadcast>(from.mapping, from.q_base, from.block.q + q,
+                qs, chunk.number, chunk.steps, scratch.mask, &masked, true);
+        rows.masked = false;
+        multiply_masked<accumulator>(chunk.steps, vectors, columns, rows.packed,
+                q_packed, nullptr, scratch.mask, tile, add);
+    } else {
+        multiply_of<accumulator>(vectors, columns)(
+                chunk.steps, rows.packed, q_packed, tile, add);
+    }
+}
+
 template <typename T, typename Result>
 void run(const gemm_mapping &mapping, const gemm_block &block,
         const gemm_pointers &pointers) {
     using accumulator = accumulator_of<T>;
-    constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator>);
     constexpr int64_t tile_size = p_panel<accumulator> * q_panel;
-    const auto *p_base = static_cast<const T *>(pointers.vector_side);
-    const auto *q_base = static_cast<const T *>(pointers.broadcast_side);
+    const block_operands<T> operands(mapping, block, pointers);
     auto *result = static_cast<Result *>(pointers.result);
-    const auto *p_whole = reinterpret_cast<const accumulator *>(
-            pointers.packed_vector_side);
-    const auto *q_whole = reinterpret_cast<const accumulator *>(
-            pointers.packed_broadcast_side);
-    const int64_t p_padded
-            = padded_rows<accumulator>(gemm_side::vector, pointers.packed_rows);
-    const int64_t q_padded = padded_rows<accumulator>(
-            gemm_side::broadcast, pointers.packed_rows);
-
-    const int64_t q_panels = (block.qs + q_panel - 1) / q_panel;
+    const int64_t q_panels = operands.q_panels;
     const int64_t chunks = block.chunk_end - block.chunk_begin;
     const bool rounds = chunks > gemm_round_chunks;
     const block_scratch<accumulator> scratch(block, pointers.scratch, q_panels,
             rounds, result == nullptr ? pointers.partial : nullptr);
-    const auto &[q_scratch, p_scratch, mask, q_outside, q_non_finite, totals,
-            sums, lows]
-            = scratch;
     if (chunks == 0)
-        return write_zeros<accumulator>(mapping, block, totals, result);
+        return write_zeros<accumulator>(mapping, block, scratch.totals, result);
 
     for (int64_t number = 0; number < chunks; ++number) {
-        const int64_t chunk = block.chunk_begin + number;
-        const int64_t steps = mapping.steps(chunk);
+        const int64_t index = block.chunk_begin + number;
+        const gemm_chunk chunk {index, mapping.steps(index)};
         const bool add = number % gemm_round_chunks != 0;
         const bool last = number + 1 == chunks;
         const bool round_ends
                 = rounds && (last || (number + 1) % gemm_round_chunks == 0);
-        const accumulator *q_block = q_scratch;
-        if (q_whole != nullptr) {
-            q_block = q_whole + mapping.first_step(chunk) * q_padded
-                    + block.q * steps;
-            for (int64_t panel = 0; panel < q_panels; ++panel)
-                q_outside[panel] = false;
-        } else {
-            pack<gemm_side::broadcast>(mapping, q_base, block.q, block.qs,
-                    chunk, steps, q_scratch, q_outside);
-        }
+        const accumulator *q_block
+                = packed_broadcast_side(operands, chunk, scratch);
         bool q_checked = false;
         for (int64_t p = 0; p < block.ps; p += p_panel<accumulator>) {
-            const int64_t ps = block.ps - p < p_panel<accumulator>
-                    ? block.ps - p
-                    : p_panel<accumulator>;
-            const int64_t width = p_width<accumulator>(ps);
-            bool p_outside = false;
-            const accumulator *p_packed = p_scratch;
-            if (p_whole != nullptr)
-                p_packed = p_whole + mapping.first_step(chunk) * p_padded
-                        + (block.p + p) * steps;
-            else
-                pack<gemm_side::vector>(mapping, p_base, block.p + p, ps, chunk,
-                        steps, p_scratch, &p_outside);
-            if (p_outside && !q_checked) {
+            auto rows = packed_vector_panel(operands, chunk, p, scratch);
+            if (rows.outside && !q_checked) {
                 q_checked = true;
                 for (int64_t panel = 0; panel < q_panels; ++panel)
-                    q_non_finite[panel] = has_non_finite(
-                            q_block + panel * q_panel * steps,
-                            q_width(block.qs - panel * q_panel) * steps);
+                    scratch.q_non_finite[panel] = has_non_finite(
+                            q_block + panel * q_panel * chunk.steps,
+                            q_width(block.qs - panel * q_panel) * chunk.steps);
             }
-            bool p_checked = false;
-            bool p_non_finite = false;
-            bool p_masked = false;
             for (int64_t panel = 0; panel < q_panels; ++panel) {
                 const int64_t q = panel * q_panel;
                 const int64_t qs
                         = block.qs - q < q_panel ? block.qs - q : q_panel;
-                const int64_t columns = q_width(qs);
                 const int64_t offset
                         = (p / p_panel<accumulator> * q_panels + panel)
                         * tile_size;
-                accumulator *tile = sums + offset;
-                const accumulator *q_packed = q_block + q * steps;
-                if (q_outside[panel] && !p_checked) {
-                    p_checked = true;
-                    p_non_finite = has_non_finite(p_packed, width * steps);
-                }
-                if (p_outside && q_non_finite[panel]) {
-                    if (!p_masked)
-                        pack<gemm_side::vector>(mapping, p_base, block.p + p,
-                                ps, chunk, steps, mask, &p_masked, true);
-                    multiply_masked<accumulator>(steps, width / lanes, columns,
-                            p_packed, q_packed, mask, nullptr, tile, add);
-                } else if (q_outside[panel] && p_non_finite) {
-                    bool masked = false;
-                    pack<gemm_side::broadcast>(mapping, q_base, block.q + q, qs,
-                            chunk, steps, mask, &masked, true);
-                    p_masked = false;
-                    multiply_masked<accumulator>(steps, width / lanes, columns,
-                            p_packed, q_packed, nullptr, mask, tile, add);
-                } else {
-                    multiply_of<accumulator>(width / lanes, columns)(
-                            steps, p_packed, q_packed, tile, add);
-                }
+                accumulator *tile = scratch.sums + offset;
+                multiply_panels(operands, chunk, rows, panel,
+                        q_block + q * chunk.steps, scratch, tile, add);
+                accumulator *total = scratch.totals + offset;
                 if (round_ends)
-                    add_round(tile, totals + offset, lows + offset,
-                            width * columns, number < gemm_round_chunks, last);
+                    add_round(tile, total, scratch.lows + offset,
+                            rows.width * q_width(qs),
+                            number < gemm_round_chunks, last);
                 if (last && result != nullptr)
-                    unpack(mapping, totals + offset, width, block.p + p, ps,
+                    unpack(mapping, total, rows.width, block.p + p, rows.rows,
                             block.q + q, qs, result);
             }
         }

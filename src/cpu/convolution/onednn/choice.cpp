@@ -244,11 +244,16 @@ implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal) {
     implementation best;
     if (has_narrow_groups(problem)) {
-        refusal = "oneDNN is slow with groups of so few channels";
+        // doc/performance/epyc-zen4-1thread-2026-11-25.md, groups of 2 to 6 channels.
+        refusal = "groups of more than 4 channels in or out, or of 4 to 4 in "
+                  "some layouts and types: smaller ones leave vectors idle";
         return best;
     }
     if (is_small(problem)) {
-        refusal = "oneDNN is slow with so few channels and products in NCX";
+        // README, "Small gradients of src".
+        refusal = "gradients of src in NCX without strides of more than 8 "
+                  "channels, 25 taps or 2^18 products: calls and copies take "
+                  "too long for smaller ones";
         return best;
     }
     bool reference = false;
@@ -289,25 +294,30 @@ implementation choose_implementation(const geometry &problem,
             best = std::move(found);
     }
     if (best && gemm_is_cheaper(problem, best, options.images)) {
-        refusal = "takes what is worth the copies that oneDNN's " + best.name
-                + " needs here";
+        // or_gemm.cpp has what was measured, on which machine.
+        refusal = "1x1 windows where oneDNN's " + best.name
+                + " gains more than its copies cost";
         return {};
     }
     // What is left of long sums is oneDNN's product of matrices in f32.
     const bool in_f32 = !relaxed || (long_sums && contains(best.name, "gemm"));
     if (best && in_f32 && gemm_is_faster(problem, best, long_sums)) {
-        refusal = "takes windows for which oneDNN's " + best.name
-                + " is fast; for these it was measured to be slow";
+        // README, "What the rules of or_gemm changed".
+        refusal = "windows, strides and sizes for which oneDNN's " + best.name
+                + " was measured to be fast";
         return {};
     }
     if (!best)
-        refusal = general   ? "oneDNN has no depthwise implementation of it"
-                : long_sums ? "oneDNN adds up so many products in one f32 sum"
+        refusal = general ? "groups of one channel that oneDNN has a depthwise "
+                            "implementation for"
+                : long_sums
+                ? "sums of so few products that oneDNN's are exact in f32"
                 : product_of_points
-                ? "oneDNN has a product of matrices for each image alone"
+                ? "1x1 windows that oneDNN computes by more than a product of "
+                  "matrices for each image"
                 : reference
-                ? "oneDNN has it in its slow reference code (ref) only"
-                : "oneDNN has no implementation of it on this CPU";
+                ? "what oneDNN has more for than its slow reference code (ref)"
+                : "what oneDNN has an implementation for on this CPU";
     return best;
 }
 

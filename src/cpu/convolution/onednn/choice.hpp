@@ -30,8 +30,8 @@ std::vector<implementation> list_implementations(
         const geometry &problem, const choice_options &options);
 
 /// The cheapest by the cost rule among oneDNN's implementations, each in the
-/// layouts worth trying; empty, with the reason, where oneDNN has none, or
-/// none but its reference code.
+/// layouts worth trying; empty where there is none or a rule is against it. Then
+/// `refusal` is what is taken, to follow "takes".
 implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal);
 

@@ -38,6 +38,7 @@
 #include "cpu/convolution/onednn/program.hpp"
 #include "cpu/convolution/onednn/version.hpp"
 #include "cpu/kernels.hpp"
+#include "problem_text.hpp"
 #include "threads.hpp"
 
 namespace gradnn::cpu {
@@ -125,10 +126,9 @@ private:
     bool converts_ = false;
 };
 
-/// A primitive of the descriptor. oneDNN keeps primitives and finds them by
-/// layouts in which the strides of axes of size 1 do not count, though its choice
-/// of an implementation depends on them: it may give one of another
-/// implementation, with another scratchpad. Throws where it does.
+/// A primitive of the descriptor. oneDNN finds the primitives that it keeps by layouts in
+/// which strides of axes of size 1 do not count, though they matter for its choice. Throws
+/// where it gives one of another implementation, with another scratchpad.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base &descriptor) {
     dnnl::primitive made(descriptor.get());
     const char *name = nullptr;
@@ -376,13 +376,13 @@ std::string onednn_version() {
 plan_or_refusal make_convolution_onednn(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    const auto wanted = onednn::make_geometry(problem, refusal);
-    if (!wanted) return plan_or_refusal::refuse(refusal);
+    const auto described = onednn::make_geometry(problem, refusal);
+    if (!described) return plan_or_refusal::refuse(refusal);
     const int threads = std::max(1, options.threads);
     std::unique_ptr<onednn::program_plan> made;
     try {
         run_with_threads(threads, [&] {
-            onednn::builder writer(*wanted, options.fpmath, threads);
+            onednn::builder writer(*described, options.fpmath, threads);
             if (writer.build(refusal))
                 made = std::make_unique<onednn::program_plan>(writer.take());
         });
@@ -393,7 +393,7 @@ plan_or_refusal make_convolution_onednn(
         return plan_or_refusal::refuse(
                 std::string("oneDNN fails: ") + failure.what());
     }
-    if (!made) return plan_or_refusal::refuse(refusal);
+    if (!made) return detail::refuse(refusal, problem);
     return made;
 }
 

@@ -1,6 +1,6 @@
 // convolution.gpu_col2im in a build without CUTLASS's headers.
 #include "gpu/convolution/col2im/cut.hpp"
-#include "gpu/kernels.hpp"
+#include "gpu/convolution/makers.hpp"
 
 namespace gradnn::gpu::col2im {
 

@@ -14,8 +14,9 @@
 
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum.hpp"
-#include "gpu/kernels.hpp"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::col2im {
@@ -34,11 +35,15 @@ struct portion {
     dense_problem product;
     tile_choice choice;
     std::unique_ptr<implicit_gemm::tile_kernel> kernel;
+    implicit_gemm::slices_sum sum; ///< empty for one slice
 
     portion(dense_problem the_product, const tile_choice &the_choice)
         : product(std::move(the_product)),
           choice(the_choice),
-          kernel(choice.tile->make(product, choice.slices)) {}
+          kernel(choice.tile->make(product, choice.slices)) {
+        if (choice.slices > 1)
+            sum = implicit_gemm::sum_of_slices(name, product, choice.slices);
+    }
 
     size_t bytes() const {
         return products_bytes(product)
@@ -49,10 +54,8 @@ struct portion {
     void multiply(const void *dst, const void *weights, std::byte *own,
             const launch_stream &stream) const {
         std::byte *const partials = own + products_bytes(product);
-        kernel->run(dst, weights, choice.slices > 1 ? partials : own, stream);
-        if (choice.slices > 1)
-            implicit_gemm::add_slices(
-                    name, product, partials, choice.slices, own, stream);
+        kernel->run(dst, weights, sum ? partials : own, stream);
+        if (sum) sum(partials, own, stream);
     }
 };
 
@@ -71,6 +74,8 @@ public:
                                              : dense_channels_last(problem.src),
                 taps);
         taps_ = upload(device, taps);
+        add_products_
+                = sum_of_products(type_, shape_, taps_.as<product_taps>());
         if (cut.last_images() != 0)
             last_ = std::make_unique<portion>(
                     cut.product_of(cut.last_images()), cut.last_choice);
@@ -113,8 +118,7 @@ private:
         part.multiply(static_cast<const std::byte *>(data[2])
                         + first * dst_image * bytes,
                 data[1], own, stream);
-        add_products(type_, shape_, taps_.as<product_taps>(), part.product.n,
-                own,
+        add_products_(part.product.n, own,
                 static_cast<std::byte *>(data[0])
                         + first * shape_.strides[0] * bytes,
                 stream);
@@ -126,6 +130,7 @@ private:
     std::unique_ptr<const portion> last_; ///< null where there is none
     problem_shape shape_;
     device_buffer taps_; ///< product_taps
+    products_sum add_products_;
 };
 
 } // namespace
@@ -139,8 +144,11 @@ plan_or_refusal make(
     const allocation_guard current(device);
     auto plan = std::make_unique<col2im_plan>(problem, *cut, device);
     if (!plan->has_kernels())
-        return plan_or_refusal::refuse(text(
-                "CUTLASS's ", cut->choice.tile->name(), " refuses this shape"));
+        return detail::refuse(
+                text("sizes that CUTLASS's ", cut->choice.tile->name(),
+                        " counts in, and at most 65535 of its blocks on a "
+                        "side"),
+                problem);
     return plan;
 }
 

@@ -72,8 +72,8 @@ tile_choice choose(const tile_set &set, const dense_problem &product,
             set, product, multiprocessors, bytes_left - products);
 }
 
-/// Fits the times of 300 gradients on an H100 within 12 % (root mean square), but for the
-/// instructions of a thread that adds, which are counted.
+/// The instructions of a thread that adds are counted. The other constants are fitted to
+/// the times of 300 gradients on an H100, within 12 % (root mean square).
 double cycles_of(const convolution_problem &problem, const work_cut &cut,
         int multiprocessors) {
     constexpr double further_launches = 8e3; // of a portion

@@ -1,20 +1,19 @@
 // The second launch of convolution.gpu_col2im (sum.cu).
 #pragma once
 
+#include <functional>
+
 #include "gpu/convolution/col2im/shape.hpp"
+#include "gpu/runtime/launch.hpp"
 
-namespace gradnn::gpu {
+namespace gradnn::gpu::col2im {
 
-struct launch_stream;
-
-namespace col2im {
-
-/// diff_src of so many images, in `type`, from the products in the type of its sums:
+/// diff_src of so many images, in its type, from the products in the type of its sums:
 /// of each position of dst the window's positions one after the other, channels within.
+using products_sum = std::function<void(int64_t images, const void *products,
+        void *diff_src, const launch_stream &)>;
 /// `taps` are those of the shape, on the device.
-void add_products(detail::data_type type, const problem_shape &shape,
-        const product_taps *taps, int64_t images, const void *products,
-        void *diff_src, const launch_stream &stream);
+products_sum sum_of_products(detail::data_type type, const problem_shape &shape,
+        const product_taps *taps);
 
-} // namespace col2im
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::col2im

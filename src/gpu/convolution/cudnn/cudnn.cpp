@@ -16,10 +16,10 @@
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/parts.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
@@ -180,7 +180,7 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     if (arrangements.empty())
         return detail::refuse(
                 "tensors and positions of windows of less than 2^31 elements, "
-                "and windows that reach src and not far out of it",
+                "and windows that meet src and end near it",
                 problem);
     if (crashes_cudnn(problem, arrangements.front()))
         return detail::refuse(
@@ -202,8 +202,9 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     if (library_version() == 0)
         throw error(status::unimplemented,
                 text(missing_reason(),
-                        "; GRADNN_KERNEL=convolution.gpu_direct does without "
-                        "it, slowly"));
+                        "; GRADNN_KERNEL can name a kernel that needs no cuDNN "
+                        "and may be a hundred times slower (`gradnn kernels` "
+                        "lists them)"));
     return plan_or_refusal::refuse({});
 }
 

@@ -66,7 +66,7 @@ loaded_library load() {
     if (found < 90000) {
         dlclose(library);
         result.missing = text(path, " is cuDNN ", found,
-                "; cuDNN 9 (90000 and above) is wanted");
+                "; gradnn needs cuDNN 9 (90000 and above)");
         return result;
     }
     cudnn_frontend::cudnn_dlhandle = library; // never closed

@@ -136,7 +136,7 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                           .build();
         const auto bytes = static_cast<size_t>(made.getWorkspaceSize());
         if (bytes > limit_) {
-            reason = text(made.getTag(), " wants ", bytes,
+            reason = text(made.getTag(), " needs ", bytes,
                     " bytes of workspace; ", limit_, " are allowed");
             return plan;
         }

@@ -82,26 +82,26 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
 }
 
 template <typename Type, typename Result>
-void add_parts(const execution &on, int64_t parts) {
-    const problem_shape &shape = on.shape;
+launcher parts_launcher(const problem_shape &shape, int64_t parts) {
     const int64_t count = shape.channels * shape.axes[0].kernel
             * shape.axes[1].kernel * shape.axes[2].kernel;
-    launch_early("convolution.gpu_depthwise (parts)",
-            depthwise_parts_kernel<Type, Result>,
-            ceil_div(count * 32, threads_of_block), threads_of_block, 0,
-            on.stream, on.sums<sum_of<Type>>(), on.read<Type>(),
-            on.written<Type>(), on.weights<Result>(), shape, parts, count);
+    return [=](const tensor_pointers &at, const launch_stream &stream) {
+        launch_early("convolution.gpu_depthwise (parts)",
+                depthwise_parts_kernel<Type, Result>,
+                ceil_div(count * 32, threads_of_block), threads_of_block, 0,
+                stream, at.sums<sum_of<Type>>(), at.read<Type>(),
+                at.written<Type>(), at.weights<Result>(), shape, parts, count);
+    };
 }
 
 } // namespace
 
-void launch_parts(
-        const execution &on, int64_t parts, detail::data_type weights_type) {
-    with_float_type(on.type, [&]<typename Type>() {
-        if (on.type == weights_type)
-            add_parts<Type, Type>(on, parts);
-        else
-            add_parts<Type, float>(on, parts);
+launcher parts_launcher(const launch_facts &facts, int64_t parts,
+        detail::data_type weights_type) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return facts.type == weights_type
+                ? parts_launcher<Type, Type>(facts.shape, parts)
+                : parts_launcher<Type, float>(facts.shape, parts);
     });
 }
 

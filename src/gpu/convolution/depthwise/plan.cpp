@@ -94,7 +94,7 @@ std::optional<problem_facts> facts_of(const convolution_problem &problem,
     const device_properties &properties = properties_of(device);
     return problem_facts {problem, shape_of(problem), channels_last, device,
             properties.multiprocessors,
-            static_cast<int64_t>(properties.block_shared_bytes)};
+            static_cast<int64_t>(properties.block_shared_bytes), properties.sm};
 }
 
 bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
@@ -106,30 +106,36 @@ bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
     return true;
 }
 
-size_t family_plan::workspace_bytes() const {
-    const problem_shape &shape = facts_.shape;
-    int64_t count = shape.channels * std::max(sums(true), sums(false));
-    if (facts_.of_weights())
-        for (const window_axis &axis : shape.axes)
-            count *= axis.kernel;
-    return static_cast<size_t>(count * facts_.sum_bytes());
+family_plan::family_plan(
+        const problem_facts &facts, launches_by_alignment by_alignment)
+    : by_alignment_(std::move(by_alignment)),
+      to_src_(facts.shape.to_src),
+      element_bytes_(static_cast<size_t>(facts.element_bytes())) {
+    int64_t sums = 0;
+    for (const launches &each : by_alignment_)
+        sums = std::max(sums, each.sums);
+    sums *= facts.shape.channels;
+    if (facts.of_weights())
+        for (const window_axis &axis : facts.shape.axes)
+            sums *= axis.kernel;
+    workspace_bytes_ = static_cast<size_t>(sums * facts.sum_bytes());
 }
 
 void family_plan::submit(std::span<void *const> args, std::byte *workspace,
         const launch_stream &stream) const {
-    const auto both_at = [&](int64_t bytes) {
-        return is_aligned(args[0], static_cast<size_t>(bytes))
-                && is_aligned(args[2], static_cast<size_t>(bytes));
+    const auto both_at = [&](size_t bytes) {
+        return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
     };
-    const bool to_src = facts_.shape.to_src;
-    const execution on {
-            {args[to_src ? 2 : 0], args[1], args[to_src ? 0 : 2], workspace},
-            facts_.problem.src.type, facts_.shape,
-            {both_at(16), both_at(2 * facts_.element_bytes())}, stream};
-    launch(on);
-    if (facts_.of_weights())
-        launch_parts(
-                on, sums(on.alignment.vectors), facts_.problem.weights.type);
+    constexpr size_t of_one = 0;
+    constexpr size_t of_two = 1;
+    constexpr size_t of_vectors = 2;
+    const launches &chosen = by_alignment_[both_at(16) ? of_vectors
+                    : both_at(2 * element_bytes_)      ? of_two
+                                                       : of_one];
+    const tensor_pointers at {
+            args[to_src_ ? 2 : 0], args[1], args[to_src_ ? 0 : 2], workspace};
+    chosen.first(at, stream);
+    if (chosen.parts) chosen.parts(at, stream);
 }
 
 } // namespace gradnn::gpu::depthwise

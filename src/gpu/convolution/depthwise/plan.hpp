@@ -13,10 +13,11 @@
 #include <utility>
 
 #include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 #include "problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -29,6 +30,7 @@ struct problem_facts {
     int device = 0;
     int64_t multiprocessors = 1;
     int64_t block_shared_bytes = 0; ///< that a block may have
+    multiprocessor sm;
 
     bool of_weights() const;
     int64_t element_bytes() const;
@@ -65,78 +67,72 @@ void for_each_cut(int count, int longest, const Body &body) {
     }
 }
 
-/// A family's plan. Partial sums of the weights' gradient go to the workspace;
-/// parts.cu adds them up.
-class family_plan : public kernel_plan {
+/// A family's plan. Partial sums of the weights' gradient go to the workspace; parts.cu
+/// adds them up.
+class family_plan final : public kernel_plan {
 public:
-    explicit family_plan(problem_facts facts) : facts_(std::move(facts)) {}
+    /// What is launched where src and dst are aligned in one way.
+    struct launches {
+        launcher first;
+        launcher parts; ///< of the weights' gradient
+        /// Sums kept in the workspace: of the weights' gradient for each weight, of
+        /// data for each channel.
+        int64_t sums = 0;
+    };
+    /// By tensors at multiples of one element, of two, of 16 bytes.
+    using launches_by_alignment = std::array<launches, 3>;
 
-    size_t workspace_bytes() const final;
+    family_plan(const problem_facts &facts, launches_by_alignment by_alignment);
+
+    size_t workspace_bytes() const override { return workspace_bytes_; }
 
 private:
     void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const final;
-    /// Sums that a direction keeps in the workspace, with tensors at multiples of
-    /// 16 bytes or not: of the weights' gradient for each weight, of data for each
-    /// channel.
-    virtual int64_t sums(bool vectors) const = 0;
-    virtual void launch(const execution &) const = 0;
+            const launch_stream &stream) const override;
 
-protected:
-    const problem_facts facts_;
+    const launches_by_alignment by_alignment_;
+    const bool to_src_;
+    const size_t element_bytes_;
+    size_t workspace_bytes_ = 0;
 };
 
-/// The plan of a family, whose Cut says how the work is cut and, for refusals, which
+/// The launches of a family, whose Cut says how the work is cut and, for refusals, which
 /// problems it takes (Cut::takes). Beside it, in the family's namespace, are
 ///
 ///     bool cut(Cut &, const problem_facts &, bool vectors);
-///     void launch_data(const execution &, const Cut &);
-///     void launch_weights(const execution &, const Cut &);
+///     launcher data_launcher(const launch_facts &, const Cut &);
+///     launcher weights_launcher(const launch_facts &, const Cut &);
 ///
 /// cut is false for a problem that the family does not take; `vectors` are tensors
 /// at multiples of 16 bytes, and one cut serves both where it has no such argument.
-/// launch_weights leaves sums[weight][part] in the workspace, weights counted C, D,
-/// H, W, parts by Cut::parts; data keep Cut::data_sums there, where there are such.
+/// The weights' launch leaves sums[weight][part] in the workspace, weights counted C,
+/// D, H, W, parts by Cut::parts; data keep Cut::data_sums there, where there are such.
 template <typename Cut>
-class plan_of final : public family_plan {
-public:
-    /// By whether tensors are at multiples of 16 bytes.
-    using cuts = std::array<Cut, 2>;
-
-    plan_of(problem_facts facts, const cuts &work)
-        : family_plan(std::move(facts)), cuts_(work) {}
-
-private:
-    int64_t sums(bool vectors) const override {
-        const Cut &work = cuts_[vectors ? 1 : 0];
-        if (!facts_.of_weights()) {
-            if constexpr (requires { work.data_sums; }) return work.data_sums;
-            return 0;
-        }
-        if constexpr (requires { work.parts(); })
-            return work.parts();
-        else
-            return work.parts;
+family_plan::launches launches_of(const problem_facts &facts, const Cut &work,
+        tensor_alignment alignment) {
+    const launch_facts seen {facts.problem.src.type, facts.shape, alignment};
+    if (!facts.of_weights()) {
+        int64_t sums = 0;
+        if constexpr (requires { work.data_sums; }) sums = work.data_sums;
+        return {data_launcher(seen, work), {}, sums};
     }
-    void launch(const execution &on) const override {
-        const Cut &work = cuts_[on.alignment.vectors ? 1 : 0];
-        if (facts_.of_weights())
-            launch_weights(on, work);
-        else
-            launch_data(on, work);
-    }
-
-    const cuts cuts_;
-};
+    int64_t parts = 0;
+    if constexpr (requires { work.parts(); })
+        parts = work.parts();
+    else
+        parts = work.parts;
+    return {weights_launcher(seen, work),
+            parts_launcher(seen, parts, facts.problem.weights.type), parts};
+}
 
 /// A family's plan, or a refusal.
 template <typename Cut>
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
-    auto facts = facts_of(problem, options, refusal);
+    const auto facts = facts_of(problem, options, refusal);
     if (!facts) return plan_or_refusal::refuse(refusal);
-    typename plan_of<Cut>::cuts work;
+    std::array<Cut, 2> work; // by whether tensors are at multiples of 16 bytes
     bool taken = false;
     if constexpr (requires { cut(work[0], *facts, true); }) {
         taken = cut(work[0], *facts, false) && cut(work[1], *facts, true);
@@ -146,8 +142,12 @@ plan_or_refusal make(
     }
     if (!taken) return detail::refuse(Cut::takes, problem);
     return within_workspace_limit(
-            std::make_unique<plan_of<Cut>>(std::move(*facts), work), options,
-            "its sums");
+            std::make_unique<family_plan>(*facts,
+                    family_plan::launches_by_alignment {
+                            launches_of(*facts, work[0], {false, false}),
+                            launches_of(*facts, work[0], {false, true}),
+                            launches_of(*facts, work[1], {true, true})}),
+            options, "its sums");
 }
 
 } // namespace gradnn::gpu::depthwise

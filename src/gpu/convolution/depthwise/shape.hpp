@@ -103,7 +103,6 @@ bool planes_without_gaps(const problem_shape &);
 /// most, as even as can be.
 int lanes_of(const problem_shape &, int widest);
 
-struct execution; // launch.hpp
 struct problem_facts; // plan.hpp
 
 } // namespace gradnn::gpu::depthwise

@@ -194,19 +194,30 @@ __device__ __forceinline__ int first_column_met(
     return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
 }
 
-/// Calls body.template operator()<Type>() with the device type of f16 or bf16.
-template <typename Body>
-void with_half_precision_type(detail::data_type type, const Body &body) {
-    if (type == detail::data_type::f16)
-        body.template operator()<__half>();
-    else
-        body.template operator()<__nv_bfloat16>();
+/// pointer + stride in one instruction. An address made of another one, which
+/// the compiler cannot keep for every column in registers.
+template <typename Type>
+__device__ __forceinline__ Type *after(Type *pointer, int stride) {
+    Type *next = nullptr;
+    asm("mad.wide.s32 %0, %1, %2, %3;"
+            : "=l"(next)
+            : "r"(stride), "n"(sizeof(Type)), "l"(pointer));
+    __builtin_assume(__isGlobal(next));
+    return next;
 }
 
-/// Calls body.template operator()<taps, step, up>() for a shape. f64, where speed
-/// matters less, has fewer instances.
+/// What body.template operator()<Type>() returns for the device type of f16 or bf16.
+template <typename Body>
+auto with_half_precision_type(detail::data_type type, const Body &body) {
+    return type == detail::data_type::f16
+            ? body.template operator()<__half>()
+            : body.template operator()<__nv_bfloat16>();
+}
+
+/// What body.template operator()<taps, step, up>() returns for a shape. f64, where
+/// speed matters less, has fewer instances.
 template <typename Type, bool data, typename Body>
-void with_window(const problem_shape &shape, const Body &body) {
+auto with_window(const problem_shape &shape, const Body &body) {
     const one_of<4, 8> few {shape.taps};
     if constexpr (data)
         if (shape.up == 2)
@@ -214,9 +225,9 @@ void with_window(const problem_shape &shape, const Body &body) {
     if (shape.step == 2)
         return with_chosen(body, few, one_of<2> {2}, one_of<1> {1});
     if constexpr (sizeof(Type) == 8)
-        with_chosen(body, few, one_of<1> {1}, one_of<1> {1});
+        return with_chosen(body, few, one_of<1> {1}, one_of<1> {1});
     else
-        with_chosen(body, one_of<3, 5, 7, 8> {shape.taps}, one_of<1> {1},
+        return with_chosen(body, one_of<3, 5, 7, 8> {shape.taps}, one_of<1> {1},
                 one_of<1> {1});
 }
 

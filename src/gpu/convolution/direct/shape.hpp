@@ -11,8 +11,6 @@
 namespace gradnn::gpu::direct {
 
 constexpr int threads = 256;
-/// Rows of a block that adds partial sums: threads of one weight.
-constexpr int sum_rows = 32;
 
 /// A number to divide by: of 32 bits by a product, else by a division.
 template <typename Index>

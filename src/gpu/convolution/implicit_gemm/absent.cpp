@@ -1,7 +1,7 @@
 // The kernels of the list that are implicit GEMMs in a build without CUTLASS's
 // headers.
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/kernels.hpp"
+#include "gpu/convolution/makers.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

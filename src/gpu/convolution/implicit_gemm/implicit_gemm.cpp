@@ -19,6 +19,7 @@
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/parts.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "problem_text.hpp"
 #include "text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
@@ -34,11 +35,13 @@ public:
             const tile_choice &choice, std::unique_ptr<tile_kernel> kernel)
         : staged_convolution({mapping.operands[0], mapping.operands[1],
                 mapping.operands[2], mapping.order[2]}),
-          name_(name),
           problem_(mapping.problem),
           order_(mapping.order),
           choice_(choice),
-          kernel_(std::move(kernel)) {}
+          kernel_(std::move(kernel)) {
+        if (has_partial_sums(problem_, choice_.slices))
+            sum_ = sum_of_slices(name, problem_, choice_.slices);
+    }
 
     std::string backend() const override {
         const std::string copies = operands().copies();
@@ -50,7 +53,7 @@ public:
 
 private:
     size_t own_bytes() const override {
-        return has_partial_sums(problem_, choice_.slices)
+        return sum_
                 ? static_cast<size_t>(choice_.slices) * problem_.sums_bytes()
                 : 0;
     }
@@ -58,19 +61,16 @@ private:
     void run(const std::array<void *, 3> &data, std::byte *partials,
             const launch_stream &stream) const override {
         const auto [first, second, output] = order_;
-        const bool partial = has_partial_sums(problem_, choice_.slices);
-        kernel_->run(data[first], data[second],
-                partial ? partials : data[output], stream);
-        if (partial)
-            add_slices(name_, problem_, partials, choice_.slices, data[output],
-                    stream);
+        kernel_->run(data[first], data[second], sum_ ? partials : data[output],
+                stream);
+        if (sum_) sum_(partials, data[output], stream);
     }
 
-    const char *const name_;
     const dense_problem problem_;
     const std::array<size_t, 3> order_;
     const tile_choice choice_;
     const std::unique_ptr<tile_kernel> kernel_;
+    slices_sum sum_; ///< empty where there are no partial sums
 };
 
 /// Channels far fewer than a tile's columns leave most of it idle. Small
@@ -111,8 +111,12 @@ plan_or_refusal make_part(const tile_set &set,
     const allocation_guard current(device);
     auto kernel = choice.tile->make(mapping->problem, choice.slices);
     if (!kernel)
-        return plan_or_refusal::refuse(
-                text("CUTLASS's ", choice.tile->name(), " refuses this shape"));
+        return detail::refuse(
+                text("sizes, strides and dilations that CUTLASS's ",
+                        choice.tile->name(),
+                        " counts in, and at most 65535 of its blocks on a "
+                        "side"),
+                problem);
     return std::make_unique<implicit_gemm_plan>(
             set.kernel, *mapping, choice, std::move(kernel));
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -194,11 +195,12 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);
 
 /// output[i] = sum over slices of partials[slice * elements + i], in order, in
-/// f64, rounded once to the output's type, over the elements of the problem's
-/// output (slices.cu).
-void add_slices(const char *kernel, const dense_problem &problem,
-        const void *partials, int slices, void *output,
-        const launch_stream &stream);
+/// f64, rounded once to the output's type.
+using slices_sum = std::function<void(
+        const void *partials, void *output, const launch_stream &)>;
+/// That of so many slices of the elements of the problem's output (slices.cu).
+slices_sum sum_of_slices(
+        const char *kernel, const dense_problem &problem, int slices);
 
 /// The tiles for products of matrices of a type under a mode, whose results are in
 /// the type of the sums; null where there are none.

@@ -60,26 +60,27 @@ __global__ void __launch_bounds__(block) add_up(const sum_of<Output> *partials,
 }
 
 template <typename Output>
-void add_up_on(const launch_stream &stream, const char *kernel,
-        const void *partials, int slices, int64_t elements, void *output) {
+slices_sum make_sum(const char *kernel, int64_t elements, int slices) {
     const int64_t vectors = elements / size_for<Output>;
     const bool shared = slices >= fewest_shared;
     const int columns = shared ? block / sharers : block;
-    // Blocks are below 2^23: a tensor has less than 2^31 bytes.
-    launch_early(kernel, shared ? add_up<Output, sharers> : add_up<Output, 1>,
-            ceil_div(vectors, columns), block, 0, stream,
-            static_cast<const sum_of<Output> *>(partials), slices, vectors,
-            static_cast<Output *>(output));
+    return [=](const void *partials, void *output,
+                   const launch_stream &stream) {
+        // Blocks are below 2^23: a tensor has less than 2^31 bytes.
+        launch_early(kernel,
+                shared ? add_up<Output, sharers> : add_up<Output, 1>,
+                ceil_div(vectors, columns), block, 0, stream,
+                static_cast<const sum_of<Output> *>(partials), slices, vectors,
+                static_cast<Output *>(output));
+    };
 }
 
 } // namespace
 
-void add_slices(const char *kernel, const dense_problem &problem,
-        const void *partials, int slices, void *output,
-        const launch_stream &stream) {
-    with_float_type(problem.types.output, [&]<typename Output>() {
-        add_up_on<Output>(stream, kernel, partials, slices,
-                problem.output_elements(), output);
+slices_sum sum_of_slices(
+        const char *kernel, const dense_problem &problem, int slices) {
+    return with_float_type(problem.types.output, [&]<typename Output>() {
+        return make_sum<Output>(kernel, problem.output_elements(), slices);
     });
 }
 

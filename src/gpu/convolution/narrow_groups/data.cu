@@ -261,32 +261,31 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
 }
 
 template <typename Type, bool planes>
-void start(const problem_shape &shape, const tensor_pointers &pointers,
-        const launch_stream &stream) {
+launcher data_launcher(const problem_shape &shape) {
     constexpr int threads = data_threads(sizeof(Type));
-    auto *const gathered = pointers.sums<sum_of<Type>>();
     const int64_t count = gathered_weights(shape);
-    launch_early("convolution.gpu_narrow_groups (weights)",
-            narrow_gather_kernel<Type, planes>, ceil_div(count, gather_threads),
-            gather_threads, 0, stream, pointers.weights<Type>(), gathered,
-            shape, count);
     const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
-    launch_early("convolution.gpu_narrow_groups",
-            narrow_data_kernel<Type, planes>,
-            int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles, threads,
-            0, stream, pointers.read<Type>(), gathered,
-            pointers.weights<Type>(), pointers.written<Type>(), shape);
+    const int64_t blocks
+            = int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles;
+    return [=](const tensor_pointers &at, const launch_stream &stream) {
+        auto *const gathered = at.sums<sum_of<Type>>();
+        launch_early("convolution.gpu_narrow_groups (weights)",
+                narrow_gather_kernel<Type, planes>,
+                ceil_div(count, gather_threads), gather_threads, 0, stream,
+                at.weights<Type>(), gathered, shape, count);
+        launch_early("convolution.gpu_narrow_groups",
+                narrow_data_kernel<Type, planes>, blocks, threads, 0, stream,
+                at.read<Type>(), gathered, at.weights<Type>(),
+                at.written<Type>(), shape);
+    };
 }
 
 } // namespace
 
-void launch_data(detail::data_type type, const problem_shape &shape,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if (shape.planes)
-            start<Type, true>(shape, pointers, stream);
-        else
-            start<Type, false>(shape, pointers, stream);
+launcher data_launcher(detail::data_type type, const problem_shape &shape) {
+    return with_float_type(type, [&]<typename Type>() {
+        return shape.planes ? data_launcher<Type, true>(shape)
+                            : data_launcher<Type, false>(shape);
     });
 }
 

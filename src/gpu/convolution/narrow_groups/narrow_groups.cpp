@@ -26,10 +26,10 @@
 #include <numeric>
 #include <string>
 
+#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/kernels.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
 
@@ -47,8 +47,8 @@ using detail::text;
 constexpr int64_t longest_chain = 1024;
 constexpr int64_t longest_f64_chain = 4096;
 constexpr int64_t longest_data_chain = 4096;
-/// Of the weights gradient, by their registers on a multiprocessor.
-constexpr int64_t resident_f64_warps = 8;
+/// Of a thread of the weights gradient of f64, which has as many as there may be.
+constexpr int64_t f64_registers = 256;
 /// Points along an axis.
 constexpr int64_t most_points = int64_t {1} << 26;
 /// A warp of fewer columns reads short pieces of rows.
@@ -169,14 +169,19 @@ public:
     groups_plan(const convolution_problem &problem,
             const convolution_problem &seen, bool planes,
             const std::array<convolution_operand, 3> &operands, size_t output,
-            int64_t multiprocessors)
+            const device_properties &device)
         : staged_convolution({operands[0], operands[1], operands[2], output}),
           type_(problem.src.type),
-          weights_type_(problem.weights.type),
           direction_(problem.direction),
           copies_(copies_of(operands)) {
         set_shape(seen, planes);
-        if (of_weights()) cut(multiprocessors);
+        if (of_weights()) {
+            cut(device);
+            launch_ = weights_launcher(
+                    type_, problem.weights.type, shape_, parts_);
+        } else {
+            launch_ = data_launcher(type_, shape_);
+        }
     }
 
     /// Why it cannot be done after all; empty where it can.
@@ -223,13 +228,8 @@ private:
     void run(const std::array<void *, 3> &data, std::byte *own,
             const launch_stream &stream) const override {
         const bool to_src = shape_.to_src;
-        const tensor_pointers pointers {
-                data[to_src ? 2 : 0], data[1], data[to_src ? 0 : 2], own};
-        if (of_weights())
-            launch_weights(
-                    type_, weights_type_, shape_, parts_, pointers, stream);
-        else
-            launch_data(type_, shape_, pointers, stream);
+        launch_({data[to_src ? 2 : 0], data[1], data[to_src ? 0 : 2], own},
+                stream);
     }
 
     void set_shape(const convolution_problem &problem, bool planes) {
@@ -278,7 +278,7 @@ private:
         shape.by_tiles = exact_divider(shape.unit_tiles);
     }
 
-    void cut(int64_t multiprocessors) {
+    void cut(const device_properties &device) {
         const window_axis &along = shape_.axes[2];
         parts_.taps
                 = along.kernel > 1 && along.dilation == 1 && along.stride <= 2
@@ -293,9 +293,10 @@ private:
         const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
         // Not a block more than there is place for.
         const int64_t resident = type_ == data_type::f64
-                ? resident_f64_warps / parts_.block_jobs
+                ? device.sm.blocks_held(
+                        32 * parts_.block_jobs, f64_registers, 0)
                 : weights_blocks(size_of(type_));
-        const int64_t fill = fill_of(multiprocessors * resident,
+        const int64_t fill = fill_of(device.multiprocessors * resident,
                 int64_t {parts_.job_blocks} * shape_.unit_tiles);
         const int64_t least = ceil_div(runs * run_positions,
                 type_ == data_type::f64 ? longest_f64_chain : longest_chain);
@@ -304,11 +305,11 @@ private:
     }
 
     data_type type_;
-    data_type weights_type_;
     convolution_direction direction_;
     std::string copies_;
     problem_shape shape_;
     weights_parts parts_;
+    launcher launch_;
     int64_t items_ = 0;
 };
 
@@ -388,8 +389,7 @@ plan_or_refusal make(
             operand_of(problem.weights, seen.weights, output == 1),
             data_operand(seen.dst, output == 2)};
     auto plan = std::make_unique<groups_plan>(problem, seen, planes, operands,
-            output,
-            properties_of(static_cast<int>(options.device)).multiprocessors);
+            output, properties_of(static_cast<int>(options.device)));
     const std::string refusal = plan->refusal();
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     return within_workspace_limit(

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/convolution/pointers.hpp"
+#include "gpu/convolution/launcher.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "problem.hpp"
@@ -127,10 +127,9 @@ bool reads_channels_last(const detail::tensor_view &);
 
 // One file each. `type` is that of src and dst; the workspace is of the type of sums,
 // at a multiple of 16 bytes.
-void launch_data(detail::data_type type, const problem_shape &,
-        const tensor_pointers &, const launch_stream &);
-void launch_weights(detail::data_type type, detail::data_type weights_type,
-        const problem_shape &, const weights_parts &, const tensor_pointers &,
-        const launch_stream &);
+launcher data_launcher(detail::data_type type, const problem_shape &);
+launcher weights_launcher(detail::data_type type,
+        detail::data_type weights_type, const problem_shape &,
+        const weights_parts &);
 
 } // namespace gradnn::gpu::narrow_groups

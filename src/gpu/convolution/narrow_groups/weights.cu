@@ -274,46 +274,42 @@ __global__ void __launch_bounds__(sum_lanes *sum_rows) narrow_sum_kernel(
             = narrow<Result>(sum);
 }
 
-template <typename Type, bool planes>
-void start(const problem_shape &shape, const weights_parts &parts,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    auto *kernel = narrow_weights_kernel<Type, planes, 1, 1>;
-    if (parts.taps == 3)
-        kernel = shape.axes[2].stride == 1
+/// The two launches, of the parts' sums and of their sum.
+template <typename Type, typename Result>
+launcher weights_launcher(
+        const problem_shape &shape, const weights_parts &parts) {
+    const auto of_layout = [&]<bool planes>() {
+        if (parts.taps != 3) return narrow_weights_kernel<Type, planes, 1, 1>;
+        return shape.axes[2].stride == 1
                 ? narrow_weights_kernel<Type, planes, 3, 1>
                 : narrow_weights_kernel<Type, planes, 3, 2>;
-    launch_early("convolution.gpu_narrow_groups", kernel,
-            int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles,
-            32 * parts.block_jobs, 0, stream, pointers.read<Type>(),
-            pointers.written<Type>(), pointers.sums<sum_of<Type>>(), shape,
-            parts);
-}
-
-template <typename Type, typename Result>
-void start_sum(const problem_shape &shape, const weights_parts &parts,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    launch_early("convolution.gpu_narrow_groups (parts)",
-            narrow_sum_kernel<Type, Result>, ceil_div(parts.sums(), sum_lanes),
-            dim3(sum_lanes, sum_rows), 0, stream, pointers.sums<sum_of<Type>>(),
-            pointers.read<Type>(), pointers.written<Type>(),
-            pointers.weights<Result>(), shape, parts);
+    };
+    auto *const kernel = shape.planes ? of_layout.template operator()<true>()
+                                      : of_layout.template operator()<false>();
+    const int64_t blocks
+            = int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles;
+    return [=](const tensor_pointers &at, const launch_stream &stream) {
+        launch_early("convolution.gpu_narrow_groups", kernel, blocks,
+                32 * parts.block_jobs, 0, stream, at.read<Type>(),
+                at.written<Type>(), at.sums<sum_of<Type>>(), shape, parts);
+        launch_early("convolution.gpu_narrow_groups (parts)",
+                narrow_sum_kernel<Type, Result>,
+                ceil_div(parts.sums(), sum_lanes), dim3(sum_lanes, sum_rows), 0,
+                stream, at.sums<sum_of<Type>>(), at.read<Type>(),
+                at.written<Type>(), at.weights<Result>(), shape, parts);
+    };
 }
 
 } // namespace
 
-void launch_weights(detail::data_type type, detail::data_type weights_type,
-        const problem_shape &shape, const weights_parts &parts,
-        const tensor_pointers &pointers, const launch_stream &stream) {
-    with_float_type(type, [&]<typename Type>() {
-        if (shape.planes)
-            start<Type, true>(shape, parts, pointers, stream);
-        else
-            start<Type, false>(shape, parts, pointers, stream);
-        if constexpr (sizeof(Type) == 2) {
+launcher weights_launcher(detail::data_type type,
+        detail::data_type weights_type, const problem_shape &shape,
+        const weights_parts &parts) {
+    return with_float_type(type, [&]<typename Type>() {
+        if constexpr (sizeof(Type) == 2)
             if (weights_type == detail::data_type::f32)
-                return start_sum<Type, float>(shape, parts, pointers, stream);
-        }
-        start_sum<Type, Type>(shape, parts, pointers, stream);
+                return weights_launcher<Type, float>(shape, parts);
+        return weights_launcher<Type, Type>(shape, parts);
     });
 }
 

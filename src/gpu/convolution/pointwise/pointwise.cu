@@ -4,12 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "gpu/convolution/direct/parts.cuh"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
+#include "gpu/convolution/weights_sum_launcher.cuh"
 #include "gpu/device/constants.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "problem_text.hpp"
@@ -119,8 +119,7 @@ class weights_plan final : public pointwise_plan {
 public:
     weights_plan(const convolution_problem &problem, const problem_shape &shape,
             int device)
-        : pointwise_plan(problem, shape),
-          weights_(direct::shape_of<int64_t>(problem)) {
+        : pointwise_plan(problem, shape) {
         const allocation_guard current(device);
         with_kernel<1, 2, 4>(type_, shape_.planes, row_tiles_of(shape_),
                 [&]<typename Type, bool planes, int row_tiles>() {
@@ -129,14 +128,14 @@ public:
                             weights_shared_bytes(shape_));
                     kernel_.blocks = parts_of(shape_,
                             held * properties_of(device).multiprocessors);
+                    const partial_weights partial(problem, kernel_.blocks);
+                    sums_ = partial.parts * partial.count;
+                    add_parts_ = weights_sum_launcher<float, Type>(
+                            "convolution.gpu_pointwise (parts)", partial);
                 });
-        parts_.channels = problem.dst.dims[1];
-        parts_.taps = problem.src.dims[1];
-        parts_.parts = kernel_.blocks;
     }
     size_t workspace_bytes() const override {
-        return static_cast<size_t>(parts_.parts * weights_.count)
-                * sizeof(float);
+        return static_cast<size_t>(sums_) * sizeof(float);
     }
 
 private:
@@ -145,20 +144,11 @@ private:
         const pointers tensors = of(args);
         kernel_.launch(stream, tensors.read, tensors.written, workspace,
                 shape_for(tensors));
-        const auto add = [&]<typename Type>() {
-            gpu::launch("convolution.gpu_pointwise (parts)",
-                    direct::parts_kernel<float, Type, int64_t>,
-                    direct::parts_blocks(weights_.count), direct::threads,
-                    direct::threads * sizeof(double), stream,
-                    reinterpret_cast<const float *>(workspace),
-                    static_cast<Type *>(args[1]), weights_, parts_);
-        };
-        type_ == data_type::f16 ? add.template operator()<__half>()
-                                : add.template operator()<__nv_bfloat16>();
+        add_parts_({tensors.read, args[1], tensors.written, workspace}, stream);
     }
 
-    direct::problem_shape<int64_t> weights_;
-    direct::weights_cut parts_;
+    int64_t sums_ = 0;
+    launcher add_parts_;
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <string_view>
 
 #include "gpu/convolution/facts.hpp"
 #include "problem_text.hpp"
@@ -107,30 +108,30 @@ int64_t parts_of(const problem_shape &shape, int64_t blocks) {
 
 std::optional<problem_shape> describe(
         const convolution_problem &problem, std::string &why) {
-    constexpr const char *takes
-            = "bf16 and f16, weights alike, windows of one point of one group "
-              "without strides and pads, dense NXC or NCX of at least 16 "
-              "positions, up to 64 channels of one tensor and 256 of the other "
-              "(of gradients of weights of more than 32: 128)";
-    const auto refuse = [&]() -> std::optional<problem_shape> {
+    const auto refuse
+            = [&](std::string_view takes) -> std::optional<problem_shape> {
         why = detail::refuse(takes, problem).refusal;
         return std::nullopt;
     };
     const auto &[direction, src, weights, dst, strides, dilations, pads]
             = problem;
-    if (size_of(src.type) != 2 || weights.type != src.type
-            || !is_matrix_product(problem))
-        return refuse();
+    if (size_of(src.type) != 2 || weights.type != src.type)
+        return refuse("bf16 and f16, with weights of the same type");
+    if (!is_matrix_product(problem))
+        return refuse(
+                "windows of one point, one group, no strides and no pads");
     const int64_t narrow = std::min(src.dims[1], dst.dims[1]);
     const int64_t wide = std::max(src.dims[1], dst.dims[1]);
-    if (narrow > most_narrow || wide > most_wide) return refuse();
+    if (narrow > most_narrow || wide > most_wide)
+        return refuse("at most 64 channels of one tensor and 256 of the other");
     problem_shape shape;
     if (are_pixels(src) && are_pixels(dst))
         shape.planes = false;
     else if (are_planes(src) && are_planes(dst))
         shape.planes = true;
     else
-        return refuse();
+        return refuse("src and dst both dense NXC, or both NCX with dense "
+                      "planes");
 
     const bool of_weights
             = direction == convolution_direction::backward_weights;
@@ -144,14 +145,16 @@ std::optional<problem_shape> describe(
     if (of_weights
             && column_shares_of(shape.written.channels, row_tiles_of(shape))
                     > warps)
-        return refuse();
+        return refuse("in gradients of weights, at most 128 channels of one "
+                      "tensor where the other has more than 32");
     shape.weights_strides[0] = weights.strides[shape.read_is_dst ? 2 : 1];
     shape.weights_strides[1] = weights.strides[shape.read_is_dst ? 1 : 2];
     int64_t images = src.dims[0];
     shape.positions = src.dims[2] * src.dims[3] * src.dims[4];
-    // Of less a tile would be empty for the most part.
+    // With fewer positions most of a tile would be empty.
     constexpr int64_t fewest_positions = 16;
-    if (shape.planes && shape.positions < fewest_positions) return refuse();
+    if (shape.planes && shape.positions < fewest_positions)
+        return refuse("in NCX, planes of at least 16 positions");
     if (!shape.planes) {
         shape.positions *= images;
         images = 1;
@@ -162,7 +165,7 @@ std::optional<problem_shape> describe(
     shape.tiles_of_image = ceil_div(shape.positions, of_tile);
     shape.tiles = images * shape.tiles_of_image;
     constexpr int64_t most_tiles = int64_t {1} << 30;
-    if (shape.tiles > most_tiles) return refuse();
+    if (shape.tiles > most_tiles) return refuse("at most 2^30 tiles");
     return shape;
 }
 

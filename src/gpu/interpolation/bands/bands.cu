@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/interpolation/bands/kernel.cuh"
+#include "gpu/interpolation/bands/tiles.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
@@ -48,33 +48,12 @@ public:
         tables_ = walk_storage<Sum>(device, maps, walk, depths_at_once);
         if (volume_) group_depths(shape_, depths_at_once);
         weights_ = upload(device, weights);
-        bands_.columns = static_cast<int32_t>(maps[2].dst);
-        const int64_t own = detail::size_of(type_) == 2 ? 8 : 4;
-        const int64_t lanes = maps[2].dst / own;
-        // A walk's offsets stay small (cut_runs).
-        const int64_t pitch = std::max<int64_t>(
-                {shape_.dst_group_pitch, shape_.src_group_pitch, int64_t {1}});
-        int64_t slots = std::clamp<int64_t>(
-                std::min(32 / lanes, ((int64_t {1} << 30) - 1) / pitch), 1,
-                walk.groups);
-        while (walk.groups % slots != 0)
-            --slots;
-        bands_.slots = static_cast<int32_t>(slots);
-        // A last tile of one lane would have its left margin for a right one.
-        int64_t tiles = ceil_div(lanes, 32);
-        while (tiles > 1 && lanes % ceil_div(lanes, tiles) == 1)
-            ++tiles;
-        bands_.tiles = static_cast<int32_t>(tiles);
-        bands_.slot_lanes = static_cast<int32_t>(ceil_div(lanes, bands_.tiles));
-        bands_.slot_dst_pitch = shape_.dst_group_pitch;
-        bands_.slot_src_pitch = shape_.src_group_pitch;
-        shape_.dst_group_pitch *= slots;
-        shape_.src_group_pitch *= slots;
-        shape_.row_total /= slots;
+        bands_ = cut_bands(
+                shape_, walk.groups, maps[2].dst, detail::size_of(type_));
         with_type_of_sum<Sum>(type_, [&]<typename Type>() {
             with_kernel<Type>([&](auto *kernel) {
-                // Measured: of use where columns alone are resampled is the L1
-                // cache, and else that the next kernel starts early.
+                // Measured: where only columns are resampled the L1 cache helps,
+                // elsewhere it helps that the next kernel starts early.
                 const bool pads = walk.shape.src_rows > 1;
                 const residency held
                         = hold_at_most(most_resident, pads, kernel, threads, 0);
@@ -146,8 +125,8 @@ private:
 
 template <typename Sum>
 plan_or_refusal make_plan(const interpolation_problem &problem,
-        const compile_options &options, const axis_maps &maps,
-        const walk_description &walk) {
+        const compile_options &options, interpolation_maker &of_misaligned,
+        const axis_maps &maps, const walk_description &walk) {
     const detail::axis_map &map = maps[2];
     const int64_t own = detail::size_of(problem.diff_src.type) == 2 ? 8 : 4;
     for (const int ratio : {2, 4, 8}) {
@@ -167,7 +146,7 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
                     margins.left, ratio + margins.left + margins.right);
             if (!weights) continue;
             // For pointers that are not at multiples of 16 bytes.
-            auto misaligned = columns::make_ncx(problem, options);
+            auto misaligned = of_misaligned(problem, options);
             if (!misaligned.plan) return misaligned;
             return std::make_unique<bands_plan<Sum>>(problem, maps, walk, ratio,
                     margins, *weights, std::move(misaligned.plan),
@@ -182,8 +161,8 @@ plan_or_refusal make_plan(const interpolation_problem &problem,
 
 } // namespace
 
-plan_or_refusal make(
-        const interpolation_problem &problem, const compile_options &options) {
+plan_or_refusal make(const interpolation_problem &problem,
+        const compile_options &options, interpolation_maker &of_misaligned) {
     const auto [maps, walk, refusal] = walked_problem(problem, false);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     const auto &dst = problem.diff_dst;
@@ -208,8 +187,8 @@ plan_or_refusal make(
                         dst.dims[4], " columns of ", to_string(src.type),
                         " and strides ", detail::text_of(dst.strides)));
     if (src.type == detail::data_type::f64)
-        return make_plan<double>(problem, options, maps, walk);
-    return make_plan<float>(problem, options, maps, walk);
+        return make_plan<double>(problem, options, of_misaligned, maps, walk);
+    return make_plan<float>(problem, options, of_misaligned, maps, walk);
 }
 
 } // namespace gradnn::gpu::interpolation::bands

@@ -21,15 +21,15 @@
 // stores both at once), each a sum over a window of the line. Where columns
 // have at most 4 taps, their weights stay in registers; the windows of wider
 // ratios are read four sums at a time, with weights that all warps of a tile
-// share in the L1 cache. Reading every second sum of a line (columns enlarged
-// twice) takes shared memory two turns, of every fourth and more, by fours,
-// r/4: half a turn to two turns an element of diff_dst, which the copy rate
-// allows (three a 16-bit element).
+// share in the L1 cache. A warp that reads every second sum of a line (columns
+// enlarged twice) takes two cycles of shared memory, one that reads every r-th
+// sum by fours r/4. That is 0.5 to 2 cycles for an element of diff_dst; at the
+// copy rate there are three for a 16-bit element.
 //
 // Every sum runs over ascending rows, then over ascending columns, each
 // product added to the sum by one fma, from +0: the same bits on every run,
-// whatever the tiles, the words and the alignment. A tap of weight 0 is never
-// taken, but on places of the line beyond both ends of a row, which stay 0.
+// whatever the tiles, the words and the alignment. A tap of weight 0 is taken
+// only at places of the line beyond both ends of a row, which stay 0.
 #pragma once
 
 #include <cstdint>

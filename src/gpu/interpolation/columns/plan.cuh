@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "gpu/interpolation/columns/tables.hpp"
-#include "gpu/kernels.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"

@@ -6,8 +6,8 @@
 
 #include "gpu/device/constants.hpp"
 #include "gpu/interpolation/intervals/kernel.cuh"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
@@ -78,6 +78,7 @@ private:
         const int64_t most_bytes
                 = allow_most_shared_bytes(kernel, device, most_shared_bytes);
         const int64_t multiprocessors = properties_of(device).multiprocessors;
+        const multiprocessor &sm = properties_of(device).sm;
         const int64_t element = detail::size_of(type_);
         const int64_t items = elements_of_thread<Sum> / taps_;
         double best = 0;
@@ -103,7 +104,7 @@ private:
                 const double cost
                         = rows_walked(cut_walk, row_ratio_of(maps, walk),
                                   runs * tiles, held, multiprocessors)
-                        * cycles_of(cut, held);
+                        * cycles_of(cut, held, sm);
                 if (best != 0 && cost >= best) continue;
                 if (runs * tiles > std::numeric_limits<int32_t>::max())
                     continue;
@@ -147,9 +148,9 @@ private:
 
     /// An estimate for a row of a tile, in cycles of a multiprocessor that holds so
     /// many blocks.
-    double cycles_of(const work_cut &cut, int64_t held) const {
-        // Memory gives a multiprocessor 18 bytes a cycle, in sectors of 32, provided
-        // that 40 KB are on their way.
+    double cycles_of(
+            const work_cut &cut, int64_t held, const multiprocessor &sm) const {
+        // Memory moves sectors of 32 bytes.
         const auto element = static_cast<double>(detail::size_of(type_));
         const double runs = cut.apart ? cut.span : 1;
         const double run
@@ -161,8 +162,8 @@ private:
                 = static_cast<double>(
                           held * (slots_of(taps_, detail::size_of(type_)) - 1))
                 * bytes;
-        const double memory
-                = bytes / 18.0 * std::max(1.0, 40.0 * 1024.0 / on_their_way);
+        const double memory = bytes / sm.bytes_a_cycle
+                * std::max(1.0, sm.bytes_on_their_way / on_their_way);
         // Some 80 instructions a row, and 7 an element, at 2.8 a cycle, which
         // few warps do not reach (measured: 8 of them 1.4, in f64 1.24).
         constexpr double warp_rate = 0.17;

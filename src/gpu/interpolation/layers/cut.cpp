@@ -251,11 +251,12 @@ bool cut_search::try_tile(int64_t tile_rows, int64_t tile_groups) {
 
 /// Cuts the layers into runs and keeps what has the lowest estimate.
 void cut_search::try_runs(work_cut &made, int64_t tiles) {
+    // The estimate was fitted to an SM with no more shared memory than a block may have.
+    multiprocessor sm = facts_.sm;
+    sm.shared_bytes -= sm.reserved_bytes;
     made.resident = std::max<int64_t>(1,
-            std::min({int64_t {65536}
-                            / (round_up(facts_.registers, 8) * made.threads),
-                    int64_t {227 * 1024} / (made.shared_bytes + 1024),
-                    int64_t {2048} / made.threads}));
+            sm.blocks_held(made.threads, round_up(facts_.registers, 8),
+                    made.shared_bytes));
     const layer_issues issues = issues_of(made);
     each_cut(made.shape.src_layers, [&](int64_t run_layers) {
         const int64_t blocks

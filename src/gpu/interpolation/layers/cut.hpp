@@ -11,6 +11,7 @@
 #include "gpu/device/rounding.hpp"
 #include "gpu/device/shared_out.hpp"
 #include "gpu/interpolation/spans.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__
@@ -152,6 +153,7 @@ struct search_facts {
     int registers = 64; ///< of a thread
     int64_t shared_bytes = 0; ///< that a block may have
     int64_t multiprocessors = 1;
+    multiprocessor sm;
     /// Elements that divide all distances of words of diff_src, between columns and
     /// between rows: 1, 2 or 4.
     int written_vector = 1;

@@ -105,7 +105,7 @@ inline word_widths widths_of(const detail::interpolation_problem &problem,
     return made;
 }
 
-/// What a search knows, but for the registers of the kernel and the device.
+/// What a search knows, without the registers of the kernel and the device.
 inline search_facts facts_of(const layered_problem &layers, int element_bytes,
         const word_widths &widths, bool as_they_lie) {
     search_facts facts;

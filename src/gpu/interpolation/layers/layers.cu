@@ -10,8 +10,8 @@
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
 #include "gpu/interpolation/layers/layered.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
 #include "problem_text.hpp"
@@ -100,6 +100,7 @@ private:
             facts.shared_bytes
                     = static_cast<int64_t>(properties.block_shared_bytes);
             facts.multiprocessors = properties.multiprocessors;
+            facts.sm = properties.sm;
             made.cut = cut_search(layers.shape, facts, maps[layers.layer_axis],
                     maps[1], maps[2])
                                .best();
@@ -188,6 +189,7 @@ double estimated_cycles(const detail::interpolation_problem &problem,
         facts.registers = bytes == 2 ? 80 : 64;
         facts.shared_bytes = static_cast<int64_t>(device.block_shared_bytes);
         facts.multiprocessors = device.multiprocessors;
+        facts.sm = device.sm;
         const work_cut cut = cut_search(layers->shape, facts,
                 maps[layers->layer_axis], maps[1], maps[2])
                                      .best();

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "gpu/device/constants.hpp"
-#include "gpu/interpolation/pixels/kernel.cuh"
+#include "gpu/interpolation/makers.hpp"
+#include "gpu/interpolation/pixels/tiles.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
@@ -22,7 +22,8 @@ namespace {
 /// Blocks of a multiprocessor that walk at the same time. More of them are more
 /// places of memory that are read and written alternately, which cost up to a
 /// tenth of memory speed on an H200; with fewer bytes on their way than these a
-/// multiprocessor waits for memory.
+/// multiprocessor waits for memory. Fitted to times of this kernel, which reads and
+/// writes in turn, and so not multiprocessor::bytes_on_their_way.
 constexpr int usual_resident = 4;
 constexpr double bytes_on_their_way = 48.0 * 1024;
 /// Of a column.
@@ -30,21 +31,6 @@ constexpr int most_taps = 8;
 /// See with_rows_to_walk.
 constexpr int64_t few_images = 4;
 constexpr int64_t fewest_vectors_to_walk = 17;
-constexpr size_t most_shared_bytes = 45 * 1024;
-
-/// Neighbouring vectors that a tile reads, at least `run` bytes where there are so many:
-/// less than 512 cost memory speed, more leave fewer columns, which have taps in common.
-/// Where no number up to twice that divides them, tiles are as equal as can be and the
-/// last one has fewer.
-int64_t units_of_tile(
-        int64_t units, int64_t unit_bytes, int64_t run, int64_t most) {
-    const int64_t fewest = std::min(ceil_div(run, unit_bytes), most);
-    for (int64_t count = fewest; count <= std::min(2 * fewest, most); ++count)
-        if (units % count == 0) return count;
-    int64_t tiles = std::max<int64_t>(1, units / fewest);
-    if (ceil_div(units, tiles) > most) ++tiles;
-    return ceil_div(units, tiles);
-}
 
 template <typename Sum>
 class pixels_plan final : public kernel_plan {
@@ -104,7 +90,12 @@ private:
         made.vector = vector;
         made.walk = walk_.shape;
         with_kernel(vector, [&](auto *kernel, int ahead, int row_slots) {
-            cut_tiles(made, row_slots);
+            made.pixels.dst_column_pitch = dst_column_pitch_;
+            made.pixels.src_column_pitch = src_column_pitch_;
+            const block_of_tile block = cut_tiles(made.pixels, channels_,
+                    vector, detail::size_of(type_), map_, row_slots);
+            made.threads = block.threads;
+            made.shared_bytes = block.shared_bytes;
             const work_cut &pixels = made.pixels;
             made.spans = upload(device, spans_of(map_, pixels.tile_columns));
             // Measured: the planes of volumes gain more from the L1 cache.
@@ -118,45 +109,6 @@ private:
             made.kernel.set(kernel);
         });
         return made;
-    }
-
-    /// Tiles whose rows fit in shared memory, in `row_slots` slots (0: stay in
-    /// registers).
-    void cut_tiles(arrangement &made, int row_slots) const {
-        work_cut &pixels = made.pixels;
-        pixels.dst_column_pitch = dst_column_pitch_;
-        pixels.src_column_pitch = src_column_pitch_;
-        pixels.columns = static_cast<int32_t>(source_columns_);
-        const int64_t units = channels_ / made.vector;
-        pixels.units = static_cast<int32_t>(units);
-        const int64_t unit_bytes = made.vector * detail::size_of(type_);
-        for (int64_t run = 512;; run /= 2) {
-            const int64_t tile_units = units_of_tile(
-                    units, unit_bytes, run, threads_of(unit_bytes));
-            pixels.tile_units = static_cast<int32_t>(tile_units);
-            // No more threads than a row has work for.
-            int64_t most_threads = threads_of(unit_bytes);
-            while (most_threads / 2
-                    >= std::max<int64_t>(32, tile_units * source_columns_))
-                most_threads /= 2;
-            for (made.threads = most_threads;
-                    made.threads >= std::max<int64_t>(32, tile_units);
-                    made.threads /= 2) {
-                pixels.tile_columns = static_cast<int32_t>(
-                        std::min(made.threads / tile_units, source_columns_));
-                pixels.column_tiles = static_cast<int32_t>(
-                        ceil_div(source_columns_, pixels.tile_columns));
-                pixels.tiles
-                        = ceil_div(units, tile_units) * pixels.column_tiles;
-                pixels.span = 0;
-                for (const dst_range &span :
-                        spans_of(map_, pixels.tile_columns))
-                    pixels.span = std::max(pixels.span, span.end - span.first);
-                made.shared_bytes = static_cast<size_t>(
-                        row_slots * pixels.span * tile_units * unit_bytes);
-                if (made.shared_bytes <= most_shared_bytes) return;
-            }
-        }
     }
 
     /// Of a multiprocessor: see usual_resident. A block has `ahead` rows in shared

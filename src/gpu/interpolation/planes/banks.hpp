@@ -9,6 +9,7 @@
 #include "gpu/device/banks.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/interpolation/planes/tables.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 
 namespace gradnn::gpu::interpolation::planes {
 
@@ -17,6 +18,7 @@ struct problem_sizes {
     int64_t element_bytes = 0;
     int64_t multiprocessors = 1;
     int64_t shared_bytes = 0; ///< that a block may ask for
+    multiprocessor sm;
 };
 
 struct arranged_work {
@@ -66,11 +68,14 @@ inline int64_t place_shared(arranged_work &made, int64_t element_bytes) {
     return end;
 }
 
-/// Blocks of a multiprocessor (compute capability 9.0), at 48 registers a
-/// thread.
-inline int64_t blocks_resident(int64_t shared_bytes, int threads) {
-    return std::min<int64_t>(
-            {int64_t {228} * 1024 / (shared_bytes + 1024), 1280 / threads, 16});
+/// Blocks that a multiprocessor holds, by the kernel's launch bounds; the estimate of
+/// cycles was fitted to 16 at most.
+inline int64_t blocks_resident(
+        const multiprocessor &sm, int64_t shared_bytes, int threads) {
+    constexpr int64_t most = 16;
+    return std::min(most,
+            sm.blocks_held(
+                    threads, sm.registers_for(resident_threads), shared_bytes));
 }
 
 /// Where a plane of a chunk lies in its stage, in elements.
@@ -203,7 +208,7 @@ inline void avoid_conflicts(arranged_work &made, const problem_sizes &sizes,
         if (!set_gap(tried, unit, gap, bytes)) return;
         tried.shared_bytes = place_shared(tried, bytes);
         if (tried.shared_bytes > sizes.shared_bytes
-                || blocks_resident(tried.shared_bytes, tried.threads)
+                || blocks_resident(sizes.sm, tried.shared_bytes, tried.threads)
                         < resident)
             return;
         const int64_t turns = walks * order_planes(tried, bytes)

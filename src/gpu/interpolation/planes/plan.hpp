@@ -37,10 +37,8 @@ inline double cycles_of(const arranged_work &made, const row_segments &cut,
             = made.windows.taps > 0 ? made.windows.taps : 8 * shape.fours;
     const double gather_cost
             = 6.0 + window_taps * (1.0 + 1.0 / made.windows.align);
-    // Bytes of memory that a multiprocessor of an H200 moves in a cycle.
-    constexpr double memory_rate = 18.0;
-    const double memory_cycles
-            = number(plane_bytes + shape.outputs * bytes) / memory_rate;
+    const double memory_cycles = number(plane_bytes + shape.outputs * bytes)
+            / sizes.sm.bytes_a_cycle;
 
     const int64_t blocks
             = std::min<int64_t>(shape.chunks, resident * sizes.multiprocessors);
@@ -64,7 +62,8 @@ inline double cycles_of(const arranged_work &made, const row_segments &cut,
             / std::min(1.0, at_once * warps / 20.0);
     const double wait_cycles = memory_cycles
             / std::min(1.0,
-                    at_once * number(planes * plane_bytes) / (40.0 * 1024));
+                    at_once * number(planes * plane_bytes)
+                            / sizes.sm.bytes_on_their_way);
     return (std::max(issue_cycles, wait_cycles)
                    + 0.5 * std::min(issue_cycles, wait_cycles))
             * number(rounds * blocks * planes);
@@ -125,8 +124,8 @@ inline std::optional<arranged_work> arrange(const problem_sizes &sizes,
                 before = planes;
                 shape.chunk_planes = static_cast<int32_t>(planes);
                 made.shared_bytes = place_shared(made, bytes);
-                const int64_t resident
-                        = blocks_resident(made.shared_bytes, made.threads);
+                const int64_t resident = blocks_resident(
+                        sizes.sm, made.shared_bytes, made.threads);
                 if (resident == 0 || made.shared_bytes > sizes.shared_bytes)
                     break;
                 const int64_t chunks = ceil_div(sizes.planes, planes);

@@ -9,11 +9,11 @@
 // one row each.
 #include <memory>
 
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/planes/kernel.cuh"
 #include "gpu/interpolation/planes/plan.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
@@ -124,6 +124,7 @@ plan_or_refusal make(
     sizes.multiprocessors = properties_of(device).multiprocessors;
     sizes.shared_bytes
             = static_cast<int64_t>(properties_of(device).block_shared_bytes);
+    sizes.sm = properties_of(device).sm;
     const int64_t bytes = sizes.element_bytes;
     if (dst.dims[4] * bytes >= most_row_bytes)
         return detail::refuse(

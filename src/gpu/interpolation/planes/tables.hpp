@@ -13,6 +13,8 @@
 namespace gradnn::gpu::interpolation::planes {
 
 constexpr int most_threads = 256;
+/// Of a multiprocessor, for which the registers must do.
+constexpr int resident_threads = 5 * most_threads;
 constexpr int most_segments = 8;
 
 /// Planes whose columns a thread sums at once: 8 bytes of each row.

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/rows/described.hpp"
 #include "gpu/interpolation/rows/kernel.cuh"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"

@@ -11,7 +11,8 @@ namespace {
 using detail::axis_map;
 using axis_maps = std::array<axis_map, 3>;
 
-// What a multiprocessor does in a cycle: bytes that memory moves, instructions that
+// The estimate's own constants, of this kernel on an H200 (README.md). What a
+// multiprocessor does in a cycle: bytes that memory moves, instructions that
 // its warps issue, with enough of them and each alone; and cycles from a load to its
 // use, and of a pass beside its instructions.
 constexpr double bytes_a_cycle = 16.0;
@@ -48,7 +49,7 @@ double cell_cost(const axis_pass &pass, bool last) {
 }
 
 /// Cycles that shared memory takes for a tap of a warp's cells: more where its threads
-/// want other words of the same bank.
+/// read other words of the same bank.
 int turns_of_a_tap(
         const axis_pass &pass, const axis_map &map, int64_t element_bytes) {
     constexpr int warp = 32;
@@ -251,9 +252,10 @@ private:
             instructions += 20.0 + number(turns) * planned.instructions;
             waits += number(turns) * planned.turns;
         }
-        const int64_t resident = std::clamp<int64_t>(
-                int64_t {228} * 1024 / (tried_.shared_bytes + 1024), 1,
-                resident_threads / threads);
+        const multiprocessor &sm = facts_.sm;
+        const int64_t resident = std::max<int64_t>(1,
+                sm.blocks_held(threads, sm.registers_for(resident_threads),
+                        tried_.shared_bytes));
         const int64_t held = std::min(resident,
                 ceil_div(int64_t {shape.chunks}, facts_.multiprocessors));
         const double at_once = number(held);

@@ -10,6 +10,7 @@
 #include "axis_map.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 
 namespace gradnn::gpu::interpolation::whole {
 
@@ -75,6 +76,7 @@ struct search_facts {
     int sum_bytes = 4;
     int64_t shared_bytes = 0; ///< that a block may have
     int64_t multiprocessors = 1;
+    multiprocessor sm;
 };
 
 struct work_cut {

@@ -51,6 +51,7 @@ inline std::optional<search_facts> describe(
     if (facts) {
         facts->shared_bytes = static_cast<int64_t>(device.block_shared_bytes);
         facts->multiprocessors = device.multiprocessors;
+        facts->sm = device.sm;
     }
     return facts;
 }

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "gpu/interpolation/estimates.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/whole/cut.hpp"
 #include "gpu/interpolation/whole/described.hpp"
 #include "gpu/interpolation/whole/kernel.cuh"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"

@@ -68,6 +68,11 @@ inline void copy_async_past_l1(void *shared, const void *global) {
     copy_async<16>(shared, global);
 }
 
+inline void copy_async_past_l1_if(
+        bool wanted, void *shared, const void *global) {
+    if (wanted) copy_async<16>(shared, global);
+}
+
 inline void commit_copies() {
     submitted_copies &mine = copies_of_thread();
     mine.groups.push_back(std::move(mine.open));

@@ -12,8 +12,10 @@ namespace {
 
 constexpr int run = 8; // columns of a thread
 constexpr int most_threads = 256;
-/// Shared memory of a block: four of them fit a multiprocessor (of compute
-/// capability 9.0).
+/// Rows of read in shared memory, and vectors of all of them, are fewer: dividers are exact.
+constexpr int64_t most_staged = 1 << 16;
+/// Shared memory of a tile, below what a block has without asking: the weights' kernel
+/// has its warps' sums beside it. Four blocks fit a multiprocessor of 228 KiB.
 constexpr size_t tile_bytes = 44 * 1024;
 
 /// Blocks that fill the device.
@@ -35,8 +37,9 @@ int reach_of(const window_axis &axis, bool to_src, int count, int kernel) {
     return (count - 1 + window) / axis.stride + 2;
 }
 
-/// The tile's sizes once its written positions are chosen.
-void size_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
+/// The tile's sizes once its written positions are chosen. False where a plane would have
+/// more rows of read than are counted.
+bool size_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
         size_t sum_bytes) {
     const window_axis &down = shape.axes[1];
     const int kernel_rows = of_weights
@@ -57,6 +60,7 @@ void size_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
     tile.kernel_elements = of_weights ? 0
                                       : tile.planes * shape.axes[0].kernel
                     * down.kernel * shape.chunks * ceil_div(shape.taps, 4) * 4;
+    return int64_t {tile.read_depths} * tile.read_rows < most_staged;
 }
 
 bool make_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
@@ -66,8 +70,8 @@ bool make_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
             * (of_weights ? int64_t {deep.written} : shape.channels);
     const int all_groups = ceil_div(along.written, run);
     const auto fits_memory = [&] {
-        size_tile(tile, shape, of_weights, sum_bytes);
-        return shared_bytes_of(tile, sum_bytes) <= tile_bytes;
+        return size_tile(tile, shape, of_weights, sum_bytes)
+                && shared_bytes_of(tile, sum_bytes) <= tile_bytes;
     };
     // As large as fits, and rather long rows than many.
     tile.groups = even_piece(all_groups, 32);
@@ -118,7 +122,7 @@ bool make_tile(tile_shape &tile, const problem_shape &shape, bool of_weights,
     return fits(planes)
             && fits(int64_t {tile.plane_tiles} * tile.depth_tiles
                     * tile.row_tiles * tile.column_tiles)
-            && int64_t {tile.staged_rows()} * tile.vectors < 1 << 16
+            && int64_t {tile.staged_rows()} * tile.vectors < most_staged
             && tile.items() < 1 << 16;
 }
 
@@ -165,8 +169,10 @@ bool cut_weights(tiles_cut &tiles, const problem_facts &facts) {
     const tile_shape &tile = tiles.tile;
     weights_parts &parts = tiles.weights;
     parts.window_rows = window_rows_of(shape.taps);
-    parts.jobs = shape.axes[0].kernel
+    const int64_t jobs = int64_t {shape.axes[0].kernel}
             * ceil_div(shape.axes[1].kernel, parts.window_rows) * shape.chunks;
+    if (!fits(jobs)) return false;
+    parts.jobs = static_cast<int>(jobs);
     parts.units
             = int64_t {tile.plane_tiles} * tile.row_tiles * tile.column_tiles;
     const int64_t blocks = shape.channels * parts.jobs;
@@ -176,7 +182,7 @@ bool cut_weights(tiles_cut &tiles, const problem_facts &facts) {
             = std::clamp<int64_t>(std::max(ceil_div(blocks_for(facts), blocks),
                                           ceil_div(terms, longest_f32_chain)),
                     1, parts.units);
-    return fits(parts.parts * blocks);
+    return fits(blocks) && fits(parts.parts * blocks);
 }
 
 bool cut_weights(blocks_cut &cut, const problem_facts &facts, int widest) {
@@ -184,7 +190,11 @@ bool cut_weights(blocks_cut &cut, const problem_facts &facts, int widest) {
     const block_shape &block = cut.block;
     weights_parts &parts = cut.weights;
     const int slots = most_threads / block.lanes;
-    parts.jobs = shape.axes[0].kernel * shape.axes[1].kernel * shape.chunks;
+    // Taps are counted in 32 bits, more of them than jobs.
+    const int64_t rows = int64_t {shape.axes[0].kernel} * shape.axes[1].kernel;
+    if (!fits(rows * std::max(shape.axes[2].kernel, shape.chunks)))
+        return false;
+    parts.jobs = static_cast<int>(rows) * shape.chunks;
     parts.block_jobs = even_piece(parts.jobs, slots);
     parts.segments = ceil_div(shape.axes[2].written, 256);
     parts.segment_columns
@@ -203,8 +213,8 @@ bool cut_weights(blocks_cut &cut, const problem_facts &facts, int widest) {
             std::max(ceil_div(blocks_for(facts) / 2, blocks),
                     ceil_div(terms, longest_f32_chain)),
             1, ceil_div(parts.units, int64_t {parts.lanes}));
-    return fits(parts.units)
-            && fits(parts.parts * block.channel_tiles * job_tiles);
+    const int64_t all = block.channel_tiles * job_tiles;
+    return fits(parts.units) && fits(all) && fits(parts.parts * all);
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 // by tap. See data_ncx.cu, weights_ncx.cu, data_nxc.cu and weights_nxc.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::any {
 
@@ -126,9 +126,9 @@ constexpr int window_rows_of(int taps) {
 }
 
 // In data_ncx.cu, weights_ncx.cu, data_nxc.cu and weights_nxc.cu.
-void launch_data(const execution &, const tiles_cut &);
-void launch_weights(const execution &, const tiles_cut &);
-void launch_data(const execution &, const blocks_cut &);
-void launch_weights(const execution &, const blocks_cut &);
+launcher data_launcher(const launch_facts &, const tiles_cut &);
+launcher weights_launcher(const launch_facts &, const tiles_cut &);
+launcher data_launcher(const launch_facts &, const blocks_cut &);
+launcher weights_launcher(const launch_facts &, const blocks_cut &);
 
 } // namespace gradnn::gpu::depthwise::any

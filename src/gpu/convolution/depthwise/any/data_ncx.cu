@@ -205,19 +205,24 @@ __global__ void __launch_bounds__(threads_of_block, sizeof(Type) == 8 ? 2 : 3)
 
 } // namespace
 
-void launch_data(const execution &on, const tiles_cut &cut) {
-    const problem_shape &shape = on.shape;
+launcher data_launcher(const launch_facts &facts, const tiles_cut &cut) {
+    const problem_shape &shape = facts.shape;
     const tile_shape &tile = cut.tile;
     const int64_t blocks = ceil_div(shape.images * shape.channels, tile.planes)
             * tile.depth_tiles * tile.row_tiles * tile.column_tiles;
-    with_float_type(on.type, [&]<typename Type>() {
-        with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
-            launch("convolution.gpu_depthwise_tiles",
-                    depthwise_data_ncx_kernel<Type, taps, step, up>, blocks,
-                    tile.threads, shared_bytes_of(tile, sizeof(sum_of<Type>)),
-                    on.stream, on.read<Type>(), on.weights<Type>(),
-                    on.written<Type>(), shape, tile);
-        });
+    return with_float_type(facts.type, [&]<typename Type>() {
+        const size_t shared_bytes = shared_bytes_of(tile, sizeof(sum_of<Type>));
+        return with_window<Type, true>(
+                shape, [&]<int taps, int step, int up>() -> launcher {
+                    return [=](const tensor_pointers &at,
+                                   const launch_stream &stream) {
+                        launch("convolution.gpu_depthwise_tiles",
+                                depthwise_data_ncx_kernel<Type, taps, step, up>,
+                                blocks, tile.threads, shared_bytes, stream,
+                                at.read<Type>(), at.weights<Type>(),
+                                at.written<Type>(), shape, tile);
+                    };
+                });
     });
 }
 

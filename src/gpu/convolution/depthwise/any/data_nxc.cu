@@ -150,32 +150,38 @@ __global__ void __launch_bounds__(threads_of_block, taps == 3 ? 3 : 2)
 }
 
 template <typename Type, int vector>
-void start(const execution &on, const block_shape &block) {
-    const problem_shape &shape = on.shape;
-    auto *const gathered = on.sums<sum_of<Type>>();
+launcher data_launcher(const problem_shape &shape, const block_shape &block) {
     const int pitch = shape.chunks * shape.taps;
     const int64_t count = shape.channels * pitch * shape.axes[0].kernel
             * shape.axes[1].kernel;
-    launch("convolution.gpu_depthwise_blocks (rows of taps)",
-            depthwise_kernel_rows<Type>, ceil_div(count, threads_of_block),
-            threads_of_block, 0, on.stream, on.weights<Type>(), gathered, shape,
-            pitch, count);
     const int64_t blocks = shape.images * block.depth_tiles * block.row_tiles
             * block.column_tiles * block.channel_tiles;
-    with_window<Type, true>(shape, [&]<int taps, int step, int up>() {
-        launch("convolution.gpu_depthwise_blocks",
-                depthwise_data_nxc_kernel<Type, vector, taps, step, up>, blocks,
-                block.lanes * block.groups * block.rows * block.depths, 0,
-                on.stream, on.read<Type>(), gathered, on.weights<Type>(),
-                on.written<Type>(), shape, block);
+    return with_window<Type,
+            true>(shape, [&]<int taps, int step, int up>() -> launcher {
+        return [=](const tensor_pointers &at, const launch_stream &stream) {
+            auto *const gathered = at.sums<sum_of<Type>>();
+            launch("convolution.gpu_depthwise_blocks (rows of taps)",
+                    depthwise_kernel_rows<Type>,
+                    ceil_div(count, threads_of_block), threads_of_block, 0,
+                    stream, at.weights<Type>(), gathered, shape, pitch, count);
+            launch("convolution.gpu_depthwise_blocks",
+                    depthwise_data_nxc_kernel<Type, vector, taps, step, up>,
+                    blocks,
+                    block.lanes * block.groups * block.rows * block.depths, 0,
+                    stream, at.read<Type>(), gathered, at.weights<Type>(),
+                    at.written<Type>(), shape, block);
+        };
     });
 }
 
 } // namespace
 
-void launch_data(const execution &on, const blocks_cut &cut) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_chosen([&]<int vector>() { start<Type, vector>(on, cut.block); },
+launcher data_launcher(const launch_facts &facts, const blocks_cut &cut) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int vector>() {
+                    return data_launcher<Type, vector>(facts.shape, cut.block);
+                },
                 one_of < 1, sizeof(Type) == 8 ? 2 : 4 > {cut.block.vector});
     });
 }

@@ -191,20 +191,25 @@ __global__ void __launch_bounds__(threads_of_block)
 
 } // namespace
 
-void launch_weights(const execution &on, const tiles_cut &cut) {
+launcher weights_launcher(const launch_facts &facts, const tiles_cut &cut) {
+    const problem_shape &shape = facts.shape;
     const tile_shape &tile = cut.tile;
     const weights_parts &parts = cut.weights;
-    const int64_t blocks = parts.parts * parts.jobs * on.shape.channels;
-    with_float_type(on.type, [&]<typename Type>() {
-        with_window<Type, false>(on.shape, [&]<int taps, int step, int>() {
-            constexpr int window_rows = window_rows_of(taps);
-            launch("convolution.gpu_depthwise_tiles (weights)",
-                    depthwise_weights_ncx_kernel<Type, window_rows, taps, step>,
-                    blocks, tile.threads,
-                    shared_bytes_of(tile, sizeof(sum_of<Type>)), on.stream,
-                    on.read<Type>(), on.written<Type>(),
-                    on.sums<sum_of<Type>>(), on.shape, tile, parts);
-        });
+    const int64_t blocks = parts.parts * parts.jobs * shape.channels;
+    return with_float_type(facts.type, [&]<typename Type>() {
+        const size_t shared_bytes = shared_bytes_of(tile, sizeof(sum_of<Type>));
+        return with_window<Type, false>(
+                shape, [&]<int taps, int step, int>() -> launcher {
+                    return [=](const tensor_pointers &at,
+                                   const launch_stream &stream) {
+                        launch("convolution.gpu_depthwise_tiles (weights)",
+                                depthwise_weights_ncx_kernel<Type,
+                                        window_rows_of(taps), taps, step>,
+                                blocks, tile.threads, shared_bytes, stream,
+                                at.read<Type>(), at.written<Type>(),
+                                at.sums<sum_of<Type>>(), shape, tile, parts);
+                    };
+                });
     });
 }
 

@@ -130,25 +130,31 @@ __global__ void __launch_bounds__(threads_of_block,
 }
 
 template <typename Type, int vector>
-void start(const execution &on, const blocks_cut &cut) {
+launcher weights_launcher(const problem_shape &shape, const blocks_cut &cut) {
     const block_shape &block = cut.block;
     const weights_parts &parts = cut.weights;
     const int64_t blocks = parts.parts * block.channel_tiles
             * ceil_div(parts.jobs, parts.block_jobs);
-    with_window<Type, false>(on.shape, [&]<int taps, int step, int>() {
-        launch("convolution.gpu_depthwise_blocks (weights)",
-                depthwise_weights_nxc_kernel<Type, vector, taps, step>, blocks,
-                block.lanes * parts.block_jobs * parts.lanes, 0, on.stream,
-                on.read<Type>(), on.written<Type>(), on.sums<sum_of<Type>>(),
-                on.shape, block, parts);
+    return with_window<Type,
+            false>(shape, [&]<int taps, int step, int>() -> launcher {
+        return [=](const tensor_pointers &at, const launch_stream &stream) {
+            launch("convolution.gpu_depthwise_blocks (weights)",
+                    depthwise_weights_nxc_kernel<Type, vector, taps, step>,
+                    blocks, block.lanes * parts.block_jobs * parts.lanes, 0,
+                    stream, at.read<Type>(), at.written<Type>(),
+                    at.sums<sum_of<Type>>(), shape, block, parts);
+        };
     });
 }
 
 } // namespace
 
-void launch_weights(const execution &on, const blocks_cut &cut) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_chosen([&]<int vector>() { start<Type, vector>(on, cut); },
+launcher weights_launcher(const launch_facts &facts, const blocks_cut &cut) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int vector>() {
+                    return weights_launcher<Type, vector>(facts.shape, cut);
+                },
                 one_of < 1, sizeof(Type) == 8 ? 2 : 4 > {cut.block.vector});
     });
 }

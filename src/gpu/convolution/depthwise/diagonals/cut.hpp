@@ -2,7 +2,7 @@
 // data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::diagonals {
 
@@ -139,7 +139,7 @@ void prepare_data(
         detail::data_type type, const problem_shape &, size_t shared_bytes);
 void prepare_weights(
         detail::data_type type, const problem_shape &, size_t shared_bytes);
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -356,14 +356,16 @@ void prepare_data(detail::data_type type, const problem_shape &shape,
     });
 }
 
-void launch_data(const execution &on, const work_cut &both) {
+launcher data_launcher(const launch_facts &facts, const work_cut &both) {
     const data_cut &cut = both.data;
-    with_constants(on.type, on.shape, [&]<typename Type, int size>() {
-        start_data(on, "convolution.gpu_depthwise_diagonals",
-                depthwise_diagonals_data_kernel<Type, size>, cut.blocks(),
-                cut.all_warps() * 32, cut.shared_bytes, cut,
-                on.alignment.vectors);
-    });
+    return with_constants(
+            facts.type, facts.shape, [&]<typename Type, int size>() {
+                return launch_of_data(facts,
+                        "convolution.gpu_depthwise_diagonals",
+                        depthwise_diagonals_data_kernel<Type, size>,
+                        cut.blocks(), cut.all_warps() * 32, cut.shared_bytes,
+                        cut, facts.alignment.vectors);
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -239,12 +239,15 @@ private:
     int shared_; ///< bytes likewise
 };
 
-/// Calls body.template operator()<Type, size>().
+/// What body.template operator()<Type, size>() returns.
 template <typename Body>
-void with_constants(
+auto with_constants(
         detail::data_type type, const problem_shape &shape, const Body &body) {
-    with_half_precision_type(type, [&]<typename Type>() {
-        with_chosen([&]<int size>() { body.template operator()<Type, size>(); },
+    return with_half_precision_type(type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int size>() {
+                    return body.template operator()<Type, size>();
+                },
                 one_of<5, 7> {shape.axes[1].kernel});
     });
 }

@@ -334,14 +334,16 @@ void prepare_weights(detail::data_type type, const problem_shape &shape,
     });
 }
 
-void launch_weights(const execution &on, const work_cut &both) {
+launcher weights_launcher(const launch_facts &facts, const work_cut &both) {
     const weights_cut &cut = both.weights;
-    with_constants(on.type, on.shape, [&]<typename Type, int size>() {
-        start_weights(on, "convolution.gpu_depthwise_diagonals (weights)",
-                depthwise_diagonals_weights_kernel<Type, size>, cut.blocks(),
-                cut.all_warps() * 32, cut.shared_bytes, cut,
-                on.alignment.vectors);
-    });
+    return with_constants(
+            facts.type, facts.shape, [&]<typename Type, int size>() {
+                return launch_of_weights(facts,
+                        "convolution.gpu_depthwise_diagonals (weights)",
+                        depthwise_diagonals_weights_kernel<Type, size>,
+                        cut.blocks(), cut.all_warps() * 32, cut.shared_bytes,
+                        cut, facts.alignment.vectors);
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::diagonals

@@ -2,7 +2,7 @@
 // two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -37,7 +37,7 @@ struct work_cut {
 bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu, for bf16 and f16.
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::lines

@@ -161,17 +161,18 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_chosen(
+launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
+    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape);
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
                 [&]<int steps, int width>() {
-                    start_data(on, "convolution.gpu_depthwise_lines",
+                    return launch_of_data(facts,
+                            "convolution.gpu_depthwise_lines",
                             depthwise_lines_data_kernel<Type, steps, width>,
-                            on.shape.channels * cut.parts, block_warps * 32, 0,
-                            cut);
+                            facts.shape.channels * cut.parts, block_warps * 32,
+                            0, cut);
                 },
-                steps_of(on.shape, cut), one_of<1, 2> {wide ? 2 : 1});
+                steps_of(facts.shape, cut), one_of<1, 2> {wide ? 2 : 1});
     });
 }
 

@@ -168,17 +168,17 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &cut) {
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_chosen(
+launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
                 [&]<int steps>() {
-                    start_weights(on,
+                    return launch_of_weights(facts,
                             "convolution.gpu_depthwise_lines (weights)",
                             depthwise_lines_weights_kernel<Type, steps>,
-                            on.shape.channels * cut.parts, block_warps * 32, 0,
-                            cut);
+                            facts.shape.channels * cut.parts, block_warps * 32,
+                            0, cut);
                 },
-                steps_of(on.shape, cut));
+                steps_of(facts.shape, cut));
     });
 }
 

@@ -12,10 +12,8 @@ namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
-/// Shared memory of a block, as much as a kernel has without asking for more, and
-/// what is to be kept to where there is a choice: so that as many blocks are on a
-/// multiprocessor as its registers hold.
-constexpr int64_t most_bytes = 48 << 10;
+/// Shared memory of a block where there is a choice: five of them fit a multiprocessor of
+/// 228 KiB, as many as its registers hold.
 constexpr int64_t wanted_bytes = 40 << 10;
 constexpr int64_t element_bytes = 2;
 /// Of an image, where there are planes enough: what is read in a row.
@@ -126,14 +124,15 @@ bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
         return of_weights ? ceil_div(along.read, tile_span)
                           : ceil_div(rows, tile_rows);
     };
-    if (!lay_out_within(most_bytes)) {
+    if (!lay_out_within(default_block_shared_bytes)) {
         const int64_t row_bytes = along.written * element_bytes;
         cut.band_rows = static_cast<int>(std::min<int64_t>(
                 down.written, ceil_div(wanted_bytes, row_bytes)));
         cut.band_rows = round_up(cut.band_rows, tile_rows);
         while (cut.band_rows > tile_rows && !lay_out_within(wanted_bytes))
             cut.band_rows -= tile_rows;
-        if (cut.band_rows >= down.written || !lay_out_within(most_bytes))
+        if (cut.band_rows >= down.written
+                || !lay_out_within(default_block_shared_bytes))
             return false;
         cut.bands = ceil_div(down.written, cut.band_rows);
     } else {

@@ -19,7 +19,6 @@
 // comes out NaN is taken again from the definition.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
-#include "gpu/convolution/depthwise/planes/device.cuh"
 #include <cstddef>
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -295,18 +294,18 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
         }
 #pragma unroll 1
         for (int i = 0; i < images; ++i)
-            planes::copy_out(written + out.first(block.first_plane(stage, i)),
+            copy_out(written + out.first(block.first_plane(stage, i)),
                     results_of(i), count);
     }
 }
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape);
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, wide, [&]<int size, int width>() {
-            start_data(on, "convolution.gpu_depthwise_matrices",
+launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
+    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape);
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
+        return with_constants(facts.shape, wide, [&]<int size, int width>() {
+            return launch_of_data(facts, "convolution.gpu_depthwise_matrices",
                     depthwise_matrices_data_kernel<Type, size, width>,
                     cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
         });

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
-#include "gpu/convolution/depthwise/planes/device.cuh"
+#include "gpu/convolution/depthwise/stretches.cuh"
+#include "gpu/device/constants.hpp"
+#include "gpu/device/early_start.cuh"
 #include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -46,7 +48,7 @@ struct held_planes {
     const Type *end;
     int64_t plane; ///< elements of one
     int columns;
-    planes::held_rows held;
+    held_rows held;
     int gap; ///< bytes between rows
     small_divider by_vectors; ///< of a row, where there is a gap
 
@@ -132,8 +134,8 @@ struct block_share {
     int64_t first_channel;
     int planes;
     int stages; ///< of all blocks
-    planes::held_rows read;
-    planes::held_rows written; ///< or of dst
+    held_rows read;
+    held_rows written; ///< or of dst
 
     __device__ block_share(const problem_shape &shape, const work_cut &cut)
         : shape_(shape), images_(cut.images) {
@@ -207,10 +209,10 @@ __device__ __forceinline__ bool clear_before_planes(
     return true;
 }
 
-/// Calls body.template operator()<size, wide>().
+/// What body.template operator()<size, wide>() returns.
 template <typename Body>
-void with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    with_chosen(body, one_of<5, 7> {shape.axes[1].kernel},
+auto with_constants(const problem_shape &shape, bool wide, const Body &body) {
+    return with_chosen(body, one_of<5, 7> {shape.axes[1].kernel},
             one_of<1, 2> {wide ? 2 : 1});
 }
 

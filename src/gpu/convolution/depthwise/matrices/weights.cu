@@ -221,11 +221,12 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs && rows_are_wide(on.shape, 2);
-    with_half_precision_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, wide, [&]<int size, int width>() {
-            start_weights(on, "convolution.gpu_depthwise_matrices (weights)",
+launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
+    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape, 2);
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
+        return with_constants(facts.shape, wide, [&]<int size, int width>() {
+            return launch_of_weights(facts,
+                    "convolution.gpu_depthwise_matrices (weights)",
                     depthwise_matrices_weights_kernel<Type, size, width>,
                     cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
         });

@@ -11,13 +11,6 @@ namespace gradnn::gpu::depthwise::planes {
 
 namespace {
 
-/// Shared memory of a block, as much as a kernel has without asking for more.
-constexpr int64_t most_bytes = 48 << 10;
-/// Of a multiprocessor of compute capability 9.0, and what a block takes of it
-/// besides its own.
-constexpr int64_t shared_memory = 228 << 10;
-constexpr int64_t reserved_bytes = 1 << 10;
-
 /// Of both buffers: what a block holds, its slack, and where it begins.
 size_t buffer_bytes(int64_t elements, int64_t element_bytes) {
     return static_cast<size_t>(
@@ -44,7 +37,7 @@ int turns(const work_cut &cut, const distances &apart, int words) {
 
 /// What a thread does in a step along H, of either kernel.
 struct thread_step {
-    int instructions; ///< turns at being issued
+    int instructions; ///< that are issued
     int loads; ///< of one or two elements, as stores
     int stores;
     int words; ///< of a load or store
@@ -95,30 +88,27 @@ int64_t order_threads(work_cut &cut, const thread_step &step,
 }
 
 /// What a cut costs in cycles of a multiprocessor, whose blocks have `rounds`
-/// times planes and then walk `steps`: for every wave of blocks the
-/// steps of its threads, of which each takes what its instructions need to be
-/// issued, its turns at shared memory or its latency, whichever is more; what its
-/// blocks move; and what it takes until the first data is there. The constants
-/// are fitted to some fifty gradients on an H200.
+/// times planes and then walk `steps`. It adds, for every wave of blocks, the steps
+/// of its threads, the bytes that its blocks move, and the time until the first data
+/// has arrived. A step takes the longest of three times: to issue its instructions, to
+/// access shared memory, and its latency. The constants are fitted to some fifty
+/// gradients on an H200.
 double cycles_of(const work_cut &cut, int size, int64_t element_bytes,
         const thread_step &step, int64_t turns_of_step, int64_t steps,
-        int64_t rounds, int64_t blocks, int64_t multiprocessors) {
-    const int64_t registers = 65536
-            / (resident_blocks(size, element_bytes) * walk::block_threads);
-    const int64_t resident
-            = std::min({int64_t {32}, 65536 / (registers * cut.threads),
-                    shared_memory
-                            / (static_cast<int64_t>(cut.shared_bytes)
-                                    + reserved_bytes)});
-    const int64_t waves = ceil_div(blocks, multiprocessors * resident);
+        int64_t rounds, int64_t blocks, const problem_facts &facts) {
+    const multiprocessor &sm = facts.sm;
+    const int64_t resident = sm.blocks_held(cut.threads,
+            sm.registers_for(
+                    resident_blocks(size, element_bytes) * walking_threads),
+            static_cast<int64_t>(cut.shared_bytes));
+    const int64_t waves = ceil_div(blocks, facts.multiprocessors * resident);
     const auto warps = static_cast<double>(resident * (cut.threads / 32));
     constexpr double latency = 500;
     const double of_step = std::max({latency, warps * step.instructions / 4,
             0.75 * warps * static_cast<double>(turns_of_step)});
-    constexpr double bytes_a_cycle = 18;
     const double moved = static_cast<double>(resident)
             * static_cast<double>(cut.read_bytes + cut.written_bytes)
-            / bytes_a_cycle;
+            / sm.bytes_a_cycle;
     constexpr double until_data = 1500;
     const auto in_all = static_cast<double>(rounds);
     return static_cast<double>(waves)
@@ -127,11 +117,11 @@ double cycles_of(const work_cut &cut, int size, int64_t element_bytes,
 }
 
 /// Calls body(cut) with bands, strips and their steps for many ways to cut so many
-/// steps that leave a thread at most walk::longest_strip of them: all that
+/// steps that leave a thread at most longest_strip of them: all that
 /// have few bands and strips.
 template <typename Body>
 void for_each_way(work_cut cut, int steps, const Body &body) {
-    if (cut.groups > walk::block_threads) return;
+    if (cut.groups > walking_threads) return;
     constexpr int most_bands = 4096;
     cut.bands = cut.strips = 0;
     for (int bands = 1; bands <= std::min(steps, most_bands);
@@ -140,9 +130,8 @@ void for_each_way(work_cut cut, int steps, const Body &body) {
         if (ceil_div(steps, cut.band_steps) == cut.bands) continue;
         cut.bands = ceil_div(steps, cut.band_steps);
         cut.strips = 0;
-        const int fewest = ceil_div(cut.band_steps, walk::longest_strip);
-        const int most
-                = std::min(cut.band_steps, walk::block_threads / cut.groups);
+        const int fewest = ceil_div(cut.band_steps, longest_strip);
+        const int most = std::min(cut.band_steps, walking_threads / cut.groups);
         for (int strips = fewest; strips <= most; strips += 1 + strips / 16) {
             cut.strip_steps = ceil_div(cut.band_steps, strips);
             if (ceil_div(cut.band_steps, cut.strip_steps) == cut.strips)
@@ -157,7 +146,7 @@ void for_each_way(work_cut cut, int steps, const Body &body) {
 /// if there is none.
 template <typename Fit>
 bool give_planes(const work_cut &cut, int64_t planes, const Fit &fit) {
-    const int64_t threads = walk::block_threads / (cut.groups * cut.strips);
+    const int64_t threads = walking_threads / (cut.groups * cut.strips);
     auto count = cut.bands > 1
             ? 1
             : static_cast<int>(std::min<int64_t>(planes, threads));
@@ -224,7 +213,7 @@ bool cut(work_cut &chosen, const problem_facts &facts) {
     const int read_rows = of_weights ? stride : 1;
     const int written_rows = of_weights ? 1 : stride;
     work_cut base;
-    if (!of_weights) base.steps = walk::steps_of(shape);
+    if (!of_weights) base.steps = steps_of(shape);
     base.groups = ceil_div(along.written, run);
     double least = 0;
     for_each_way(base, of_weights ? down.written : base.steps.count,
@@ -253,7 +242,8 @@ bool cut(work_cut &chosen, const problem_facts &facts) {
                     // The sums for the weights take the place of the planes.
                     cut.shared_bytes = of_weights ? std::max(held, of_windows)
                                                   : held + of_windows;
-                    return static_cast<int64_t>(cut.shared_bytes) <= most_bytes;
+                    return static_cast<int64_t>(cut.shared_bytes)
+                            <= default_block_shared_bytes;
                 };
                 if (!give_planes(cut, planes, fit)) return;
                 cut.tiles = ceil_div(planes, int64_t {cut.planes});
@@ -277,7 +267,7 @@ bool cut(work_cut &chosen, const problem_facts &facts) {
                                 ceil_div(shape.images, int64_t {each}));
                     const double cycles = cycles_of(cut, size, element_bytes,
                             step, turns_of_step, cut.strip_steps + ahead, each,
-                            cut.tiles * cut.parts(), facts.multiprocessors);
+                            cut.tiles * cut.parts(), facts);
                     if (least != 0 && cycles >= least) continue;
                     least = cycles;
                     chosen = cut;

@@ -2,7 +2,8 @@
 // data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/walk/cut.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/depthwise/steps.hpp"
 
 namespace gradnn::gpu::depthwise::planes {
 
@@ -17,7 +18,7 @@ struct work_cut {
               "dilations of 1 and strides of 1 or (gradients) 2, rows that "
               "fit in shared memory";
     int planes = 1; ///< of a block, neighbours in memory
-    walk::data_steps steps; ///< of the data kernel
+    data_steps steps; ///< of the data kernel
     /// The steps, or the rows of dst, are cut into bands, one for each block; there
     /// is one band where planes > 1.
     int bands = 1;
@@ -45,7 +46,7 @@ struct work_cut {
 /// Threads may load so many elements before and after what a block holds in shared
 /// memory; what they load there has no effect.
 constexpr int slack_elements = 16;
-/// Blocks of walk::block_threads that a multiprocessor's registers hold.
+/// Blocks of walking_threads that a multiprocessor's registers hold.
 constexpr int resident_blocks(int size, int64_t element_bytes) {
     if (size == 3) return 5;
     return (size == 5 ? 4 : 3) - (element_bytes == 8 ? 1 : 0);
@@ -55,7 +56,7 @@ __host__ __device__ constexpr int data_run(int64_t element_bytes) {
     return element_bytes == 8 ? 4 : 8;
 }
 constexpr int weights_run(int size, int64_t element_bytes) {
-    return element_bytes == 8 ? 4 : walk::weights_run(1, size, element_bytes);
+    return element_bytes == 8 ? 4 : size == 3 ? 8 : 4;
 }
 /// The first column that a thread loads of read (`data`) or of src, modulo 2,
 /// with a padding of usual_pad.
@@ -75,7 +76,7 @@ constexpr int wide_pads(const problem_shape &shape, bool of_weights) {
 bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu.
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::planes

@@ -22,7 +22,7 @@ namespace {
 
 template <typename Type, int size, int stride, int wide>
 __global__ void __launch_bounds__(
-        walk::block_threads, resident_blocks(size, sizeof(Type)))
+        walking_threads, resident_blocks(size, sizeof(Type)))
         depthwise_planes_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ problem_shape shape,
                 const __grid_constant__ work_cut cut) {
@@ -171,15 +171,19 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs
-            && rows_are_wide(on.shape, wide_pads(on.shape, false));
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
-            start_data(on, "convolution.gpu_depthwise_planes",
-                    depthwise_planes_data_kernel<Type, size, stride, width>,
-                    cut.tiles * cut.bands, cut.threads, cut.shared_bytes, cut);
-        });
+launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
+    const bool wide = facts.alignment.pairs
+            && rows_are_wide(facts.shape, wide_pads(facts.shape, false));
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants(
+                facts.shape, wide, [&]<int size, int stride, int width>() {
+                    return launch_of_data(facts,
+                            "convolution.gpu_depthwise_planes",
+                            depthwise_planes_data_kernel<Type, size, stride,
+                                    width>,
+                            cut.tiles * cut.bands, cut.threads,
+                            cut.shared_bytes, cut);
+                });
     });
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 template <typename Type, int size, int stride, int wide, int run>
 __global__ void __launch_bounds__(
-        walk::block_threads, resident_blocks(size, sizeof(Type)))
+        walking_threads, resident_blocks(size, sizeof(Type)))
         depthwise_planes_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
                 const __grid_constant__ problem_shape shape,
@@ -151,17 +151,19 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &cut) {
-    const bool wide = on.alignment.pairs
-            && rows_are_wide(on.shape, wide_pads(on.shape, true));
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants(on.shape, wide, [&]<int size, int stride, int width>() {
-            start_weights(on, "convolution.gpu_depthwise_planes (weights)",
-                    depthwise_planes_weights_kernel<Type, size, stride, width,
-                            weights_run(size, sizeof(Type))>,
-                    cut.tiles * cut.parts(), cut.threads, cut.shared_bytes,
-                    cut);
-        });
+launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
+    const bool wide = facts.alignment.pairs
+            && rows_are_wide(facts.shape, wide_pads(facts.shape, true));
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants(
+                facts.shape, wide, [&]<int size, int stride, int width>() {
+                    return launch_of_weights(facts,
+                            "convolution.gpu_depthwise_planes (weights)",
+                            depthwise_planes_weights_kernel<Type, size, stride,
+                                    width, weights_run(size, sizeof(Type))>,
+                            cut.tiles * cut.parts(), cut.threads,
+                            cut.shared_bytes, cut);
+                });
     });
 }
 

@@ -14,9 +14,9 @@ namespace {
 constexpr int least_taps = 3;
 /// Threads' columns of a channel: with fewer, blocks would be small ones.
 constexpr int64_t least_groups = 32;
-/// What a block may have without asking, and a multiprocessor has for all.
-constexpr int64_t most_shared_bytes = 48 << 10;
-constexpr int64_t multiprocessor_shared_bytes = 200 << 10;
+/// Of a multiprocessor's shared memory what blocks' tiles do not have: reserved for each
+/// of up to 28 blocks.
+constexpr int64_t reserved_bytes = 28 << 10;
 /// Bytes after which shared memory's banks repeat.
 constexpr int bank_bytes = 128;
 /// A row is cut into at most so many pieces more than it takes.
@@ -47,8 +47,9 @@ bool cut_tile(work_cut &cut, int64_t element_bytes, bool of_weights) {
     const int64_t other_bytes = of_weights ? tile_buffers * tile_note_bytes
                                            : halo * element_bytes;
     const int most_threads = of_weights ? weights_threads : data_threads;
-    const int64_t most_rows = std::min<int64_t>({most_threads / cut.groups,
-            cut.channel_rows, (most_shared_bytes - other_bytes) / row_bytes});
+    const int64_t most_rows
+            = std::min<int64_t>({most_threads / cut.groups, cut.channel_rows,
+                    (default_block_shared_bytes - other_bytes) / row_bytes});
     if (most_rows < 1) return false;
     cut.row_tiles
             = static_cast<int>(ceil_div(int64_t {cut.channel_rows}, most_rows));
@@ -68,9 +69,11 @@ bool cut_parts(work_cut &cut, const problem_facts &facts) {
     const int64_t channels = facts.shape.channels;
     const int64_t element_bytes = facts.element_bytes();
     const int64_t units = int64_t {cut.row_tiles} * cut.pieces;
-    const int64_t by_threads = weights_resident(element_bytes)
-            * weights_block_threads / (cut.jobs * cut.threads);
-    const int64_t by_shared = multiprocessor_shared_bytes
+    const int64_t by_threads = facts.sm.blocks_held(cut.jobs * cut.threads,
+            facts.sm.registers_for(
+                    weights_resident(element_bytes) * weights_block_threads),
+            0);
+    const int64_t by_shared = (facts.sm.shared_bytes - reserved_bytes)
             / static_cast<int64_t>(cut.shared_bytes);
     const int64_t at_once = facts.multiprocessors
             * std::max<int64_t>(1, std::min(by_threads, by_shared));

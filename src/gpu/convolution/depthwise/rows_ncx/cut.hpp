@@ -2,7 +2,7 @@
 // two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::rows_ncx {
 
@@ -91,7 +91,7 @@ bool cut(work_cut &, const problem_facts &);
 row_copies row_copies_of(int columns, int64_t element_bytes, bool whole);
 
 // In data.cu and weights.cu, for f32 and f64.
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

@@ -137,17 +137,21 @@ __global__ void __launch_bounds__(data_threads, data_resident(sizeof(Type)))
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &cut) {
+launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     static_assert(most_chunks == 8);
-    with_type(on.type, [&]<typename Type>() {
-        with_chosen(
-                [&]<int chunks>() {
-                    start_data(on, "convolution.gpu_depthwise_rows_ncx",
-                            depthwise_rows_ncx_data_kernel<Type, chunks>,
-                            cut.data_blocks(on.shape.channels), cut.threads,
-                            cut.shared_bytes, cut,
-                            copies_of_read<Type>(on, cut),
-                            copies_of_written<Type>(on, cut));
+    return with_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int chunks>() -> launcher {
+                    return [cut, shape = facts.shape](const tensor_pointers &at,
+                                   const launch_stream &stream) {
+                        launch_early("convolution.gpu_depthwise_rows_ncx",
+                                depthwise_rows_ncx_data_kernel<Type, chunks>,
+                                cut.data_blocks(shape.channels), cut.threads,
+                                cut.shared_bytes, stream, at.read<Type>(),
+                                at.weights<Type>(), at.written<Type>(), shape,
+                                cut, copies_of_read<Type>(at, cut),
+                                copies_of_written<Type>(at, cut));
+                    };
                 },
                 one_of<1, 2, 3, 4, 5, 6, 7, 8> {cut.chunks});
     });

@@ -81,23 +81,21 @@ __device__ __forceinline__ void fetch_rows(Type *to, int pitch, int rows,
 
 /// How rows of read and of written are copied, by where the tensors begin.
 template <typename Type>
-row_copies copies_of_read(const execution &on, const work_cut &cut) {
+row_copies copies_of_read(const tensor_pointers &at, const work_cut &cut) {
     return row_copies_of(cut.columns_met(run_of(sizeof(Type))), sizeof(Type),
-            cut.wide_read && is_aligned(on.read_data, 16));
+            cut.wide_read && is_aligned(at.read_data, 16));
 }
 template <typename Type>
-row_copies copies_of_written(const execution &on, const work_cut &cut) {
+row_copies copies_of_written(const tensor_pointers &at, const work_cut &cut) {
     return row_copies_of(cut.columns(run_of(sizeof(Type))), sizeof(Type),
-            cut.wide_written && is_aligned(on.written_data, 16));
+            cut.wide_written && is_aligned(at.written_data, 16));
 }
 
-/// Calls body.template operator()<Type>() of f32 or f64.
+/// What body.template operator()<Type>() returns for f32 or f64.
 template <typename Body>
-void with_type(detail::data_type type, const Body &body) {
-    if (type == detail::data_type::f64)
-        body.template operator()<double>();
-    else
-        body.template operator()<float>();
+auto with_type(detail::data_type type, const Body &body) {
+    return type == detail::data_type::f64 ? body.template operator()<double>()
+                                          : body.template operator()<float>();
 }
 
 } // namespace gradnn::gpu::depthwise::rows_ncx

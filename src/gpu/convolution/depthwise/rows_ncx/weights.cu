@@ -146,18 +146,23 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &cut) {
+launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     static_assert(weights_chunks == 4);
-    with_type(on.type, [&]<typename Type>() {
-        with_chosen(
-                [&]<int chunks>() {
-                    start_weights(on,
-                            "convolution.gpu_depthwise_rows_ncx (weights)",
-                            depthwise_rows_ncx_weights_kernel<Type, chunks>,
-                            on.shape.channels * cut.parts,
-                            cut.jobs * cut.threads, cut.shared_bytes, cut,
-                            copies_of_read<Type>(on, cut),
-                            copies_of_written<Type>(on, cut));
+    return with_type(facts.type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int chunks>() -> launcher {
+                    return [cut, shape = facts.shape](const tensor_pointers &at,
+                                   const launch_stream &stream) {
+                        launch_early(
+                                "convolution.gpu_depthwise_rows_ncx (weights)",
+                                depthwise_rows_ncx_weights_kernel<Type, chunks>,
+                                shape.channels * cut.parts,
+                                cut.jobs * cut.threads, cut.shared_bytes,
+                                stream, at.read<Type>(), at.written<Type>(),
+                                at.sums<Type>(), shape, cut,
+                                copies_of_read<Type>(at, cut),
+                                copies_of_written<Type>(at, cut));
+                    };
                 },
                 one_of<1, 2, 3, 4> {cut.chunks});
     });

@@ -2,7 +2,7 @@
 // cut. See data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 
@@ -46,7 +46,7 @@ bool takes(const problem_facts &);
 bool cut(work_cut &, const problem_facts &, bool vectors);
 
 // In data.cu and weights.cu.
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::rows_nxc

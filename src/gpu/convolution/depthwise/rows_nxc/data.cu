@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
             for (int v = 0; v < vector; ++v)
                 of_all += total[i][v];
             if (i < left) pack<Type, vector>::of(total[i]).stream(place);
-            place = walk::after(place, written_stride);
+            place = after(place, written_stride);
         }
         if (!is_finite(of_all)) again |= uint64_t {1} << at;
         from += run * shape.read_strides[4];
@@ -138,13 +138,13 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &cut) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants<Type>(cut, [&]<int taps, int vector>() {
+launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants<Type>(cut, [&]<int taps, int vector>() {
             const auto shared_bytes = static_cast<size_t>(cut.chunks * taps
                                               * tap_pitch(cut.lanes, vector))
                     * sizeof(sum_of<Type>);
-            start_data(on, "convolution.gpu_depthwise_rows_nxc",
+            return launch_of_data(facts, "convolution.gpu_depthwise_rows_nxc",
                     depthwise_rows_nxc_data_kernel<Type, taps, vector>,
                     int64_t {cut.parts} * cut.channel_tiles, block_threads,
                     shared_bytes, cut);

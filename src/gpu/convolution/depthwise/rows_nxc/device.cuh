@@ -2,7 +2,8 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
-#include "gpu/convolution/depthwise/walk/device.cuh"
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
@@ -43,7 +44,7 @@ private:
         loaded_[c % ahead] = {};
         if ((inside_ >> c & 1U) != 0)
             loaded_[c % ahead] = pack<Type, vector>::load(from_);
-        from_ = walk::after(from_, stride_);
+        from_ = after(from_, stride_);
     }
 
     static_assert(count < 64);
@@ -79,14 +80,14 @@ struct row_piece {
     }
 };
 
-/// Calls body.template operator()<taps, vector>() for a cut.
+/// What body.template operator()<taps, vector>() returns for a cut.
 template <typename Type, typename Body>
-void with_constants(const work_cut &cut, const Body &body) {
+auto with_constants(const work_cut &cut, const Body &body) {
     const one_of<16, 32> taps {cut.taps};
     if constexpr (sizeof(Type) < 8)
-        with_chosen(body, taps, one_of<2, 1> {cut.vector});
+        return with_chosen(body, taps, one_of<2, 1> {cut.vector});
     else
-        with_chosen(body, taps, one_of<1> {1});
+        return with_chosen(body, taps, one_of<1> {1});
 }
 
 } // namespace gradnn::gpu::depthwise::rows_nxc

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
                 loaded[i] = {};
                 if (column + i < along.written)
                     loaded[i] = pack<Type, vector>::load(place);
-                place = walk::after(place, dst_stride);
+                place = after(place, dst_stride);
             }
             sum by[run][vector];
 #pragma unroll
@@ -110,10 +110,11 @@ __global__ void __launch_bounds__(block_threads, resident_blocks(taps))
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &cut) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants<Type>(cut, [&]<int taps, int vector>() {
-            start_weights(on, "convolution.gpu_depthwise_rows_nxc (weights)",
+launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants<Type>(cut, [&]<int taps, int vector>() {
+            return launch_of_weights(facts,
+                    "convolution.gpu_depthwise_rows_nxc (weights)",
                     depthwise_rows_nxc_weights_kernel<Type, taps, vector>,
                     int64_t {cut.parts} * cut.channel_tiles * cut.chunks,
                     block_threads, 0, cut);

@@ -34,6 +34,7 @@ block_turns turns_of(const problem_facts &facts) {
                 .load_rows = 3,
                 .sum_rows = 4};
     const int size = facts.shape.axes[2].kernel;
+    // About as many as the kernels' launch bounds ask of an SM (data.cu, weights.cu).
     const int resident = facts.sum_bytes() == 8
             ? f64_blocks(size, facts.of_weights())
             : size == 3 ? 4
@@ -73,7 +74,7 @@ bool cut_data(work_cut &walk, const problem_facts &facts) {
     const block_turns turns = turns_of(facts);
     int64_t least = 0;
     for_each_cut(walk.steps.count, longest_strip, [&](int rows, int strips) {
-        const int64_t blocks = ceil_div(of_strip * strips, block_threads);
+        const int64_t blocks = ceil_div(of_strip * strips, walking_threads);
         const int64_t cost
                 = turns.of(blocks) * (rows + ahead + turns.load_rows);
         if (least != 0 && cost >= least) return;
@@ -96,7 +97,7 @@ bool cut_weights(work_cut &walk, const problem_facts &facts, int widest) {
     const int ahead = down.kernel - 1;
     const int64_t of_strip = cut_groups(walk, shape, columns);
     walk.lanes = walk.channels_last ? lanes_of(shape, widest) : 1;
-    walk.slots = block_threads / walk.lanes;
+    walk.slots = walking_threads / walk.lanes;
     const int64_t tiles
             = ceil_div(shape.channels, int64_t {widest} * walk.lanes);
     const block_turns turns = turns_of(facts);
@@ -142,19 +143,6 @@ int columns_together(const problem_facts &facts) {
 }
 
 } // namespace
-
-data_steps steps_of(const problem_shape &shape) {
-    const window_axis &down = shape.axes[1];
-    const int64_t completed = down.kernel - down.stride;
-    const int64_t pad = shape.to_src
-            ? int64_t {down.pad}
-            : int64_t {down.pad} + down.read - down.written;
-    const int64_t bottom = -floor_div(down.kernel - 1 - pad, down.stride);
-    const int64_t top
-            = floor_div(pad + down.written - 1 - completed, down.stride);
-    return {static_cast<int>(top), static_cast<int>(top - bottom + 1),
-            static_cast<int>(pad)};
-}
 
 bool takes(const problem_facts &facts) {
     const problem_shape &shape = facts.shape;

@@ -2,23 +2,10 @@
 // data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/depthwise/steps.hpp"
 
 namespace gradnn::gpu::depthwise::walk {
-
-/// Threads of a block.
-constexpr int block_threads = 128;
-
-/// How threads of the data kernels walk along H: as the gradient of src does, from
-/// the last row to the first, so that the taps come in ascending order. In the
-/// forward direction, whose stride is 1, rows are mirrored. Step y reads row y and
-/// completes written rows y * stride + size - stride - pad and on, `stride` of
-/// them.
-struct data_steps {
-    int top = 0; ///< y of the first step that completes a row of written
-    int count = 1; ///< of such steps
-    int pad = 0;
-};
 
 /// Windows of 3x3, 5x5 and 7x7 with dilations of 1 and strides of 1, or 2 in the
 /// gradient of src of NXC: threads that walk along H, each of some channels,
@@ -51,9 +38,6 @@ struct work_cut {
     int slots = 1; ///< threads of a block with the same channels
 };
 
-/// A thread of the data kernel has a bit for each step of its strip.
-constexpr int longest_strip = 64;
-
 /// Neighbouring depths of a thread, of written or dst, with so many taps along D.
 __host__ __device__ constexpr int depths_of(int deep) {
     return deep == 1 ? 1 : 2;
@@ -72,13 +56,12 @@ constexpr int weights_run(int deep, int size, int64_t element_bytes) {
     if (deep > 1) return 4;
     return size == 3 ? 8 : size == 7 && element_bytes == 8 ? 3 : 4;
 }
-/// Blocks of block_threads that a multiprocessor's registers hold, of f64.
+/// Blocks of walking_threads that a multiprocessor's registers hold, of f64.
 constexpr int f64_blocks(int size, bool of_weights) {
     return of_weights || size == 7 ? 2 : size == 5 ? 3 : 4;
 }
 
 // In cut.cpp.
-data_steps steps_of(const problem_shape &);
 /// Whether these kernels take the window in the layout and types that it has. 3x3x3
 /// in NXC not where read is one slice, for which other kernels are faster.
 bool takes(const problem_facts &);
@@ -90,7 +73,7 @@ bool rows_are_vectors(const problem_facts &);
 bool cut(work_cut &, const problem_facts &, bool vectors);
 
 // In data.cu and weights.cu, of f64 and one depth for NXC alone.
-void launch_data(const execution &, const work_cut &);
-void launch_weights(const execution &, const work_cut &);
+launcher data_launcher(const launch_facts &, const work_cut &);
+launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::walk

@@ -62,7 +62,7 @@ __device__ __forceinline__ void add_row(const Sum (&by)[size][size][vector],
 
 template <typename Type, int deep_size, int size, int stride, int vector,
         int run, int dense>
-__global__ void __launch_bounds__(block_threads,
+__global__ void __launch_bounds__(walking_threads,
         data_blocks(deep_size, size, stride, vector, sizeof(Type)))
         depthwise_walk_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ problem_shape shape,
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(block_threads,
     constexpr bool loads_first = loads_row_first<Type, deep_size, dense>;
     using row = row_columns<Type, run, span, vector, dense>;
     const auto &[deep, down, along] = shape.axes;
-    uint32_t rest = blockIdx.x * block_threads + threadIdx.x;
+    uint32_t rest = blockIdx.x * walking_threads + threadIdx.x;
     if (rest >= walk.items) return;
     int channel = 0;
     int d = 0;
@@ -271,16 +271,17 @@ __global__ void __launch_bounds__(block_threads,
 
 } // namespace
 
-void launch_data(const execution &on, const work_cut &walk) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants<Type, false>(on.shape, walk,
+launcher data_launcher(const launch_facts &facts, const work_cut &walk) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants<Type, false>(facts.shape, walk,
                 [&]<int deep, int size, int stride, int vector, int run,
                         int dense>() {
-                    start_data(on, "convolution.gpu_depthwise_walk",
+                    return launch_of_data(facts,
+                            "convolution.gpu_depthwise_walk",
                             depthwise_walk_data_kernel<Type, deep, size, stride,
                                     vector, run, dense>,
-                            ceil_div(walk.items, block_threads), block_threads,
-                            0, walk);
+                            ceil_div(walk.items, walking_threads),
+                            walking_threads, 0, walk);
                 });
     });
 }

@@ -9,18 +9,6 @@
 
 namespace gradnn::gpu::depthwise::walk {
 
-/// pointer + stride in one instruction. An address made of another one, which
-/// the compiler cannot keep for every column in registers.
-template <typename Type>
-__device__ __forceinline__ Type *after(Type *pointer, int stride) {
-    Type *next = nullptr;
-    asm("mad.wide.s32 %0, %1, %2, %3;"
-            : "=l"(next)
-            : "r"(stride), "n"(sizeof(Type)), "l"(pointer));
-    __builtin_assume(__isGlobal(next));
-    return next;
-}
-
 /// A bit for each of `count` columns from `first` on that is one of `columns`.
 template <int count>
 __device__ __forceinline__ uint32_t columns_inside(int first, int columns) {
@@ -103,11 +91,11 @@ struct row_columns {
 template <typename Type, int deep, int dense>
 constexpr bool loads_row_first = deep == 1 || (sizeof(Type) >= 4 && dense > 1);
 
-/// Calls body.template operator()<deep, size, stride, vector, run, dense>() for a cut:
+/// What body.template operator()<deep, size, stride, vector, run, dense>() returns for a cut:
 /// taps along D and along the other axes; `dense` are the columns of 16 bytes, or all
 /// of a thread where they are fewer, and of 3x3x3 those that the cut says.
 template <typename Type, bool of_weights, typename Body>
-void with_constants(
+auto with_constants(
         const problem_shape &shape, const work_cut &walk, const Body &body) {
     constexpr int64_t bytes = sizeof(Type);
     constexpr int most = 16 / static_cast<int>(bytes);
@@ -126,16 +114,17 @@ void with_constants(
             if (shape.axes[1].stride == 2)
                 return body
                         .template operator()<deep, size, 2, vector, run, 0>();
-        body.template operator()<deep, size, 1, vector, run, 0>();
+        return body.template operator()<deep, size, 1, vector, run, 0>();
     };
     const auto of_size = [&]<int deep, int size>() {
         if constexpr (widest_vector(deep, size, bytes) == 2)
             if (walk.vector == 2)
                 return of_vector.template operator()<deep, size, 2>();
-        of_vector.template operator()<deep, size, 1>();
+        return of_vector.template operator()<deep, size, 1>();
     };
     if (shape.axes[0].kernel > 1) return of_size.template operator()<3, 3>();
-    with_chosen([&]<int size>() { of_size.template operator()<1, size>(); },
+    return with_chosen(
+            [&]<int size>() { return of_size.template operator()<1, size>(); },
             one_of<3, 5, 7> {shape.axes[1].kernel});
 }
 

@@ -40,17 +40,17 @@ constexpr int weights_blocks(
 /// one.
 template <int taps, int vector, typename Sum, typename Write>
 __device__ __forceinline__ void add_up_slice(
-        Sum (&sums)[taps][vector][block_threads], const problem_shape &shape,
+        Sum (&sums)[taps][vector][walking_threads], const problem_shape &shape,
         const work_cut &walk, int first_channel, const Write &write) {
     const auto thread = static_cast<int>(threadIdx.x);
     if (walk.lanes == 1) {
         // All threads have the same channels: a warp has a tap of one.
 #pragma unroll 1
         for (int at = thread / 32; at < taps * vector;
-                at += block_threads / 32) {
+                at += walking_threads / 32) {
             Sum of_block = 0;
 #pragma unroll
-            for (int other = 0; other < block_threads; other += 32)
+            for (int other = 0; other < walking_threads; other += 32)
                 of_block += sums[at / vector][at % vector][other + thread % 32];
             of_block = sum_of_warp(of_block);
             if (thread % 32 == 0)
@@ -60,7 +60,7 @@ __device__ __forceinline__ void add_up_slice(
         // A thread has a channel of a tap.
         const int channels = walk.lanes * vector;
 #pragma unroll 1
-        for (int at = thread; at < taps * channels; at += block_threads) {
+        for (int at = thread; at < taps * channels; at += walking_threads) {
             const int tap = at / channels;
             const int place = at % channels;
             if (first_channel + place >= shape.channels) continue;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void add_up_slice(
 template <typename Type, int deep_size, int size, int vector, int run,
         int dense>
 __global__ void __launch_bounds__(
-        block_threads, weights_blocks(deep_size, size, vector, sizeof(Type)))
+        walking_threads, weights_blocks(deep_size, size, vector, sizeof(Type)))
         depthwise_walk_weights_kernel(const Type *src, const Type *dst,
                 sum_of<Type> *partials,
                 const __grid_constant__ problem_shape shape,
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(
     using dst_row = row_columns<Type, run, run, vector, dense>;
     // Of 3x3x3 those of a slice of the window at a time.
     constexpr int taps_together = deep_size == 1 ? 1 : size * size;
-    __shared__ sum sums[taps_together][vector][block_threads];
+    __shared__ sum sums[taps_together][vector][walking_threads];
     const auto &[deep, down, along] = shape.axes;
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % walk.lanes;
@@ -277,15 +277,15 @@ __global__ void __launch_bounds__(
 
 } // namespace
 
-void launch_weights(const execution &on, const work_cut &walk) {
-    with_float_type(on.type, [&]<typename Type>() {
-        with_constants<Type, true>(on.shape, walk,
+launcher weights_launcher(const launch_facts &facts, const work_cut &walk) {
+    return with_float_type(facts.type, [&]<typename Type>() {
+        return with_constants<Type, true>(facts.shape, walk,
                 [&]<int deep, int size, int, int vector, int run, int dense>() {
-                    start_weights(on,
+                    return launch_of_weights(facts,
                             "convolution.gpu_depthwise_walk (weights)",
                             depthwise_walk_weights_kernel<Type, deep, size,
                                     vector, run, dense>,
-                            walk.parts * walk.channel_tiles, block_threads, 0,
+                            walk.parts * walk.channel_tiles, walking_threads, 0,
                             walk);
                 });
     });

@@ -1,10 +1,10 @@
 // The layout of a convolution's output where the caller leaves it to the library.
 //
-// cuDNN in 16 bits and CUTLASS's kernels compute channels last, and copy what is
-// not: a gradient that is channels last is written where it belongs, and read
-// there by the convolution that comes next. Kernels that read NCX as it is
-// (groups, few channels, TF32 by cuDNN) gain nothing. Plain host arithmetic, by
-// the kernels' own rules of what they copy.
+// cuDNN in 16 bits and CUTLASS's kernels compute with channels last and copy
+// tensors in other layouts. They write a gradient with channels last straight to
+// its place, and the convolution that follows reads it there. Kernels that read
+// NCX as it is (groups, few channels, TF32 by cuDNN) gain nothing. The decision is
+// plain host arithmetic, by the kernels' own rules of what they copy.
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/operands.hpp"
@@ -19,7 +19,8 @@ namespace {
 using detail::convolution_direction;
 using detail::data_type;
 
-/// In 16 bits, by cuDNN. Of channels that it would not fill up in a copy.
+/// Whether cuDNN saves a copy in 16 bits. Only for channels that it does not pad in a
+/// copy.
 bool saves_copy_of_cudnn(const convolution_problem &given,
         const convolution_problem &other, size_t output) {
     constexpr int64_t vector = 8;
@@ -62,7 +63,7 @@ bool writes_channels_last(
         return !copies_nothing && saves_copy_of_cudnn(problem, other, output);
     }
     if (!implicit_gemm::is_built()) return false;
-    // Fewer are for other kernels, which leave most of a tile to nothing.
+    // Other kernels take fewer channels, because most of a tile would be empty.
     constexpr int64_t least_channels = 16;
     if (problem.src.dims[1] < least_channels
             || problem.dst.dims[1] < least_channels)

@@ -1,5 +1,10 @@
-// Where a convolution's tensors lie at an execution, as its kernels name them.
+// Where a convolution's tensors lie at an execution, as its kernels name them, and the
+// kernels with their launches, which plans choose once.
 #pragma once
+
+#include <functional>
+
+#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 
@@ -30,5 +35,9 @@ struct tensor_pointers {
         return static_cast<Sum *>(workspace);
     }
 };
+
+/// A kernel, or some one after the other, with all of their launches but the tensors.
+using launcher
+        = std::function<void(const tensor_pointers &, const launch_stream &)>;
 
 } // namespace gradnn::gpu

@@ -1,0 +1,35 @@
+// What the folders here offer to the list of kernels: a maker each; implicit_gemm/ has
+// three. Of depthwise/ each family is a kernel, made of its cut by depthwise/plan.hpp.
+#pragma once
+
+#include "gpu/runtime/maker.hpp"
+
+namespace gradnn::gpu {
+
+namespace col2im {
+convolution_maker make;
+}
+namespace cudnn {
+convolution_maker make;
+}
+namespace direct {
+convolution_maker make;
+}
+namespace few_channels {
+convolution_maker make;
+}
+namespace implicit_gemm {
+convolution_maker make_f64;
+convolution_maker make_tf32x3;
+convolution_maker make_wide_weights;
+/// Whether CUTLASS's kernels are in this build.
+bool is_built();
+} // namespace implicit_gemm
+namespace narrow_groups {
+convolution_maker make;
+}
+namespace pointwise {
+convolution_maker make;
+}
+
+} // namespace gradnn::gpu

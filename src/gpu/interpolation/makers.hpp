@@ -1,0 +1,40 @@
+// What the folders here offer to the list of kernels: a maker each; columns/ has two.
+#pragma once
+
+#include "gpu/runtime/maker.hpp"
+
+namespace gradnn::gpu {
+
+namespace interpolation {
+interpolation_maker make_copy;
+interpolation_maker make_strided;
+namespace bands {
+/// `of_misaligned` makes what runs where pointers are not at multiples of 16 bytes.
+plan_or_refusal make(const interpolation_problem &, const compile_options &,
+        interpolation_maker &of_misaligned);
+} // namespace bands
+namespace columns {
+interpolation_maker make_ncx;
+interpolation_maker make_nxc;
+} // namespace columns
+namespace intervals {
+interpolation_maker make;
+}
+namespace layers {
+interpolation_maker make;
+}
+namespace pixels {
+interpolation_maker make;
+}
+namespace planes {
+interpolation_maker make;
+}
+namespace rows {
+interpolation_maker make;
+}
+namespace whole {
+interpolation_maker make;
+}
+} // namespace interpolation
+
+} // namespace gradnn::gpu

@@ -1,0 +1,255 @@
+// How interpolation's kernels cut random problems: what is launched fits the device, what
+// a block or a thread has of the outputs covers each of them, and tables have each tap
+// once. For intervals, pixels, bands and the runs of a walk; gpu_interpolation_planes_test
+// and gpu_interpolation_columns_test have the others. Host arithmetic; needs no GPU.
+#include "emulated/interpolation.hpp"
+
+#include "gpu/interpolation/bands/tiles.hpp"
+#include "gpu/interpolation/intervals/tables.hpp"
+#include "gpu/interpolation/pixels/tiles.hpp"
+#include "gpu/interpolation/walk_plan.hpp"
+#include "gpu_cuts/interpolation.hpp"
+#include "gpu_cuts/tally.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using detail::axis_map;
+using gpu::ceil_div;
+using gpu::round_up;
+
+// intervals.
+
+TEST(InterpolationCuts, OfIntervals) {
+    random_source random(test_seed(2));
+    for (int left = 2000; left > 0 && !HasFailure(); --left) {
+        const axis_map map = draw_map(random, 200);
+        const int64_t bytes = draw_bytes(random);
+        const int64_t most = bytes == 8 ? 8 : 16;
+        SCOPED_TRACE(detail::text(map.dst, " to ", map.src));
+        const auto table = intervals::make_intervals<double>(map, most);
+        const int64_t taps = intervals::taps_that_hold(table.used);
+        EXPECT_LE(taps, most);
+        EXPECT_EQ(table.pitch, taps + 1);
+        const int64_t all = (map.src + table.lead) * table.parts;
+        ASSERT_EQ(static_cast<int64_t>(table.first.size()), all + 1);
+        EXPECT_EQ(table.first.front(), 0);
+        EXPECT_EQ(table.first.back(), map.dst);
+        // What parts give to source columns are the map's taps.
+        std::vector<double> found(static_cast<size_t>(map.src * map.dst));
+        for (int64_t part = 0; part < all; ++part) {
+            const int64_t first = table.first[static_cast<size_t>(part)];
+            EXPECT_LE(table.first[static_cast<size_t>(part + 1)] - first,
+                    table.used);
+            const int64_t column = part / table.parts - table.lead;
+            for (int64_t k = 0; k < table.pitch; ++k) {
+                const auto &by = table.weights.at(
+                        static_cast<size_t>(part * table.pitch + k));
+                const auto add = [&](int64_t to, double weight) {
+                    if (weight == 0) return;
+                    found.at(static_cast<size_t>(to * map.dst + first + k))
+                            += weight;
+                };
+                add(column, by.low);
+                add(column + 1, by.high);
+            }
+        }
+        std::vector<double> wanted(found.size());
+        for (int64_t j = 0; j < map.src; ++j)
+            each_tap(map, j, [&](int64_t o, double weight) {
+                wanted[static_cast<size_t>(j * map.dst + o)] = weight;
+            });
+        ASSERT_EQ(found, wanted);
+
+        intervals::work_cut cut;
+        cut.channels = static_cast<int32_t>(random.integer(1, 100));
+        cut.dst_column_pitch = cut.channels + (one_in(random, 3) ? 3 : 0);
+        cut.dst_columns = static_cast<int32_t>(map.dst);
+        cut.src_columns = static_cast<int32_t>(map.src);
+        cut.tile_columns = static_cast<int32_t>(random.integer(1, map.src));
+        cut.tile_channels = static_cast<int32_t>(one_in(random, 2)
+                        ? cut.channels
+                        : random.integer(1, cut.channels));
+        const int64_t threads = taps >= 8 ? 256 : 128;
+        intervals::measure_tile(cut, table, bytes, threads);
+        EXPECT_EQ(cut.items,
+                (cut.tile_columns + cut.lead) * cut.parts * cut.tile_channels);
+        // Every column and channel is in a tile, and no tile is beyond them.
+        std::vector<bool> covered(static_cast<size_t>(map.src));
+        for (int32_t tile = 0; tile < cut.column_tiles; ++tile) {
+            const int32_t column = intervals::first_of_tile(cut, tile);
+            ASSERT_TRUE(column >= 0
+                    && column + cut.tile_columns <= cut.src_columns);
+            std::fill_n(covered.begin() + column, cut.tile_columns, true);
+            const auto span
+                    = intervals::span_of_tile(cut, table.first.data(), column);
+            EXPECT_TRUE(span.first >= 0
+                    && span.first + span.count <= cut.dst_columns);
+            EXPECT_LE(span.count, cut.span);
+            // All that a thread reads lies in the slot.
+            const int64_t reads = cut.is_short ? taps * 3 / 4 : taps;
+            for (int64_t part = 0;
+                    part < (cut.tile_columns + cut.lead) * cut.parts; ++part) {
+                const int64_t from = table.first[static_cast<size_t>(
+                                             column * cut.parts + part)]
+                        - span.first;
+                EXPECT_GE(from, 0);
+                EXPECT_LE(intervals::piece_bytes - 1
+                                + (from + reads - 1) * cut.column_bytes
+                                + cut.tile_channels * bytes,
+                        cut.slot_bytes);
+            }
+        }
+        EXPECT_EQ(std::count(covered.begin(), covered.end(), true), map.src);
+        EXPECT_GE(
+                int64_t {cut.channel_tiles} * cut.tile_channels, cut.channels);
+        EXPECT_EQ(cut.slot_bytes % intervals::piece_bytes, 0);
+        EXPECT_LE(int64_t {cut.runs_at_once} * cut.run_pieces, threads);
+        EXPECT_EQ(int64_t {cut.runs_at_once} * cut.column_bytes
+                        % intervals::piece_bytes,
+                0);
+    }
+}
+
+// pixels.
+
+TEST(InterpolationCuts, OfPixels) {
+    random_source random(test_seed(3));
+    int taken = 0;
+    for (int left = 3000; left > 0 && !HasFailure(); --left) {
+        const axis_map map = draw_map(random, 300);
+        if (map.max_count > 8) continue;
+        ++taken;
+        const int64_t bytes = draw_bytes(random);
+        const auto widest = static_cast<int>(16 / bytes);
+        const int vector = one_in(random, 3) ? 1 : widest;
+        const int64_t channels
+                = widest * random.integer(1, random.integer(1, 300));
+        const int row_slots = vector * bytes < 4
+                ? 0
+                : static_cast<int>(random.integer(3, 9));
+        SCOPED_TRACE(detail::text(map.dst, " to ", map.src, ", ", channels,
+                " channels, vectors of ", vector, ", ", bytes, " bytes"));
+        pixels::work_cut cut;
+        const pixels::block_of_tile block = pixels::cut_tiles(
+                cut, channels, vector, bytes, map, row_slots);
+        EXPECT_LE(block.threads, pixels::threads_of(vector * bytes));
+        EXPECT_EQ(block.threads % 32, 0);
+        EXPECT_LE(block.shared_bytes, pixels::most_shared_bytes);
+        EXPECT_EQ(block.shared_bytes,
+                static_cast<size_t>(row_slots * cut.span * cut.tile_units
+                        * vector * bytes));
+        const auto spans = spans_of(map, cut.tile_columns);
+        tally outputs({1, 1, 1, map.src, channels / vector});
+        for (int64_t tile = 0; tile < cut.tiles; ++tile) {
+            const int64_t column_tile = tile % cut.column_tiles;
+            const dst_range &span = spans.at(static_cast<size_t>(column_tile));
+            EXPECT_LE(span.end - span.first, cut.span);
+            std::vector<int> copied(static_cast<size_t>(cut.span + 1));
+            for (int64_t thread = 0; thread < block.threads; ++thread) {
+                const int64_t own = thread / cut.tile_units;
+                const int64_t unit = tile / cut.column_tiles * cut.tile_units
+                        + thread % cut.tile_units;
+                const int64_t column = column_tile * cut.tile_columns + own;
+                if (own >= cut.tile_columns) continue;
+                if (thread % cut.tile_units == 0)
+                    for (int64_t at = own; at < span.end - span.first;
+                            at += cut.tile_columns)
+                        ++copied.at(static_cast<size_t>(at));
+                if (column < cut.columns && unit < cut.units)
+                    outputs.add({0, 0, 0, column, unit});
+            }
+            EXPECT_EQ(std::count(copied.begin(), copied.end(), 1),
+                    span.end - span.first);
+        }
+        EXPECT_TRUE(outputs.all_once());
+    }
+    EXPECT_GE(taken, 1000);
+}
+
+// bands.
+
+TEST(InterpolationCuts, OfBands) {
+    random_source random(test_seed(4));
+    for (int left = 3000; left > 0 && !HasFailure(); --left) {
+        const int64_t bytes = draw_bytes(random);
+        const int64_t own = bytes == 2 ? 8 : 4;
+        const int64_t columns
+                = own * random.integer(1, random.integer(1, 3000));
+        const int64_t groups = random.integer(1, random.integer(1, 3000));
+        walk_shape shape;
+        shape.dst_rows = shape.src_rows
+                = static_cast<int32_t>(random.integer(1, 50));
+        shape.dst_group_pitch = columns
+                * (one_in(random, 5) ? int64_t {1} << 20 : shape.dst_rows);
+        shape.src_group_pitch = shape.dst_group_pitch / 2;
+        const walk_shape before = shape;
+        shape.row_total = groups * shape.src_rows;
+        SCOPED_TRACE(detail::text(groups, " planes of ", columns, " columns"));
+        const bands::work_cut cut
+                = bands::cut_bands(shape, groups, columns, bytes);
+        EXPECT_EQ(groups % cut.slots, 0);
+        EXPECT_EQ(shape.row_total, groups / cut.slots * shape.src_rows);
+        EXPECT_EQ(shape.dst_group_pitch, before.dst_group_pitch * cut.slots);
+        if (cut.slots > 1) EXPECT_LT(shape.dst_group_pitch, 1 << 30);
+        // The last tile's first lane has a neighbour for its margin.
+        if (cut.tiles > 1) EXPECT_NE(columns / own % cut.slot_lanes, 1);
+        tally lanes({1, 1, 1, cut.slots, columns / own});
+        for (int64_t tile = 0; tile < cut.tiles; ++tile)
+            for (int64_t lane = 0; lane < 32; ++lane) {
+                const int64_t slot = std::min<int64_t>(
+                        lane / cut.slot_lanes, cut.slots - 1);
+                const int64_t member = lane - slot * cut.slot_lanes;
+                const int64_t at = tile * cut.slot_lanes + member;
+                if (member < cut.slot_lanes && at * own < columns)
+                    lanes.add({0, 0, 0, slot, at});
+            }
+        EXPECT_TRUE(lanes.all_once());
+    }
+}
+
+// The runs of a walk.
+
+TEST(InterpolationCuts, OfRuns) {
+    random_source random(test_seed(5));
+    for (int left = 1500; left > 0 && !HasFailure(); --left) {
+        walk_shape shape;
+        shape.src_rows = static_cast<int32_t>(
+                random.integer(1, random.integer(1, 3000)));
+        shape.dst_rows = static_cast<int32_t>(
+                random.integer(1, random.integer(1, 3000)));
+        const int64_t columns = random.integer(1, random.integer(1, 4000));
+        shape.dst_row_pitch = shape.src_row_pitch = columns;
+        shape.dst_group_pitch = columns * shape.dst_rows;
+        shape.src_group_pitch = columns * shape.src_rows;
+        if (std::max(shape.dst_group_pitch, shape.src_group_pitch) >= 1 << 30)
+            continue;
+        const int64_t planes = random.integer(1, random.integer(1, 100000));
+        shape.row_total = planes * shape.src_rows;
+        const bool volume = one_in(random, 3);
+        if (volume) shape.plane_runs = 1;
+        const int64_t tiles = random.integer(1, random.integer(1, 40));
+        const int64_t runs
+                = cut_runs(shape, tiles, 132 * random.integer(1, 16));
+        const int64_t rows = shape.rows_per_run;
+        ASSERT_GE(rows, 1);
+        if (volume) {
+            EXPECT_EQ(runs, planes * shape.plane_runs);
+            EXPECT_GE(shape.plane_runs * rows, shape.src_rows);
+            EXPECT_LT((shape.plane_runs - 1) * rows, shape.src_rows);
+        } else {
+            EXPECT_GE(runs * rows, shape.row_total);
+            EXPECT_LT((runs - 1) * rows, shape.row_total);
+            // Offsets of a run, whichever row of its first plane it begins with.
+            const int64_t met
+                    = (rows + shape.src_rows - 2) / shape.src_rows + 1;
+            EXPECT_LE(met
+                            * std::max(shape.dst_group_pitch,
+                                    shape.src_group_pitch),
+                    int64_t {1} << 31);
+        }
+    }
+}
+
+} // namespace
+} // namespace gradnn::test
