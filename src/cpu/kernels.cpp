@@ -12,7 +12,8 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 make_interpolation_scatter},
         {"interpolation.separable", "contiguous rows or channels, any ratio",
                 make_interpolation_separable},
-        {"interpolation.strided", "everything", make_interpolation_strided},
+        {"interpolation.strided", "everything", make_interpolation_strided,
+                nullptr, true},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {

@@ -33,6 +33,25 @@ bool is_small(const tensor_view &tensor) {
     return elements_of(tensor) < 0x1p31;
 }
 
+/// Groups of one channel and two, as of a depthwise convolution with a multiplier of 2:
+/// chunks of 4 by 4 channels and tiles have next to nothing in them. Whether gpu_direct was
+/// measured to be faster in the direction, types and layout (see cudnn_yields).
+bool suit_direct(const convolution_problem &problem) {
+    const auto &weights = problem.weights.dims;
+    if (weights[0] == 1 || weights[1] * weights[2] != 2) return false;
+    const bool channels_last
+            = problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
+    const int64_t bytes = detail::size_of(problem.src.type);
+    switch (problem.direction) {
+        case convolution_direction::backward_weights:
+            return bytes > 2 || channels_last;
+        case convolution_direction::backward_data:
+            return bytes == 8 || (bytes == 4 && channels_last);
+        case convolution_direction::forward: break;
+    }
+    return false;
+}
+
 } // namespace
 
 std::string few_channels_yields(
@@ -121,6 +140,8 @@ estimated_cycles estimate(
 std::string narrow_groups_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
+    if (suit_direct(problem))
+        return "groups of one channel and two were slower";
     if (has_few_channels(problem, options) && leaves_lanes_idle(problem))
         return {};
     const bool narrow_type = detail::size_of(problem.src.type) == 2;
@@ -310,6 +331,13 @@ bool strides_share_taps(const convolution_problem &problem) {
 
 } // namespace
 
+// Groups of one channel and two (26 gradients of bench/sweep --kind convolution --family
+// depthwise --seed 1115 --every-row, H100, 76571f0): gradients of weights take cuDNN and
+// gpu_narrow_groups 1.1 to 7.3 times as long as gpu_direct in f32, f64 and 16-bit NXC (10),
+// 0.55, 0.73 and 1.94 times in 16-bit NCX. Gradients of src take the faster of the two 1.15
+// to 1.95 times as long in f64 and in f32 NXC (5), 0.38 to 0.93 in f32 NCX (4), 0.66 to
+// 1.37 in 16 bits (4).
+//
 // Groups of one channel that no depthwise kernel takes: random ones with strides of 3 and
 // 4 or dilations, by gradnn bench --every-kernel. 19 gradients of weights (H200, 39314eb)
 // take gpu_direct 25 to 370 us and cuDNN 51 to 1,370: 1.4 to 19 times as long where it
@@ -319,6 +347,8 @@ bool strides_share_taps(const convolution_problem &problem) {
 std::string cudnn_yields(
         const convolution_problem &problem, const compile_options &) {
     const auto &weights = problem.weights.dims;
+    if (suit_direct(problem))
+        return "groups of one channel and two were slower";
     if (weights[0] == 1 || weights[1] != 1 || weights[2] != 1) return {};
     switch (problem.direction) {
         case convolution_direction::backward_weights:
@@ -336,12 +366,13 @@ std::string cudnn_yields(
 // The gradient of the weights of 163x16 38x42 1x1 in f64 NCX takes 323 us, by gpu_f64 151
 // and by gpu_narrow_groups 39, which both yield (H100, 6f5a3d2). The rule leaves out
 // tensors so large that no memory is left for a copy, which other kernels need for some
-// pointers and layouts, and groups of one channel that no depthwise kernel takes (see
-// cudnn_yields).
+// pointers and layouts, and groups of one channel, or of one and two, that no depthwise
+// kernel takes (see cudnn_yields).
 std::string direct_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
     if (weights[0] > 1 && weights[1] == 1 && weights[2] == 1) return {};
+    if (suit_direct(problem)) return {};
     const auto limit
             = static_cast<double>(convolution_workspace_limit(options));
     for (const tensor_view *tensor : {&problem.src, &problem.dst})

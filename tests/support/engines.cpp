@@ -59,13 +59,14 @@ engine shared_engine(engine::kind kind) {
 }
 
 std::vector<std::string> kernel_names(
-        engine::kind kind, const std::string &problem) {
+        engine::kind kind, const std::string &problem, bool last_resorts) {
     const detail::kernel_lists &lists = backend_of(kind).kernels();
     std::vector<std::string> names;
     const auto add = [&](const char *of, const auto &list) {
         if (problem != of) return;
         for (const auto &kernel : list)
-            names.emplace_back(kernel.name);
+            if (last_resorts || !kernel.last_resort)
+                names.emplace_back(kernel.name);
     };
     add("interpolation", lists.interpolation);
     add("convolution", lists.convolution);

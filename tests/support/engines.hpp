@@ -39,9 +39,9 @@ std::vector<engine::kind> engine_kinds();
 engine shared_engine(engine::kind kind);
 
 /// Names of an engine's kernels for a problem: "interpolation", "convolution",
-/// "bias" or "elementwise".
-std::vector<std::string> kernel_names(
-        engine::kind kind, const std::string &problem);
+/// "bias" or "elementwise"; with or without the last resorts.
+std::vector<std::string> kernel_names(engine::kind kind,
+        const std::string &problem, bool last_resorts = true);
 
 /// Those of them that begin so, separated by commas, as forced_kernel takes
 /// them: "convolution.gpu_depthwise" for all kernels of depthwise convolutions.

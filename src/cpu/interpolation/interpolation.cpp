@@ -41,8 +41,12 @@ axis_taps::axis_taps(detail::axis_map map, data_type accumulator)
 
 namespace {
 
-// Per-thread scratch beyond this is refused: it would leave every cache.
-constexpr size_t most_scratch_bytes = size_t {8} << 20;
+/// Scratch of all threads that is refused beyond: 8 MiB for each, or an eighth of what
+/// the tensors of the problem have.
+int64_t most_scratch_bytes(int64_t tensor_bytes, int64_t shares) {
+    constexpr int64_t of_thread = int64_t {8} << 20;
+    return std::max(of_thread * shares, tensor_bytes / 8);
+}
 // More of diff_dst is not copied: the caller has to have the workspace.
 constexpr size_t most_copied_bytes = size_t {1} << 30;
 
@@ -253,10 +257,13 @@ plan_or_refusal make_interpolation_separable(
     cut_columns(job);
     job.shares = std::min<int64_t>(threads, job.units());
     size_scratch(job, element_bytes, accumulator_bytes);
-    if (job.scratch_bytes > most_scratch_bytes)
+    const int64_t most_scratch = most_scratch_bytes(bytes, job.shares);
+    const int64_t scratch
+            = static_cast<int64_t>(job.scratch_bytes) * job.shares;
+    if (scratch > most_scratch)
         return detail::refuse(
-                text("at most ", most_scratch_bytes,
-                        " bytes of scratch a thread, not ", job.scratch_bytes),
+                text("at most ", most_scratch, " bytes of scratch, not ",
+                        scratch, " for ", job.shares, " threads"),
                 problem);
     return plan_or_refusal(std::make_unique<separable_plan>(std::move(job)));
 }
