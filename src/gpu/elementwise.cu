@@ -103,11 +103,11 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
 }
 
 /// Launches on a, b and out; of zero fill out alone is not null.
-using launcher = std::function<void(
+using elementwise_launcher = std::function<void(
         void *a, void *b, void *out, const launch_stream &)>;
 
 template <elementwise_kind kind, typename Type, int vector>
-launcher dense_launcher(int64_t count) {
+elementwise_launcher dense_launcher(int64_t count) {
     return [=](void *a, void *b, void *out, const launch_stream &stream) {
         launch("elementwise", dense_kernel<kind, Type, vector>,
                 ceil_div(count, 2 * threads * vector), threads, 0, stream,
@@ -117,7 +117,7 @@ launcher dense_launcher(int64_t count) {
 }
 
 template <elementwise_kind kind, typename Type>
-launcher strided_launcher(const strided_shape &shape) {
+elementwise_launcher strided_launcher(const strided_shape &shape) {
     auto *const kernel = shape.count < std::numeric_limits<int32_t>::max()
             ? strided_kernel<kind, Type, uint32_t>
             : strided_kernel<kind, Type, uint64_t>;
@@ -191,15 +191,16 @@ private:
         aligned_ = any_ = strided_launcher<kind, Type>(shape);
     }
 
-    static launcher zeros(size_t bytes) {
+    static elementwise_launcher zeros(size_t bytes) {
         return [=](void *, void *, void *out, const launch_stream &stream) {
             check(cudaMemsetAsync(out, 0, bytes, stream), "cudaMemsetAsync");
         };
     }
 
     bool fills_;
-    launcher aligned_; ///< where all tensors are at multiples of 16 bytes
-    launcher any_;
+    elementwise_launcher
+            aligned_; ///< where all tensors are at multiples of 16 bytes
+    elementwise_launcher any_;
 };
 
 } // namespace

@@ -53,7 +53,7 @@ inline op op_of(const bench::convolution_case &c,
 }
 
 /// The rows of an engine's lists that are not among the kernels that cases chose,
-/// a line each. A last resort is for what no case should need. A list of one row offers
+/// a line each. A last resort needs no case. A list of one row offers
 /// no choice, and a second row needs cases: bench/cases.json has no elementwise
 /// operations, whose list is such a one.
 inline std::string rows_without_case(

@@ -41,8 +41,8 @@ axis_taps::axis_taps(detail::axis_map map, data_type accumulator)
 
 namespace {
 
-/// Scratch of all threads that is refused beyond: 8 MiB for each, or an eighth of what
-/// the tensors of the problem have.
+/// The most scratch that all threads together may have: 8 MiB each (more would leave
+/// every cache), or an eighth of the tensors' bytes, if that is more.
 int64_t most_scratch_bytes(int64_t tensor_bytes, int64_t shares) {
     constexpr int64_t of_thread = int64_t {8} << 20;
     return std::max(of_thread * shares, tensor_bytes / 8);

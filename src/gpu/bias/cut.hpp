@@ -1,9 +1,11 @@
 // How the bias gradient is cut into parts, by columns of dense memory or by rows of any.
-// Host arithmetic.
+// Host arithmetic; by the kernels' constants, so for CUDA's compiler or for tests with
+// emulated/simt.hpp.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 

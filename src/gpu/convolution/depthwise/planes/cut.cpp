@@ -97,10 +97,11 @@ double cycles_of(const work_cut &cut, int size, int64_t element_bytes,
         const thread_step &step, int64_t turns_of_step, int64_t steps,
         int64_t rounds, int64_t blocks, const problem_facts &facts) {
     const multiprocessor &sm = facts.sm;
-    const int64_t resident = sm.blocks_held(cut.threads,
-            sm.registers_for(
-                    resident_blocks(size, element_bytes) * walking_threads),
-            static_cast<int64_t>(cut.shared_bytes));
+    const int64_t resident = std::max<int64_t>(1,
+            sm.blocks_held(cut.threads,
+                    sm.registers_for(resident_blocks(size, element_bytes)
+                            * walking_threads),
+                    static_cast<int64_t>(cut.shared_bytes)));
     const int64_t waves = ceil_div(blocks, facts.multiprocessors * resident);
     const auto warps = static_cast<double>(resident * (cut.threads / 32));
     constexpr double latency = 500;
