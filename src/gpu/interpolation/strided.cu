@@ -12,7 +12,6 @@
 // digits, or an element 2,048 and more in all, a block takes an element (long.cuh).
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 
 #include "gpu/interpolation/long.cuh"
@@ -67,99 +66,77 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *diff_dst,
     }
 }
 
-/// The kernel that a plan has chosen, with all of its launch but the tensors.
-using strided_launcher = std::function<void(
-        const void *diff_dst, void *diff_src, const launch_stream &)>;
-
-/// `elements` of a block of long_kernel; 0 where sums are short.
-template <typename Type>
-strided_launcher launcher_of(const strided_shape &shape,
-        const gathered_tables &tables, int elements) {
-    using sum = sum_of<Type>;
-    const bool small = shape.count < std::numeric_limits<int32_t>::max();
-    const auto d = tables.axis<sum>(0);
-    const auto h = tables.axis<sum>(1);
-    const auto w = tables.axis<sum>(2);
-    if (elements > 0) {
-        auto *const kernel = small ? long_kernel<Type, uint32_t>
-                                   : long_kernel<Type, uint64_t>;
-        return [=](const void *from, void *to, const launch_stream &stream) {
-            launch("interpolation.gpu_strided (long sums)", kernel,
-                    blocks_for(shape.count, elements), threads, 0, stream,
-                    static_cast<const Type *>(from), static_cast<Type *>(to),
-                    shape, d, h, w, elements);
-        };
-    }
-    auto *const kernel = small ? strided_kernel<Type, uint32_t>
-                               : strided_kernel<Type, uint64_t>;
-    return [=](const void *from, void *to, const launch_stream &stream) {
-        launch("interpolation.gpu_strided", kernel,
-                blocks_for(shape.count, threads), threads, 0, stream,
-                static_cast<const Type *>(from), static_cast<Type *>(to), shape,
-                d, h, w);
-    };
-}
-
-/// Where neighbouring elements have neighbours.
-strided_shape shape_of(const interpolation_problem &problem) {
-    strided_shape shape;
-    std::array<int, 5> order {4, 3, 2, 1, 0};
-    const auto &strides = problem.diff_src.strides;
-    const auto &dims = problem.diff_src.dims;
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-        return strides[static_cast<size_t>(a)]
-                < strides[static_cast<size_t>(b)];
-    });
-    for (int i = 0; i < 5; ++i) {
-        const auto axis = static_cast<size_t>(i);
-        shape.order[i] = order[axis];
-        shape.dims[i] = dims[static_cast<size_t>(order[axis])];
-        shape.count *= shape.dims[i];
-        shape.diff_src_strides[i] = strides[axis];
-        shape.diff_dst_strides[i] = problem.diff_dst.strides[axis];
-    }
-    return shape;
-}
-
-/// Whether a block takes an element: plain sums would lose digits, or each thread of the
-/// block has 8 taps and more, where one thread alone would wait for one after the other.
-bool sums_are_long(const axis_maps &maps) {
-    constexpr double many = 8.0 * threads;
-    double taps = 1;
-    for (const detail::axis_map &map : maps)
-        taps *= static_cast<double>(map.max_count);
-    return !why_too_long(maps).empty() || taps >= many;
-}
-
 class strided_plan final : public kernel_plan {
 public:
-    strided_plan(const interpolation_problem &problem, const axis_maps &maps,
-            int device)
-        : tables_(
-                device, maps, problem.diff_src.type == detail::data_type::f64) {
-        const strided_shape shape = shape_of(problem);
-        const int elements = sums_are_long(maps) ? elements_together(shape) : 0;
-        launch_ = with_float_type(problem.diff_src.type, [&]<typename Type>() {
-            return launcher_of<Type>(shape, tables_, elements);
+    strided_plan(
+            const interpolation_problem &problem, axis_maps maps, int device)
+        : type_(problem.diff_src.type),
+          tables_(device, maps, type_ == detail::data_type::f64) {
+        std::array<int, 5> order {4, 3, 2, 1, 0};
+        const auto &strides = problem.diff_src.strides;
+        const auto &dims = problem.diff_src.dims;
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+            return strides[static_cast<size_t>(a)]
+                    < strides[static_cast<size_t>(b)];
         });
+        for (int i = 0; i < 5; ++i) {
+            const auto axis = static_cast<size_t>(i);
+            shape_.order[i] = order[axis];
+            shape_.dims[i] = dims[static_cast<size_t>(order[axis])];
+            shape_.count *= shape_.dims[i];
+            shape_.diff_src_strides[i] = strides[axis];
+            shape_.diff_dst_strides[i] = problem.diff_dst.strides[axis];
+        }
+        // With 8 taps and more for each thread of a block: one thread alone would wait
+        // for one after the other.
+        constexpr double many = 8.0 * threads;
+        double taps = 1;
+        for (const detail::axis_map &map : maps)
+            taps *= static_cast<double>(map.max_count);
+        if (!why_too_long(maps).empty() || taps >= many)
+            elements_ = elements_together(shape_);
     }
 
 private:
     void submit(std::span<void *const> args, std::byte *,
             const launch_stream &stream) const override {
-        launch_(args[0], args[1], stream);
+        const bool small = shape_.count < std::numeric_limits<int32_t>::max();
+        with_float_type(type_, [&]<typename Type>() {
+            using sum = sum_of<Type>;
+            if (elements_ > 0) {
+                launch("interpolation.gpu_strided (long sums)",
+                        small ? long_kernel<Type, uint32_t>
+                              : long_kernel<Type, uint64_t>,
+                        blocks_for(shape_.count, elements_), threads, 0, stream,
+                        static_cast<const Type *>(args[0]),
+                        static_cast<Type *>(args[1]), shape_,
+                        tables_.axis<sum>(0), tables_.axis<sum>(1),
+                        tables_.axis<sum>(2), elements_);
+                return;
+            }
+            launch("interpolation.gpu_strided",
+                    small ? strided_kernel<Type, uint32_t>
+                          : strided_kernel<Type, uint64_t>,
+                    blocks_for(shape_.count, threads), threads, 0, stream,
+                    static_cast<const Type *>(args[0]),
+                    static_cast<Type *>(args[1]), shape_, tables_.axis<sum>(0),
+                    tables_.axis<sum>(1), tables_.axis<sum>(2));
+        });
     }
 
+    detail::data_type type_;
+    strided_shape shape_;
     gathered_tables tables_;
-    strided_launcher launch_;
+    int elements_ = 0; ///< of a block of long_kernel; 0 where sums are short
 };
 
 } // namespace
 
 plan_or_refusal make_strided(
         const interpolation_problem &problem, const compile_options &options) {
+    axis_maps maps = make_axis_maps(problem);
     return std::make_unique<strided_plan>(
-            problem, make_axis_maps(problem), static_cast<int>(options.device));
+            problem, std::move(maps), static_cast<int>(options.device));
 }
 
 } // namespace gradnn::gpu::interpolation
