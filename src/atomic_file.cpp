@@ -19,7 +19,7 @@ void atomic_file::fail(const std::string &what) const {
     throw input_error(shown_, what);
 }
 
-atomic_file::atomic_file(const std::string &target)
+atomic_file::atomic_file(const std::string &target, unsigned permissions)
     : shown_(target), target_(target) {
     std::error_code ignored;
     const fs::file_status there = fs::status(target, ignored);
@@ -37,10 +37,10 @@ atomic_file::atomic_file(const std::string &target)
         fail(std::string("cannot be written: ") + std::strerror(errno));
     temporary_ = name.data();
     pending_ = true;
-    // mkstemp makes the file private: give it the mode of any other file.
+    // mkstemp makes the file private.
     const mode_t mask = ::umask(0);
     ::umask(mask);
-    (void)::fchmod(descriptor, 0666 & ~mask);
+    (void)::fchmod(descriptor, permissions & ~mask);
     file_ = ::fdopen(descriptor, "wb");
     if (!file_) {
         const int reason = errno;

@@ -15,8 +15,10 @@ namespace gradnn::detail {
 class atomic_file {
 public:
     /// Creates the temporary file. The target's folder must exist, and the
-    /// target must be a regular file or nothing.
-    explicit atomic_file(const std::string &target);
+    /// target must be a regular file or nothing. Its permissions are these
+    /// less the process's umask.
+    explicit atomic_file(
+            const std::string &target, unsigned permissions = 0666);
     atomic_file(atomic_file &&other) noexcept;
     atomic_file(const atomic_file &) = delete;
     atomic_file &operator=(const atomic_file &) = delete;

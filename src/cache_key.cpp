@@ -55,10 +55,10 @@ private:
 
 void add(key_writer &key, const compile_options &options) {
     const auto &[deterministic, fpmath, threads, device, kernels, autotune,
-            plan_cache, workspace_limit]
+            plan_cache, workspace_limit, specialise, kernel_cache]
             = options;
     key.add_all(deterministic, fpmath, threads, device, kernels, autotune,
-            plan_cache, workspace_limit);
+            plan_cache, workspace_limit, specialise, kernel_cache);
 }
 
 void add(key_writer &key, const op_attributes &attributes) {

@@ -41,9 +41,23 @@ std::optional<size_t> bytes_from_environment(const char *variable) {
     return bytes;
 }
 
-bool flag_from_environment(const char *variable) {
+bool flag_from_environment(const char *variable, bool otherwise) {
     const std::string given = from_environment(variable);
-    return !given.empty() && given != "0";
+    return given.empty() ? otherwise : given != "0";
+}
+
+/// The folder, or empty for none.
+std::string kernel_cache_of(const compile_settings &settings) {
+    const char *const variable = std::getenv("GRADNN_KERNEL_CACHE");
+    if (settings.kernel_cache || variable != nullptr) {
+        const std::string given
+                = settings.kernel_cache ? *settings.kernel_cache : variable;
+        return given == "0" || given == "OFF" ? "" : given;
+    }
+    const std::string cache = from_environment("XDG_CACHE_HOME");
+    if (!cache.empty()) return cache + "/gradnn/kernels";
+    const std::string home = from_environment("HOME");
+    return home.empty() ? "" : home + "/.cache/gradnn/kernels";
 }
 
 } // namespace
@@ -70,13 +84,17 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     }
     options.autotune = settings.autotune
             ? *settings.autotune
-            : flag_from_environment("GRADNN_AUTOTUNE");
+            : flag_from_environment("GRADNN_AUTOTUNE", false);
     options.plan_cache = settings.plan_cache
             ? *settings.plan_cache
             : from_environment("GRADNN_PLAN_CACHE");
     options.convolution_workspace_limit = settings.convolution_workspace_limit
             ? settings.convolution_workspace_limit
             : bytes_from_environment("GRADNN_CONVOLUTION_WORKSPACE_LIMIT");
+    options.specialise = settings.specialise
+            ? *settings.specialise
+            : flag_from_environment("GRADNN_SPECIALISE", true);
+    options.kernel_cache = kernel_cache_of(settings);
     return options;
 }
 

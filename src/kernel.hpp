@@ -33,6 +33,10 @@ struct compile_options {
     std::string plan_cache;
     /// In bytes; what is not set is for the backend to decide.
     std::optional<size_t> convolution_workspace_limit;
+    /// Whether kernels may be compiled for the problem (gpu/jit).
+    bool specialise = true;
+    /// The folder that keeps them, or empty.
+    std::string kernel_cache;
 };
 
 /// A kernel bound to a problem: everything that can be decided before the data

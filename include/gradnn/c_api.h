@@ -135,6 +135,9 @@ typedef struct gradnn_settings {
     const char *plan_cache; /* file name; null: the environment's */
     const char *kernels; /* null: the environment's */
     int64_t convolution_workspace_limit; /* bytes; -1: the environment's */
+    int32_t specialise; /* 0, 1; -1: what the environment says */
+    int32_t reserved; /* 0 */
+    const char *kernel_cache; /* folder; null: the environment's */
 } gradnn_settings;
 
 GRADNN_C_API void gradnn_settings_init_sized(

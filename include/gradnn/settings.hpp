@@ -41,6 +41,19 @@ struct compile_settings {
     /// GRADNN_CONVOLUTION_WORKSPACE_LIMIT; the default is a quarter of the
     /// device's memory.
     std::optional<size_t> convolution_workspace_limit;
+
+    /// Whether kernels of a GPU engine may be compiled for their problem when
+    /// a partition is compiled, which takes up to some tenths of a second for
+    /// a problem that no kernel was compiled for before. Off: kernels that were
+    /// compiled with the library alone. Not set: GRADNN_SPECIALISE; the default
+    /// is true.
+    std::optional<bool> specialise;
+
+    /// The folder that keeps such kernels for the next process. It is made
+    /// where it is not there. Not set: GRADNN_KERNEL_CACHE; the default is
+    /// gradnn/kernels in XDG_CACHE_HOME or ~/.cache. An empty name, "0" or
+    /// "OFF": none.
+    std::optional<std::string> kernel_cache;
 };
 
 } // namespace gradnn

@@ -262,7 +262,8 @@ class Compiled:
 class Op:
     """An operation and how to compile it: the kind and the attributes of a page
     of doc/ops, and compile settings (threads=, fpmath=, deterministic=,
-    autotune=, plan_cache=, kernels=, convolution_workspace_limit=)."""
+    autotune=, plan_cache=, kernels=, convolution_workspace_limit=,
+    specialise=, kernel_cache=)."""
 
     def __init__(
         self,
@@ -276,6 +277,8 @@ class Op:
         plan_cache: str | None = None,
         kernels: str | None = None,
         convolution_workspace_limit: int | None = None,
+        specialise: bool | None = None,
+        kernel_cache: str | None = None,
     ) -> None:
         settings = Settings()
         library.gradnn_settings_init_sized(
@@ -297,6 +300,10 @@ class Op:
             settings.kernels = kernels.encode()
         if convolution_workspace_limit is not None:
             settings.convolution_workspace_limit = convolution_workspace_limit
+        if specialise is not None:
+            settings.specialise = specialise
+        if kernel_cache is not None:
+            settings.kernel_cache = kernel_cache.encode()
         keep: list = []
         listed = [_attr(name, value, keep) for name, value in attrs.items()]
         handle = ctypes.c_void_p()

@@ -35,6 +35,9 @@ class Settings(Structure):
         ("plan_cache", c_char_p),
         ("kernels", c_char_p),
         ("convolution_workspace_limit", c_int64),
+        ("specialise", c_int32),
+        ("reserved", c_int32),
+        ("kernel_cache", c_char_p),
     ]
 
 

@@ -98,6 +98,7 @@ void gradnn_settings_init_sized(gradnn_settings *settings, size_t struct_size) {
     defaults.deterministic = 1;
     defaults.autotune = -1;
     defaults.convolution_workspace_limit = -1;
+    defaults.specialise = -1;
     std::memcpy(settings, &defaults, std::min(struct_size, sizeof(defaults)));
 }
 

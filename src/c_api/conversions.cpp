@@ -147,6 +147,8 @@ void apply_settings(
     if (given.convolution_workspace_limit >= 0)
         settings.convolution_workspace_limit
                 = static_cast<size_t>(given.convolution_workspace_limit);
+    if (given.specialise >= 0) settings.specialise = given.specialise != 0;
+    if (given.kernel_cache) settings.kernel_cache = given.kernel_cache;
     detail::check_settings(settings);
 }
 

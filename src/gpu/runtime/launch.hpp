@@ -52,12 +52,15 @@ inline bool is_aligned(const void *pointer, size_t bytes) {
 
 /// Lets the blocks of a kernel have so much dynamic shared memory on the current
 /// device, ahead of launches: without asking they have 48 KiB.
-template <typename... Parameters>
-void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
-    check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+inline void allow_shared_bytes(const void *kernel, size_t bytes) {
+    check(cudaFuncSetAttribute(kernel,
                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                   static_cast<int>(bytes)),
             "cudaFuncSetAttribute");
+}
+template <typename... Parameters>
+void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
+    allow_shared_bytes(reinterpret_cast<const void *>(kernel), bytes);
 }
 
 /// Blocks of a launch, or threads of a block: how many, or those of each axis.
@@ -71,6 +74,24 @@ struct launch_size : dim3 {
 /// further ones.
 inline int64_t blocks_for(int64_t elements, int64_t threads) {
     return std::min<int64_t>(ceil_div(elements, threads), 1 << 20);
+}
+
+/// What launch_early does, for a kernel by its address or cudaKernel_t, and the
+/// addresses of arguments of its types.
+inline void launch_early_by_address(const char *name, const void *kernel,
+        launch_size grid, launch_size block, size_t shared_bytes,
+        const launch_stream &stream, void **arguments) {
+    cudaLaunchAttribute early {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = stream.early_starts ? 1 : 0;
+    check(cudaLaunchKernelExC(&config, kernel, arguments), name);
 }
 
 /// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
@@ -98,21 +119,10 @@ void launch_early(const char *name, void (*kernel)(Parameters...),
         launch_size grid, launch_size block, size_t shared_bytes,
         const launch_stream &stream, Arguments &&...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-    cudaLaunchAttribute early {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config {};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = stream.early_starts ? 1 : 0;
     const auto call = [&](Parameters... parameters) {
         void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
-        check(cudaLaunchKernelExC(&config,
-                      reinterpret_cast<const void *>(kernel), pointers),
-                name);
+        launch_early_by_address(name, reinterpret_cast<const void *>(kernel),
+                grid, block, shared_bytes, stream, pointers);
     };
     call(std::forward<Arguments>(arguments)...);
 }

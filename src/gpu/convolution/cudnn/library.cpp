@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <vector>
-
-#include <dlfcn.h>
 
 #include <gradnn/status.hpp>
 
 #include "gpu/convolution/cudnn/frontend.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/shared_library.hpp"
 #include "text.hpp"
 
 // Where cudnn-frontend looks for cuDNN's functions.
@@ -33,27 +30,14 @@ struct loaded_library {
     std::string missing;
 };
 
-template <typename Function>
-Function *find_function(void *library, const char *name) {
-    return reinterpret_cast<Function *>(dlsym(library, name));
-}
-
 loaded_library load() {
     loaded_library result;
-    const char *wanted = std::getenv("GRADNN_CUDNN");
-    std::string path = soname;
-    if (wanted != nullptr && *wanted != '\0') {
-        path = wanted;
-        std::error_code ignored;
-        if (std::filesystem::is_directory(path, ignored))
-            path = (std::filesystem::path(path) / soname).string();
-    }
-    // RTLD_LOCAL: another version may serve other parts of the process.
-    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::string path = library_of_environment("GRADNN_CUDNN", soname);
+    if (path.empty()) path = soname;
+    std::string reason;
+    void *library = open_library(path, reason);
     if (library == nullptr) {
-        const char *reason = dlerror();
-        result.missing = text("cuDNN 9 cannot be loaded (",
-                reason != nullptr ? reason : path.c_str(),
+        result.missing = text("cuDNN 9 cannot be loaded (", reason,
                 "); install it (Debian package libcudnn9-cuda-",
                 CUDART_VERSION / 1000, " or pip package nvidia-cudnn-cu",
                 CUDART_VERSION / 1000, ") or set GRADNN_CUDNN to the path of ",

@@ -1,0 +1,45 @@
+// NVRTC, CUDA's compiler as a library: loaded when the first kernel needs it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/jit/sources.hpp"
+
+namespace gradnn::gpu::jit {
+
+/// Whether NVRTC was found. The first call of these functions looks for it: the file
+/// or folder that GRADNN_NVRTC names; else what the process has loaded; else
+/// beside the CUDA libraries that it has loaded, as in the wheels of PyTorch and
+/// JAX; else what the loader finds; else the toolkit that gradnn was built with.
+/// Versions 12 and 13, that of gradnn's CUDA runtime first.
+bool available();
+/// "13.0"; empty where there is none.
+std::string version_text();
+/// The file.
+std::string library_path();
+/// Why available() is false, and what to install.
+std::string missing_reason();
+
+/// What NVRTC is asked to compile.
+struct compilation {
+    std::vector<source_file> files; ///< as with_includes gives them
+    int architecture = 0; ///< 90 for compute capability 9.0
+    bool with_lines = false; ///< for debuggers and profilers
+    /// "sm_90", or "compute_90" where NVRTC does not know the architecture: the
+    /// newest one that it knows, as PTX, which the driver compiles. Empty where
+    /// it knows none that runs there.
+    std::string target() const;
+    std::vector<std::string> options() const;
+};
+
+struct compiled_code {
+    std::string code; ///< a cubin, or PTX with its zero at the end
+    std::string refusal; ///< what the compiler says where it fails
+};
+
+/// Thread-safe.
+compiled_code compile(const compilation &what);
+
+} // namespace gradnn::gpu::jit

@@ -1,0 +1,213 @@
+// What kernels compiled at run time share: element types, vectors of elements, whole
+// numbers. Needs no header of CUDA's, and reads alike to NVRTC, nvcc and, after
+// tests/emulated/simt.hpp, g++.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/jit/instructions.cuh"
+
+namespace gradnn::gpu::jit {
+
+/// Types of elements. 16-bit ones are kept as their bits.
+enum class element { f32, f64, bf16, f16 };
+
+template <element type>
+struct facts_of_element {
+    using stored = uint16_t;
+    using sum = float;
+};
+template <>
+struct facts_of_element<element::f32> {
+    using stored = float;
+    using sum = float;
+};
+template <>
+struct facts_of_element<element::f64> {
+    using stored = double;
+    using sum = double;
+};
+template <element type>
+using stored_of = typename facts_of_element<type>::stored;
+/// What sums and products are computed in.
+template <element type>
+using sum_of = typename facts_of_element<type>::sum;
+
+template <element type>
+constexpr int bytes_of = static_cast<int>(sizeof(stored_of<type>));
+
+/// a * b + c, rounded once.
+__device__ __forceinline__ float multiply_add(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+__device__ __forceinline__ double multiply_add(double a, double b, double c) {
+    return __fma_rn(a, b, c);
+}
+
+template <typename Sum>
+__device__ __forceinline__ bool is_finite(Sum value) {
+    return value - value == Sum(0);
+}
+
+/// What one instruction loads and stores, and the cells in which a vector keeps it:
+/// whole elements of f32 and f64, pairs of 16-bit ones, or one of those.
+template <typename Cell, int count>
+struct word;
+template <>
+struct word<uint16_t, 1> {
+    using type = unsigned short;
+};
+template <>
+struct word<uint32_t, 1> {
+    using type = unsigned;
+};
+template <>
+struct word<uint32_t, 2> {
+    using type = uint2;
+};
+template <>
+struct word<uint32_t, 4> {
+    using type = uint4;
+};
+template <>
+struct word<float, 1> {
+    using type = float;
+};
+template <>
+struct word<float, 2> {
+    using type = float2;
+};
+template <>
+struct word<float, 4> {
+    using type = float4;
+};
+template <>
+struct word<double, 1> {
+    using type = double;
+};
+template <>
+struct word<double, 2> {
+    using type = double2;
+};
+
+template <bool pairs, typename Stored>
+struct cell_of {
+    using type = Stored;
+};
+template <typename Stored>
+struct cell_of<true, Stored> {
+    using type = uint32_t;
+};
+
+/// `count` neighbouring elements, 2 to 16 bytes of them, at an address that is a
+/// multiple of these.
+template <element type, int count>
+struct elements {
+    using stored = stored_of<type>;
+    using sum = sum_of<type>;
+    static constexpr bool halves = bytes_of<type> == 2;
+    static constexpr int cells = halves && count > 1 ? count / 2 : count;
+    using cell = typename cell_of<(halves && count > 1), stored>::type;
+    using word_type = typename word<cell, cells>::type;
+    static_assert(sizeof(word_type) == sizeof(stored) * count);
+
+    cell all[cells];
+
+    __device__ __forceinline__ static elements zeros() {
+        elements made;
+#pragma unroll
+        for (int i = 0; i < cells; ++i)
+            made.all[i] = cell(0);
+        return made;
+    }
+    __device__ __forceinline__ static elements load(const stored *from) {
+        return of_word(*reinterpret_cast<const word_type *>(from));
+    }
+    /// From global memory that nothing writes while the kernel runs.
+    __device__ __forceinline__ static elements load_constant(
+            const stored *from) {
+        return of_word(__ldg(reinterpret_cast<const word_type *>(from)));
+    }
+    /// The same if `wanted`, else zeros.
+    __device__ __forceinline__ static elements load_constant_if(
+            bool wanted, const stored *from) {
+        return wanted ? load_constant(from) : zeros();
+    }
+    __device__ __forceinline__ void store(stored *to) const {
+        *reinterpret_cast<word_type *>(to) = as_word();
+    }
+    /// To global memory, and the first to leave the caches.
+    __device__ __forceinline__ void stream(stored *to) const {
+        __stcs(reinterpret_cast<word_type *>(to), as_word());
+    }
+
+    /// An element; the index is to be known when the kernel is compiled.
+    __device__ __forceinline__ sum operator[](int index) const {
+        if constexpr (!halves) {
+            return all[index];
+        } else {
+            const uint32_t pair = all[index / 2];
+            if constexpr (type == element::bf16)
+                return __uint_as_float(
+                        index % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
+            else
+                return index % 2 == 0 ? low_f16(pair) : high_f16(pair);
+        }
+    }
+
+    /// Rounds each once, to nearest even.
+    __device__ __forceinline__ static elements of(const sum (&values)[count]) {
+        elements made;
+#pragma unroll
+        for (int i = 0; i < cells; ++i) {
+            if constexpr (!halves)
+                made.all[i] = values[i];
+            else if constexpr (count == 1)
+                made.all[i] = static_cast<cell>(pair(values[i], 0.0F));
+            else
+                made.all[i] = pair(values[2 * i], values[2 * i + 1]);
+        }
+        return made;
+    }
+
+private:
+    __device__ __forceinline__ static uint32_t pair(float low, float high) {
+        if constexpr (type == element::bf16)
+            return pair_of_bf16(low, high);
+        else
+            return pair_of_f16(low, high);
+    }
+    // Member by member: the compiler keeps cells in registers then.
+    __device__ __forceinline__ static elements of_word(const word_type &bits) {
+        elements made;
+        if constexpr (cells == 1) {
+            made.all[0] = bits;
+        } else {
+            made.all[0] = bits.x;
+            made.all[1] = bits.y;
+        }
+        if constexpr (cells == 4) {
+            made.all[2] = bits.z;
+            made.all[3] = bits.w;
+        }
+        return made;
+    }
+    __device__ __forceinline__ word_type as_word() const {
+        if constexpr (cells == 1)
+            return all[0];
+        else if constexpr (cells == 2)
+            return {all[0], all[1]};
+        else
+            return {all[0], all[1], all[2], all[3]};
+    }
+};
+
+/// a / b, rounded down and up; b is positive.
+__device__ constexpr int floor_div(int a, int b) {
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+__device__ constexpr int ceil_div(int a, int b) {
+    return -floor_div(-a, b);
+}
+
+} // namespace gradnn::gpu::jit

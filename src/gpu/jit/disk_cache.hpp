@@ -1,0 +1,26 @@
+// Machine code of kernels, kept in a folder for later processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gradnn::gpu::jit {
+
+/// Bytes that a folder may hold before the files that were used least recently
+/// are deleted.
+constexpr int64_t most_cached_bytes = int64_t {256} << 20;
+
+/// What was kept under a key. Nothing where the folder or the file is not there,
+/// belongs to another user or may be written by one, or where the file is not
+/// what write_cached wrote: the log says so once.
+std::optional<std::string> read_cached(
+        const std::string &folder, const std::string &key);
+
+/// Keeps code for a key, in a file that appears as a whole, and makes the folder
+/// where it is not there. What cannot be written is not kept: the log says so
+/// once.
+void write_cached(const std::string &folder, const std::string &key,
+        const std::string &code, int64_t most_bytes = most_cached_bytes);
+
+} // namespace gradnn::gpu::jit

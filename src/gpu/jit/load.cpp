@@ -1,0 +1,177 @@
+#include "gpu/jit/load.hpp"
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/jit/compiler.hpp"
+#include "gpu/jit/disk_cache.hpp"
+#include "gpu/jit/dump.hpp"
+#include "gpu/jit/sources.hpp"
+#include "gpu/runtime/residency.hpp"
+#include "log.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu::jit {
+
+using detail::text;
+
+namespace {
+
+/// Kernels by their keys, for the life of the process: a few tens of kilobytes each.
+/// Never destroyed, as kernels may run when static destructors do.
+struct known_kernels {
+    std::mutex mutex;
+    std::map<std::string, std::shared_future<kernel_or_refusal>> by_key;
+};
+
+known_kernels &known() {
+    static auto *const all = new known_kernels;
+    return *all;
+}
+
+/// All that the machine code follows from.
+std::string key_of(const kernel_request &request, const compilation &what) {
+    std::string sources;
+    for (const source_file &file : what.files)
+        if (file.path != specification_name)
+            sources += text(file.path, '\n', file.text);
+    std::string key = text("source ", request.source, ' ', digest_of(sources),
+            "\nentry ", request.entry, "\narchitecture ", what.architecture,
+            "\nNVRTC ", version_text());
+    for (const std::string &option : what.options())
+        key += ' ' + option;
+    return text(key, "\nspecification\n", request.specification);
+}
+
+const void *load_library(const std::string &code, const char *entry) {
+#if CUDART_VERSION >= 12080
+    cudaLibrary_t library = nullptr;
+    check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0,
+                  nullptr, nullptr, 0),
+            "cudaLibraryLoadData");
+    cudaKernel_t kernel = nullptr;
+    check(cudaLibraryGetKernel(&kernel, library, entry),
+            "cudaLibraryGetKernel");
+    return kernel;
+#else
+    static_cast<void>(code);
+    throw error(status::unimplemented,
+            text("gradnn was built with CUDA ", CUDART_VERSION / 1000, ".",
+                    CUDART_VERSION / 10 % 100, ", which does not load ", entry,
+                    ": that takes 12.8"));
+#endif
+}
+
+/// Loads it on the current device too, which CUDA else does at the first launch.
+cudaFuncAttributes attributes_on_device(const void *function) {
+    cudaFuncAttributes attributes {};
+    check(cudaFuncGetAttributes(&attributes, function),
+            "cudaFuncGetAttributes");
+    return attributes;
+}
+
+void log_outcome(const kernel_request &request,
+        const detail::compile_options &options,
+        const kernel_or_refusal &outcome, double milliseconds) {
+    if (detail::log_level() < detail::log_events) return;
+    detail::log_line line;
+    line.event = "kernel";
+    line.engine = text("gpu:", options.device);
+    line.milliseconds = detail::log_milliseconds(milliseconds);
+    line.note = text(request.source, ' ', request.entry, " {",
+            request.specification, "}: ");
+    if (outcome.kernel) {
+        const compiled_kernel &kernel = *outcome.kernel;
+        line.note += text(kernel.from == compiled_kernel::origin::disk
+                        ? "from the disk"
+                        : "compiled by NVRTC " + version_text(),
+                "; ", kernel.registers, " registers; ", kernel.local_bytes,
+                " bytes of local memory");
+    } else {
+        line.note += outcome.refusal;
+    }
+    detail::write_log(line);
+}
+
+/// From the disk, or compiled. The device is current.
+kernel_or_refusal make(const kernel_request &request, const compilation &what,
+        const std::string &key, const std::string &folder) {
+    const auto start = std::chrono::steady_clock::now();
+    auto made = std::make_shared<compiled_kernel>();
+    std::string code;
+    if (auto kept = read_cached(folder, key)) {
+        made->from = compiled_kernel::origin::disk;
+        code = std::move(*kept);
+    } else {
+        compiled_code compiled = compile(what);
+        if (!compiled.refusal.empty()) return {nullptr, compiled.refusal};
+        code = std::move(compiled.code);
+        write_cached(folder, key, code);
+    }
+    made->seconds = detail::milliseconds_since(start) / 1000.0;
+    dump(request, what, key, code);
+    try {
+        made->function = load_library(code, request.entry);
+        const auto attributes = attributes_on_device(made->function);
+        made->registers = attributes.numRegs;
+        made->local_bytes = attributes.localSizeBytes;
+        made->static_shared_bytes = attributes.sharedSizeBytes;
+        made->most_threads = attributes.maxThreadsPerBlock;
+    } catch (const error &failure) {
+        if (failure.status == status::out_of_memory) throw;
+        return {nullptr, text(request.source, ": ", failure.what())};
+    }
+    return {std::move(made), {}};
+}
+
+} // namespace
+
+kernel_or_refusal load(
+        const kernel_request &request, const detail::compile_options &options) {
+    if (!available()) return {nullptr, missing_reason()};
+    const auto device = static_cast<int>(options.device);
+    const device_properties &properties = properties_of(device);
+    compilation what;
+    what.files = with_includes(request.source, request.specification);
+    what.architecture = 10 * properties.major + properties.minor;
+    what.with_lines = dumps();
+    const std::string key = key_of(request, what);
+
+    const allocation_guard current(device);
+    std::promise<kernel_or_refusal> promise;
+    std::shared_future<kernel_or_refusal> result;
+    bool first = false;
+    {
+        known_kernels &all = known();
+        const std::lock_guard lock(all.mutex);
+        auto &entry = all.by_key[key];
+        first = !entry.valid();
+        if (first) entry = promise.get_future().share();
+        result = entry;
+    }
+    if (!first) {
+        kernel_or_refusal found = result.get();
+        if (found.kernel) attributes_on_device(found.kernel->function);
+        return found;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    try {
+        kernel_or_refusal made = make(request, what, key, options.kernel_cache);
+        log_outcome(request, options, made, detail::milliseconds_since(start));
+        promise.set_value(made);
+        return made;
+    } catch (...) {
+        // Memory ran out, which another time it may not.
+        promise.set_exception(std::current_exception());
+        known_kernels &all = known();
+        const std::lock_guard lock(all.mutex);
+        all.by_key.erase(key);
+        throw;
+    }
+}
+
+} // namespace gradnn::gpu::jit

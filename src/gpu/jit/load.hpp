@@ -1,0 +1,77 @@
+// A kernel compiled for the problem that it is to compute: found in memory or on the
+// disk, or compiled.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gpu/runtime/launch.hpp"
+#include "kernel.hpp"
+
+namespace gradnn::gpu::jit {
+
+struct kernel_request {
+    /// An embedded source by its path below src
+    /// ("gpu/convolution/sliding/data.cuh"), or specification_name: the
+    /// specification is the whole program.
+    std::string_view source;
+    /// The text of the header "specification.hpp", which the source includes.
+    std::string specification;
+    /// The name of the __global__ function, which is extern "C".
+    const char *entry;
+};
+
+/// Stays loaded for the life of the process.
+struct compiled_kernel {
+    /// A cudaKernel_t. CUDA's functions take it where they take the address of
+    /// a __global__ function, on every device of the architecture.
+    const void *function = nullptr;
+    int registers = 0; ///< of a thread
+    size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
+    size_t static_shared_bytes = 0; ///< of a block
+    int most_threads = 0; ///< of a block
+    enum class origin { compiled, disk };
+    origin from = origin::compiled;
+    double seconds = 0.0; ///< that compiling took, or reading
+};
+
+struct kernel_or_refusal {
+    std::shared_ptr<const compiled_kernel> kernel;
+    std::string refusal; ///< why there is no kernel
+};
+
+/// The kernel for options.device. Refuses where there is no NVRTC, or it does not
+/// compile the source, for which all later requests are refused too. Throws
+/// gradnn::error out_of_memory where memory ran out, and invalid_arguments for a
+/// source that is not embedded. Does not ask options.specialise: that is for
+/// the maker of a plan, which may have another kernel. Threads that ask for the
+/// same kernel at once wait for one of them to compile it; other kernels are
+/// compiled beside it. Disturbs no capture of a stream.
+kernel_or_refusal load(
+        const kernel_request &request, const detail::compile_options &options);
+
+/// As gpu::launch_early, for the same alike. The arguments have the types of the
+/// kernel's parameters: pointers, or what is converted by the caller.
+template <typename... Arguments>
+void launch_early(const char *name, const compiled_kernel &kernel,
+        launch_size grid, launch_size block, size_t shared_bytes,
+        const launch_stream &stream, Arguments... arguments) {
+    void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
+    launch_early_by_address(
+            name, kernel.function, grid, block, shared_bytes, stream, pointers);
+}
+
+/// The same for a kernel that does not call wait_for_earlier_work.
+template <typename... Arguments>
+void launch(const char *name, const compiled_kernel &kernel, launch_size grid,
+        launch_size block, size_t shared_bytes, cudaStream_t stream,
+        Arguments... arguments) {
+    void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
+    check(cudaLaunchKernel(
+                  kernel.function, grid, block, pointers, shared_bytes, stream),
+            name);
+}
+
+} // namespace gradnn::gpu::jit
