@@ -59,6 +59,9 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
+        {"convolution.gpu_sliding",
+                "groups of one channel, compiled for the problem",
+                sliding::make},
         {"convolution.gpu_depthwise_diagonals",
                 "16-bit NXC, 5x5 and 7x7, sparse tensor cores",
                 depthwise::make<depthwise::diagonals::work_cut>},

@@ -31,5 +31,8 @@ convolution_maker make;
 namespace pointwise {
 convolution_maker make;
 }
+namespace sliding {
+convolution_maker make;
+}
 
 } // namespace gradnn::gpu

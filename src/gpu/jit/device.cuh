@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
+#include "gpu/jit/element.hpp"
 #include "gpu/jit/instructions.cuh"
 
 namespace gradnn::gpu::jit {
 
-/// Types of elements. 16-bit ones are kept as their bits.
-enum class element { f32, f64, bf16, f16 };
+// 16-bit elements are kept as their bits.
 
 template <element type>
 struct facts_of_element {
@@ -32,9 +32,6 @@ using stored_of = typename facts_of_element<type>::stored;
 /// What sums and products are computed in.
 template <element type>
 using sum_of = typename facts_of_element<type>::sum;
-
-template <element type>
-constexpr int bytes_of = static_cast<int>(sizeof(stored_of<type>));
 
 /// a * b + c, rounded once.
 __device__ __forceinline__ float multiply_add(float a, float b, float c) {
@@ -105,7 +102,7 @@ template <element type, int count>
 struct elements {
     using stored = stored_of<type>;
     using sum = sum_of<type>;
-    static constexpr bool halves = bytes_of<type> == 2;
+    static constexpr bool halves = bytes_of(type) == 2;
     static constexpr int cells = halves && count > 1 ? count / 2 : count;
     using cell = typename cell_of<(halves && count > 1), stored>::type;
     using word_type = typename word<cell, cells>::type;

@@ -6,6 +6,12 @@
 
 namespace gradnn::gpu::jit {
 
+/// The block's dynamic shared memory.
+__device__ __forceinline__ char *dynamic_shared() {
+    extern __shared__ __align__(128) char memory_of_block[];
+    return memory_of_block;
+}
+
 /// The two f16 in a word.
 __device__ __forceinline__ float low_f16(uint32_t pair) {
     float value;
@@ -83,6 +89,12 @@ __device__ __forceinline__ void wait_for_copies(
                      : "=r"(done)
                      : "r"(address_in_shared(barrier)), "r"(parity)
                      : "memory");
+}
+
+/// A barrier of the block's for copies.
+__device__ __forceinline__ copy_barrier *shared_barrier() {
+    __shared__ copy_barrier barrier;
+    return &barrier;
 }
 
 } // namespace gradnn::gpu::jit

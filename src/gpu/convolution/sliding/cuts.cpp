@@ -1,0 +1,72 @@
+#include "gpu/convolution/sliding/cuts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gradnn::gpu::sliding {
+
+block_shape block_of(int vectors, int vector_bytes) {
+    block_shape best {1, 128};
+    double best_score = -1e9;
+    constexpr int most_threads = 288;
+    for (int lanes = 1; lanes <= std::min(vectors, 256); ++lanes) {
+        const int blocks = ceil_div(vectors, lanes);
+        const bool all = lanes == vectors;
+        const bool sectors = lanes * vector_bytes % 32 == 0
+                && vectors * vector_bytes % 32 == 0;
+        for (int items = 1; items <= 64; ++items) {
+            const int threads = ceil_div(lanes * items, 32) * 32;
+            if (threads > most_threads) break;
+            if (threads < 96 && items < 64) continue;
+            // Threads at work, less what partial sectors, short runs and few or many
+            // items cost.
+            double score = static_cast<double>(lanes) * items / threads
+                    * vectors / (static_cast<double>(blocks) * lanes);
+            if (!all && !sectors) score -= 32.0 / (lanes * vector_bytes);
+            if (!all && lanes * vector_bytes < 128)
+                score -= lanes * vector_bytes >= 64 ? 0.03 : 0.15;
+            score -= items == 1 ? 0.08 : items < 4 ? 0.02 : 0.0;
+            score -= threads > 160 ? 0.04 : 0.0;
+            score += threads == 128 ? 0.01 : 0.0;
+            score += std::min(lanes, 64) * 1e-4;
+            if (score > best_score + 1e-9) {
+                best_score = score;
+                best = {lanes, threads};
+            }
+        }
+    }
+    return best;
+}
+
+int strip_of(int rows, double blocks, double held, double beside) {
+    int best = rows;
+    double least_cost = HUGE_VAL;
+    constexpr int shortest = 3;
+    for (int strips = 1; strips <= std::max(1, rows / shortest); ++strips) {
+        const int strip = ceil_div(rows, strips);
+        if (ceil_div(rows, strip) != strips) continue;
+        const double waves = blocks * strips / held;
+        const double turns = waves < 5 ? std::ceil(waves) : waves + 0.5;
+        const double cost = std::max(turns, 0.35) * (strip + beside);
+        if (cost < least_cost) {
+            least_cost = cost;
+            best = strip;
+        }
+    }
+    return best;
+}
+
+std::vector<int> channel_vectors(
+        const problem_specification &p, const pitches &of) {
+    if (!p.channels_last) return {1};
+    std::vector<int> vectors;
+    for (const int vector : {8, 4, 2, 1})
+        if (p.channels % vector == 0
+                && vector_of_channels(
+                           bytes_of(p.type), p.alignment, vector, of)
+                        == vector)
+            vectors.push_back(vector);
+    return vectors;
+}
+
+} // namespace gradnn::gpu::sliding

@@ -1,0 +1,140 @@
+// Depthwise convolution, data, by windows too large for registers (data.cuh has the
+// formula). A thread has a tile of one row of results, and the window's rows pass by in a
+// loop. A block's channels share their weights in shared memory; in NXC neighbouring
+// threads have neighbouring channels.
+#pragma once
+
+#include "gpu/convolution/sliding/data.cuh"
+
+namespace gradnn::gpu::sliding {
+
+template <data_specification s>
+__device__ void data_row_by_row(const storage<s.of.type> *read,
+        const storage<s.of.type> *weights, storage<s.of.type> *written) {
+    constexpr problem_specification p = s.of;
+    constexpr data_cut cut = s.cut;
+    constexpr data_geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
+    constexpr int of_channel = p.multiplier * taps;
+    sum_type *const shared = reinterpret_cast<sum_type *>(jit::dynamic_shared());
+    const int thread = static_cast<int>(threadIdx.x);
+    const int channel_block = static_cast<int>(blockIdx.x % g.channel_blocks);
+    const int lane = thread % cut.lanes;
+    const int channel = channel_block * cut.lanes + lane;
+    for (int i = thread; i < cut.lanes * of_channel; i += cut.threads) {
+        // Threads that follow one another read weights that do.
+        const int k = i % taps;
+        const int m = i / taps % p.multiplier;
+        const int c = i / of_channel;
+        if (channel_block * cut.lanes + c < p.channels)
+            shared[(m * taps + k) * cut.lanes + c]
+                    = widen<p.type>(*(weights
+                            + weight_at<p>(channel_block * cut.lanes + c, m,
+                                    k / (p.row.taps * p.column.taps),
+                                    k / p.column.taps % p.row.taps,
+                                    k % p.column.taps)));
+    }
+    __syncthreads();
+    unsigned rest = blockIdx.x / g.channel_blocks * g.of_block
+            + thread / cut.lanes;
+    if (thread >= cut.lanes * g.of_block || rest >= g.items
+            || channel >= p.channels)
+        return;
+    const int tile = rest % g.tiles;
+    rest /= g.tiles;
+    const int row = rest % p.row.written;
+    rest /= p.row.written;
+    const int depth = rest % p.depth.written;
+    const int image = rest / p.depth.written;
+    const int first_column = g.column_step > 1
+            ? tile % g.column_step
+                    + tile / g.column_step * (g.column_step * cut.columns)
+            : tile * cut.columns;
+    const int read_column = first_column * p.column.step / p.column.up;
+    bool inside[g.units.count];
+#pragma unroll
+    for (int unit = 0; unit < g.units.count; ++unit)
+        inside[unit] = g.units.always_inside[unit]
+                || static_cast<unsigned>(read_column
+                           + (unit + g.units.first) * g.units.vector)
+                        < static_cast<unsigned>(p.column.read);
+    sum_type totals[cut.columns];
+#pragma unroll
+    for (int j = 0; j < cut.columns; ++j)
+        totals[j] = 0;
+    const type *const from = read + image * p.read.image
+            + static_cast<long long>(channel) * p.multiplier * p.read.channel
+            + read_column * p.read.column;
+    constexpr int begin = g.units.first * g.units.vector;
+#pragma unroll 1
+    for (int kh = p.row.taps - 1; kh >= 0; --kh) {
+        const int y = row * p.row.step + p.row.base - kh * p.row.dilation;
+        if (y < 0 || y % p.row.up || y / p.row.up >= p.row.read) continue;
+#pragma unroll 1
+        for (int kd = 0; kd < p.depth.taps; ++kd) {
+            const int z = depth * p.depth.step + p.depth.base
+                    - kd * p.depth.dilation;
+            if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
+                continue;
+#pragma unroll 1
+            for (int m = 0; m < p.multiplier; ++m) {
+                const type *const at = from + m * p.read.channel
+                        + z / p.depth.up * p.read.depth
+                        + y / p.row.up * p.read.row;
+                jit::elements<p.type, g.units.vector> loaded[g.units.count];
+#pragma unroll
+                for (int unit = 0; unit < g.units.count; ++unit)
+                    if (g.units.used[unit])
+                        load_into(loaded[unit], 
+                                at
+                                        + (unit + g.units.first)
+                                                * g.units.vector
+                                                * p.read.column,
+                                inside[unit]);
+                const sum_type *const by = shared
+                        + (m * taps + (kd * p.row.taps + kh) * p.column.taps)
+                                * cut.lanes
+                        + lane;
+#pragma unroll
+                for (int kw = 0; kw < p.column.taps; ++kw) {
+                    const sum_type weight = by[kw * cut.lanes];
+#pragma unroll
+                    for (int j = 0; j < cut.columns; ++j) {
+                        const int x = p.column.met(j * g.column_step, kw);
+                        if (!data_walk<s>::column_used(x)) continue;
+                        totals[j] = multiply_add(
+                                loaded[(x - begin) / g.units.vector]
+                                      [(x - begin) % g.units.vector],
+                                weight, totals[j]);
+                    }
+                }
+            }
+        }
+    }
+    type *const to = written + image * p.written.image
+            + static_cast<long long>(channel) * p.written.channel
+            + depth * p.written.depth
+            + static_cast<long long>(row) * p.written.row
+            + first_column * p.written.column;
+    bool is_nan = false;
+    constexpr int step = p.channels_last ? 1 : g.write_vector;
+#pragma unroll
+    for (int j = 0; j < cut.columns; j += step) {
+        if (first_column + j * g.column_step >= p.column.written) continue;
+        sum_type values[step];
+#pragma unroll
+        for (int e = 0; e < step; ++e) {
+            values[e] = totals[j + e];
+            is_nan |= totals[j + e] != totals[j + e];
+        }
+        jit::elements<p.type, step>::of(values).store(
+                to + j * g.column_step * p.written.column);
+    }
+    if (is_nan)
+        write_again<s>(read, weights, to, image, channel, depth, row,
+                first_column);
+}
+
+} // namespace gradnn::gpu::sliding

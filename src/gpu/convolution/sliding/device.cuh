@@ -1,0 +1,112 @@
+// What sliding kernels need of the device beside gpu/jit/device.cuh.
+#pragma once
+
+#include "gpu/convolution/sliding/specification.hpp"
+#include "gpu/device/early_start.cuh"
+#include "gpu/jit/device.cuh"
+
+namespace gradnn::gpu::sliding {
+
+template <element type>
+using storage = jit::stored_of<type>;
+template <element type>
+using sum = jit::sum_of<type>;
+using jit::multiply_add;
+
+template <element type>
+__device__ __forceinline__ sum<type> widen(storage<type> value) {
+    return jit::elements<type, 1> {{value}}[0];
+}
+template <element type>
+__device__ __forceinline__ storage<type> narrow(sum<type> value) {
+    return jit::elements<type, 1>::of({value}).all[0];
+}
+/// From f64, rounded once: to f32 by rounding to odd first where 16 bits are wanted.
+template <element type>
+__device__ __forceinline__ storage<type> narrow_once(double value) {
+    if constexpr (bytes_of(type) == 2) {
+        const float cut = __double2float_rz(value);
+        const unsigned bits = __float_as_uint(cut)
+                | (static_cast<double>(cut) != value ? 1U : 0U);
+        return narrow<type>(__uint_as_float(bits));
+    } else {
+        return static_cast<storage<type>>(value);
+    }
+}
+
+/// Zeros where it is not inside. No loads that promise that nothing writes there: the kernel
+/// may be resident before what it reads is written.
+template <element type, int count>
+__device__ __forceinline__ void load_into(jit::elements<type, count> &to,
+        const storage<type> *from, bool inside) {
+    using vector = jit::elements<type, count>;
+    to = inside ? vector::load(from) : vector::zeros();
+}
+
+/// Whether one of two is NaN, in two comparisons.
+template <typename Sum>
+__device__ __forceinline__ bool either_is_nan(Sum a, Sum b) {
+    return !(a <= b) & !(a > b);
+}
+
+/// Where a weight lies, in elements. Channels are those of the tensor with fewer.
+template <problem_specification p>
+__device__ __forceinline__ long long weight_at(
+        int channel, int m, int kd, int kh, int kw) {
+    if (p.reversed) {
+        kd = p.depth.taps - 1 - kd;
+        kh = p.row.taps - 1 - kh;
+        kw = p.column.taps - 1 - kw;
+    }
+    return channel * p.weights.channel + m * p.weights.multiple
+            + kd * p.weights.depth + kh * p.weights.row
+            + kw * p.weights.column;
+}
+
+/// So many elements, by all threads of a block, which then wait. `from` is at a multiple of
+/// 16 bytes; bulk copies take compute capability 9.0.
+template <bool bulk, typename Type>
+__device__ __forceinline__ void copy_to_shared(
+        Type *to, const Type *from, int count, int threads) {
+    constexpr int vector = 16 / static_cast<int>(sizeof(Type));
+    const int whole = count / vector * vector;
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < count - whole) to[whole + thread] = from[whole + thread];
+    if constexpr (bulk) {
+        jit::copy_barrier *const barrier = jit::shared_barrier();
+        if (thread == 0) {
+            jit::begin_barrier(barrier);
+            jit::expect_copies(barrier, whole * sizeof(Type));
+            if (whole > 0)
+                jit::copy_bulk(to, from, whole * sizeof(Type), barrier);
+        }
+        __syncthreads();
+        jit::wait_for_copies(barrier, 0);
+    } else {
+        for (int i = thread * vector; i < whole; i += threads * vector)
+            *reinterpret_cast<uint4 *>(to + i)
+                    = *reinterpret_cast<const uint4 *>(from + i);
+        __syncthreads();
+    }
+}
+
+/// So many elements, by all threads of a block; both are at the same place in a vector of 16
+/// bytes.
+template <typename Type>
+__device__ __forceinline__ void write_from_shared(
+        Type *to, const Type *from, int count, int threads) {
+    constexpr int vector = 16 / static_cast<int>(sizeof(Type));
+    const int thread = static_cast<int>(threadIdx.x);
+    const int past = static_cast<int>(
+            reinterpret_cast<uintptr_t>(to) % 16 / sizeof(Type));
+    const int head = least(count, (vector - past) % vector);
+    const int whole = (count - head) / vector;
+    if (thread < head) to[thread] = from[thread];
+    for (int i = thread; i < whole; i += threads)
+        *reinterpret_cast<uint4 *>(to + head + i * vector)
+                = *reinterpret_cast<const uint4 *>(from + head + i * vector);
+    const int done = head + whole * vector;
+    if (thread < count - done) to[done + thread] = from[done + thread];
+}
+
+} // namespace gradnn::gpu::sliding

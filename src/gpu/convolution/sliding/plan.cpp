@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradnn/status.hpp>
+
+#include "gpu/convolution/makers.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/sliding/cuts.hpp"
+#include "gpu/convolution/sliding/problem_specification.hpp"
+#include "gpu/jit/load.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
+#include "problem_text.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu::sliding {
+
+using detail::convolution_direction;
+using detail::text;
+
+namespace {
+
+constexpr const char *name = "convolution.gpu_sliding";
+constexpr size_t vectors = 16; ///< bytes that tensors are expected at multiples of
+
+gpu_facts facts_of(const device_properties &device) {
+    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
+            static_cast<int>(device.sm.shared_bytes),
+            static_cast<int>(device.sm.registers),
+            static_cast<int>(device.sm.threads)};
+}
+
+/// A kernel with its launch.
+struct launchable {
+    std::shared_ptr<const jit::compiled_kernel> kernel;
+    int64_t grid = 0;
+    int threads = 0;
+    size_t shared_bytes = 0;
+
+    template <typename... Pointers>
+    void operator()(const launch_stream &stream, Pointers... tensors) const {
+        jit::launch_early(name, *kernel, grid, threads, shared_bytes, stream,
+                static_cast<const void *>(tensors)...);
+    }
+};
+
+/// The kernels for tensors at multiples of so many bytes: compiled when they are first
+/// needed.
+class variant {
+public:
+    virtual ~variant() = default;
+    virtual size_t workspace_bytes() const { return 0; }
+    /// The reason if there is no kernel; empty if there is.
+    virtual std::string compile(const compile_options &options) = 0;
+    virtual void launch(const launch_stream &stream,
+            std::span<void *const> args, std::byte *workspace) const = 0;
+};
+
+/// Loads an entry of a source; the reason if that fails.
+std::string load(launchable &to, const char *source, const char *entry,
+        const std::string &specification, const compile_options &options) {
+    const jit::kernel_or_refusal loaded
+            = jit::load({source, specification, entry}, options);
+    if (!loaded.kernel) return loaded.refusal;
+    to.kernel = loaded.kernel;
+    if (to.shared_bytes > default_block_shared_bytes) {
+        const allocation_guard guard(static_cast<int>(options.device));
+        allow_shared_bytes(to.kernel->function, to.shared_bytes);
+    }
+    return {};
+}
+
+class data_variant final : public variant {
+public:
+    data_variant(std::vector<data_specification> tried, bool to_src)
+        : tried_(std::move(tried)), read_(to_src ? 2 : 0), written_(2 - read_) {}
+
+    std::string compile(const compile_options &options) override {
+        std::string refusal;
+        launchable best;
+        for (const data_specification &each : tried_) {
+            const data_geometry g = geometry_of(each);
+            launchable made {nullptr, g.grid, each.cut.threads,
+                    static_cast<size_t>(g.shared_bytes)};
+            refusal = load(made, "gpu/convolution/sliding/data_kernel.cuh",
+                    "gradnn_slide_data", text_of(each), options);
+            if (!refusal.empty()) return refusal;
+            if (!best.kernel
+                    || made.kernel->local_bytes < best.kernel->local_bytes)
+                best = made;
+            if (made.kernel->local_bytes == 0) break;
+        }
+        kernel_ = best;
+        return {};
+    }
+    void launch(const launch_stream &stream, std::span<void *const> args,
+            std::byte * /*workspace*/) const override {
+        kernel_(stream, args[read_], args[1], args[written_]);
+    }
+
+private:
+    const std::vector<data_specification> tried_;
+    const size_t read_, written_;
+    launchable kernel_;
+};
+
+class weights_variant final : public variant {
+public:
+    explicit weights_variant(std::vector<weights_specification> tried)
+        : tried_(std::move(tried)) {}
+
+    size_t workspace_bytes() const override {
+        size_t most = 0;
+        for (const weights_specification &each : tried_)
+            most = std::max(most,
+                    static_cast<size_t>(each.cut.parts) * weights_of(each.of)
+                            * static_cast<size_t>(sum_bytes_of(each.of.type)));
+        return most;
+    }
+    std::string compile(const compile_options &options) override {
+        std::string refusal;
+        for (const weights_specification &each : tried_) {
+            const weights_geometry g = geometry_of(each);
+            launchable made {nullptr, g.grid, each.cut.threads, 0};
+            const std::string specification = text_of(each);
+            constexpr const char *source
+                    = "gpu/convolution/sliding/weights_kernel.cuh";
+            refusal = load(made, source, "gradnn_slide_weights", specification,
+                    options);
+            if (!refusal.empty()) return refusal;
+            if (sums_.kernel
+                    && made.kernel->local_bytes >= sums_.kernel->local_bytes)
+                continue;
+            launchable last {nullptr,
+                    ceil_div(static_cast<int64_t>(weights_of(each.of)), 32),
+                    256, 0};
+            refusal = load(
+                    last, source, "gradnn_add_parts", specification, options);
+            if (!refusal.empty()) return refusal;
+            sums_ = made;
+            parts_ = last;
+            if (made.kernel->local_bytes == 0) break;
+        }
+        return {};
+    }
+    void launch(const launch_stream &stream, std::span<void *const> args,
+            std::byte *workspace) const override {
+        sums_(stream, args[0], args[2], workspace);
+        parts_(stream, args[0], args[2], workspace, args[1]);
+    }
+
+private:
+    static size_t weights_of(const problem_specification &p) {
+        return static_cast<size_t>(p.channels)
+                * static_cast<size_t>(p.multiplier)
+                * static_cast<size_t>(
+                        p.depth.taps * p.row.taps * p.column.taps);
+    }
+
+    const std::vector<weights_specification> tried_;
+    launchable sums_, parts_;
+};
+
+/// Of all forms of a problem the specifications of least cost, best first.
+template <typename Specification>
+std::vector<Specification> best_of(
+        const std::vector<problem_specification> &forms, const gpu_facts &gpu,
+        std::vector<choice<Specification>> (*choices_of)(
+                const problem_specification &, const gpu_facts &)) {
+    std::vector<choice<Specification>> choices;
+    for (const problem_specification &form : forms)
+        for (const choice<Specification> &each : choices_of(form, gpu))
+            choices.push_back(each);
+    std::stable_sort(choices.begin(), choices.end(),
+            [](const auto &a, const auto &b) { return a.cost < b.cost; });
+    std::vector<Specification> best;
+    constexpr size_t most_tried = 3;
+    for (const auto &each : choices)
+        if (best.size() < most_tried) best.push_back(each.specification);
+    return best;
+}
+
+/// Null where no cut fits.
+std::unique_ptr<variant> variant_of(const convolution_problem &problem,
+        const std::vector<problem_specification> &forms, const gpu_facts &gpu) {
+    if (problem.direction == convolution_direction::backward_weights) {
+        auto tried = best_of(forms, gpu, weights_choices);
+        if (tried.empty()) return nullptr;
+        return std::make_unique<weights_variant>(std::move(tried));
+    }
+    auto tried = best_of(forms, gpu, data_choices);
+    if (tried.empty()) return nullptr;
+    return std::make_unique<data_variant>(std::move(tried),
+            problem.direction == convolution_direction::backward_data);
+}
+
+class sliding_plan final : public kernel_plan {
+public:
+    /// Of tensors at multiples of 16 bytes, compiled, and of others.
+    sliding_plan(std::unique_ptr<variant> aligned,
+            std::unique_ptr<variant> others, const compile_options &options)
+        : aligned_(std::move(aligned)),
+          others_(std::move(others)),
+          options_(options) {}
+
+    size_t workspace_bytes() const override {
+        return std::max(
+                aligned_->workspace_bytes(), others_->workspace_bytes());
+    }
+
+private:
+    void submit(std::span<void *const> args, std::byte *workspace,
+            const launch_stream &stream) const override {
+        if (is_aligned(args[0], vectors) && is_aligned(args[2], vectors)) {
+            aligned_->launch(stream, args, workspace);
+            return;
+        }
+        std::call_once(others_compiled_, [&] {
+            const std::string refusal = others_->compile(options_);
+            if (!refusal.empty())
+                throw error(status::runtime_error,
+                        text(name, ": no kernel for tensors that do not begin "
+                                   "at a multiple of 16 bytes: ",
+                                refusal));
+        });
+        others_->launch(stream, args, workspace);
+    }
+
+    const std::unique_ptr<variant> aligned_, others_;
+    const compile_options options_;
+    mutable std::once_flag others_compiled_;
+};
+
+} // namespace
+
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
+    if (!options.specialise)
+        return plan_or_refusal::refuse(
+                "takes problems that kernels may be compiled for, and the "
+                "setting `specialise` is off");
+    std::string refusal;
+    const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
+    const device_properties &device
+            = properties_of(static_cast<int>(options.device));
+    const gpu_facts gpu = facts_of(device);
+    std::array<std::unique_ptr<variant>, 2> variants;
+    for (size_t i = 0; i < 2; ++i) {
+        const auto forms = specifications_of(
+                problem, i == 0 ? static_cast<int>(vectors) : bytes,
+                device.major >= 9, refusal);
+        if (forms.empty()) return plan_or_refusal::refuse(refusal);
+        variants[i] = variant_of(problem, forms, gpu);
+        if (!variants[i])
+            return detail::refuse(
+                    "windows whose taps fit in registers", problem);
+    }
+    refusal = variants[0]->compile(options);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+    return within_workspace_limit(
+            std::make_unique<sliding_plan>(
+                    std::move(variants[0]), std::move(variants[1]), options),
+            options, "its sums");
+}
+
+} // namespace gradnn::gpu::sliding

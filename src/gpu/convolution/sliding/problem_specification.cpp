@@ -1,0 +1,250 @@
+#include "gpu/convolution/sliding/problem_specification.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "problem_text.hpp"
+#include "text.hpp"
+
+namespace gradnn::gpu::sliding {
+
+using detail::convolution_direction;
+using detail::convolution_problem;
+using detail::data_type;
+using detail::given;
+using detail::tensor_view;
+using detail::text;
+
+namespace {
+
+constexpr int64_t most_positions = int64_t {1} << 28;
+constexpr int64_t longest_chain = 4096;
+
+element element_of(data_type type) {
+    return type == data_type::f64 ? element::f64
+            : type == data_type::f32 ? element::f32
+            : type == data_type::bf16 ? element::bf16
+                                      : element::f16;
+}
+
+pitches pitches_of(const tensor_view &tensor) {
+    std::array<int64_t, 5> at = tensor.strides;
+    for (size_t i = 0; i < 5; ++i)
+        if (tensor.dims[i] == 1) at[i] = 0;
+    return {at[0], at[1], at[2], at[3], at[4]};
+}
+
+/// Along one axis, as specification.hpp has it.
+axis axis_of(const convolution_problem &p, size_t i) {
+    const int64_t taps = p.weights.dims[i + 3];
+    const int64_t gap = taps == 1 ? 1 : p.dilations[i];
+    const int64_t pad = p.pads_begin[i];
+    const auto narrow = [](int64_t value) { return static_cast<int>(value); };
+    const int stride = narrow(p.strides[i]);
+    const int src = narrow(p.src.dims[i + 2]), dst = narrow(p.dst.dims[i + 2]);
+    switch (p.direction) {
+        case convolution_direction::backward_data:
+            return {dst, src, narrow(taps), 1, stride, narrow(gap), narrow(pad)};
+        case convolution_direction::forward:
+            return {src, dst, narrow(taps), stride, 1, narrow(gap),
+                    narrow((taps - 1) * gap - pad)};
+        case convolution_direction::backward_weights: break;
+    }
+    return {src, dst, narrow(taps), stride, 1, narrow(-gap), narrow(-pad)};
+}
+
+std::string refusal_of(const convolution_problem &p) {
+    const auto &weights = p.weights.dims;
+    const bool forward = p.direction == convolution_direction::forward;
+    if (weights[forward ? 1 : 2] != 1)
+        return text("takes groups of one ", forward ? "output" : "input",
+                " channel, given ", weights[forward ? 1 : 2]);
+    if (weights[3 - (forward ? 1 : 2)] > 16)
+        return text("takes channel multipliers up to 16; ", given(p));
+    for (size_t i = 0; i < 3; ++i) {
+        const int64_t reach = (weights[i + 3] - 1) * p.dilations[i];
+        if (std::max({p.src.dims[i + 2], p.dst.dims[i + 2], p.strides[i],
+                    reach, std::abs(p.pads_begin[i])})
+                >= most_positions)
+            return "takes less than 2^28 points along an axis; " + given(p);
+        if (weights[i + 3] > longest_chain)
+            return "takes windows up to 4,096; " + given(p);
+    }
+    if (weights[1] * weights[2] * weights[3] * weights[4] > longest_chain
+            || weights[1] * weights[2] * weights[3] * weights[4] * weights[5]
+                    > longest_chain)
+        return "takes sums of at most 4,096 terms; " + given(p);
+    if (p.src.dims[0] >= most_positions
+            || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
+        return "takes less than 2^28 images and 2^24 channels; " + given(p);
+    return {};
+}
+
+void swap_rows_and_columns(problem_specification &p) {
+    std::swap(p.row, p.column);
+    std::swap(p.read.row, p.read.column);
+    std::swap(p.written.row, p.written.column);
+    std::swap(p.weights.row, p.weights.column);
+}
+
+/// Rows follow one another in the images: weights then stay in registers.
+problem_specification along_images(problem_specification p) {
+    p.row = {p.images, p.images, 1, 1, 1, p.row.dilation < 0 ? -1 : 1, 0};
+    p.read.row = p.read.image;
+    p.written.row = p.written.image;
+    p.images = 1;
+    p.read.image = p.written.image = 0;
+    return p;
+}
+
+std::string_view name_of(element type) {
+    switch (type) {
+        case element::f32: return "element::f32";
+        case element::f64: return "element::f64";
+        case element::bf16: return "element::bf16";
+        case element::f16: break;
+    }
+    return "element::f16";
+}
+std::string_view name_of(staging kind) {
+    return kind == staging::none  ? "staging::none"
+            : kind == staging::all ? "staging::all"
+                                   : "staging::results";
+}
+std::string text_of(const axis &a) {
+    return text("{.read = ", a.read, ", .written = ", a.written,
+            ", .taps = ", a.taps, ", .step = ", a.step, ", .up = ", a.up,
+            ", .dilation = ", a.dilation, ", .base = ", a.base, "}");
+}
+std::string text_of(const pitches &of) {
+    return text("{.image = ", of.image, ", .channel = ", of.channel,
+            ", .depth = ", of.depth, ", .row = ", of.row,
+            ", .column = ", of.column, "}");
+}
+std::string_view truth(bool value) {
+    return value ? "true" : "false";
+}
+std::string text_of(const problem_specification &p) {
+    return text("    .of = {\n        .type = ", name_of(p.type),
+            ", .weights_type = ", name_of(p.weights_type),
+            ", .channels_last = ", truth(p.channels_last),
+            ",\n        .images = ", p.images, ", .channels = ", p.channels,
+            ", .multiplier = ", p.multiplier,
+            ",\n        .depth = ", text_of(p.depth),
+            ",\n        .row = ", text_of(p.row),
+            ",\n        .column = ", text_of(p.column),
+            ",\n        .read = ", text_of(p.read),
+            ",\n        .written = ", text_of(p.written),
+            ",\n        .weights = {.channel = ", p.weights.channel,
+            ", .multiple = ", p.weights.multiple,
+            ", .depth = ", p.weights.depth, ", .row = ", p.weights.row,
+            ", .column = ", p.weights.column,
+            "},\n        .reversed = ", truth(p.reversed),
+            ", .alignment = ", p.alignment,
+            ", .bulk_copies = ", truth(p.bulk_copies), "},\n");
+}
+std::string header_of(std::string_view type, const std::string &body) {
+    return text("#include \"gpu/convolution/sliding/specification.hpp\"\n"
+                "namespace gradnn::gpu::sliding {\nconstexpr ",
+            type, " specification {\n", body, "};\n}\n");
+}
+
+} // namespace
+
+std::vector<problem_specification> specifications_of(
+        const convolution_problem &p, int alignment, bool bulk_copies,
+        std::string &refusal) {
+    refusal = refusal_of(p);
+    if (!refusal.empty()) return {};
+    const bool of_weights
+            = p.direction == convolution_direction::backward_weights;
+    const bool forward = p.direction == convolution_direction::forward;
+    const bool to_src = p.direction == convolution_direction::backward_data;
+    const tensor_view &read = to_src ? p.dst : p.src;
+    const tensor_view &written = to_src ? p.src : p.dst;
+    const auto contiguous = [](const tensor_view &tensor, size_t i) {
+        return tensor.dims[i] == 1 || tensor.strides[i] == 1;
+    };
+    problem_specification s {};
+    s.type = element_of(p.src.type);
+    s.weights_type = element_of(p.weights.type);
+    s.channels_last = std::max(read.dims[1], written.dims[1]) > 1
+            && contiguous(read, 1) && contiguous(written, 1);
+    if (!s.channels_last && !(contiguous(read, 4) && contiguous(written, 4))) {
+        refusal = "takes src and dst both with contiguous channels or both "
+                  "with contiguous columns; "
+                + given(p);
+        return {};
+    }
+    const auto &dims = p.weights.dims;
+    const auto &strides = p.weights.strides;
+    s.images = static_cast<int>(read.dims[0]);
+    s.channels = static_cast<int>(dims[0]);
+    s.multiplier = static_cast<int>(forward ? dims[2] : dims[1]);
+    s.depth = axis_of(p, 0);
+    s.row = axis_of(p, 1);
+    s.column = axis_of(p, 2);
+    s.read = pitches_of(read);
+    s.written = pitches_of(written);
+    // Vectors and neighbours lie along these, of however few positions.
+    if (s.channels_last)
+        s.read.channel = s.written.channel = 1;
+    else
+        s.read.column = s.written.column = 1;
+    s.weights = {strides[0], forward ? strides[2] : strides[1], strides[3],
+            strides[4], strides[5]};
+    s.reversed = forward;
+    s.alignment = alignment;
+    s.bulk_copies = bulk_copies;
+
+    std::vector<problem_specification> forms;
+    const auto is_flat = [](const axis &a) {
+        return a.taps == 1 && a.read == a.written && a.step == 1 && a.up == 1
+                && a.base == 0;
+    };
+    if (s.channels_last) {
+        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1)
+            swap_rows_and_columns(s);
+        forms.push_back(s);
+    } else if (is_flat(s.depth) && is_flat(s.row) && s.row.read == 1
+            && s.depth.read == 1) {
+        forms.push_back(along_images(s));
+        if (!of_weights) forms.push_back(s);
+    } else {
+        forms.push_back(s);
+    }
+    return forms;
+}
+
+std::string text_of(const data_specification &s) {
+    const data_cut &c = s.cut;
+    return header_of("data_specification",
+            text(text_of(s.of), "    .cut = {.vector = ", c.vector,
+                    ", .columns = ", c.columns, ", .depths = ", c.depths,
+                    ", .strip = ", c.strip, ", .ahead = ", c.ahead,
+                    ", .unroll = ", c.unroll,
+                    ", .unchecked = ", truth(c.unchecked),
+                    ", .lanes = ", c.lanes, ", .threads = ", c.threads,
+                    ", .blocks = ", c.blocks, ", .staged = ", name_of(c.staged),
+                    ", .planes = ", c.planes, ", .band = ", c.band,
+                    ", .volumes = ", truth(c.volumes),
+                    ", .row_by_row = ", truth(c.row_by_row), "},\n"));
+}
+
+std::string text_of(const weights_specification &s) {
+    const weights_cut &c = s.cut;
+    return header_of("weights_specification",
+            text(text_of(s.of), "    .cut = {.vector = ", c.vector,
+                    ", .columns = ", c.columns, ", .strip = ", c.strip,
+                    ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
+                    ", .unchecked = ", truth(c.unchecked),
+                    ", .lanes = ", c.lanes, ", .threads = ", c.threads,
+                    ", .blocks = ", c.blocks, ", .channels = ", c.channels,
+                    ", .row_of_taps = ", truth(c.row_of_taps),
+                    ", .parts = ", c.parts, ", .rounds = ", c.rounds, "},\n"));
+}
+
+} // namespace gradnn::gpu::sliding

@@ -1,0 +1,315 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "gpu/convolution/sliding/cuts.hpp"
+
+namespace gradnn::gpu::sliding {
+
+namespace {
+
+constexpr int most_registers = 222; ///< estimated, of 255
+/// Products that a thread adds to a sum, at most.
+constexpr int longest_chain = 4096;
+
+struct tile {
+    double cost; ///< of a column of dst, in instructions
+    weights_cut cut;
+};
+
+struct estimator {
+    const problem_specification &p;
+    const gpu_facts &gpu;
+    const int bytes, taps, wide, gap;
+    std::vector<tile> tiles;
+
+    estimator(const problem_specification &of, const gpu_facts &on)
+        : p(of),
+          gpu(on),
+          bytes(bytes_of(of.type)),
+          taps(of.depth.taps * of.row.taps * of.column.taps),
+          wide(sum_bytes_of(of.type) / 4),
+          gap(-of.row.dilation) {}
+
+    int column_step() const {
+        return p.channels_last && p.column.step == 1 ? -p.column.dilation : 1;
+    }
+    int kept() const {
+        return p.row.step == 1 ? p.row.taps
+                               : (p.row.taps - 1) * gap / p.row.step + 1;
+    }
+    void add_tiles();
+    void add_tile(int vector, const block_shape &block, int columns);
+};
+
+void estimator::add_tile(int vector, const block_shape &block, int columns) {
+    const bool nxc = p.channels_last;
+    const int m = p.multiplier;
+    const int step = p.column.step;
+    const int width = ceil_div(p.column.written, column_step());
+    const double used
+            = static_cast<double>(width) / (ceil_div(width, columns) * columns);
+    const bool one = columns >= width;
+    const int column_gap = column_step() > 1 ? 1 : -p.column.dilation;
+    double met = step * (columns - 1) + (p.column.taps - 1) * column_gap + 1;
+    int loaded = vector;
+    double load_wavefronts = 1.0;
+    if (nxc) {
+        load_wavefronts = std::max(1.0, loaded * bytes * 32 / 128.0);
+    } else {
+        loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
+                one ? 0 : columns * step);
+        if (one) met = std::min(met, static_cast<double>(p.column.read));
+        load_wavefronts = std::max({1.0, columns * step * bytes * 32 / 128.0,
+                loaded * bytes * 32 / 128.0});
+    }
+    const int phases = std::min(p.row.step, p.row.taps);
+    const double read = static_cast<double>(phases) * p.depth.taps * met * vector;
+    const double of_dst = static_cast<double>(columns) * vector * m;
+    const double raw = (read + of_dst) * bytes / 4;
+    const double registers = kept() * of_dst * wide
+            + static_cast<double>(taps) * m * vector * wide
+            + phases * met * vector * wide * (bytes == 2 ? 1.0 : 0.6) + 30;
+    const int pieces = vector * m
+            / vector_of_channels(bytes, p.alignment, vector * m, p.written);
+    const double loads = nxc ? phases * p.depth.taps * met + columns * pieces
+                             : phases * p.depth.taps * met / loaded
+                    + static_cast<double>(columns) * m / loaded;
+    const double instructions = of_dst * taps * wide + loads * 1.5
+            + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
+            + (kept() - 1) * of_dst * wide * (kept() > 4 ? 0.5 : 0.0);
+    const int results = columns * vector;
+    const double new_bytes = static_cast<double>(columns)
+            * (step * phases + m) * vector * bytes;
+    const auto registers_of = [&](int ahead) {
+        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
+        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    };
+    const auto warps_of = [&](int ahead) {
+        const int blocks = std::max(
+                1, gpu.registers / (block.threads * registers_of(ahead)));
+        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+    };
+    const auto in_flight = [&](int ahead) {
+        return ahead * warps_of(ahead) * 32 * new_bytes;
+    };
+    int ahead = 1;
+    for (const int more : {2, 4, 8}) {
+        if (in_flight(ahead) >= 12000 || registers + raw * more + 6 > 214
+                || more * instructions > 1600)
+            break;
+        if (in_flight(more) > 1.25 * in_flight(ahead)
+                && (warps_of(more) >= 12
+                        || warps_of(more) >= warps_of(ahead) * 0.6))
+            ahead = more;
+    }
+    for (const int rows : {1, ahead}) {
+        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
+        if (all > most_registers) continue;
+        const int blocks = std::max(1,
+                std::min(gpu.threads / block.threads,
+                        gpu.registers / (block.threads * registers_of(rows))));
+        const double by_issue = instructions / results / used;
+        const double by_shared = 4 * loads * load_wavefronts / results / used;
+        double cost = std::max(by_issue, by_shared)
+                + 0.2 * std::min(by_issue, by_shared);
+        cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        const double ratio = static_cast<double>(p.depth.written)
+                * p.row.written * p.column.written
+                / (static_cast<double>(p.depth.read) * p.row.read
+                        * p.column.read);
+        const double floor = 9.7 * bytes * (m + 1 / ratio);
+        const double late = std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+        cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost;
+        // As many steps as rows of dst are kept: none of these moves then.
+        const int whole = ceil_div(kept(), rows) * rows;
+        int unroll = std::max(2, rows);
+        if (kept() <= 4)
+            unroll = all * 1.15 + 6
+                            < static_cast<double>(gpu.registers)
+                                    / (block.threads * blocks)
+                    ? whole
+                    : rows;
+        else if (kept() > 8 && instructions * kept() < 3600)
+            unroll = whole;
+        unroll = ceil_div(unroll, rows) * rows;
+        weights_cut cut {};
+        cut.vector = vector;
+        cut.columns = columns;
+        cut.ahead = rows;
+        cut.unroll = unroll;
+        cut.unchecked = unroll > 1 || instructions < 260;
+        cut.lanes = nxc ? block.lanes : 1;
+        cut.threads = block.threads;
+        cut.blocks = blocks;
+        tiles.push_back({cost, cut});
+        if (ahead == 1) break;
+    }
+}
+
+void estimator::add_tiles() {
+    const int width = ceil_div(p.column.written, column_step());
+    for (const int vector : channel_vectors(p, p.read)) {
+        const block_shape block = p.channels_last
+                ? block_of(p.channels / vector, vector * bytes)
+                : block_shape {1, 128};
+        for (int columns = 1; columns <= std::min(width, 16); ++columns)
+            add_tile(vector, block, columns);
+    }
+    std::stable_sort(tiles.begin(), tiles.end(),
+            [](const tile &a, const tile &b) { return a.cost < b.cost; });
+}
+
+/// NCX: channels whose planes a block of threads covers best.
+int channels_of_block(const estimator &e, int threads, int slots) {
+    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return 0;
+    int best = 0;
+    double best_score = -1;
+    for (int channels = 1; channels <= threads / slots; ++channels) {
+        const int wide = slots * channels;
+        const double used
+                = static_cast<double>(wide * (threads / wide)) / threads;
+        const double whole = static_cast<double>(e.p.channels)
+                / (ceil_div(e.p.channels, channels) * channels);
+        const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
+                + 0.03 * std::min(1.0, wide / 128.0);
+        if (score > best_score) {
+            best_score = score;
+            best = channels;
+        }
+    }
+    return best;
+}
+
+/// Strips, parts and rounds.
+std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
+    const problem_specification &p = e.p;
+    cut.strip = 1 << 20;
+    const weights_geometry all = geometry_of(weights_specification {p, cut});
+    if (!all.fits) return {};
+    const int steps = all.end_step - all.first_step;
+    const double of_strip = static_cast<double>(all.tiles) * p.depth.written
+            * all.classes * p.images;
+    const double held
+            = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
+    std::optional<weights_cut> best;
+    double least_cost = HUGE_VAL;
+    for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
+        const int strip = std::max(1, ceil_div(steps, strips));
+        if (ceil_div(std::max(steps, 1), strip) != strips) continue;
+        weights_cut tried = cut;
+        tried.strip = strip;
+        if (!p.channels_last)
+            tried.channels = channels_of_block(e, cut.threads,
+                    static_cast<int>(std::min<int64_t>(1 << 20,
+                            int64_t {all.tiles} * all.classes * strips
+                                    * p.depth.written)));
+        const weights_geometry g = geometry_of(weights_specification {p, tried});
+        if (!g.fits) continue;
+        const double blocks = g.channel_blocks
+                * (cut.row_of_taps ? static_cast<double>(p.row.taps) : 1.0);
+        for (const int waves : {1, 2, 3, 4, 6, 8}) {
+            int parts = std::min<int>(g.groups,
+                    std::max(1, static_cast<int>(held * waves / blocks)));
+            tried.rounds = ceil_div(g.groups, parts);
+            if (static_cast<double>(tried.rounds) * strip * cut.columns
+                    > longest_chain)
+                continue;
+            parts = ceil_div(g.groups, tried.rounds);
+            tried.parts = parts;
+            const double of_grid = parts * blocks;
+            const double turns = of_grid < 3 * held
+                    ? std::ceil(of_grid / held)
+                    : of_grid / held + 0.4;
+            const double idle = static_cast<double>(g.of_block) * g.groups
+                    / std::max(1.0, of_strip * strips);
+            const double spread = tried.channels
+                    ? static_cast<double>(cut.threads) * g.channel_blocks
+                            / (static_cast<double>(g.of_block) * p.channels)
+                    : 1.0;
+            const double cost = std::max(turns, 0.35)
+                    * (tried.rounds * (strip + (g.kept - 1) * 0.4 + 2) + 4
+                            + e.taps / 6.0)
+                    * idle * spread;
+            if (cost >= least_cost * (best && waves > 1 ? 0.97 : 1.0)) continue;
+            least_cost = cost;
+            best = tried;
+        }
+    }
+    if (!best) {
+        // Chains are short enough with a part for each round of short strips.
+        cut.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
+        cut.rounds = 1;
+        cut.parts = 1;
+        cut.parts = geometry_of(weights_specification {p, cut}).groups;
+        best = cut;
+    }
+    if (!geometry_of(weights_specification {p, *best}).fits) return {};
+    return best;
+}
+
+/// Large windows: a block has one row of their taps.
+std::vector<tile> tiles_of_rows(const estimator &e) {
+    const problem_specification &p = e.p;
+    std::vector<tile> tiles;
+    if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
+    const int width = ceil_div(p.column.written, e.column_step());
+    for (const int columns : {width <= 32 ? width
+                                          : ceil_div(width, ceil_div(width, 16)),
+                 ceil_div(width, ceil_div(width, 14)),
+                 ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
+        if (columns > width
+                || std::any_of(tiles.begin(), tiles.end(), [&](const tile &t) {
+                       return t.cut.columns == columns;
+                   }))
+            continue;
+        const int gap = e.column_step() > 1 ? 1 : -p.column.dilation;
+        const int met = std::min((columns - 1) * p.column.step
+                        + (p.column.taps - 1) * gap + 1,
+                columns >= width ? p.column.read : 1 << 20);
+        const int registers = (columns * p.multiplier + met) * e.wide
+                + met * e.bytes / 8 + 40
+                + p.column.taps * p.multiplier * e.wide;
+        if (registers > 230) continue;
+        weights_cut cut {};
+        cut.vector = cut.ahead = cut.unroll = 1;
+        cut.columns = columns;
+        cut.row_of_taps = true;
+        const block_shape block = p.channels_last
+                ? block_of(p.channels, e.bytes)
+                : block_shape {1, 128};
+        cut.lanes = block.lanes;
+        cut.threads = block.threads;
+        cut.blocks = std::clamp(
+                e.gpu.registers / (cut.threads * ceil_div(registers, 8) * 8), 1,
+                8);
+        tiles.push_back({static_cast<double>(met + columns) / columns, cut});
+    }
+    return tiles;
+}
+
+} // namespace
+
+std::vector<choice<weights_specification>> weights_choices(
+        const problem_specification &p, const gpu_facts &gpu) {
+    estimator e(p, gpu);
+    e.add_tiles();
+    if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
+    std::vector<choice<weights_specification>> chosen;
+    for (const tile &each : e.tiles) {
+        if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
+        const auto same = std::count_if(
+                chosen.begin(), chosen.end(), [&](const auto &other) {
+                    const weights_cut &cut = other.specification.cut;
+                    return cut.vector == each.cut.vector
+                            && (cut.ahead > 1) == (each.cut.ahead > 1);
+                });
+        if (same >= (chosen.size() < 3 ? 1 : 2)) continue;
+        if (const auto cut = finished(e, each.cut))
+            chosen.push_back({each.cost, {p, *cut}});
+    }
+    return chosen;
+}
+
+} // namespace gradnn::gpu::sliding
