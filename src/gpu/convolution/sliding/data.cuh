@@ -118,23 +118,6 @@ struct data_walk {
     long long depth_pitch, row_pitch, column_pitch;
     const type *read_from; ///< for write_again
 
-    __device__ static constexpr bool depth_used(int slot) {
-        bool used = false;
-        for (int o = 0; o < cut.depths; ++o)
-            for (int k = 0; k < p.depth.taps; ++k)
-                used |= p.depth.met(o, k) == slot + g.first_depth;
-        const int furthest = (g.depth_tiles - 1) * cut.depths * p.depth.step
-                / p.depth.up;
-        return used && slot + g.first_depth + furthest >= 0
-                && slot + g.first_depth < p.depth.read;
-    }
-    __device__ static constexpr bool depth_always_inside(int slot) {
-        const int furthest = (g.depth_tiles - 1) * cut.depths * p.depth.step
-                / p.depth.up;
-        return slot + g.first_depth >= 0
-                && slot + g.first_depth + furthest < p.depth.read;
-    }
-
     __device__ void find_outside() {
 #pragma unroll
         for (int unit = 0; unit < g.units.count; ++unit)
@@ -144,7 +127,7 @@ struct data_walk {
                             < static_cast<unsigned>(p.column.read);
 #pragma unroll
         for (int slot = 0; slot < g.depth_slots; ++slot)
-            depth_inside[slot] = depth_always_inside(slot)
+            depth_inside[slot] = g.depth_always_inside[slot]
                     || static_cast<unsigned>(read_depth + slot + g.first_depth)
                             < static_cast<unsigned>(p.depth.read);
     }
@@ -180,12 +163,12 @@ struct data_walk {
     __device__ void load(int slot, bool checked) {
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f) {
-            if (!g.walk.has_phase(p.row, f)) continue;
+            if (!g.phase_used[f]) continue;
             const bool row_inside = g.walk.phases == 1 || !checked
                     || next_step * p.row.step + f < p.row.read;
 #pragma unroll
             for (int z = 0; z < g.depth_slots; ++z) {
-                if (!depth_used(z)) continue;
+                if (!g.depth_used[z]) continue;
 #pragma unroll
                 for (int m = 0; m < g.pieces; ++m)
 #pragma unroll
@@ -210,25 +193,19 @@ struct data_walk {
                                : p.read.channel;
     }
 
-    /// Of a loaded row, the element of a column and of a channel of the vector or a plane.
+    /// Of a loaded row, the element of a column, counted from the first loaded one, and of
+    /// a channel of the vector or a plane.
     __device__ sum_type element_of(
             int slot, int f, int z, int column, int channel_of) const {
-        const int unit = floor_div(column, g.units.vector);
+        const int unit = column / g.units.vector;
         return p.channels_last
-                ? rows[slot][f][z][channel_of / g.loaded]
-                      [unit - g.units.first][channel_of % g.loaded]
-                : rows[slot][f][z][channel_of][unit - g.units.first]
-                      [column - unit * g.units.vector];
-    }
-    __device__ static constexpr bool column_used(int column) {
-        return column != axis::none
-                && g.units.used[floor_div(column, g.units.vector)
-                        - g.units.first];
+                ? rows[slot][f][z][channel_of / g.loaded][unit]
+                      [channel_of % g.loaded]
+                : rows[slot][f][z][channel_of][unit][column % g.units.vector];
     }
 
     __device__ void multiply(int slot) {
         constexpr int width = g.units.count * g.units.vector;
-        constexpr int begin = g.units.first * g.units.vector;
         sum_type values[g.walk.phases][g.depth_slots][width][channels];
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
@@ -238,37 +215,34 @@ struct data_walk {
                 for (int x = 0; x < width; ++x)
 #pragma unroll
                     for (int e = 0; e < channels; ++e)
-                        if (depth_used(z) && column_used(x + begin)
-                                && g.walk.has_phase(p.row, f))
-                            values[f][z][x][e]
-                                    = element_of(slot, f, z, x + begin, e);
+                        if (g.depth_used[z] && g.units.used[x / g.units.vector]
+                                && g.phase_used[f])
+                            values[f][z][x][e] = element_of(slot, f, z, x, e);
         advance_and_load(slot);
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
             for (int kh = 0; kh < p.row.taps; ++kh) {
-                const int a = g.walk.sum_of(p.row, f, kh);
+                const int a = g.sum_of[f][kh];
                 if (a < 0) continue;
 #pragma unroll
                 for (int o = 0; o < cut.depths; ++o)
 #pragma unroll
                     for (int kd = 0; kd < p.depth.taps; ++kd) {
-                        const int z = p.depth.met(o, kd) - g.first_depth;
-                        if (p.depth.met(o, kd) == axis::none || !depth_used(z))
-                            continue;
+                        const int z = g.depth_met[kd][o];
+                        if (z < 0) continue;
 #pragma unroll
                         for (int kw = 0; kw < p.column.taps; ++kw)
 #pragma unroll
                             for (int j = 0; j < cut.columns; ++j) {
-                                const int x
-                                        = p.column.met(j * g.column_step, kw);
-                                if (!column_used(x)) continue;
+                                const int x = g.units.met[kw][j];
+                                if (x < 0) continue;
 #pragma unroll
                                 for (int v = 0; v < cut.vector; ++v)
 #pragma unroll
                                     for (int m = 0; m < p.multiplier; ++m)
                                         open[a][o][j][v] = multiply_add(
-                                                values[f][z][x - begin]
+                                                values[f][z][x]
                                                       [p.channels_last
                                                                       ? v * p.multiplier
                                                                               + m

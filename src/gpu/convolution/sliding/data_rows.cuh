@@ -67,7 +67,6 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     const type *const from = read + image * p.read.image
             + static_cast<long long>(channel) * p.multiplier * p.read.channel
             + read_column * p.read.column;
-    constexpr int begin = g.units.first * g.units.vector;
 #pragma unroll 1
     for (int kh = p.row.taps - 1; kh >= 0; --kh) {
         const int y = row * p.row.step + p.row.base - kh * p.row.dilation;
@@ -102,11 +101,10 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     const sum_type weight = by[kw * cut.lanes];
 #pragma unroll
                     for (int j = 0; j < cut.columns; ++j) {
-                        const int x = p.column.met(j * g.column_step, kw);
-                        if (!data_walk<s>::column_used(x)) continue;
+                        const int x = g.units.met[kw][j];
+                        if (x < 0) continue;
                         totals[j] = multiply_add(
-                                loaded[(x - begin) / g.units.vector]
-                                      [(x - begin) % g.units.vector],
+                                loaded[x / g.units.vector][x % g.units.vector],
                                 weight, totals[j]);
                     }
                 }

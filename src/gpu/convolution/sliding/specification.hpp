@@ -120,6 +120,13 @@ struct data_specification {
     data_cut cut;
 };
 
+// How much the tables below hold.
+constexpr int most_units = 96;
+constexpr int most_depths = 64, most_tile_depths = 3;
+constexpr int most_phases = 32;
+constexpr int most_taps = 64; ///< along an axis that is unrolled
+constexpr int most_columns = 32;
+
 /// The walk along the rows. At step u row_of(u, phase) are read, and tap k of a phase adds
 /// to open sum a, which is of written row up * u + shift + a of its class.
 struct row_walk {
@@ -161,27 +168,50 @@ struct row_walk {
         return rows.parts() ? in_class + rows.base + rows.dilation * u
                             : rows.step * u + phase;
     }
-    constexpr bool has_phase(const axis &rows, int phase) const {
-        for (int k = 0; k < rows.taps; ++k)
-            if (sum_of(rows, phase, k) >= 0) return true;
-        return false;
-    }
 };
 
-constexpr int most_units = 96;
-
 /// The vectors of a row that a thread loads, counted from the column that its first result
-/// meets, and which of them may lie outside.
+/// meets, and which of them may lie outside. Tables, not formulas, where kernels unroll
+/// loops: a compiler takes long to see through divisions.
 struct column_units {
     int vector, first, count;
     bool used[most_units], always_inside[most_units];
+    /// By tap and column of a tile: what it meets, counted from the first vector's first
+    /// element; -1 where no tile meets anything.
+    short met[most_taps][most_columns];
 
-    constexpr void add(int column, int furthest, int width) {
-        const int unit = floor_div(column, vector) - first;
-        if (column + furthest < 0 || column >= width) return;
-        used[unit] = true;
-        const int begin = (unit + first) * vector;
-        always_inside[unit] = begin >= 0 && furthest + begin < width;
+    /// Of tiles whose first columns meet column 0 to `furthest` of a row of `width`. Whether
+    /// there is room for them.
+    constexpr bool fill(const axis &along, int columns, int column_step,
+            int furthest, int width) {
+        if (along.taps > most_taps || columns > most_columns) return false;
+        int last = 0;
+        bool any = false;
+        for (int j = 0; j < columns; ++j)
+            for (int k = 0; k < along.taps; ++k) {
+                const int at = along.met(j * column_step, k);
+                if (at == axis::none) continue;
+                const int unit = floor_div(at, vector);
+                first = any ? least(first, unit) : unit;
+                last = any ? most(last, unit) : unit;
+                any = true;
+            }
+        count = last - first + 1;
+        if (count > most_units) return false;
+        for (int j = 0; j < columns; ++j)
+            for (int k = 0; k < along.taps; ++k) {
+                const int at = along.met(j * column_step, k);
+                met[k][j] = -1;
+                if (at == axis::none || at + furthest < 0 || at >= width)
+                    continue;
+                const int unit = floor_div(at, vector);
+                const int begin = unit * vector;
+                used[unit - first] = true;
+                always_inside[unit - first]
+                        = begin >= 0 && furthest + begin < width;
+                met[k][j] = static_cast<short>(at - first * vector);
+            }
+        return true;
     }
 };
 
@@ -191,7 +221,14 @@ struct data_geometry {
     row_walk walk;
     int furthest_column; ///< that a tile's first result may meet
     column_units units;
-    int first_depth, depth_slots; ///< depths that a thread reads
+    /// Depths that a thread reads, counted from the one that its first result meets.
+    int first_depth, depth_slots;
+    bool depth_used[most_depths], depth_always_inside[most_depths];
+    /// By tap and depth of a tile, counted from the first that it reads, or -1.
+    short depth_met[most_taps][most_tile_depths];
+    /// By phase and tap of the rows: the open sum, or -1.
+    short sum_of[most_phases][most_taps];
+    bool phase_used[most_phases];
     int write_vector;
     int channel_blocks, of_block; ///< blocks side by side in channels; items of one
     /// A column's or vector's channels are loaded `loaded` elements at a time: in NCX these
@@ -255,29 +292,11 @@ constexpr data_geometry geometry_of(const data_specification &s) {
             : g.units.vector;
     g.pieces = p.channels_last ? c.vector * p.multiplier / g.loaded
                                : p.multiplier;
-    g.units.first = 0;
-    int last = 0;
-    bool any = false;
-    for (int j = 0; j < c.columns; ++j)
-        for (int k = 0; k < p.column.taps; ++k) {
-            const int at = p.column.met(j * g.column_step, k);
-            if (at == axis::none) continue;
-            const int unit = floor_div(at, g.units.vector);
-            g.units.first = any ? least(g.units.first, unit) : unit;
-            last = any ? most(last, unit) : unit;
-            any = true;
-        }
-    g.units.count = last - g.units.first + 1;
-    if (g.units.count > most_units) {
+    if (!g.units.fill(p.column, c.columns, g.column_step, g.furthest_column,
+                p.column.read)) {
         g.fits = false;
         return g;
     }
-    for (int j = 0; j < c.columns; ++j)
-        for (int k = 0; k < p.column.taps; ++k) {
-            const int at = p.column.met(j * g.column_step, k);
-            if (at != axis::none)
-                g.units.add(at, g.furthest_column, p.column.read);
-        }
 
     bool any_depth = false;
     int last_depth = 0;
@@ -290,6 +309,34 @@ constexpr data_geometry geometry_of(const data_specification &s) {
             any_depth = true;
         }
     g.depth_slots = last_depth - g.first_depth + 1;
+    if (g.depth_slots > most_depths || g.walk.phases > most_phases
+            || c.depths > most_tile_depths || p.depth.taps > most_taps) {
+        g.fits = false;
+        return g;
+    }
+    const int furthest_depth
+            = (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up;
+    for (int o = 0; o < c.depths; ++o)
+        for (int k = 0; k < p.depth.taps; ++k) {
+            const int at = p.depth.met(o, k);
+            g.depth_met[k][o] = -1;
+            if (at == axis::none || at + furthest_depth < 0
+                    || at >= p.depth.read)
+                continue;
+            g.depth_met[k][o] = static_cast<short>(at - g.first_depth);
+            g.depth_used[at - g.first_depth] = true;
+            g.depth_always_inside[at - g.first_depth]
+                    = at >= 0 && at + furthest_depth < p.depth.read;
+        }
+    if (p.row.taps > most_taps && !c.row_by_row) {
+        g.fits = false;
+        return g;
+    }
+    for (int f = 0; f < g.walk.phases && !c.row_by_row; ++f)
+        for (int k = 0; k < p.row.taps; ++k) {
+            g.sum_of[f][k] = static_cast<short>(g.walk.sum_of(p.row, f, k));
+            g.phase_used[f] |= g.sum_of[f][k] >= 0;
+        }
 
     g.write_vector = p.channels_last
             ? c.vector
@@ -375,16 +422,12 @@ struct weights_geometry {
     column_units src, dst;
     int dst_loaded, dst_pieces; ///< as data_geometry has them
     int row_taps; ///< of a block
+    short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
+    bool phase_used[most_phases];
     int channel_blocks, of_block, slots; ///< slots: threads of a channel in a block of several
     int items, groups, grid, sums;
     bool fits;
 
-    constexpr int phase_of(const axis &rows, int tap) const {
-        return -tap * rows.dilation % rows.step;
-    }
-    constexpr int age_of(const axis &rows, int tap) const {
-        return -tap * rows.dilation / (rows.step == 1 ? -rows.dilation : rows.step);
-    }
 };
 
 constexpr weights_geometry geometry_of(const weights_specification &s) {
@@ -404,8 +447,16 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     g.phases = stride;
     g.row_taps = c.row_of_taps ? 1 : p.row.taps;
     g.kept = 1;
-    for (int k = 0; k < g.row_taps; ++k)
-        g.kept = most(g.kept, g.age_of(p.row, k) + 1);
+    if (g.phases > most_phases || g.row_taps > most_taps) {
+        g.fits = false;
+        return g;
+    }
+    for (int k = 0; k < g.row_taps; ++k) {
+        g.phase_of[k] = static_cast<short>(k * gap % stride);
+        g.age_of[k] = static_cast<short>(k * gap / (stride == 1 ? gap : stride));
+        g.kept = most(g.kept, g.age_of[k] + 1);
+        g.phase_used[g.phase_of[k]] = true;
+    }
     if (c.row_of_taps) {
         g.first_step = 0;
         g.end_step = ceil_div(p.row.written, gap);
@@ -432,34 +483,19 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
             ? 1
             : vector_along(
                     bytes, p.alignment, p.column.written, p.written, of_tile);
-    int last = 0;
-    bool any = false;
-    for (int j = 0; j < c.columns; ++j)
-        for (int k = 0; k < p.column.taps; ++k) {
-            const int unit = floor_div(
-                    p.column.met(j * g.column_step, k), g.src.vector);
-            g.src.first = any ? least(g.src.first, unit) : unit;
-            last = any ? most(last, unit) : unit;
-            any = true;
-        }
-    g.src.count = last - g.src.first + 1;
     g.dst_loaded = p.channels_last
             ? vector_of_channels(
                     bytes, p.alignment, c.vector * p.multiplier, p.written)
             : g.dst.vector;
     g.dst_pieces = p.channels_last ? c.vector * p.multiplier / g.dst_loaded
                                    : p.multiplier;
-    g.dst.first = 0;
-    g.dst.count = (c.columns - 1) * g.column_step / g.dst.vector + 1;
-    if (g.src.count > most_units || g.dst.count > most_units) {
+    constexpr axis itself {0, 0, 1, 1, 1, 1, 0};
+    if (!g.src.fill(p.column, c.columns, g.column_step,
+                p.column.step * last_tile, p.column.read)
+            || !g.dst.fill(itself, c.columns, g.column_step, last_tile,
+                    p.column.written)) {
         g.fits = false;
         return g;
-    }
-    for (int j = 0; j < c.columns; ++j) {
-        g.dst.add(j * g.column_step, last_tile, p.column.written);
-        for (int k = 0; k < p.column.taps; ++k)
-            g.src.add(p.column.met(j * g.column_step, k),
-                    p.column.step * last_tile, p.column.read);
     }
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;

@@ -50,18 +50,9 @@ struct weights_walk {
     __device__ int dst_row(int step) const {
         return p.row.step == 1 ? in_class + gap * step : step;
     }
-    __device__ static constexpr bool has_phase(int phase) {
-        for (int k = 0; k < g.row_taps; ++k)
-            if (g.phase_of(p.row, k) == phase) return true;
-        return false;
-    }
     __device__ static constexpr bool dst_used(int j) {
         return g.dst.used[j * g.column_step / g.dst.vector];
     }
-    __device__ static constexpr bool src_used(int column) {
-        return g.src.used[floor_div(column, g.src.vector) - g.src.first];
-    }
-
     __device__ void load_dst(int slot, const type *at, bool inside) {
 #pragma unroll
         for (int m = 0; m < g.dst_pieces; ++m)
@@ -80,7 +71,7 @@ struct weights_walk {
                                 < static_cast<unsigned>(p.row.written));
 #pragma unroll
         for (int f = 0; f < g.phases; ++f) {
-            if (!has_phase(f)) continue;
+            if (!g.phase_used[f]) continue;
             const bool inside = !checked
                     || static_cast<unsigned>(src_row(step, f))
                             < static_cast<unsigned>(p.row.read);
@@ -132,7 +123,6 @@ struct weights_walk {
                         kept[age][j][m][v] = kept[age - 1][j][m][v];
         keep(0, slot);
         constexpr int width = g.src.count * g.src.vector;
-        constexpr int begin = g.src.first * g.src.vector;
         sum_type values[g.phases][p.depth.taps][width][cut.vector];
 #pragma unroll
         for (int f = 0; f < g.phases; ++f)
@@ -142,7 +132,7 @@ struct weights_walk {
                 for (int x = 0; x < width; ++x)
 #pragma unroll
                     for (int v = 0; v < cut.vector; ++v)
-                        if (has_phase(f) && src_used(x + begin))
+                        if (g.phase_used[f] && g.src.used[x / g.src.vector])
                             values[f][kd][x][v] = nxc
                                     ? src_rows[slot][f][kd][x][v]
                                     : src_rows[slot][f][kd][x / g.src.vector]
@@ -181,16 +171,15 @@ struct weights_walk {
                     if (!dst_used(j)) continue;
 #pragma unroll
                     for (int kw = 0; kw < p.column.taps; ++kw) {
-                        const int x = p.column.met(j * g.column_step, kw);
-                        if (!src_used(x)) continue;
+                        const int x = g.src.met[kw][j];
+                        if (x < 0) continue;
 #pragma unroll
                         for (int m = 0; m < p.multiplier; ++m)
 #pragma unroll
                             for (int v = 0; v < cut.vector; ++v)
                                 sums[m][kd][kh][kw][v] = multiply_add(
-                                        values[g.phase_of(p.row, kh)][kd]
-                                              [x - begin][v],
-                                        kept[g.age_of(p.row, kh)][j][m][v],
+                                        values[g.phase_of[kh]][kd][x][v],
+                                        kept[g.age_of[kh]][j][m][v],
                                         sums[m][kd][kh][kw][v]);
                     }
                 }
