@@ -46,7 +46,21 @@ bool flag_from_environment(const char *variable, bool otherwise) {
     return given.empty() ? otherwise : given != "0";
 }
 
-/// The folder, or empty for none.
+} // namespace
+
+void check_settings(const compile_settings &settings) {
+    if (settings.threads < 0)
+        throw error(status::invalid_arguments,
+                text("compile_settings::threads is ", settings.threads,
+                        "; 0 (the default) and above are allowed"));
+}
+
+bool specialises(const compile_settings &settings) {
+    return settings.specialise
+            ? *settings.specialise
+            : flag_from_environment("GRADNN_SPECIALISE", true);
+}
+
 std::string kernel_cache_of(const compile_settings &settings) {
     const char *const variable = std::getenv("GRADNN_KERNEL_CACHE");
     if (settings.kernel_cache || variable != nullptr) {
@@ -58,15 +72,6 @@ std::string kernel_cache_of(const compile_settings &settings) {
     if (!cache.empty()) return cache + "/gradnn/kernels";
     const std::string home = from_environment("HOME");
     return home.empty() ? "" : home + "/.cache/gradnn/kernels";
-}
-
-} // namespace
-
-void check_settings(const compile_settings &settings) {
-    if (settings.threads < 0)
-        throw error(status::invalid_arguments,
-                text("compile_settings::threads is ", settings.threads,
-                        "; 0 (the default) and above are allowed"));
 }
 
 compile_options options_of(const partition_impl &partition, const engine &e) {
@@ -91,9 +96,7 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     options.convolution_workspace_limit = settings.convolution_workspace_limit
             ? settings.convolution_workspace_limit
             : bytes_from_environment("GRADNN_CONVOLUTION_WORKSPACE_LIMIT");
-    options.specialise = settings.specialise
-            ? *settings.specialise
-            : flag_from_environment("GRADNN_SPECIALISE", true);
+    options.specialise = specialises(settings);
     options.kernel_cache = kernel_cache_of(settings);
     return options;
 }

@@ -1,12 +1,15 @@
 // compile_settings: threads that are obeyed, the kernels that may be tried, and
 // that settings are part of what is compiled.
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include "compile_settings.hpp"
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "support/expect_error.hpp"
@@ -189,6 +192,68 @@ TEST(settings, that_are_wrong_are_named) {
             status::invalid_arguments,
             {"compile_settings::kernels", "no.such",
                     "interpolation.separable"}});
+}
+
+/// Sets a variable (null: removes it) and puts back what it was.
+class environment {
+public:
+    environment(const char *name, const char *value) : name_(name) {
+        const char *const before = std::getenv(name);
+        if (before != nullptr) before_ = before;
+        set(value);
+    }
+    environment(const environment &) = delete;
+    environment &operator=(const environment &) = delete;
+    ~environment() { set(before_ ? before_->c_str() : nullptr); }
+
+private:
+    void set(const char *value) {
+        if (value != nullptr)
+            setenv(name_, value, 1);
+        else
+            unsetenv(name_);
+    }
+
+    const char *name_;
+    std::optional<std::string> before_;
+};
+
+TEST(settings, specialise_is_on_unless_it_is_set_off) {
+    compile_settings settings;
+    const auto with = [&](const char *value) {
+        const environment variable("GRADNN_SPECIALISE", value);
+        return detail::specialises(settings);
+    };
+    EXPECT_TRUE(with(nullptr));
+    EXPECT_TRUE(with(""));
+    EXPECT_TRUE(with("1"));
+    EXPECT_FALSE(with("0"));
+    settings.specialise = true;
+    EXPECT_TRUE(with("0"));
+    settings.specialise = false;
+    EXPECT_FALSE(with("1"));
+}
+
+TEST(settings, kernels_are_kept_in_the_folder_that_is_named) {
+    compile_settings settings;
+    const environment home("HOME", "/home/somebody");
+    const auto with = [&](const char *cache, const char *xdg) {
+        const environment variable("GRADNN_KERNEL_CACHE", cache);
+        const environment standard("XDG_CACHE_HOME", xdg);
+        return detail::kernel_cache_of(settings);
+    };
+    EXPECT_EQ(with(nullptr, nullptr), "/home/somebody/.cache/gradnn/kernels");
+    EXPECT_EQ(with(nullptr, "/tmp/c"), "/tmp/c/gradnn/kernels");
+    EXPECT_EQ(with("/tmp/k", "/tmp/c"), "/tmp/k");
+    for (const char *none : {"", "0", "OFF"})
+        EXPECT_EQ(with(none, "/tmp/c"), "");
+    settings.kernel_cache = "/tmp/mine";
+    EXPECT_EQ(with("0", "/tmp/c"), "/tmp/mine");
+    settings.kernel_cache = "";
+    EXPECT_EQ(with("/tmp/k", "/tmp/c"), "");
+    const environment homeless("HOME", nullptr);
+    settings.kernel_cache.reset();
+    EXPECT_EQ(with(nullptr, nullptr), "");
 }
 
 TEST(settings, are_kept_by_the_graph) {

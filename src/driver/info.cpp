@@ -74,6 +74,7 @@ json machine_json() {
         engines.push_back({{"kind", to_string(kind)},
                 {"count", engine::get_count(kind)}});
     const auto cuda = cuda_interop::get_versions();
+    const auto compiler = gpu::find_kernel_compiler();
     return {{"cpu", cpu_name()}, {"processors", cpu_count()},
             {"threads", cpu::default_threads()}, {"isa", instruction_set()},
             {"cache_bytes", last_level_cache_bytes()},
@@ -83,7 +84,8 @@ json machine_json() {
             {"cuda_driver", cuda_version_text(cuda.driver)},
             {"cuda_runtime", cuda_version_text(cuda.runtime)},
             {"cudnn", cudnn_version_text(cuda.cudnn)},
-            {"no_cudnn", cuda.cudnn_missing}};
+            {"no_cudnn", cuda.cudnn_missing}, {"nvrtc", compiler.version},
+            {"nvrtc_file", compiler.path}, {"no_nvrtc", compiler.missing}};
 }
 
 namespace {
@@ -125,6 +127,9 @@ int info(bool as_json) {
     add("CUDA runtime", "cuda_runtime", false);
     add("cuDNN", "cudnn", false);
     add("cuDNN", "no_cudnn", true);
+    add("NVRTC", "nvrtc", false);
+    add("NVRTC file", "nvrtc_file", false);
+    add("NVRTC", "no_nvrtc", true);
     rows.write(std::cout);
     return 0;
 }

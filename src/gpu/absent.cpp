@@ -54,6 +54,10 @@ std::string convolution_libraries() {
     return {};
 }
 
+kernel_compiler find_kernel_compiler() {
+    return {};
+}
+
 bool profiler_listens() {
     return false;
 }

@@ -6,6 +6,7 @@
 #include <gradnn/status.hpp>
 
 #include "gpu/convolution/cudnn/library.hpp"
+#include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -94,6 +95,10 @@ std::unique_ptr<detail::stream_impl> make_native_stream(
     const auto handle = static_cast<cudaStream_t>(native);
     check_device_of(handle, static_cast<int>(engine->index));
     return std::make_unique<gpu_stream>(std::move(engine), handle);
+}
+
+kernel_compiler find_kernel_compiler() {
+    return {jit::version_text(), jit::library_path(), jit::missing_reason()};
 }
 
 bool is_captured(detail::stream_impl &stream) {

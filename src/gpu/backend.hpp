@@ -48,6 +48,15 @@ const detail::kernel_lists &kernels();
 /// measured of these is kept with it. Empty in a CPU-only build.
 std::string convolution_libraries();
 
+/// What compiles kernels for their problems: NVRTC's version ("13.0") and file. `missing` says
+/// why there is none.
+struct kernel_compiler {
+    std::string version;
+    std::string path;
+    std::string missing;
+};
+kernel_compiler find_kernel_compiler();
+
 /// Whether a profiler of NVIDIA's listens to ranges; false in a CPU-only build.
 bool profiler_listens();
 

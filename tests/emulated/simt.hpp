@@ -99,9 +99,10 @@ public:
     /// Until those of the warp are.
     static void wait_for_warp() { of_warps[thread_index.x / 32].wait(); }
 
-private:
+    /// Lets the other threads go on.
     static void yield() { swapcontext(&running->context, &scheduler); }
 
+private:
     class barrier {
     public:
         barrier() : barrier(0) {}
@@ -213,7 +214,31 @@ void __stcs(Value *to, Value value) {
 }
 template <typename Value>
 Value __ldg(const Value *from) {
+    if (reinterpret_cast<uintptr_t>(from) % sizeof(Value) != 0)
+        throw std::out_of_range("load of " + std::to_string(sizeof(Value))
+                + " bytes between their multiples");
     return *from;
+}
+/// The value of another lane of the warp, all of whose threads call it.
+template <typename Value>
+Value __shfl_sync(unsigned, Value value, int lane) {
+    static std::vector<Value> of_threads;
+    const size_t thread = threadIdx.x;
+    if (of_threads.size() <= thread) of_threads.resize(thread + 1);
+    of_threads[thread] = value;
+    __syncwarp();
+    const Value taken = of_threads[thread / 32 * 32 + lane % 32];
+    __syncwarp();
+    return taken;
+}
+template <typename Value>
+Value __shfl_xor_sync(unsigned mask, Value value, int lanes) {
+    return __shfl_sync(mask, value, static_cast<int>(threadIdx.x % 32) ^ lanes);
+}
+template <typename Value>
+Value __shfl_down_sync(unsigned mask, Value value, int lanes) {
+    const int from = static_cast<int>(threadIdx.x % 32) + lanes;
+    return __shfl_sync(mask, value, from < 32 ? from : from - lanes);
 }
 using std::isfinite;
 using std::max;

@@ -37,6 +37,13 @@ std::vector<event> take_events();
 /// a function it stands still.
 void set_kernel_times(std::function<double(const std::string &kernel)> times);
 
+/// Whether a stream of another thread is under capture in CUDA's global mode: what
+/// loads code is then refused, unless the calling thread's mode is relaxed.
+void set_capture_elsewhere(bool captured);
+
+/// Libraries that were loaded (cudaLibraryLoadData).
+size_t loaded_libraries();
+
 /// FNV-1a.
 uint64_t digest_of(const void *data, size_t bytes);
 

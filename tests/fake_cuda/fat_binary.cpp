@@ -137,6 +137,7 @@ void visit_info(const std::byte *from, size_t bytes, const Visit &visit) {
 
 void read_elf(const elf_file &elf, kernel_codes &codes) {
     constexpr uint8_t register_count = 0x2f;
+    constexpr uint8_t stack_bytes = 0x11;
     constexpr uint8_t max_threads = 0x05;
     // Which the system keeps of each block, and ptxas counts in.
     constexpr uint64_t reserved = 1024;
@@ -150,12 +151,19 @@ void read_elf(const elf_file &elf, kernel_codes &codes) {
         if (elf.name_of(section) != ".nv.info") continue;
         visit_info(elf.contents(section), section.sh_size,
                 [&](uint8_t attribute, const std::byte *value, size_t size) {
-                    if (attribute != register_count || size < 8) return;
+                    if ((attribute != register_count
+                                && attribute != stack_bytes)
+                            || size < 8)
+                        return;
                     const auto symbol = read<uint32_t>(value);
                     if (symbol >= symbols.size())
                         throw std::runtime_error("a kernel without a name");
-                    codes[std::string(symbols[symbol])].registers
-                            = static_cast<int>(read<uint32_t>(value + 4));
+                    kernel_code &code = codes[std::string(symbols[symbol])];
+                    const auto number = read<uint32_t>(value + 4);
+                    if (attribute == stack_bytes)
+                        code.local_bytes = number;
+                    else
+                        code.registers = static_cast<int>(number);
                 });
     }
     for (const Elf64_Shdr &section : elf.sections()) {
@@ -179,6 +187,12 @@ void read_elf(const elf_file &elf, kernel_codes &codes) {
 }
 
 } // namespace
+
+kernel_codes read_machine_code(const void *code, size_t bytes) {
+    kernel_codes codes;
+    read_elf(elf_file(static_cast<const std::byte *>(code), bytes), codes);
+    return codes;
+}
 
 kernel_codes read_fat_binary(const void *wrapper, unsigned architecture) {
     const auto outer

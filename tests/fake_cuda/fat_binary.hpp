@@ -12,6 +12,7 @@ namespace gradnn::fake_cuda {
 struct kernel_code {
     int registers = 0; ///< of a thread
     size_t shared_bytes = 0; ///< static
+    size_t local_bytes = 0; ///< of a thread: its stack
     int most_threads = 1024; ///< of a block, by its launch bounds
 };
 
@@ -22,5 +23,8 @@ using kernel_codes = std::map<std::string, kernel_code, std::less<>>;
 /// 9.0), given as __cudaRegisterFatBinary is. Empty where it has no machine
 /// code for that one. Throws std::runtime_error where it cannot be read.
 kernel_codes read_fat_binary(const void *wrapper, unsigned architecture);
+
+/// The kernels of machine code alone, as NVRTC gives it: an ELF file.
+kernel_codes read_machine_code(const void *code, size_t bytes);
 
 } // namespace gradnn::fake_cuda

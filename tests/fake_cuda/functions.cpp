@@ -3,6 +3,7 @@
 #include <cctype>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <iomanip>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 #include <cxxabi.h>
+#include <elf.h>
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -44,6 +46,7 @@ struct function {
 /// Filled before main, whatever the order of initialisation.
 struct registry {
     std::mutex mutex;
+    size_t libraries = 0;
     std::vector<std::unique_ptr<module>> modules;
     std::map<const void *, function> functions; ///< by the host's functions
 };
@@ -224,6 +227,12 @@ size_t kernel_count() {
     return all.functions.size();
 }
 
+size_t loaded_libraries() {
+    registry &all = known();
+    const std::lock_guard lock(all.mutex);
+    return all.libraries;
+}
+
 std::vector<std::string> unreadable_kernels() {
     registry &all = known();
     const std::lock_guard lock(all.mutex);
@@ -262,6 +271,42 @@ void __cudaRegisterFunction(void **handle, const char *host, char *,
     all.functions[host] = {name, reinterpret_cast<module *>(handle)};
 }
 
+#if CUDART_VERSION >= 12080
+// Machine code alone; its end is that of its table of sections.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
+        cudaJitOption *, void **, unsigned, cudaLibraryOption *, void **,
+        unsigned) {
+    if (is_unsafe_here()) return keep(cudaErrorStreamCaptureUnsupported);
+    Elf64_Ehdr head;
+    std::memcpy(&head, code, sizeof head);
+    auto made = std::make_unique<module>();
+    made->read = true;
+    try {
+        made->codes = read_machine_code(
+                code, head.e_shoff + size_t {head.e_shnum} * head.e_shentsize);
+    } catch (const std::exception &) {
+        return keep(cudaErrorInvalidKernelImage);
+    }
+    registry &all = known();
+    const std::lock_guard lock(all.mutex);
+    *library = reinterpret_cast<cudaLibrary_t>(made.get());
+    all.modules.push_back(std::move(made));
+    ++all.libraries;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLibraryGetKernel(
+        cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
+    registry &all = known();
+    const std::lock_guard lock(all.mutex);
+    auto *const home = reinterpret_cast<module *>(library);
+    if (!home->codes.contains(name)) return keep(cudaErrorSymbolNotFound);
+    *kernel = new_handle<cudaKernel_t>();
+    all.functions[*kernel] = {name, home};
+    return cudaSuccess;
+}
+#endif
+
 void __cudaRegisterVar(
         void **, char *, char *, const char *, int, size_t, int, int) {}
 
@@ -291,10 +336,12 @@ cudaError_t cudaLaunchKernelExC(
 
 cudaError_t cudaFuncGetAttributes(
         cudaFuncAttributes *attributes, const void *host) {
+    if (is_unsafe_here()) return keep(cudaErrorStreamCaptureUnsupported);
     return with_function(
             host, [&](const function &of, const kernel_code &code) {
                 *attributes = {};
                 attributes->sharedSizeBytes = code.shared_bytes;
+                attributes->localSizeBytes = code.local_bytes;
                 attributes->maxThreadsPerBlock = code.most_threads;
                 attributes->numRegs = code.registers;
                 attributes->ptxVersion = architecture;

@@ -1,5 +1,6 @@
 // The device, its memory, streams and errors.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,8 @@ namespace gradnn::fake_cuda {
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+std::atomic<bool> captured_elsewhere {false};
 
 std::mutex &event_mutex() {
     static std::mutex mutex;
@@ -155,6 +158,14 @@ uint64_t digest_of(const void *data, size_t bytes) {
     for (size_t index = 0; index < bytes; ++index)
         digest = (digest ^ each[index]) * 0x100000001b3U;
     return digest;
+}
+
+void set_capture_elsewhere(bool captured) {
+    captured_elsewhere = captured;
+}
+
+bool is_unsafe_here() {
+    return captured_elsewhere && capture_mode != cudaStreamCaptureModeRelaxed;
 }
 
 const cudaDeviceProp &properties() {
@@ -312,7 +323,8 @@ cudaError_t cudaStreamIsCapturing(
     *state = cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) {
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
+    std::swap(*mode, capture_mode);
     return cudaSuccess;
 }
 

@@ -27,6 +27,9 @@ Handle new_handle() {
     return reinterpret_cast<Handle>(new_address());
 }
 
+/// Whether a capture elsewhere forbids the calling thread to load code.
+bool is_unsafe_here();
+
 /// Keeps a failure for cudaGetLastError, as the runtime does, and returns it.
 cudaError_t keep(cudaError_t result);
 

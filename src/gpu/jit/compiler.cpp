@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <memory>
 
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -24,60 +23,31 @@ std::string soname(int major) {
     return text("libnvrtc.so.", major);
 }
 
-/// Its functions; the types are those of its header.
 struct nvrtc_library {
-    decltype(&nvrtcVersion) version = nullptr;
-    decltype(&nvrtcGetErrorString) error_string = nullptr;
-    decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
-    decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
-    decltype(&nvrtcCreateProgram) create = nullptr;
-    decltype(&nvrtcDestroyProgram) destroy = nullptr;
-    decltype(&nvrtcCompileProgram) compile = nullptr;
-    decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
-    decltype(&nvrtcGetProgramLog) log = nullptr;
-    decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
-    decltype(&nvrtcGetCUBIN) cubin = nullptr;
-    decltype(&nvrtcGetPTXSize) ptx_size = nullptr;
-    decltype(&nvrtcGetPTX) ptx = nullptr;
-
-    int major = 0; ///< of its version; 0: there is none
+    void *library = nullptr; ///< null: there is none
+    int major = 0;
     int minor = 0;
     std::string path;
     std::vector<int> known; ///< architectures, ascending
     std::string missing;
 
-    bool find_functions(void *library) {
-        bool all = true;
-        const auto find = [&](auto &function, const char *name) {
-            function = find_function<std::remove_pointer_t<
-                    std::remove_reference_t<decltype(function)>>>(
-                    library, name);
-            all = all && function != nullptr;
-        };
-        find(version, "nvrtcVersion");
-        find(error_string, "nvrtcGetErrorString");
-        find(architecture_count, "nvrtcGetNumSupportedArchs");
-        find(architectures, "nvrtcGetSupportedArchs");
-        find(create, "nvrtcCreateProgram");
-        find(destroy, "nvrtcDestroyProgram");
-        find(compile, "nvrtcCompileProgram");
-        find(log_size, "nvrtcGetProgramLogSize");
-        find(log, "nvrtcGetProgramLog");
-        find(cubin_size, "nvrtcGetCUBINSize");
-        find(cubin, "nvrtcGetCUBIN");
-        find(ptx_size, "nvrtcGetPTXSize");
-        find(ptx, "nvrtcGetPTX");
-        return all;
+    /// A function of its header, by its name.
+    template <typename Function>
+    Function *find(const char *name) const {
+        return find_function<Function>(library, name);
     }
 };
 
 /// The files to be tried, in this order.
 std::vector<std::string> candidates() {
-    const std::string wanted
-            = library_of_environment(variable, soname(runtime_major).c_str());
-    if (!wanted.empty()) return {wanted};
     const std::array majors {runtime_major, runtime_major == 13 ? 12 : 13};
     std::vector<std::string> paths;
+    for (const int major : majors) {
+        std::string wanted
+                = library_of_environment(variable, soname(major).c_str());
+        if (!wanted.empty()) paths.push_back(std::move(wanted));
+    }
+    if (!paths.empty()) return paths;
     for (const int major : majors)
         if (is_loaded(soname(major).c_str())) paths.push_back(soname(major));
     // CUDA 12's wheels have a folder for each library, those of 13 one for all.
@@ -98,39 +68,41 @@ std::vector<std::string> candidates() {
     return paths;
 }
 
-/// Why the library is not taken; empty where it is.
+/// Why the library is not taken; empty where it is. All that is called here and below is
+/// in NVRTC 11.2 and later.
 std::string try_library(const std::string &path, nvrtc_library &found) {
     std::string reason;
-    void *const library = open_library(path, reason);
-    if (library == nullptr) return reason;
-    const auto refuse = [&](std::string why) {
-        found = {};
-        dlclose(library);
-        return text(path, why);
-    };
-    const bool all = found.find_functions(library);
-    if (found.version == nullptr) return refuse(" is no NVRTC");
-    int major = 0;
+    found = {};
+    found.library = open_library(path, reason);
+    if (found.library == nullptr) return reason;
+    const auto version = found.find<decltype(nvrtcVersion)>("nvrtcVersion");
     int driver = 0;
-    if (found.version(&major, &found.minor) != NVRTC_SUCCESS || major < 12
-            || !all)
-        return refuse(text(" is NVRTC ", major, ".", found.minor,
-                "; gradnn needs 12 or 13"));
     static_cast<void>(cudaDriverGetVersion(&driver));
-    if (driver != 0 && driver / 1000 < major)
-        return refuse(text(" is NVRTC ", major, ".", found.minor,
-                ", whose code the driver (CUDA ", driver / 1000, ".",
-                driver / 10 % 100, ") does not load"));
-    int count = 0;
-    if (found.architecture_count(&count) != NVRTC_SUCCESS || count <= 0)
-        return refuse(" does not say what it compiles for");
-    found.known.resize(static_cast<size_t>(count));
-    if (found.architectures(found.known.data()) != NVRTC_SUCCESS)
-        return refuse(" does not say what it compiles for");
-    std::sort(found.known.begin(), found.known.end());
-    found.path = file_of(reinterpret_cast<const void *>(found.version));
-    found.major = major;
-    return {};
+    if (version == nullptr)
+        reason = " is no NVRTC";
+    else if (version(&found.major, &found.minor) != NVRTC_SUCCESS
+            || found.major < 12)
+        reason = text(" is NVRTC ", found.major, ".", found.minor,
+                "; gradnn needs 12 or 13");
+    else if (driver != 0 && driver / 1000 < found.major)
+        reason = text(" is NVRTC ", found.major, ".", found.minor,
+                ", whose code the driver (of CUDA ", driver / 1000,
+                ") does not load");
+    if (reason.empty()) {
+        int count = 0;
+        found.find<decltype(nvrtcGetNumSupportedArchs)>(
+                "nvrtcGetNumSupportedArchs")(&count);
+        found.known.resize(static_cast<size_t>(count));
+        found.find<decltype(nvrtcGetSupportedArchs)>("nvrtcGetSupportedArchs")(
+                found.known.data());
+        std::sort(found.known.begin(), found.known.end());
+        found.path = file_of(reinterpret_cast<const void *>(version));
+        if (!found.known.empty()) return {};
+        reason = " knows no architecture";
+    }
+    dlclose(found.library);
+    found = {};
+    return path + reason;
 }
 
 nvrtc_library find_nvrtc() {
@@ -164,20 +136,21 @@ std::string dotted(int architecture) {
     return text(architecture / 10, '.', architecture % 10);
 }
 
-/// What one of the two functions of each kind of text gives.
+/// What NVRTC has of a program: its log, its code.
 template <typename Size, typename Get>
-std::string text_of_program(nvrtcProgram program, Size size, Get get) {
+std::string text_of_program(
+        nvrtcProgram program, const char *size, const char *get) {
     size_t bytes = 0;
-    if (size(program, &bytes) != NVRTC_SUCCESS || bytes == 0) return {};
+    nvrtc().find<Size>(size)(program, &bytes);
     std::string result(bytes, '\0');
-    if (get(program, result.data()) != NVRTC_SUCCESS) return {};
+    nvrtc().find<Get>(get)(program, result.data());
     return result;
 }
 
 } // namespace
 
 bool available() {
-    return nvrtc().major != 0;
+    return nvrtc().library != nullptr;
 }
 
 std::string version_text() {
@@ -214,7 +187,7 @@ std::vector<std::string> compilation::options() const {
 
 compiled_code compile(const compilation &what) {
     const nvrtc_library &library = nvrtc();
-    if (library.major == 0) return {{}, library.missing};
+    if (!available()) return {{}, library.missing};
     const std::string target = what.target();
     if (target.empty())
         return {{},
@@ -231,43 +204,47 @@ compiled_code compile(const compilation &what) {
     }
     std::vector<const char *> names;
     std::vector<const char *> texts;
-    for (size_t file = 1; file < what.files.size(); ++file) {
-        names.push_back(copies[2 * file].c_str());
-        texts.push_back(copies[2 * file + 1].c_str());
+    for (size_t i = 0; i < copies.size(); i += 2) {
+        names.push_back(copies[i].c_str());
+        texts.push_back(copies[i + 1].c_str());
     }
-    nvrtcProgram made = nullptr;
-    const nvrtcResult created
-            = library.create(&made, copies[1].c_str(), copies[0].c_str(),
-                    static_cast<int>(names.size()), texts.data(), names.data());
-    if (created != NVRTC_SUCCESS)
-        return {{},
-                text("nvrtcCreateProgram failed: ",
-                        library.error_string(created))};
-    const auto destroy
-            = [&](nvrtcProgram program) { library.destroy(&program); };
-    const std::unique_ptr<std::remove_pointer_t<nvrtcProgram>,
-            decltype(destroy)>
-            program(made, destroy);
     const std::vector<std::string> options = what.options();
     std::vector<const char *> given;
     for (const std::string &option : options)
         given.push_back(option.c_str());
-    const nvrtcResult result = library.compile(
-            made, static_cast<int>(given.size()), given.data());
-    if (result != NVRTC_SUCCESS)
-        return {{},
-                text("NVRTC ", version_text(), " does not compile ", copies[0],
-                        " for ", target, ": ", library.error_string(result),
-                        "; ",
-                        text_of_program(made, library.log_size, library.log)
-                                .c_str())};
-    const bool machine_code = target[0] == 's';
-    std::string code = machine_code
-            ? text_of_program(made, library.cubin_size, library.cubin)
-            : text_of_program(made, library.ptx_size, library.ptx);
-    if (code.empty())
-        return {{}, text("NVRTC ", version_text(), " gives no code")};
-    return {std::move(code), {}};
+
+    nvrtcProgram program = nullptr;
+    nvrtcResult result = library.find<decltype(nvrtcCreateProgram)>(
+            "nvrtcCreateProgram")(&program, texts[0], names[0],
+            static_cast<int>(names.size()) - 1, texts.data() + 1,
+            names.data() + 1);
+    if (result == NVRTC_SUCCESS)
+        result = library.find<decltype(nvrtcCompileProgram)>(
+                "nvrtcCompileProgram")(
+                program, static_cast<int>(given.size()), given.data());
+    compiled_code made;
+    if (result != NVRTC_SUCCESS) {
+        made.refusal = text("NVRTC ", version_text(), " does not compile ",
+                copies[0], " for ", target, ": ",
+                library.find<decltype(nvrtcGetErrorString)>(
+                        "nvrtcGetErrorString")(result));
+        if (program != nullptr)
+            made.refusal += "; "
+                    + text_of_program<decltype(nvrtcGetProgramLogSize),
+                            decltype(nvrtcGetProgramLog)>(program,
+                            "nvrtcGetProgramLogSize", "nvrtcGetProgramLog");
+    } else if (target[0] == 's') {
+        made.code = text_of_program<decltype(nvrtcGetCUBINSize),
+                decltype(nvrtcGetCUBIN)>(
+                program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN");
+    } else {
+        made.code = text_of_program<decltype(nvrtcGetPTXSize),
+                decltype(nvrtcGetPTX)>(
+                program, "nvrtcGetPTXSize", "nvrtcGetPTX");
+    }
+    library.find<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram")(
+            &program);
+    return made;
 }
 
 } // namespace gradnn::gpu::jit

@@ -1,6 +1,5 @@
-// What kernels compiled at run time share: element types, vectors of elements, whole
-// numbers. Needs no header of CUDA's, and reads alike to NVRTC, nvcc and, after
-// tests/emulated/simt.hpp, g++.
+// What kernels compiled at run time share: types and vectors of elements. Needs no header
+// of CUDA's, and reads alike to NVRTC, nvcc and, after tests/emulated/simt.hpp, g++.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +38,6 @@ __device__ __forceinline__ float multiply_add(float a, float b, float c) {
 }
 __device__ __forceinline__ double multiply_add(double a, double b, double c) {
     return __fma_rn(a, b, c);
-}
-
-template <typename Sum>
-__device__ __forceinline__ bool is_finite(Sum value) {
-    return value - value == Sum(0);
 }
 
 /// What one instruction loads and stores, and the cells in which a vector keeps it:
@@ -120,16 +114,6 @@ struct elements {
     __device__ __forceinline__ static elements load(const stored *from) {
         return of_word(*reinterpret_cast<const word_type *>(from));
     }
-    /// From global memory that nothing writes while the kernel runs.
-    __device__ __forceinline__ static elements load_constant(
-            const stored *from) {
-        return of_word(__ldg(reinterpret_cast<const word_type *>(from)));
-    }
-    /// The same if `wanted`, else zeros.
-    __device__ __forceinline__ static elements load_constant_if(
-            bool wanted, const stored *from) {
-        return wanted ? load_constant(from) : zeros();
-    }
     __device__ __forceinline__ void store(stored *to) const {
         *reinterpret_cast<word_type *>(to) = as_word();
     }
@@ -198,13 +182,5 @@ private:
             return {all[0], all[1], all[2], all[3]};
     }
 };
-
-/// a / b, rounded down and up; b is positive.
-__device__ constexpr int floor_div(int a, int b) {
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-__device__ constexpr int ceil_div(int a, int b) {
-    return -floor_div(-a, b);
-}
 
 } // namespace gradnn::gpu::jit

@@ -1,6 +1,9 @@
 #include "gpu/jit/load.hpp"
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <mutex>
@@ -9,7 +12,6 @@
 
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/disk_cache.hpp"
-#include "gpu/jit/dump.hpp"
 #include "gpu/jit/sources.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "log.hpp"
@@ -74,6 +76,43 @@ cudaFuncAttributes attributes_on_device(const void *function) {
     return attributes;
 }
 
+/// The folder that GRADNN_DUMP_KERNELS names; empty where it is not set.
+std::string dump_folder() {
+    const char *const folder = std::getenv("GRADNN_DUMP_KERNELS");
+    return folder != nullptr ? folder : "";
+}
+
+/// Writes sources, key and code of a kernel for people and tools.
+void dump(const kernel_request &request, const compilation &what,
+        const std::string &key, const std::string &code) {
+    if (dump_folder().empty()) return;
+    namespace fs = std::filesystem;
+    const fs::path folder = fs::path(dump_folder())
+            / text(request.entry, '_', digest_of(key));
+    const auto write = [&](std::string_view name, std::string_view contents) {
+        const fs::path path = folder / name;
+        fs::create_directories(path.parent_path());
+        std::ofstream file(path, std::ios::binary);
+        file.exceptions(std::ios::failbit | std::ios::badbit);
+        file << contents << std::flush;
+    };
+    detail::log_line line;
+    line.event = "dump";
+    line.note = folder.string();
+    try {
+        for (const source_file &file : what.files)
+            write(file.path, file.text);
+        write("key.txt", key + '\n');
+        write(code.starts_with("\177ELF") ? "kernel.cubin" : "kernel.ptx",
+                code);
+        if (detail::log_level() < detail::log_events) return;
+    } catch (const std::exception &failure) {
+        line.event = "dump:failed";
+        line.note += text(": ", failure.what());
+    }
+    detail::write_log(line);
+}
+
 void log_outcome(const kernel_request &request,
         const detail::compile_options &options,
         const kernel_or_refusal &outcome, double milliseconds) {
@@ -130,6 +169,12 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
 
 } // namespace
 
+void forget_kernels() {
+    known_kernels &all = known();
+    const std::lock_guard lock(all.mutex);
+    all.by_key.clear();
+}
+
 kernel_or_refusal load(
         const kernel_request &request, const detail::compile_options &options) {
     if (!available()) return {nullptr, missing_reason()};
@@ -138,7 +183,7 @@ kernel_or_refusal load(
     compilation what;
     what.files = with_includes(request.source, request.specification);
     what.architecture = 10 * properties.major + properties.minor;
-    what.with_lines = dumps();
+    what.with_lines = !dump_folder().empty();
     const std::string key = key_of(request, what);
 
     const allocation_guard current(device);

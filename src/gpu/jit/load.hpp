@@ -52,8 +52,11 @@ struct kernel_or_refusal {
 kernel_or_refusal load(
         const kernel_request &request, const detail::compile_options &options);
 
-/// As gpu::launch_early, for the same alike. The arguments have the types of the
-/// kernel's parameters: pointers, or what is converted by the caller.
+/// Forgets all kernels, failures too, as a new process would: for tests.
+void forget_kernels();
+
+/// As gpu::launch_early. The arguments have the types of the kernel's parameters:
+/// nothing converts them.
 template <typename... Arguments>
 void launch_early(const char *name, const compiled_kernel &kernel,
         launch_size grid, launch_size block, size_t shared_bytes,

@@ -1,9 +1,9 @@
 #include "gpu/jit/sources.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdint>
+#include <iomanip>
+#include <sstream>
 
 #include <gradnn/status.hpp>
 
@@ -89,13 +89,9 @@ std::string digest_of(std::string_view text) {
     uint64_t digest = 0xcbf29ce484222325U;
     for (const char each : text)
         digest = (digest ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
-    std::array<char, 16> digits {};
-    digits.fill('0');
-    std::array<char, 16> shortest {};
-    const auto end = std::to_chars(
-            shortest.data(), shortest.data() + shortest.size(), digest, 16);
-    std::copy_backward(shortest.data(), end.ptr, digits.data() + digits.size());
-    return {digits.data(), digits.size()};
+    std::ostringstream digits;
+    digits << std::hex << std::setfill('0') << std::setw(16) << digest;
+    return digits.str();
 }
 
 } // namespace gradnn::gpu::jit

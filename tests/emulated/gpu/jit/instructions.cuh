@@ -1,8 +1,14 @@
-// In place of src/gpu/jit/instructions.cuh: the same in C++.
+// In place of src/gpu/jit/instructions.cuh: the same in C++. Bulk copies are made when
+// they are submitted, or in every other block when they are waited for; their addresses
+// are checked.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "emulated/simt.hpp"
 
@@ -47,8 +53,8 @@ inline uint32_t pair_of_bf16(float low, float high) {
 }
 
 inline void wait_for_earlier_work() {}
-inline unsigned char *dynamic_shared() {
-    return reinterpret_cast<unsigned char *>(emulated::shared_memory);
+inline char *dynamic_shared() {
+    return emulated::shared_memory;
 }
 
 using copy_barrier = uint64_t;
@@ -56,23 +62,88 @@ inline copy_barrier *shared_barrier() {
     static copy_barrier barrier;
     return &barrier;
 }
+
+struct barrier_state {
+    struct copy {
+        void *to;
+        const void *from;
+        uint32_t bytes;
+    };
+    bool begun = false;
+    bool arrived = false; ///< of the phase that is under way
+    int64_t missing = 0; ///< bytes of it that no copy has brought
+    uint32_t phases = 0; ///< that are complete
+    std::vector<copy> later; ///< that are made when a thread has waited
+
+    void complete_if_all() {
+        if (!arrived || missing != 0) return;
+        arrived = false;
+        ++phases;
+    }
+};
+
+/// Of the block that runs.
+inline barrier_state &state_of(const copy_barrier *barrier) {
+    static std::map<const copy_barrier *, barrier_state> all;
+    static uint64_t blocks = 0;
+    if (blocks != emulated::block::count) all.clear();
+    blocks = emulated::block::count;
+    return all[barrier];
+}
+
 inline void begin_barrier(copy_barrier *barrier) {
-    *barrier = 0;
+    state_of(barrier) = {.begun = true};
 }
+
 inline void expect_copies(copy_barrier *barrier, uint32_t bytes) {
-    *barrier += bytes;
+    barrier_state &state = state_of(barrier);
+    if (!state.begun || state.arrived)
+        throw std::logic_error("copies expected on a barrier that is not there"
+                               " or expects others");
+    state.arrived = true;
+    state.missing += bytes;
+    state.complete_if_all();
 }
+
 inline void copy_bulk(void *shared, const void *global, uint32_t bytes,
         copy_barrier *barrier) {
-    if (reinterpret_cast<uintptr_t>(shared) % 16 != 0
-            || reinterpret_cast<uintptr_t>(global) % 16 != 0 || bytes % 16 != 0)
-        throw std::out_of_range("a bulk copy between multiples of 16 bytes");
-    std::memcpy(shared, global, bytes);
-    *barrier -= bytes;
+    const auto multiple = [](const void *address) {
+        return reinterpret_cast<uintptr_t>(address) % 16 == 0;
+    };
+    const auto *const from = static_cast<const char *>(global);
+    if (!multiple(shared) || !multiple(global) || bytes % 16 != 0)
+        throw std::out_of_range("bulk copy of " + std::to_string(bytes)
+                + " bytes between multiples of 16");
+    const auto holds = [&](const auto &tensor) {
+        return from >= tensor.first && from + bytes <= tensor.second;
+    };
+    if (!emulated::tensors.empty()
+            && std::none_of(
+                    emulated::tensors.begin(), emulated::tensors.end(), holds))
+        throw std::out_of_range("bulk copy from beyond the tensor");
+    barrier_state &state = state_of(barrier);
+    if (emulated::block::copies_early)
+        std::memcpy(shared, global, bytes);
+    else
+        state.later.push_back({shared, global, bytes});
+    state.missing -= bytes;
+    state.complete_if_all();
 }
-inline void wait_for_copies(copy_barrier *barrier, uint32_t /*parity*/) {
-    if (*barrier != 0)
-        throw std::out_of_range("a wait for bytes that nothing copies");
+
+inline void wait_for_copies(copy_barrier *barrier, uint32_t parity) {
+    // A thread ahead of the one that copies waits; one that waits for good has
+    // been given fewer bytes than were expected.
+    for (int turns = 0; state_of(barrier).phases % 2 == parity; ++turns) {
+        if (turns == 100000)
+            throw std::logic_error("a barrier that is never complete: "
+                    + std::to_string(state_of(barrier).missing)
+                    + " bytes are missing");
+        emulated::block::yield();
+    }
+    barrier_state &state = state_of(barrier);
+    for (const auto &[to, from, bytes] : state.later)
+        std::memcpy(to, from, bytes);
+    state.later.clear();
 }
 
 } // namespace gradnn::gpu::jit
