@@ -49,24 +49,33 @@ std::string key_of(const kernel_request &request, const compilation &what) {
     return text(key, "\nspecification\n", request.specification);
 }
 
-const void *load_library(const std::string &code, const char *entry) {
 #if CUDART_VERSION >= 12080
+const void *load_library(const std::string &code) {
     cudaLibrary_t library = nullptr;
     check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0,
                   nullptr, nullptr, 0),
             "cudaLibraryLoadData");
+    return library;
+}
+const void *function_of(const void *library, const char *entry) {
     cudaKernel_t kernel = nullptr;
-    check(cudaLibraryGetKernel(&kernel, library, entry),
+    check(cudaLibraryGetKernel(&kernel,
+                  static_cast<cudaLibrary_t>(const_cast<void *>(library)),
+                  entry),
             "cudaLibraryGetKernel");
     return kernel;
+}
 #else
-    static_cast<void>(code);
+const void *load_library(const std::string & /*code*/) {
     throw error(status::unimplemented,
             text("gradnn was built with CUDA ", CUDART_VERSION / 1000, ".",
-                    CUDART_VERSION / 10 % 100, ", which does not load ", entry,
-                    ": that takes 12.8"));
-#endif
+                    CUDART_VERSION / 10 % 100,
+                    ", which loads no kernels: that takes 12.8"));
 }
+const void *function_of(const void * /*library*/, const char * /*entry*/) {
+    return nullptr;
+}
+#endif
 
 /// Loads it on the current device too, which CUDA else does at the first launch.
 cudaFuncAttributes attributes_on_device(const void *function) {
@@ -74,6 +83,15 @@ cudaFuncAttributes attributes_on_device(const void *function) {
     check(cudaFuncGetAttributes(&attributes, function),
             "cudaFuncGetAttributes");
     return attributes;
+}
+
+void find_entry(compiled_kernel &in, const char *entry) {
+    in.function = function_of(in.library, entry);
+    const auto attributes = attributes_on_device(in.function);
+    in.registers = attributes.numRegs;
+    in.local_bytes = attributes.localSizeBytes;
+    in.static_shared_bytes = attributes.sharedSizeBytes;
+    in.most_threads = attributes.maxThreadsPerBlock;
 }
 
 /// The folder that GRADNN_DUMP_KERNELS names; empty where it is not set.
@@ -154,12 +172,8 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
     made->seconds = detail::milliseconds_since(start) / 1000.0;
     dump(request, what, key, code);
     try {
-        made->function = load_library(code, request.entry);
-        const auto attributes = attributes_on_device(made->function);
-        made->registers = attributes.numRegs;
-        made->local_bytes = attributes.localSizeBytes;
-        made->static_shared_bytes = attributes.sharedSizeBytes;
-        made->most_threads = attributes.maxThreadsPerBlock;
+        made->library = load_library(code);
+        find_entry(*made, request.entry);
     } catch (const error &failure) {
         if (failure.status == status::out_of_memory) throw;
         return {nullptr, text(request.source, ": ", failure.what())};
@@ -168,6 +182,14 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
 }
 
 } // namespace
+
+std::shared_ptr<const compiled_kernel> beside(
+        const compiled_kernel &kernel, const char *entry, int device) {
+    const allocation_guard current(device);
+    auto made = std::make_shared<compiled_kernel>(kernel);
+    find_entry(*made, entry);
+    return made;
+}
 
 void forget_kernels() {
     known_kernels &all = known();

@@ -13,7 +13,7 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
-    constexpr data_geometry g = geometry_of(s);
+    static constexpr data_geometry g = geometry_of(s);
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;

@@ -15,6 +15,7 @@
 #include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/plan_timer.hpp"
 #include "problem_text.hpp"
 #include "text.hpp"
 
@@ -26,7 +27,7 @@ using detail::text;
 namespace {
 
 constexpr const char *name = "convolution.gpu_sliding";
-constexpr size_t vectors = 16; ///< bytes that tensors are expected at multiples of
+constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
 gpu_facts facts_of(const device_properties &device) {
     return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
@@ -136,14 +137,11 @@ public:
             if (sums_.kernel
                     && made.kernel->local_bytes >= sums_.kernel->local_bytes)
                 continue;
-            launchable last {nullptr,
+            parts_ = {jit::beside(*made.kernel, "gradnn_add_parts",
+                              static_cast<int>(options.device)),
                     ceil_div(static_cast<int64_t>(weights_of(each.of)), 32),
                     256, 0};
-            refusal = load(
-                    last, source, "gradnn_add_parts", specification, options);
-            if (!refusal.empty()) return refusal;
             sums_ = made;
-            parts_ = last;
             if (made.kernel->local_bytes == 0) break;
         }
         return {};
@@ -179,21 +177,35 @@ std::vector<Specification> best_of(
     std::stable_sort(choices.begin(), choices.end(),
             [](const auto &a, const auto &b) { return a.cost < b.cost; });
     std::vector<Specification> best;
-    constexpr size_t most_tried = 3;
     for (const auto &each : choices)
-        if (best.size() < most_tried) best.push_back(each.specification);
+        best.push_back(each.specification);
     return best;
 }
 
-/// Null where no cut fits.
+/// The kernels tried until one spills no registers: some of the best, or the one of that
+/// number alone. Null where there are none.
+template <typename Specification>
+std::vector<Specification> tried_of(
+        std::vector<Specification> best, bool alone, size_t number) {
+    constexpr size_t most_tried = 3, most_measured = 6;
+    if (!alone) {
+        if (best.size() > most_tried) best.resize(most_tried);
+        return best;
+    }
+    if (number >= std::min(best.size(), most_measured)) return {};
+    return {best[number]};
+}
+
 std::unique_ptr<variant> variant_of(const convolution_problem &problem,
-        const std::vector<problem_specification> &forms, const gpu_facts &gpu) {
+        const std::vector<problem_specification> &forms, const gpu_facts &gpu,
+        bool alone, size_t number) {
     if (problem.direction == convolution_direction::backward_weights) {
-        auto tried = best_of(forms, gpu, weights_choices);
+        auto tried = tried_of(
+                best_of(forms, gpu, weights_choices), alone, number);
         if (tried.empty()) return nullptr;
         return std::make_unique<weights_variant>(std::move(tried));
     }
-    auto tried = best_of(forms, gpu, data_choices);
+    auto tried = tried_of(best_of(forms, gpu, data_choices), alone, number);
     if (tried.empty()) return nullptr;
     return std::make_unique<data_variant>(std::move(tried),
             problem.direction == convolution_direction::backward_data);
@@ -236,6 +248,34 @@ private:
     mutable std::once_flag others_compiled_;
 };
 
+/// Of a tensor, from its first element to its last.
+template <typename View>
+size_t bytes_of_tensor(const View &tensor) {
+    int64_t last = 0;
+    for (size_t i = 0; i < tensor.dims.size(); ++i)
+        last += (tensor.dims[i] - 1) * tensor.strides[i];
+    return static_cast<size_t>((last + 1) * detail::size_of(tensor.type));
+}
+
+/// By measuring, where there are several.
+std::unique_ptr<sliding_plan> fastest(
+        std::vector<std::unique_ptr<sliding_plan>> plans,
+        const convolution_problem &problem, const compile_options &options) {
+    size_t best = 0;
+    if (plans.size() > 1) {
+        std::vector<const detail::plan *> timed;
+        for (const auto &each : plans)
+            timed.push_back(each.get());
+        const std::array<size_t, 3> bytes {bytes_of_tensor(problem.src),
+                bytes_of_tensor(problem.weights), bytes_of_tensor(problem.dst)};
+        const std::vector<double> times
+                = plans_timer.time(timed, bytes, options);
+        best = static_cast<size_t>(
+                std::min_element(times.begin(), times.end()) - times.begin());
+    }
+    return std::move(plans[best]);
+}
+
 } // namespace
 
 plan_or_refusal make(
@@ -245,27 +285,33 @@ plan_or_refusal make(
                 "takes problems that kernels may be compiled for, and the "
                 "setting `specialise` is off");
     std::string refusal;
-    const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
     const device_properties &device
             = properties_of(static_cast<int>(options.device));
     const gpu_facts gpu = facts_of(device);
-    std::array<std::unique_ptr<variant>, 2> variants;
-    for (size_t i = 0; i < 2; ++i) {
-        const auto forms = specifications_of(
-                problem, i == 0 ? static_cast<int>(vectors) : bytes,
-                device.major >= 9, refusal);
-        if (forms.empty()) return plan_or_refusal::refuse(refusal);
-        variants[i] = variant_of(problem, forms, gpu);
-        if (!variants[i])
-            return detail::refuse(
-                    "windows whose taps fit in registers", problem);
+    const bool bulk_copies = device.major >= 9;
+    const auto aligned
+            = specifications_of(problem, vectors, bulk_copies, refusal);
+    const auto others = specifications_of(problem,
+            static_cast<int>(detail::size_of(problem.src.type)), bulk_copies,
+            refusal);
+    if (aligned.empty()) return plan_or_refusal::refuse(refusal);
+    std::vector<std::unique_ptr<sliding_plan>> plans;
+    // By measuring one plan for each way to cut the work; else the best by estimate.
+    for (size_t way = 0;; ++way) {
+        auto first = variant_of(problem, aligned, gpu, options.autotune, way);
+        if (!first) break;
+        auto second = variant_of(problem, others, gpu, false, 0);
+        if (!second) break;
+        refusal = first->compile(options);
+        if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+        plans.push_back(std::make_unique<sliding_plan>(
+                std::move(first), std::move(second), options));
+        if (!options.autotune) break;
     }
-    refusal = variants[0]->compile(options);
-    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+    if (plans.empty())
+        return detail::refuse("windows whose taps fit in registers", problem);
     return within_workspace_limit(
-            std::make_unique<sliding_plan>(
-                    std::move(variants[0]), std::move(variants[1]), options),
-            options, "its sums");
+            fastest(std::move(plans), problem, options), options, "its sums");
 }
 
 } // namespace gradnn::gpu::sliding
