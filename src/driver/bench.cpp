@@ -4,18 +4,15 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "atomic_file.hpp"
 #include "bench_compare.hpp"
 #include "bench_result.hpp"
 #include "bench_table.hpp"
-#include "command_line.hpp"
 #include "commands.hpp"
 #include "compute_limit.hpp"
 #include "device_clock.hpp"
@@ -36,25 +33,6 @@ namespace {
 
 /// Stands for standard output where --json names a file.
 constexpr const char *standard_output = "-";
-
-struct bench_options {
-    std::vector<std::string> graphs;
-    engine_options engine;
-    std::string json_file;
-    std::string compared;
-    double seconds = 1;
-    bool latency = false;
-    bool every_kernel = false;
-};
-
-/// What is wrong with a value of --seconds; CLI::Range would let NaN pass.
-std::string fault_of_seconds(const std::string &value) {
-    double seconds = 0;
-    if (CLI::detail::lexical_cast(value, seconds) && seconds >= 0
-            && seconds <= 3600)
-        return {};
-    return "Value " + value + " not in range 0 to 3600";
-}
 
 /// The compute limits of this run, each measured once, when it is asked for.
 class compute_limits {
@@ -137,6 +115,8 @@ json measure(
     return report;
 }
 
+} // namespace
+
 int bench(const bench_options &options) {
     if (options.graphs.empty()) throw usage_error("GRAPH.json is missing");
     // All that may be wrong with the input is found at once: whether the
@@ -161,39 +141,6 @@ int bench(const bench_options &options) {
         say_written(options.json_file);
     }
     return 0;
-}
-
-} // namespace
-
-action add_bench(CLI::App &program) {
-    auto options = std::make_shared<bench_options>();
-    CLI::App *command = program.add_subcommand("bench",
-            "Time graphs, caches cold, beside the limits of memory and "
-            "arithmetic");
-    command->add_option("GRAPH.json", options->graphs,
-                   "graphs in oneDNN Graph's JSON format")
-            ->option_text("...");
-    add_engine_options(*command, options->engine);
-    command->add_option("--json", options->json_file,
-                   "write the figures; - is standard output, the tables are "
-                   "on standard error then")
-            ->type_name("FILE");
-    command->add_option("--compare", options->compared,
-                   "show the times beside those of an older report, and mark "
-                   "what is slower by more than its spread")
-            ->type_name("OLD.json");
-    command->add_option("--seconds", options->seconds,
-                   "about how long each partition, and again its steps, are "
-                   "timed (default: 1)")
-            ->type_name("S")
-            ->check(fault_of_seconds);
-    command->add_flag("--latency", options->latency,
-            "time one call at a time too, until its work is done; on a GPU "
-            "also by replay of a CUDA graph");
-    command->add_flag("--every-kernel", options->every_kernel,
-            "time each step by every row of the kernel list that can compute "
-            "it");
-    return [options] { return bench(*options); };
 }
 
 } // namespace gradnn::driver

@@ -4,12 +4,8 @@
 #include <cmath>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
-#include "command_line.hpp"
 #include "commands.hpp"
 #include "comparison.hpp"
 #include "files/npy.hpp"
@@ -36,11 +32,6 @@ using data_type = logical_tensor::data_type;
 // Another system's answer has an error of its own, of about the same size, and
 // ours carries that of the ops before it.
 constexpr double expected_slack = 5;
-
-struct check_options {
-    session_options session;
-    std::vector<std::string> expected;
-};
 
 /// What the reference of an op holds beside the tensors: its inputs and
 /// outputs, each about twice while it rearranges them, and both once more with
@@ -259,18 +250,8 @@ private:
 
 } // namespace
 
-action add_check(CLI::App &program) {
-    auto options = std::make_shared<check_options>();
-    CLI::App *command = program.add_subcommand("check",
-            "Execute a graph and compare every output with the float64 "
-            "reference");
-    add_session_options(*command, options->session);
-    command->add_option("--expect", options->expected,
-                   "compare a computed tensor with somebody else's answer too")
-            ->type_name("ID=FILE.npy")
-            ->allow_extra_args(false);
-    command->footer("Exit status 1 where an error is past what is allowed.\n");
-    return [options] { return checker(*options).check(); };
+int check(const check_options &options) {
+    return checker(options).check();
 }
 
 } // namespace gradnn::driver

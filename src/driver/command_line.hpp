@@ -1,32 +1,17 @@
-// Options that several commands have, and what the command line's parser leaves to
-// do: how help shows arguments, and what is said of arguments that no command has.
+// The program's command line. Its parser's headers take seconds to compile, so
+// command_line.cpp alone has them.
 #pragma once
 
-#include <memory>
 #include <string>
-
-namespace CLI {
-class App;
-class FormatterBase;
-} // namespace CLI
 
 namespace gradnn::driver {
 
-struct engine_options;
-struct session_options;
+/// Says on standard error what is wrong with the command line or the input; the
+/// exit status.
+int fail(const std::string &what);
 
-/// Those of run, check, bench and kernels.
-void add_engine_options(CLI::App &command, engine_options &options);
-/// Those of run and check.
-void add_session_options(CLI::App &command, session_options &options);
-
-/// Shows positional arguments as required unless they have a default. That they
-/// are there is checked after the options are parsed, so that an unknown option
-/// is reported first; the parser takes them to be optional.
-std::shared_ptr<CLI::FormatterBase> help_formatter();
-
-/// One line that names the arguments that the parser left over, in the order
-/// in which they were given, and the command or option that is nearest.
-std::string describe_unexpected(const CLI::App &program);
+/// Parses the command line and does what it says; the exit status. Throws what
+/// the commands throw.
+int run_command_line(int argc, char **argv);
 
 } // namespace gradnn::driver

@@ -1,8 +1,5 @@
 // gradnn info: engines, instruction sets and library versions.
 #include <iostream>
-#include <memory>
-
-#include <CLI/CLI.hpp>
 
 #include <gradnn/cuda.hpp>
 #include <gradnn/graph.hpp>
@@ -88,7 +85,7 @@ json machine_json() {
             {"nvrtc_file", compiler.path}, {"no_nvrtc", compiler.missing}};
 }
 
-namespace {
+namespace {} // namespace
 
 int info(bool as_json) {
     const json machine = machine_json();
@@ -132,16 +129,6 @@ int info(bool as_json) {
     add("NVRTC", "no_nvrtc", true);
     rows.write(std::cout);
     return 0;
-}
-
-} // namespace
-
-action add_info(CLI::App &program) {
-    auto as_json = std::make_shared<bool>(false);
-    CLI::App *command = program.add_subcommand(
-            "info", "Engines, instruction sets and library versions");
-    command->add_flag("--json", *as_json, "as JSON");
-    return [as_json] { return info(*as_json); };
 }
 
 } // namespace gradnn::driver

@@ -1,15 +1,11 @@
 // gradnn kernels: the kernel lists, and what each row says of a graph's problems.
 #include <iostream>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include <gradnn/graph.hpp>
 
-#include "command_line.hpp"
 #include "commands.hpp"
 #include "compile_settings.hpp"
 #include "engine_impl.hpp"
@@ -26,11 +22,6 @@ using detail::kernel_opinion;
 using detail::text;
 
 namespace {
-
-struct kernels_options {
-    std::string graph;
-    engine_options engine;
-};
 
 void write_lists() {
     table rows({"engine", "kernel", "takes"});
@@ -92,28 +83,15 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
 
 } // namespace
 
-action add_kernels(CLI::App &program) {
-    CLI::App *command = program.add_subcommand("kernels",
-            "The kernels of each engine, or with a graph what each says of its "
-            "problems");
-    auto options = std::make_shared<kernels_options>();
-    command->add_option("GRAPH", options->graph,
-                   "a JSON graph file: for each output of its ops, which "
-                   "kernel "
-                   "is taken, which others can compute it, and why the rest "
-                   "cannot")
-            ->type_name("[FILE]");
-    add_engine_options(*command, options->engine);
-    return [options] {
-        if (options->graph.empty()) {
-            write_lists();
-            return 0;
-        }
-        const loaded_graph graph = load_graph(options->graph, options->engine);
-        for (const graph_step &step : graph.steps)
-            write_opinions(graph, step);
+int show_kernels(const kernels_options &options) {
+    if (options.graph.empty()) {
+        write_lists();
         return 0;
-    };
+    }
+    const loaded_graph graph = load_graph(options.graph, options.engine);
+    for (const graph_step &step : graph.steps)
+        write_opinions(graph, step);
+    return 0;
 }
 
 } // namespace gradnn::driver

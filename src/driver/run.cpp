@@ -1,11 +1,7 @@
 // gradnn run: executes a graph.
 #include <cstdio>
 #include <iostream>
-#include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include "command_line.hpp"
 #include "commands.hpp"
 #include "session.hpp"
 #include "table.hpp"
@@ -34,6 +30,8 @@ std::vector<size_t> final_outputs(const loaded_graph &graph) {
     return ids;
 }
 
+} // namespace
+
 int run(const session_options &options) {
     session work(options);
     const loaded_graph &graph = work.graph();
@@ -55,17 +53,6 @@ int run(const session_options &options) {
                   << ' ' << detail::text_of(lt.get_dims()) << '\n';
     }
     return 0;
-}
-
-} // namespace
-
-action add_run(CLI::App &program) {
-    auto options = std::make_shared<session_options>();
-    CLI::App *command = program.add_subcommand("run",
-            "Execute a graph; print kernels, times and checksums of the "
-            "outputs");
-    add_session_options(*command, *options);
-    return [options] { return run(*options); };
 }
 
 } // namespace gradnn::driver

@@ -3,9 +3,7 @@
 // asks the library.
 #include <algorithm>
 #include <iostream>
-#include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <gradnn/graph.hpp>
@@ -284,10 +282,7 @@ void write_detail(const json &engines, const std::string &name) {
         std::cout << '(' << index + 1 << ") " << notes[index] << '\n';
 }
 
-struct support_options {
-    std::string op;
-    bool as_json = false;
-};
+} // namespace
 
 int support(const support_options &options) {
     if (!options.op.empty()) {
@@ -307,21 +302,6 @@ int support(const support_options &options) {
     else
         write_detail(engines, options.op);
     return 0;
-}
-
-} // namespace
-
-action add_support(CLI::App &program) {
-    auto options = std::make_shared<support_options>();
-    CLI::App *command = program.add_subcommand("support",
-            "Which op runs with which data type on which engine, asked of the "
-            "library");
-    command->add_option("OP", options->op,
-                   "the variants of one op (default: an overview of all ops)")
-            ->default_str("all")
-            ->option_text(" ");
-    command->add_flag("--json", options->as_json, "as JSON, every variant");
-    return [options] { return support(*options); };
 }
 
 } // namespace gradnn::driver

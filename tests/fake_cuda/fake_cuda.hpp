@@ -2,8 +2,8 @@
 //
 // A program that links gradnn_fake_cuda makes plans for a GPU on any machine: it
 // has the properties of an H200, memory of the host, and occupancies computed
-// from the kernels' machine code. Kernels that are launched do nothing. Linked
-// ahead of libcudart_static, of which the linker then takes nothing.
+// from the kernels' machine code. Kernels that are launched do nothing. It takes
+// the place of libcudart.so, which such a program does not link.
 #pragma once
 
 #include <array>

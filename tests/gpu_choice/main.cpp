@@ -17,8 +17,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "driver/commands.hpp"
 #include "kernel_choice.hpp"
 #include "problems.hpp"
@@ -34,11 +32,10 @@ int usage() {
 }
 
 void print_kernels(const std::string &graph) {
-    CLI::App program;
-    const gradnn::driver::action print = gradnn::driver::add_kernels(program);
-    std::vector<std::string> words {"gpu", "--engine", graph, "kernels"};
-    program.parse(words); // from the last on
-    print();
+    gradnn::driver::kernels_options options;
+    options.graph = graph;
+    options.engine.engine = "gpu";
+    gradnn::driver::show_kernels(options);
 }
 
 /// Where a step is cuDNN's to make, what the rows without it say: the stand-in for

@@ -23,6 +23,11 @@ dnnl::primitive_attr attributes(fpmath_mode mode) {
 
 } // namespace
 
+const dnnl::engine &cpu_engine() {
+    static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    return engine;
+}
+
 dnnl::primitive_desc make_descriptor(const geometry &problem,
         const memory::desc &src, const memory::desc &weights,
         const memory::desc &dst, fpmath_mode mode) {

@@ -6,9 +6,6 @@
 namespace gradnn::cpu::onednn {
 
 /// Throws dnnl::error where oneDNN has no CPU engine.
-inline const dnnl::engine &cpu_engine() {
-    static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    return engine;
-}
+const dnnl::engine &cpu_engine();
 
 } // namespace gradnn::cpu::onednn
