@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from . import _convolution, _graphs, _hot, _layouts, _upsample
+from . import _convolution, _graphs, _hot, _layouts, _upsample, _workspace
 from ._native import native_kernel
 
 _KEYS = {"cpu": "CPU", "cuda": "CUDA"}
@@ -97,6 +97,7 @@ def disable() -> None:
         _graphs.disable()
         _layouts.disable()
         _take_away()
+        _workspace.release_memory()
 
 
 def is_enabled() -> bool:
