@@ -99,6 +99,26 @@ def _from_numpy(name: str, source: Any, written: bool) -> Array:
 _torch_dtypes: dict[Any, str] = {}
 
 
+def _no_memory(name: str) -> TypeError:
+    return TypeError(
+        f"{name} is a tensor without memory of its own, as inside of torch.vmap, "
+        "torch.func.grad and torch.compile; a tensor of values is expected. Give "
+        "all samples at once, along the batch axis, or use gradnn.torch.enable(), "
+        "whose gradients PyTorch's transforms know"
+    )
+
+
+def _is_wrapped(source: Any) -> bool:
+    """Whether a tensor of PyTorch stands for another one in a transform."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(source, torch.Tensor):
+        return False
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    return torch._C._functorch.is_functorch_wrapped_tensor(source) or (
+        fake is not None and isinstance(source, fake.FakeTensor)
+    )
+
+
 def _from_torch(name: str, source: Any, written: bool) -> Array | None:
     """A plain tensor on the CPU, which takes less time than by DLPack; None for
     any other."""
@@ -121,7 +141,12 @@ def _from_torch(name: str, source: Any, written: bool) -> Array | None:
             raise bad(name, "a negated view cannot be written")
         keep = source.resolve_neg()
     dims = tuple(source.shape)
-    pointer = keep.data_ptr()
+    try:
+        pointer = keep.data_ptr()
+    except RuntimeError:  # PyTorch's, of a tensor that has none
+        pointer = 0
+    if not pointer and source.numel():
+        raise _no_memory(name)
     return Array(dtype, dims, keep.stride(), pointer, ("cpu", 0), source, keep)
 
 
@@ -204,6 +229,8 @@ def array(
         found = _from_torch(name, source, written)
         if found is not None:
             return found
+    if _is_wrapped(source):
+        raise _no_memory(name)
     if not (hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__")):
         raise _bad_type(name, source)
     return _from_dlpack(name, source, written, stream)

@@ -303,3 +303,15 @@ def test_functions_do_not_leak():
             gradnn.interpolate_backward(grad, (2, 3, 4))
     gc.collect()
     assert sys.getrefcount(grad) == before
+
+
+def test_tensors_of_transforms_are_refused_with_advice():
+    torch = pytest.importorskip("torch")
+
+    def gradient(grad):
+        return gradnn.interpolate_backward(grad, (1, 1, 4))
+
+    with pytest.raises(TypeError, match="grad_output .*torch.vmap.*batch axis"):
+        torch.vmap(gradient)(torch.ones(3, 1, 1, 8))
+    with pytest.raises(TypeError, match="torch.func.grad"):
+        torch.func.grad(lambda grad: gradient(grad).sum())(torch.ones(1, 1, 8))

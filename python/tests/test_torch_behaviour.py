@@ -325,9 +325,9 @@ def test_opcheck():
     x = torch.randn(2, 3, 5, 6, requires_grad=True)
     g = torch.randn(2, 3, 8, 9, requires_grad=True)
     torch.library.opcheck(
-        torch.ops.gradnn.upsample.default, (x, "bilinear", [8, 9], False, [None, None])
+        torch.ops.gradnn.upsample.default, (x, "bilinear", [8, 9], False, [0.0, 0.0])
     )
     torch.library.opcheck(
         torch.ops.gradnn.upsample_backward.default,
-        (g, "nearest", [8, 9], [2, 3, 5, 6], False, [None, None]),
+        (g, "nearest", [8, 9], [2, 3, 5, 6], False, [1.7, 0.0]),
     )

@@ -286,3 +286,16 @@ def test_engine_threads_of_several_streams():
     for thread in threads:
         thread.join()
     assert not failures, failures
+
+
+@pytest.mark.parametrize("by_gradnn", [False, True])
+def test_tracing_with_deterministic_algorithms(by_gradnn):
+    up = gradnn.torch.interpolate if by_gradnn else F.interpolate
+    x = torch.randn(1, 2, 5, 6, device="cuda")
+    torch.use_deterministic_algorithms(True)
+    try:
+        traced = torch.jit.trace(lambda x: up(x, scale_factor=2.0, mode="bilinear"), x)
+        assert "gradnn::" not in str(traced.graph)
+        torch.testing.assert_close(traced(x), up(x, scale_factor=2.0, mode="bilinear"))
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -148,7 +148,7 @@ def test_strides_of_upsampling_are_those_of_fake_tensors(which):
     rest = [False] * which.is_linear + [None] * axes
     aten = getattr(torch.ops.aten, which.backward)
     ours = torch.ops.gradnn.upsample_backward
-    ours_rest = (False, [None] * axes)
+    ours_rest = (False, [0.0] * axes)
     for memory_format in formats:
         g = torch.randn(2, 4, *large).contiguous(memory_format=memory_format)
         size = [2, 4, *small]
@@ -207,7 +207,7 @@ def test_interpolate_exports_dims_that_are_not_known():
     program = torch.export.export(
         Up(), (torch.randn(1, 2, 9, 11),), dynamic_shapes=({2: height},)
     )
-    assert any("gradnn.upsample" in str(node.target) for node in program.graph.nodes)
+    assert not any("gradnn" in str(node.target) for node in program.graph.nodes)
     x = torch.randn(1, 2, 21, 11)
     torch.testing.assert_close(program.module()(x), Up()(x))
 

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gradnn.torch  # noqa: E402
+from torch_steps import run_python  # noqa: E402
 
 
 def random(*shape):
@@ -81,3 +82,47 @@ def test_memory_is_constant():
     for each in calls:
         assert not keeps_memory(each)
     torch.set_num_threads(threads)
+
+
+WORKSPACE = """
+import resource, torch, gradnn.torch as g
+torch.set_num_threads(1)
+g.enable()
+x, w = torch.randn(1, 48, 16000, requires_grad=True), torch.randn(48, 128, 1)
+y = torch.nn.functional.conv_transpose1d(x, w, stride=4)
+grad = torch.randn_like(y)
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.autograd.grad(y, x, grad, retain_graph=True)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+for _ in range(3):
+    faults()
+kept = g.kept_memory()
+print(kept, max(faults() for _ in range(5)))
+g.release_memory()
+print(g.kept_memory(), faults())
+assert g.kept_memory() == kept
+g.disable()
+print(g.kept_memory())
+"""
+
+
+@pytest.mark.parametrize("kernels", ["", "python"])
+def test_large_workspace_is_kept_and_given_back(kernels):
+    result = run_python(WORKSPACE, GRADNN_TORCH_KERNELS=kernels)
+    assert result.returncode == 0, result.stderr
+    kept, few, released, many, at_last = map(int, result.stdout.split())
+    assert 32 << 20 < kept <= 256 << 20
+    assert released == at_last == 0
+    # A page has 4 KiB; the gradient itself takes 3 MiB of new memory at most.
+    assert few < 1500 and many > few + kept // 4096 * 3 // 4
+
+
+def test_kept_workspace_is_bounded():
+    from gradnn.torch._workspace import Workspace
+
+    taken = [Workspace(size << 20) for size in (100, 90, 80, 70, 300)]
+    del taken
+    assert 0 < gradnn.torch.kept_memory() <= 256 << 20
+    gradnn.torch.release_memory()
+    assert gradnn.torch.kept_memory() == 0

@@ -64,6 +64,24 @@ def test_number_of_threads_is_pytorchs():
         torch.set_num_threads(before)
 
 
+LIMITED = """
+import torch, gradnn.torch
+import torch.nn.functional as F
+torch.set_num_threads(2)
+gradnn.torch.enable()
+x = torch.randn(1, 2, 9, 9, requires_grad=True)
+y = F.interpolate(F.conv2d(x, torch.randn(3, 2, 3, 3)), scale_factor=2)
+y.sum().backward()
+print(*(each["ran"] for each in gradnn.torch.status()))
+"""
+
+
+@pytest.mark.parametrize("kernels", ["", "python"])
+def test_fewer_threads_than_pytorchs_by_omp_thread_limit(kernels):
+    result = run_python(LIMITED, OMP_THREAD_LIMIT="1", GRADNN_TORCH_KERNELS=kernels)
+    assert result.stdout.split() == ["gradnn"] * 2, result.stdout + result.stderr
+
+
 FORK = """
 import os
 # PyTorch's autograd has a thread for each GPU, and refuses to run after a fork.

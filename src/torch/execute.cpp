@@ -1,40 +1,10 @@
 #include "torch/execute.hpp"
 
 #include <array>
-#include <cstdlib>
-#include <memory>
+
+#include "torch/workspace.hpp"
 
 namespace gradnn::torch_kernels {
-
-namespace {
-
-/// A thread's workspace on the CPU, which saves an allocation by PyTorch.
-class thread_workspace {
-public:
-    static constexpr int64_t limit = 1 << 20; ///< bytes
-
-    /// At least that many bytes, at most the limit; null where there are none.
-    void *get(int64_t size) {
-        if (size > size_) {
-            // A multiple of the alignment, and few steps up to the limit.
-            const int64_t rounded = (size * 2 + 63) / 64 * 64;
-            block_.reset(std::aligned_alloc(64, static_cast<size_t>(rounded)));
-            size_ = block_ ? rounded : 0;
-        }
-        return block_.get();
-    }
-
-private:
-    struct deleter {
-        void operator()(void *block) const { std::free(block); }
-    };
-    std::unique_ptr<void, deleter> block_;
-    int64_t size_ = 0;
-};
-
-thread_local thread_workspace cpu_workspace;
-
-} // namespace
 
 bool execute(const plan &how, const arguments &given, results &made) {
     std::array<const void *, max_tensors> inputs {};
@@ -68,16 +38,17 @@ bool execute(const plan &how, const arguments &given, results &made) {
     }
     // On a GPU of PyTorch's allocator, which does not give it to another before
     // the stream is done.
-    tensor workspace;
-    void *scratch = nullptr;
-    if (!cuda && how.workspace <= thread_workspace::limit) {
-        if (how.workspace != 0) scratch = cpu_workspace.get(how.workspace);
+    tensor on_gpu;
+    const workspace on_cpu(cuda ? 0 : static_cast<size_t>(how.workspace));
+    void *scratch = on_cpu.get();
+    if (how.workspace != 0 && !cuda) {
+        if (!scratch) return false;
     } else if (how.workspace != 0) {
         const int64_t step = 1;
         if (torch.empty_strided(1, &how.workspace, &step, torch.u8, kind,
-                    device, workspace.put())
+                    device, on_gpu.put())
                         != 0
-                || torch.get_mutable_data(workspace.get(), &scratch) != 0)
+                || torch.get_mutable_data(on_gpu.get(), &scratch) != 0)
             return false;
     }
     void *stream = nullptr;

@@ -68,6 +68,18 @@ GRADNN_C_API int gradnn_torch_get_count(
         size_t index, gradnn_torch_count *count);
 GRADNN_C_API void gradnn_torch_reset_counts(void);
 
+/* The most threads that a plan on the CPU may have. */
+GRADNN_C_API int gradnn_torch_thread_limit(void);
+
+/* Workspace for the CPU: of the blocks that the process keeps, if it is large.
+ * Null without memory. */
+GRADNN_C_API void *gradnn_torch_take_workspace(size_t bytes);
+GRADNN_C_API void *gradnn_torch_workspace_data(const void *taken);
+GRADNN_C_API void gradnn_torch_return_workspace(void *taken);
+/* Bytes of the blocks that are kept and not in use; frees them. */
+GRADNN_C_API size_t gradnn_torch_kept_workspace(void);
+GRADNN_C_API void gradnn_torch_release_workspace(void);
+
 /* Forgets what was kept. */
 GRADNN_C_API void gradnn_torch_forget(void);
 

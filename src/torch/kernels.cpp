@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "threads.hpp"
 #include "torch/arguments.hpp"
 #include "torch/execute.hpp"
 #include "torch/gradnn_torch.h"
@@ -175,6 +176,10 @@ int gradnn_torch_unregister(gradnn_torch_device device) {
     library = nullptr;
     registered[device] = false;
     return 1;
+}
+
+int gradnn_torch_thread_limit(void) {
+    return gradnn::cpu::thread_limit();
 }
 
 void gradnn_torch_set_enabled(int enabled) {

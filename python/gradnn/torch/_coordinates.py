@@ -90,8 +90,8 @@ def nearest(
         "mode": "nearest",
         "coordinate_transformation_mode": "half_pixel" if exact else "asymmetric",
     }
-    if device == "cuda" and src == dst:
-        return attrs  # copied
+    if device == "cuda" and src == dst and len(src) == 2:
+        return attrs  # copied; in 1-D and 3-D indexes are computed all the same
     indexed = device == "cpu" and _forward_is_indexed(dst, channels, channels_last)
     arithmetic = "float32"
     if device == "cpu" and not indexed:

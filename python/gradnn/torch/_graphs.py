@@ -12,7 +12,7 @@ import importlib
 
 import torch
 
-from . import _ops
+from . import _cache_keys, _ops
 from ._plans import DTYPES
 from ._upsample import UPSAMPLINGS, Upsampling
 
@@ -23,10 +23,15 @@ _undo: list[tuple] = []
 
 
 def _is_ours(input: torch.Tensor) -> bool:
+    """Whether there will be a gradient that gradnn has. Else PyTorch's own is
+    faster, and runs where gradnn is not."""
     return (
-        input.device.type in ("cpu", "cuda")
+        input.requires_grad
+        and torch.is_grad_enabled()
+        and input.device.type in ("cpu", "cuda")
         and input.dtype in DTYPES
         and _ops.is_safe()
+        and not _ops.is_recorded()
     )
 
 
@@ -45,16 +50,14 @@ def _vec(which: Upsampling, original):
             return original(input, output_size, align_corners, scale_factors)
         sizes = _sizes(input, output_size, scale_factors)
         scales = list(scale_factors) if scale_factors else [None] * which.axes
-        return torch.ops.gradnn.upsample(
-            input, which.mode, sizes, align_corners, scales
-        )
+        return _ops.upsample(input, which.mode, sizes, align_corners, scales)
 
     def nearest(input, output_size, scale_factors):
         if not _is_ours(input):
             return original(input, output_size, scale_factors)
         sizes = _sizes(input, output_size, scale_factors)
         scales = list(scale_factors) if scale_factors else [None] * which.axes
-        return torch.ops.gradnn.upsample(input, which.mode, sizes, False, scales)
+        return _ops.upsample(input, which.mode, sizes, False, scales)
 
     return linear if which.is_linear else nearest
 
@@ -71,7 +74,7 @@ def _default(which: Upsampling, original):
             align_corners = given.pop(0) if given else named.pop("align_corners")
         given += [value for _, value in sorted(named.items())]
         scales = given + [None] * (which.axes - len(given))
-        return torch.ops.gradnn.upsample(
+        return _ops.upsample(
             input, which.mode, list(output_size), align_corners, scales
         )
 
@@ -121,10 +124,12 @@ def enable() -> None:
             op.default, lambda original, which=which: _default(which, original)
         )
     _replace_deterministic()
+    _cache_keys.enable()
 
 
 def disable() -> None:
     """Puts PyTorch's own back."""
+    _cache_keys.disable()
     while _undo:
         put, original = _undo.pop()
         put(original)

@@ -3,6 +3,7 @@
 Autocast and the compiler leave them as they are: they run in the type that they
 are given, and no decomposition takes them apart. Forward is PyTorch's kernel,
 the gradient whatever serves aten's backward op (gradnn's where it is enabled).
+A scale of 0 is none, as for PyTorch: AOTInductor has no lists of optional numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad
 
-from . import _strides
+from . import _layouts, _strides
 from ._upsample import UPSAMPLINGS, Upsampling, gradient_format
 
 _BY_MODE_AND_AXES = {(each.mode, each.axes): each for each in UPSAMPLINGS}
@@ -18,12 +19,12 @@ _BY_MODE_AND_AXES = {(each.mode, each.axes): each for each in UPSAMPLINGS}
 _library = torch.library.Library("gradnn", "DEF")
 _library.define(
     "upsample(Tensor input, str mode, SymInt[] output_size, bool align_corners, "
-    "float?[] scales) -> Tensor",
+    "float[] scales) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.define(
     "upsample_backward(Tensor grad_output, str mode, SymInt[] output_size, "
-    "SymInt[] input_size, bool align_corners, float?[] scales) -> Tensor",
+    "SymInt[] input_size, bool align_corners, float[] scales) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 
@@ -42,8 +43,21 @@ def is_safe() -> bool:
     )
 
 
+def is_recorded() -> bool:
+    """Whether a program is being made that may run without gradnn: by
+    torch.jit.trace, torch.export and what is built on them."""
+    return torch.jit.is_tracing() or torch.compiler.is_exporting()
+
+
+def upsample(input, mode, output_size, align_corners, scales) -> torch.Tensor:
+    """gradnn::upsample, of scales that may be None."""
+    given = [0.0 if scale is None else scale for scale in scales]
+    return torch.ops.gradnn.upsample(input, mode, output_size, align_corners, given)
+
+
 def _arguments(which: Upsampling, align_corners: bool, scales) -> tuple:
-    return (align_corners, *scales) if which.is_linear else tuple(scales)
+    given = [scale if scale > 0 else None for scale in scales]
+    return (align_corners, *given) if which.is_linear else tuple(given)
 
 
 @torch.library.impl(_library, "upsample", "CompositeExplicitAutograd")
@@ -89,9 +103,13 @@ def _fake_upsample_backward(
 def _save(ctx, inputs, output) -> None:
     input, ctx.mode, ctx.output_size, ctx.align_corners, ctx.scales = inputs
     ctx.input_size = input.shape
+    which = find(ctx.mode, len(ctx.output_size))
+    ctx.layout = _layouts.of_forward(which, input, ctx.output_size, ctx.scales)
 
 
 def _differentiate(ctx, grad):
+    if ctx.layout is not None:
+        grad = grad.contiguous(memory_format=ctx.layout)
     result = torch.ops.gradnn.upsample_backward(
         grad, ctx.mode, ctx.output_size, ctx.input_size, ctx.align_corners, ctx.scales
     )

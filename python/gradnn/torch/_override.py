@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from . import _convolution, _graphs, _hot, _upsample
+from . import _convolution, _graphs, _hot, _layouts, _upsample, _workspace
 from ._native import native_kernel
 
 _KEYS = {"cpu": "CPU", "cuda": "CUDA"}
@@ -22,8 +22,9 @@ _enabled = False
 _libraries: list[torch.library.Library] = []  # of Python kernels
 
 
-def _register(library: torch.library.Library, name: str, kernel, key: str) -> None:
-    options = {}
+def _register(
+    library: torch.library.Library, name: str, kernel, key: str, **options
+) -> None:
     if "allow_override" in inspect.signature(library.impl).parameters:
         options["allow_override"] = True
     with warnings.catch_warnings():
@@ -77,6 +78,7 @@ def enable() -> None:
             _take_away()
             raise
         _hot.set_enabled(_hot.is_wanted())
+        _layouts.enable(_register)
         _graphs.enable()
         _enabled = True
 
@@ -93,7 +95,9 @@ def disable() -> None:
     with _lock:
         _enabled = False
         _graphs.disable()
+        _layouts.disable()
         _take_away()
+        _workspace.release_memory()
 
 
 def is_enabled() -> bool:

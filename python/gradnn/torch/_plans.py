@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 import torch
 
 from .. import _core
-from . import _status
+from . import _status, _workspace
 
 DTYPES = {
     torch.float16: "f16",
@@ -78,6 +78,7 @@ class Plan:
         "outputs",
         "_execute",
         "_workspace",
+        "_is_kept",
         "_device",
         "_index",
         "__weakref__",
@@ -113,6 +114,7 @@ class Plan:
         self.outputs = outputs
         self._execute = compiled.execute
         self._workspace = compiled.workspace_size
+        self._is_kept = _workspace.is_kept(compiled.workspace_size, device.type)
         self._device = device
         self._index = index
 
@@ -127,7 +129,9 @@ class Plan:
             for each in self.outputs
         ]
         workspace = None
-        if self._workspace:
+        if self._is_kept:
+            workspace = _workspace.Workspace(self._workspace)
+        elif self._workspace:
             workspace = torch.empty(self._workspace, dtype=torch.uint8, device=device)
         stream = None
         if self.device == "cuda":

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
+
+from .._library import library
+
+library.gradnn_torch_thread_limit.restype = ctypes.c_int
+library.gradnn_torch_thread_limit.argtypes = []
 
 _FPMATH = {"ieee": "strict", "none": "strict", "tf32": "tf32", "bf16": "bf16"}
 
@@ -12,17 +19,22 @@ def _fp32_precision(backend: str, op: str) -> str:
     return "none" if getter is None else getter(backend, op)
 
 
+def threads() -> int:
+    """PyTorch's, or OMP_THREAD_LIMIT where that is less: it runs on no more."""
+    return min(torch.get_num_threads(), library.gradnn_torch_thread_limit())
+
+
 def cpu_key(dtype: torch.dtype) -> tuple:
     """What a plan on the CPU depends on beside its tensors."""
     precision = None
     if dtype is torch.float32:
         precision = _fp32_precision("mkldnn", "conv")
-    return torch.get_num_threads(), precision
+    return threads(), precision
 
 
 def cpu_settings(dtype: torch.dtype) -> dict[str, object]:
-    threads, precision = cpu_key(dtype)
-    return dict(threads=threads, fpmath=_FPMATH.get(precision or "none", "strict"))
+    count, precision = cpu_key(dtype)
+    return dict(threads=count, fpmath=_FPMATH.get(precision or "none", "strict"))
 
 
 def cuda_key(dtype: torch.dtype) -> tuple:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from .. import _core
-from . import _coordinates, _strides
+from . import _coordinates, _strides, _switches
 from ._plans import DTYPES, Output, Plan, Unsupported, describe, failed, plans
 from ._status import count_native
 
@@ -89,7 +89,7 @@ def _build(
     shape = tuple(input_size)
     settings: dict[str, object] = {}
     if device.type == "cpu":
-        settings["threads"] = torch.get_num_threads()
+        settings["threads"] = _switches.threads()
     dtype = grad_output.dtype
     # Of src only the shape is read.
     src_like = _core.TensorDescription(
@@ -114,7 +114,7 @@ def make_kernel(
     op = which.backward
     linear = which.is_linear
     find = plans.find
-    threads = torch.get_num_threads if device == "cpu" else (lambda: 0)
+    threads = _switches.threads if device == "cpu" else (lambda: 0)
 
     def upsample_backward(grad_output, output_size, input_size, *rest):
         key = (
