@@ -1,231 +1,242 @@
 #include "axis_map.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <utility>
+
+#include <gradnn/status.hpp>
+
+#include "text.hpp"
 
 namespace gradnn::detail {
 
 namespace {
 
-// A dim has at most 63 bits, so products of two of them fit.
-__extension__ typedef __int128 wide;
-
-/// num / den, den > 0.
-struct ratio {
-    wide num = 0;
-    wide den = 1;
+/// An axis without the periods that are left out of its tables.
+struct folded_axis {
+    int64_t src;
+    int64_t dst;
+    fold inputs;
+    fold outputs;
+    int64_t rows() const { return src + dst; }
 };
 
-int64_t floor(const ratio &x) {
-    const wide quotient = x.num / x.den;
-    return static_cast<int64_t>(x.num % x.den < 0 ? quotient - 1 : quotient);
+// Shorter axes are tables without a fold, which are read faster.
+constexpr int64_t least_folded = 2048;
+// Inputs before the stretch that repeats: clamped outputs touch the first.
+constexpr int64_t inputs_before = 3;
+
+folded_axis fold_axis(axis_walk walk) {
+    folded_axis folded {walk.src(), walk.dst(), {}, {}};
+    if (std::max(folded.src, folded.dst) < least_folded) return folded;
+    const auto period = walk.repeats();
+    if (!period) return folded;
+    const auto [src, dst] = *period;
+    const int64_t first = walk.first_within();
+    // What remains has two periods and the ends, and its last output reads an
+    // input behind the stretch.
+    constexpr int64_t ends = 8;
+    int64_t repeats = std::min((folded.src - ends) / src,
+                              (folded.dst - ends - first) / dst)
+            - 2;
+    if (repeats <= 0) return folded;
+    walk.resize(folded.src - repeats * src, folded.dst - repeats * dst);
+    const int64_t reach = walk.at(walk.dst() - 1).low;
+    const int64_t needed = inputs_before + src + 1;
+    if (reach < needed) repeats -= (needed - reach + src - 1) / src;
+    if (repeats <= 0) return folded;
+    folded.src -= repeats * src;
+    folded.dst -= repeats * dst;
+    folded.inputs = {inputs_before, src, repeats};
+    folded.outputs = {first, dst, repeats};
+    return folded;
 }
 
-/// Coordinate of an output in src, of a mode and an axis. For nearest the half
-/// that is added before flooring is part of it.
-class coordinate {
+void check_rows(const folded_axis &folded, const gathered_axis &axis) {
+    constexpr int64_t most = int64_t {1} << 28;
+    if (folded.rows() > most)
+        throw error(status::unimplemented,
+                text("an axis of ", axis.src, " from ", axis.dst,
+                        ", whose coordinates do not repeat, needs tables of ",
+                        folded.rows(), " rows; ", most, " are allowed"));
+}
+
+/// Puts the outputs of an axis under its inputs.
+template <typename Weight>
+class gatherer {
 public:
-    coordinate(interpolation_mode mode, coordinate_mode coordinates,
-            const interpolation_axis &axis)
-        : axis_(axis),
-          coordinates_(coordinates),
-          rounds_(mode == interpolation_mode::nearest
-                  && coordinates != coordinate_mode::asymmetric) {
-        if (coordinates == coordinate_mode::align_corners) return;
-        if (axis.ratio_given)
-            split(axis.ratio);
-        else if (axis.scale_given)
-            split(static_cast<double>(axis.scale));
+    /// Writes to memory for one more than the inputs, and for all weights.
+    gatherer(uint32_t *first, uint32_t *offset, Weight *weights)
+        : first_(first), offset_(offset), weights_(weights), weight_(weights) {}
+
+    void add(int64_t output, const output_taps &taps) {
+        while (input_ < taps.low)
+            open(output);
+        *weight_++ = static_cast<Weight>(taps.low_weight);
+        if (!taps.two) return;
+        if (above_.empty()) above_first_ = output;
+        above_.push_back(static_cast<Weight>(taps.high_weight));
     }
 
-    /// Beyond src on either side the exact value does not matter: it is
-    /// clamped by the caller.
-    ratio operator()(int64_t output) const {
-        const wide src = axis_.src;
-        const wide dst = axis_.dst;
-        const wide o = output;
-        if (coordinates_ == coordinate_mode::align_corners) {
-            if (axis_.dst == 1) return {};
-            if (rounds_) return {2 * o * (src - 1) + (dst - 1), 2 * (dst - 1)};
-            return {o * (src - 1), dst - 1};
-        }
-        if (axis_.ratio_given) return by_ratio(output);
-        if (axis_.scale_given) return by_scale(output);
-        if (coordinates_ == coordinate_mode::asymmetric) return {o * src, dst};
-        const wide middle = (2 * o + 1) * src;
-        return {rounds_ ? middle : middle - dst, 2 * dst};
+    /// Opens what remains of `src` inputs, which `dst` outputs touch, and one
+    /// more, which closes the last.
+    void finish(int64_t src, int64_t dst) {
+        while (input_ < src)
+            open(dst);
     }
+
+    int64_t max_count() const { return max_count_; }
+    int64_t fed() const { return fed_; }
+    int64_t weights() const { return weight_ - weights_; }
 
 private:
-    // Bits that fit in a wide with room to spare.
-    static constexpr int most_bits = 120;
-
-    // value = mantissa * 2^exponent exactly, mantissa odd.
-    void split(double value) {
-        int exponent = 0;
-        const double fraction = std::frexp(value, &exponent);
-        mantissa_ = static_cast<uint64_t>(std::ldexp(fraction, 53));
-        exponent_ = exponent - 53;
-        const int zeros = std::countr_zero(mantissa_);
-        mantissa_ >>= zeros;
-        exponent_ += zeros;
-    }
-
-    // (2o + half) * ratio / 2, less a half where it is not rounded.
-    ratio by_ratio(int64_t output) const {
-        const bool half = coordinates_ == coordinate_mode::half_pixel;
-        const wide twice = 2 * wide {output} + half;
-        // At most 53 and 64 bits.
-        const wide product = static_cast<wide>(mantissa_) * twice;
-        if (product == 0) return {};
-        const int bits = std::bit_width(mantissa_)
-                + std::bit_width(static_cast<uint64_t>(twice));
-        const int shift = exponent_ - 1; // coordinate = product * 2^shift
-        if (shift >= 0 && bits + shift > most_bits) return {axis_.src, 1};
-        ratio x; // exact: a ratio is 2^-60 or more, shift -113
-        if (shift >= 0)
-            x = {2 * (product << shift), 2};
-        else
-            x = {product, wide {1} << -shift};
-        if (half && !rounds_) x.num -= x.den / 2;
-        return x;
-    }
-
-    // (2o + 1) / (2 * scale), less a half where it is not rounded; or
-    // o / scale = 2o / (2 * scale).
-    ratio by_scale(int64_t output) const {
-        const bool half = coordinates_ == coordinate_mode::half_pixel;
-        const uint64_t twice = 2 * static_cast<uint64_t>(output) + half;
-        const wide mantissa = mantissa_;
-        // Where a shift would overflow, the scale is so small that every
-        // output but the first of asymmetric lies beyond src, or so large that
-        // every output lies on src[0], to 50 bits and more.
-        ratio x;
-        if (exponent_ < 0) {
-            if (std::bit_width(twice) - exponent_ > most_bits)
-                return {twice == 0 ? 0 : axis_.src, 1};
-            x = {static_cast<wide>(twice) << -exponent_, 2 * mantissa};
-        } else {
-            if (std::bit_width(mantissa_) + exponent_ > most_bits) return {};
-            x = {twice, 2 * (mantissa << exponent_)};
+    /// The next input, whose first output is `output` unless an earlier one has
+    /// it as its high tap.
+    void open(int64_t output) {
+        const auto begin = static_cast<uint32_t>(weight_ - weights_);
+        if (input_ >= 0) {
+            const int64_t taps = int64_t {begin} - offset_[input_];
+            max_count_ = std::max(max_count_, taps);
+            fed_ += taps > 0 ? 1 : 0;
         }
-        if (half && !rounds_) x.num -= x.den / 2;
-        return x;
+        ++input_;
+        offset_[input_] = begin;
+        first_[input_]
+                = static_cast<uint32_t>(above_.empty() ? output : above_first_);
+        for (const Weight weight : above_)
+            *weight_++ = weight;
+        above_.clear();
     }
 
-    const interpolation_axis axis_;
-    const coordinate_mode coordinates_;
-    const bool rounds_;
-    uint64_t mantissa_ = 1;
-    int exponent_ = 0;
+    uint32_t *const first_;
+    uint32_t *const offset_;
+    Weight *const weights_;
+    Weight *weight_; ///< the next
+    std::vector<Weight> above_; ///< of the input after the open one
+    int64_t above_first_ = 0;
+    int64_t input_ = -1; ///< the open one
+    int64_t max_count_ = 0;
+    int64_t fed_ = 0;
 };
 
-/// Where a forward that floors a rounded coordinate reads. The ratio is
-/// rounded first, as that forward's was.
-int64_t rounded_index(
-        bool half_pixel, const interpolation_axis &axis, int64_t output) {
-    const auto clamped = [&](float x) {
-        const int64_t last = axis.src - 1;
-        return x < 0x1p62F ? std::min(static_cast<int64_t>(std::floor(x)), last)
-                           : last;
-    };
-    if (axis.arithmetic == coordinate_arithmetic::float64) {
-        const double of = axis.ratio_given
-                ? axis.ratio
-                : static_cast<double>(axis.src) / static_cast<double>(axis.dst);
-        const double place
-                = static_cast<double>(output) + (half_pixel ? 0.5 : 0.0);
-        return clamped(static_cast<float>(place * of));
-    }
-    const float of = axis.ratio_given
-            ? static_cast<float>(axis.ratio)
-            : static_cast<float>(axis.src) / static_cast<float>(axis.dst);
-    const auto place = static_cast<float>(output);
-    if (!half_pixel) return clamped(place * of);
-    if (axis.arithmetic == coordinate_arithmetic::float32)
-        return clamped((place + 0.5F) * of);
-    return clamped(std::fma(of, place + 0.5F, -0.5F) + 0.5F);
+bool same_axis(const interpolation_axis &a, const interpolation_axis &b) {
+    return a.src == b.src && a.dst == b.dst && a.scale_given == b.scale_given
+            && a.scale == b.scale && a.ratio_given == b.ratio_given
+            && a.ratio == b.ratio && a.arithmetic == b.arithmetic;
 }
 
-void make_forward(axis_map &map, interpolation_mode mode,
-        coordinate_mode coordinates, const interpolation_axis &axis) {
-    const auto outputs = static_cast<size_t>(map.dst);
-    map.low.resize(outputs);
-    map.high.resize(outputs);
-    map.low_weight.assign(outputs, 1.0);
-    map.high_weight.assign(outputs, 0.0);
-    if (axis.arithmetic != coordinate_arithmetic::exact) {
-        const bool half_pixel = coordinates == coordinate_mode::half_pixel;
-        for (size_t o = 0; o < outputs; ++o)
-            map.low[o]
-                    = rounded_index(half_pixel, axis, static_cast<int64_t>(o));
-        map.high = map.low;
-        return;
-    }
-    const coordinate coordinate_of(mode, coordinates, axis);
-    for (size_t o = 0; o < outputs; ++o) {
-        const ratio x = coordinate_of(static_cast<int64_t>(o));
-        const bool below = x.num < 0;
-        const bool beyond = x.num / x.den >= map.src - 1;
-        const int64_t low = below ? 0 : beyond ? map.src - 1 : floor(x);
-        map.low[o] = low;
-        map.high[o] = low;
-        if (mode == interpolation_mode::nearest || below || beyond) continue;
-        const wide rest = x.num - static_cast<wide>(low) * x.den;
-        if (rest == 0) continue;
-        map.high[o] = low + 1;
-        const auto den = static_cast<double>(x.den);
-        map.low_weight[o] = static_cast<double>(x.den - rest) / den;
-        map.high_weight[o] = static_cast<double>(rest) / den;
-    }
-}
-
-// Coordinates never descend, so the outputs that touch an input follow one
-// another: first those that have it as their high tap, then those that have it
-// as their low one.
-void make_gathered(axis_map &map) {
-    const auto inputs = static_cast<size_t>(map.src);
-    map.first.resize(inputs);
-    map.count.resize(inputs);
-    map.offset.resize(inputs + 1);
-    int64_t begin = 0;
-    for (size_t i = 0; i < inputs; ++i) {
-        const auto input = static_cast<int64_t>(i);
-        while (begin < map.dst && map.high[static_cast<size_t>(begin)] < input)
-            ++begin;
-        map.first[i] = begin;
-        map.offset[i] = static_cast<int64_t>(map.weights.size());
-        int64_t o = begin;
-        for (; o < map.dst; ++o) {
-            const auto output = static_cast<size_t>(o);
-            if (map.low[output] == input)
-                map.weights.push_back(map.low_weight[output]);
-            else if (map.high[output] == input)
-                map.weights.push_back(map.high_weight[output]);
-            else
-                break;
-        }
-        map.count[i] = o - begin;
-        map.max_count = std::max(map.max_count, map.count[i]);
-    }
-    map.offset[inputs] = static_cast<int64_t>(map.weights.size());
-}
+thread_local shared_axis_maps *innermost = nullptr;
 
 } // namespace
 
+int64_t table_rows(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    return fold_axis(axis_walk(mode, coordinates, axis)).rows();
+}
+
+bool has_tables(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    constexpr int64_t most_rows = int64_t {1} << 24;
+    constexpr int64_t most_empty_rows = int64_t {1} << 20;
+    const auto folded = fold_axis(axis_walk(mode, coordinates, axis));
+    return folded.rows() <= most_rows
+            && (folded.src <= most_empty_rows || folded.src <= 8 * folded.dst);
+}
+
+template <typename Weight, typename Visit>
+gathered_axis gathered_axis::make(axis_walk walk,
+        counted_vector<Weight> &weights, int64_t most_weights,
+        const Visit &visit) {
+    gathered_axis made;
+    made.src = walk.src();
+    made.dst = walk.dst();
+    const folded_axis folded = fold_axis(walk);
+    check_rows(folded, made);
+    walk.resize(folded.src, folded.dst);
+    made.inputs_ = folded.inputs;
+    made.outputs_ = folded.outputs;
+    made.first_.resize(static_cast<size_t>(folded.src) + 1);
+    made.offset_.resize(static_cast<size_t>(folded.src) + 1);
+    weights.resize(static_cast<size_t>(folded.dst * most_weights));
+    gatherer<Weight> gather(
+            made.first_.data(), made.offset_.data(), weights.data());
+    made.identity = made.src == made.dst;
+    for (int64_t o = 0; o < folded.dst; ++o) {
+        const output_taps taps = walk.at(o);
+        made.identity = made.identity && taps.low == o && !taps.two;
+        gather.add(o, taps);
+        visit(taps.low);
+    }
+    gather.finish(folded.src, folded.dst);
+    weights.resize(static_cast<size_t>(gather.weights()));
+    made.max_count = gather.max_count();
+    made.fed_ = gather.fed();
+    if (made.inputs_.repeats == 0) return made;
+    const auto from = static_cast<size_t>(made.inputs_.from);
+    const auto end = from + static_cast<size_t>(made.inputs_.period);
+    made.weight_period_ = int64_t {made.offset_[end]} - made.offset_[from];
+    for (auto i = from; i < end; ++i)
+        if (made.offset_[i + 1] > made.offset_[i])
+            made.fed_ += made.inputs_.repeats;
+    return made;
+}
+
+template <typename Weight>
+gathered_axis gather_axis(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis, counted_vector<Weight> &weights) {
+    return gathered_axis::make(axis_walk(mode, coordinates, axis), weights,
+            mode == interpolation_mode::nearest ? 1 : 2, [](int64_t) {});
+}
+
+template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
+        const interpolation_axis &, counted_vector<float> &);
+template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
+        const interpolation_axis &, counted_vector<double> &);
+
+bool is_identity(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    if (axis.src != axis.dst) return false;
+    axis_walk walk(mode, coordinates, axis);
+    const folded_axis folded = fold_axis(walk);
+    if (folded.src != folded.dst) return false;
+    walk.resize(folded.src, folded.dst);
+    for (int64_t o = 0; o < folded.dst; ++o) {
+        const output_taps taps = walk.at(o);
+        if (taps.low != o || taps.two) return false;
+    }
+    return true;
+}
+
 axis_map make_axis_map(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
+    if (innermost != nullptr)
+        for (const auto &each : innermost->made_)
+            if (each.mode == mode && each.coordinates == coordinates
+                    && same_axis(each.axis, axis))
+                return each.map;
+    auto tables = std::make_shared<axis_map::tables>();
+    tables->gathered = gathered_axis::make(axis_walk(mode, coordinates, axis),
+            tables->weights, mode == interpolation_mode::nearest ? 1 : 2,
+            [&](int64_t low) {
+                tables->low.push_back(static_cast<uint32_t>(low));
+            });
+    tables->weight_rows = tables->gathered.weight_fold();
     axis_map map;
     map.src = axis.src;
     map.dst = axis.dst;
-    make_forward(map, mode, coordinates, axis);
-    make_gathered(map);
-    map.identity = map.src == map.dst;
-    for (size_t o = 0; map.identity && o < map.low.size(); ++o)
-        map.identity = map.low[o] == static_cast<int64_t>(o)
-                && map.high[o] == map.low[o];
+    map.max_count = tables->gathered.max_count;
+    map.identity = tables->gathered.identity;
+    map.tables_ = std::move(tables);
+    if (innermost != nullptr)
+        innermost->made_.push_back({mode, coordinates, axis, map});
     return map;
+}
+
+shared_axis_maps::shared_axis_maps() : outer_(innermost) {
+    innermost = this;
+}
+
+shared_axis_maps::~shared_axis_maps() {
+    innermost = outer_;
 }
 
 } // namespace gradnn::detail

@@ -36,6 +36,7 @@ public:
         if (capacity_ == 0) return made;
         order_.push_front({key, made, owner});
         by_key_.emplace(key, order_.begin());
+        table_bytes_ += order_.front().made->table_bytes;
         shrink(gone);
         return made;
     }
@@ -73,16 +74,20 @@ private:
     // call an allocator of the user's, who may wait for a thread that compiles.
     void remove(std::list<entry>::iterator each, std::list<entry> &gone) {
         by_key_.erase(each->key);
+        table_bytes_ -= each->made->table_bytes;
         gone.splice(gone.end(), order_, each);
     }
 
     void shrink(std::list<entry> &gone) {
-        while (order_.size() > capacity_)
+        while (order_.size() > capacity_
+                || (table_bytes_ > most_cached_table_bytes
+                        && order_.size() > 1))
             remove(std::prev(order_.end()), gone);
     }
 
     std::mutex mutex_;
     size_t capacity_ = 1024;
+    size_t table_bytes_ = 0; ///< of all
     std::list<entry> order_; ///< most recently used first
     std::unordered_map<std::string, std::list<entry>::iterator> by_key_;
 };

@@ -1,5 +1,6 @@
-// The process-wide cache of compiled partitions: least recently used goes
-// first, safe to use from many threads.
+// The process-wide cache of compiled partitions, bounded by their number and by
+// the bytes of their tables: least recently used goes first, safe to use from
+// many threads.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,10 @@
 namespace gradnn::detail {
 
 struct executable;
+
+/// Of tables in the cache; the last one used stays though it has more. Caches of
+/// handles (src/c_api, src/torch, python) hold to the same.
+constexpr size_t most_cached_table_bytes = size_t {128} << 20;
 
 /// The executable kept under `key`, or null.
 std::shared_ptr<const executable> find_cached(const std::string &key);

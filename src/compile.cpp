@@ -6,6 +6,7 @@
 #include "cache_key.hpp"
 #include "compile_settings.hpp"
 #include "completion.hpp"
+#include "counted_memory.hpp"
 #include "engine_impl.hpp"
 #include "executable.hpp"
 #include "failures.hpp"
@@ -76,8 +77,11 @@ std::shared_ptr<const executable> build(const std::vector<checked_op> &ops,
             }
         }
         for (const lowered_step &lowered : lower(the_op)) {
+            const int64_t before = counted_bytes();
             executable_step step = choose_kernel(
                     lowered, program->engine_kind, options, the_op.identity());
+            program->table_bytes += static_cast<size_t>(
+                    std::max<int64_t>(0, counted_bytes() - before));
             for (const port_reference port : lowered.arguments) {
                 const size_t index = index_of(the_op.port(port));
                 program->ports[index].used = true;

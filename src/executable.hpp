@@ -54,6 +54,8 @@ struct executable {
     /// Pairs of ports (input, output) that may be the same memory.
     std::vector<std::pair<size_t, size_t>> inplace;
     size_t workspace_bytes = 0;
+    /// Of host and device memory that the steps' plans keep in tables.
+    size_t table_bytes = 0;
     engine::kind engine_kind = engine::kind::cpu;
     size_t engine_index = 0;
     int threads = 1; ///< of the CPU engine

@@ -122,6 +122,7 @@ const char *name_of(property_type property) {
     switch (property) {
         case property_type::undef: return "undef";
         case property_type::variable: return "variable";
+        case property_type::host_scalar: return "host_scalar";
         case property_type::constant: break;
     }
     return "constant";

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "axis_map.hpp"
 #include "cpu/kernels.hpp"
 #include "failures.hpp"
 #include "gpu/backend.hpp"
@@ -261,6 +262,7 @@ executable_step choose(const Problem &problem, engine::kind kind,
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op) {
     if (!options.kernels.empty()) check_forced(options.kernels);
+    const shared_axis_maps shared;
     return std::visit(
             [&](const auto &problem) {
                 return choose(problem, kind, options, the_op);
@@ -270,6 +272,7 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
 
 std::vector<kernel_opinion> opinions_of(const lowered_step &step,
         engine::kind kind, const compile_options &options, const op &the_op) {
+    const shared_axis_maps shared;
     return std::visit(
             [&](const auto &problem) {
                 using problem_type = std::decay_t<decltype(problem)>;

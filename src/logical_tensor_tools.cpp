@@ -79,7 +79,9 @@ std::optional<int64_t> extent_bytes(logical_tensor::data_type type,
     int64_t bytes = 0;
     if (!add(last, 1, last) || !multiply(last, size_of(type), bytes))
         return std::nullopt;
-    return bytes;
+    const bool two_in_a_byte = type == logical_tensor::data_type::s4
+            || type == logical_tensor::data_type::u4;
+    return two_in_a_byte ? bytes / 2 + bytes % 2 : bytes;
 }
 
 bool elements_overlap(const dims &shape, const dims &strides) {

@@ -101,6 +101,7 @@ constexpr named<op::kind> kinds[] = {
         {op::kind::GenIndex, "GenIndex"},
         {op::kind::GreaterEqual, "GreaterEqual"},
         {op::kind::RMSNorm, "RMSNorm"},
+        {op::kind::Dropout, "Dropout"},
         {op::kind::ConvBackward, "ConvBackward"},
         {op::kind::ConvTransposeBackward, "ConvTransposeBackward"},
 };

@@ -128,17 +128,22 @@ struct elementwise_problem {
     // Arguments of the plan: 0 a, 1 b, 2 out; for zero_fill: 0 out.
 };
 
-/// Bytes of one element.
+/// Bytes of one element; of s4 and u4, of which a byte has two, of both.
 constexpr int64_t size_of(data_type type) {
     switch (type) {
-        case data_type::f64: return 8;
+        case data_type::f64:
+        case data_type::s64: return 8;
         case data_type::f32:
         case data_type::s32: return 4;
         case data_type::bf16:
         case data_type::f16: return 2;
         case data_type::s8:
         case data_type::u8:
-        case data_type::boolean: return 1;
+        case data_type::boolean:
+        case data_type::f8_e5m2:
+        case data_type::f8_e4m3:
+        case data_type::s4:
+        case data_type::u4: return 1;
         case data_type::undef: break;
     }
     return 0;

@@ -23,6 +23,11 @@ const char *to_string(logical_tensor::data_type type) {
         case logical_tensor::data_type::u8: return "u8";
         case logical_tensor::data_type::f64: return "f64";
         case logical_tensor::data_type::boolean: return "boolean";
+        case logical_tensor::data_type::f8_e5m2: return "f8_e5m2";
+        case logical_tensor::data_type::f8_e4m3: return "f8_e4m3";
+        case logical_tensor::data_type::s4: return "s4";
+        case logical_tensor::data_type::u4: return "u4";
+        case logical_tensor::data_type::s64: return "s64";
     }
     return "unknown";
 }

@@ -7,121 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "axis_map.hpp"
+#include "support/axis_maps.hpp"
 #include "support/random.hpp"
+#include "text.hpp"
 
 namespace gradnn::detail {
 namespace {
 
 using test::random_source;
-
-/// Numerator and denominator of the coordinate of output o, from dst / src.
-struct fraction {
-    __int128 num;
-    __int128 den;
-};
-
-fraction coordinate(coordinate_mode mode, int64_t src, int64_t dst, int64_t o) {
-    switch (mode) {
-        case coordinate_mode::half_pixel:
-            return {(2 * __int128 {o} + 1) * src - dst, 2 * __int128 {dst}};
-        case coordinate_mode::align_corners:
-            return dst == 1 ? fraction {0, 1}
-                            : fraction {__int128 {o} * (src - 1), dst - 1};
-        case coordinate_mode::asymmetric: break;
-    }
-    return {__int128 {o} * src, dst};
-}
-
-struct expected_tap {
-    int64_t low;
-    int64_t high;
-    double low_weight;
-    double high_weight;
-};
-
-expected_tap taps(interpolation_mode mode, coordinate_mode coordinates,
-        int64_t src, int64_t dst, int64_t o) {
-    fraction x = coordinate(coordinates, src, dst, o);
-    if (mode == interpolation_mode::nearest
-            && coordinates != coordinate_mode::asymmetric)
-        x = {2 * x.num + x.den, 2 * x.den};
-    if (mode == interpolation_mode::nearest) {
-        const __int128 floor
-                = x.num >= 0 ? x.num / x.den : -((-x.num + x.den - 1) / x.den);
-        const auto index
-                = static_cast<int64_t>(std::clamp<__int128>(floor, 0, src - 1));
-        return {index, index, 1, 0};
-    }
-    if (x.num < 0) x.num = 0;
-    const auto low
-            = static_cast<int64_t>(std::min<__int128>(x.num / x.den, src - 1));
-    if (low == src - 1) return {low, low, 1, 0};
-    const __int128 rest = x.num - low * x.den;
-    if (rest == 0) return {low, low, 1, 0};
-    const auto den = static_cast<double>(x.den);
-    return {low, low + 1, static_cast<double>(x.den - rest) / den,
-            static_cast<double>(rest) / den};
-}
-
-constexpr interpolation_mode modes[]
-        = {interpolation_mode::nearest, interpolation_mode::linear};
-constexpr coordinate_mode coordinate_modes[] = {coordinate_mode::half_pixel,
-        coordinate_mode::align_corners, coordinate_mode::asymmetric};
-
-/// All that the header promises of the gathered half, given the forward half.
-void check_gathered(const axis_map &map) {
-    const auto src = static_cast<size_t>(map.src);
-    ASSERT_EQ(map.first.size(), src);
-    ASSERT_EQ(map.count.size(), src);
-    ASSERT_EQ(map.offset.size(), src + 1);
-    ASSERT_LE(static_cast<int64_t>(map.weights.size()), 2 * map.dst);
-    std::vector<std::vector<std::pair<int64_t, double>>> expected(src);
-    for (int64_t o = 0; o < map.dst; ++o) {
-        const auto out = static_cast<size_t>(o);
-        const auto add = [&](int64_t input, double weight) {
-            if (weight != 0)
-                expected[static_cast<size_t>(input)].emplace_back(o, weight);
-        };
-        add(map.low[out], map.low_weight[out]);
-        add(map.high[out], map.high_weight[out]);
-    }
-    int64_t most = 0;
-    for (size_t i = 0; i < src; ++i) {
-        ASSERT_EQ(map.count[i], static_cast<int64_t>(expected[i].size()));
-        ASSERT_EQ(map.offset[i + 1] - map.offset[i], map.count[i]);
-        most = std::max(most, map.count[i]);
-        for (size_t k = 0; k < expected[i].size(); ++k) {
-            ASSERT_EQ(expected[i][k].first,
-                    map.first[i] + static_cast<int64_t>(k));
-            ASSERT_EQ(expected[i][k].second,
-                    map.weights[static_cast<size_t>(map.offset[i]) + k]);
-        }
-    }
-    ASSERT_EQ(map.max_count, most);
-}
-
-void check(interpolation_mode mode, coordinate_mode coordinates, int64_t src,
-        int64_t dst) {
-    SCOPED_TRACE(std::to_string(src) + " -> " + std::to_string(dst) + " mode "
-            + std::to_string(static_cast<int>(mode)) + " coordinates "
-            + std::to_string(static_cast<int>(coordinates)));
-    const axis_map map
-            = make_axis_map(mode, coordinates, {src, dst, false, 1.0F});
-    ASSERT_EQ(map.src, src);
-    ASSERT_EQ(map.dst, dst);
-    bool identity = src == dst;
-    for (int64_t o = 0; o < dst; ++o) {
-        const auto out = static_cast<size_t>(o);
-        const expected_tap e = taps(mode, coordinates, src, dst, o);
-        ASSERT_EQ(map.low[out], e.low) << "output " << o;
-        ASSERT_EQ(map.high[out], e.high) << "output " << o;
-        ASSERT_EQ(map.low_weight[out], e.low_weight) << "output " << o;
-        ASSERT_EQ(map.high_weight[out], e.high_weight) << "output " << o;
-        identity = identity && e.low == o && e.high_weight == 0;
-    }
-    ASSERT_EQ(map.identity, identity);
-    check_gathered(map);
-}
 
 TEST(axis_map, every_small_pair_of_sizes) {
     const int64_t most = test::thinned() ? 20 : 45;
@@ -146,6 +39,66 @@ TEST(axis_map, large_and_prime_sizes) {
             check(mode, coordinates, 65537, 100003);
             check(mode, coordinates, 100003, 65537);
         }
+}
+
+// Maps that keep what repeats once: every output and input of axes whose ratios
+// have short and long periods, and ends that do not.
+TEST(axis_map, repeating_ratios) {
+    const int64_t n = 2048;
+    for (const interpolation_mode mode : modes)
+        for (const coordinate_mode coordinates : coordinate_modes)
+            for (const auto &[src, dst] :
+                    std::vector<std::pair<int64_t, int64_t>> {{n, 2 * n},
+                            {2 * n, n}, {n, n}, {n + 1, 2 * n + 1},
+                            {3 * n, 2 * n}, {2 * n, 3 * n}, {100 * n, n},
+                            {n, 50 * n}, {2400, 7 * 960}, {441 * 8, 480 * 8},
+                            {480 * 9, 441 * 9}, {5001, 2501}, {2501, 5001},
+                            {3 * 997, 2 * 997}, {4 * 997 + 1, 997 + 1}}) {
+                check(mode, coordinates, src, dst);
+                if (HasFatalFailure()) return;
+            }
+    const axis_map twice = make_axis_map(interpolation_mode::linear,
+            coordinate_mode::half_pixel, {1 << 21, 1 << 22});
+    EXPECT_EQ(twice.fed(), 1 << 21);
+    EXPECT_EQ(table_rows(interpolation_mode::linear,
+                      coordinate_mode::half_pixel, {1 << 21, 1 << 22}),
+            table_rows(interpolation_mode::linear, coordinate_mode::half_pixel,
+                    {int64_t {1} << 40, int64_t {1} << 41}));
+}
+
+// Ratios that say where outputs go, short of the end or beyond it.
+TEST(axis_map, repeating_ratios_that_are_given) {
+    for (const interpolation_mode mode : modes)
+        for (const coordinate_mode coordinates :
+                {coordinate_mode::half_pixel, coordinate_mode::asymmetric})
+            for (const double ratio : {0.5, 2.0, 0.75, 1.5, 1.0, 0.125})
+                for (const int64_t dst : {2500, 5000, 5003, 10001})
+                    for (const int64_t src : {2500, 5001, 7500}) {
+                        const axis_map map = make_axis_map(mode, coordinates,
+                                {src, dst, false, 1.0F, true, ratio});
+                        SCOPED_TRACE(text(ratio, ' ', src, ' ', dst));
+                        check_gathered(map);
+                        ASSERT_FALSE(HasFatalFailure());
+                        // Sums of a few powers of two, exact in double.
+                        const bool half
+                                = coordinates == coordinate_mode::half_pixel;
+                        for (int64_t o = 0; o < dst; ++o) {
+                            const double at = half
+                                    ? (static_cast<double>(o) + 0.5) * ratio
+                                    : static_cast<double>(o) * ratio;
+                            const double last = static_cast<double>(src - 1);
+                            if (mode == interpolation_mode::nearest) {
+                                ASSERT_EQ(static_cast<double>(map.low(o)),
+                                        std::min(std::floor(at), last));
+                                continue;
+                            }
+                            const double x = std::clamp(
+                                    half ? at - 0.5 : at, 0.0, last);
+                            ASSERT_EQ(static_cast<double>(map.low(o))
+                                            + map.high_weight(o),
+                                    x);
+                        }
+                    }
 }
 
 // Sizes at which products need more than 64 bits would need more memory than
@@ -186,10 +139,7 @@ TEST(axis_map, exact_scale_is_the_shape_ratio) {
                         mode, coordinates, {src, dst, false, 1.0F});
                 const axis_map b = make_axis_map(
                         mode, coordinates, {src, dst, true, scale});
-                EXPECT_EQ(a.low, b.low);
-                EXPECT_EQ(a.high, b.high);
-                EXPECT_EQ(a.low_weight, b.low_weight);
-                EXPECT_EQ(a.high_weight, b.high_weight);
+                EXPECT_EQ(lists(a), lists(b));
                 check_gathered(b);
             }
 }
@@ -222,33 +172,26 @@ TEST(axis_map, given_scales) {
                             x += 0.5L;
                         if (std::fabs(x - std::round(x)) < 1e-12L) continue;
                         const auto index = static_cast<int64_t>(std::floor(x));
-                        ASSERT_EQ(map.low[out],
+                        ASSERT_EQ(map.low(out),
                                 std::clamp<int64_t>(index, 0, src - 1));
                         continue;
                     }
                     // The position that the two taps stand for.
                     x = std::clamp<long double>(
                             x, 0, static_cast<long double>(src - 1));
-                    const double position = static_cast<double>(map.low[out])
-                                    * map.low_weight[out]
-                            + static_cast<double>(map.high[out])
-                                    * map.high_weight[out];
+                    const double position = static_cast<double>(map.low(out))
+                                    * map.low_weight(out)
+                            + static_cast<double>(map.high(out))
+                                    * map.high_weight(out);
                     ASSERT_NEAR(position, static_cast<double>(x), 1e-10);
-                    ASSERT_NEAR(map.low_weight[out] + map.high_weight[out], 1,
+                    ASSERT_NEAR(map.low_weight(out) + map.high_weight(out), 1,
                             1e-15);
                 }
             }
 }
 
 void expect_equal(const axis_map &a, const axis_map &b) {
-    EXPECT_EQ(a.low, b.low);
-    EXPECT_EQ(a.high, b.high);
-    EXPECT_EQ(a.low_weight, b.low_weight);
-    EXPECT_EQ(a.high_weight, b.high_weight);
-    EXPECT_EQ(a.first, b.first);
-    EXPECT_EQ(a.count, b.count);
-    EXPECT_EQ(a.weights, b.weights);
-    EXPECT_EQ(a.identity, b.identity);
+    EXPECT_EQ(lists(a), lists(b));
 }
 
 interpolation_axis by_ratio(int64_t src, int64_t dst, double ratio) {
@@ -300,14 +243,14 @@ TEST(axis_map, extreme_ratios) {
             };
             for (const double tiny : {0x1p-60, 0x1.fffffffffffffp-60}) {
                 const axis_map map = map_of(tiny);
-                EXPECT_EQ(map.low, std::vector<int64_t>(9, 0));
-                EXPECT_EQ(map.low_weight, std::vector<double>(9, 1));
+                EXPECT_EQ(lists(map).low, std::vector<int64_t>(9, 0));
+                EXPECT_EQ(lists(map).low_weight, std::vector<double>(9, 1));
                 check_gathered(map);
             }
             for (const double huge : {0x1p60, 0x1.fffffffffffffp59}) {
                 std::vector<int64_t> expected(9, 6);
                 if (coordinates == coordinate_mode::asymmetric) expected[0] = 0;
-                EXPECT_EQ(map_of(huge).low, expected);
+                EXPECT_EQ(lists(map_of(huge)).low, expected);
             }
         }
 }
@@ -342,21 +285,21 @@ TEST(axis_map, rounded_arithmetic) {
                         return std::min(
                                 static_cast<int64_t>(std::floor(x)), src - 1);
                     };
-                    ASSERT_EQ(single.low[out], index(place * ratio));
+                    ASSERT_EQ(single.low(out), index(place * ratio));
                     // A double holds the product of two floats, and the
                     // difference with a half here.
                     const double exact = static_cast<double>(place)
                             * static_cast<double>(ratio);
-                    ASSERT_EQ(fused.low[out],
+                    ASSERT_EQ(fused.low(out),
                             half ? index(static_cast<float>(exact - 0.5) + 0.5F)
                                  : index(static_cast<float>(exact)));
                     const double wide = static_cast<double>(src)
                             / static_cast<double>(dst);
-                    ASSERT_EQ(twice.low[out],
+                    ASSERT_EQ(twice.low(out),
                             index(static_cast<float>(
                                     static_cast<double>(place) * wide)));
-                    differ += single.low[out] != fused.low[out]
-                            || single.low[out] != twice.low[out];
+                    differ += single.low(out) != fused.low(out)
+                            || single.low(out) != twice.low(out);
                 }
             }
     EXPECT_GT(differ, test::thinned() ? -1 : 10);
@@ -382,14 +325,14 @@ TEST(axis_map, rounded_arithmetic_of_even_ratios_is_exact) {
 TEST(axis_map, named_examples) {
     const axis_map tie = make_axis_map(interpolation_mode::nearest,
             coordinate_mode::half_pixel, {2, 41, false, 1.0F});
-    EXPECT_EQ(tie.count, (std::vector<int64_t> {20, 21}));
+    EXPECT_EQ(lists(tie).count, (std::vector<int64_t> {20, 21}));
     const axis_map corners = make_axis_map(interpolation_mode::linear,
             coordinate_mode::align_corners, {2, 10, false, 1.0F});
-    EXPECT_EQ(corners.count, (std::vector<int64_t> {9, 9}));
-    EXPECT_EQ(corners.first, (std::vector<int64_t> {0, 1}));
+    EXPECT_EQ(lists(corners).count, (std::vector<int64_t> {9, 9}));
+    EXPECT_EQ(lists(corners).first, (std::vector<int64_t> {0, 1}));
     // A ratio of many: the last output sees the last element alone.
-    EXPECT_EQ(corners.low.back(), 1);
-    EXPECT_EQ(corners.high_weight.back(), 0);
+    EXPECT_EQ(corners.low(9), 1);
+    EXPECT_EQ(corners.high_weight(9), 0);
 }
 
 } // namespace

@@ -174,6 +174,59 @@ TEST_F(cache, forgets_what_an_owner_compiled) {
     EXPECT_EQ(detail::find_cached("fourth"), shared);
 }
 
+// Tables of long axes must not fill the memory where their number is small.
+TEST_F(cache, is_bounded_by_the_bytes_of_tables) {
+    const auto kept = [](const char *key, size_t bytes) {
+        auto made = std::make_shared<detail::executable>();
+        made->table_bytes = bytes;
+        return std::weak_ptr(detail::keep_cached(key, std::move(made), 0));
+    };
+    constexpr size_t most = detail::most_cached_table_bytes;
+    const auto first = kept("first", most / 2);
+    const auto second = kept("second", most / 2);
+    EXPECT_FALSE(first.expired());
+    const auto third = kept("third", 1);
+    EXPECT_TRUE(first.expired());
+    EXPECT_FALSE(second.expired());
+    const auto large = kept("large", 2 * most);
+    EXPECT_TRUE(second.expired());
+    EXPECT_TRUE(third.expired());
+    EXPECT_FALSE(large.expired());
+    const auto small = kept("small", 1);
+    EXPECT_TRUE(large.expired());
+    EXPECT_FALSE(small.expired());
+}
+
+// What repeats along an axis is in its plan once, whatever the axis' length;
+// coordinates of axes of millions that are mostly empty are computed; others have
+// tables of their places and weights.
+TEST_F(cache, tables_of_long_axes_are_small_and_counted) {
+    const auto bytes_of = [](int64_t src, int64_t dst, const char *mode) {
+        using lt = logical_tensor;
+        op result(0, op::kind::InterpolateBackward,
+                {lt(0, data_type::f32, sizes {1, 1, src}, layout_type::strided),
+                        lt(1, data_type::f32, sizes {1, 1, dst},
+                                layout_type::strided)},
+                {lt(2, data_type::f32, sizes {1, 1, src},
+                        layout_type::strided)});
+        result.set_attr<std::string>(op::attr::mode, mode);
+        result.set_attr(op::attr::sizes, sizes {dst});
+        result.set_attr<std::string>(op::attr::data_format, "NCX");
+        const auto c = compile(result, shared_engine(engine::kind::cpu));
+        return detail::access::impl(c)->program->table_bytes;
+    };
+    for (const char *mode : {"linear", "nearest"}) {
+        const int64_t n = 1 << 21;
+        for (const auto &[src, dst] : std::vector<std::pair<int64_t, int64_t>> {
+                     {n, 2 * n}, {2 * n, n}, {n, 3 * n / 2}, {n, 3 * n}})
+            EXPECT_LT(bytes_of(src, dst, mode),
+                    static_cast<size_t>(src + dst) * 4 / 5)
+                    << mode << ' ' << src << ' ' << dst;
+        EXPECT_EQ(bytes_of(n, 2, mode), 0U) << mode;
+        EXPECT_GT(bytes_of(n / 8, n / 8 + 1235, mode), 1U << 16) << mode;
+    }
+}
+
 // A compiled partition outlives its place in the cache, the graph and the
 // engine's handle.
 TEST_F(cache, compiled_partitions_live_on) {

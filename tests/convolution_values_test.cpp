@@ -6,6 +6,7 @@
 // cuDNN and CUTLASS do pad with zeros: of their kernels no more is asked than
 // that what is not finite by the formula is not finite, and all that IEEE says
 // where nothing is padded.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -228,6 +229,67 @@ TEST_P(convolution_values, long_sums_stay_exact) {
                                    layouts()[which], type, wanted),
                         e, std::get<1>(GetParam()), 23);
             }
+}
+
+// doc/numerics.md, Smallest numbers: what is said of bf16 on the CPU. gradnn's own
+// kernels compute with all of them; oneDNN's may have 0 for factors, products and
+// sums below 2^-126.
+TEST_P(convolution_values, smallest_numbers_of_bf16) {
+    if (std::get<0>(GetParam()) != engine::kind::cpu)
+        GTEST_SKIP() << "is said of the CPU";
+    const double smallest = std::ldexp(1.0, -126);
+    for (const char *name :
+            {"plain_2d", "sixteen_channels", "depthwise_2d", "narrow_groups"})
+        for (const size_t which : {0U, 1U}) {
+            const op the_op = convolution_op(op::kind::ConvBackward,
+                    convolution_named(name), layouts()[which], data_type::bf16);
+            values_list ones = random_inputs(the_op, 29);
+            for (auto &values : ones)
+                std::fill(values.begin(), values.end(), 1.0);
+            std::optional<expectation> terms; // their number is S of ones
+            // Powers of two of diff_dst, and of src and weights.
+            for (const auto &[of_dst, of_others] : {std::pair {-127, 20},
+                         {-100, -20}, {-100, -27}, {-60, -50}}) {
+                SCOPED_TRACE(std::string(name) + ' ' + layouts()[which].name
+                        + ' ' + std::to_string(of_dst) + ' '
+                        + std::to_string(of_others));
+                values_list inputs = random_inputs(the_op, 29);
+                for (size_t input = 0; input < 3; ++input)
+                    for (double &value : inputs[input])
+                        value = std::ldexp(
+                                value, input == 0 ? of_dst : of_others);
+                const auto r = run(the_op, inputs);
+                if (!r) continue;
+                for (double &value : inputs[0])
+                    if (std::fabs(value) < smallest) value = 0;
+                const expectation exact = r->expected();
+                const expectation flushed = run(the_op, inputs)->expected();
+                if (!terms) terms = run(the_op, ones)->expected();
+                const double lost = pads_with_zeros() ? 2 * smallest : 0;
+                for (size_t output = 0; output < 2; ++output) {
+                    const auto out = r->output(output);
+                    for (size_t i = 0; i < out.size(); ++i) {
+                        const double wanted = exact.exact[output].values[i];
+                        const double allowed
+                                = std::ldexp(
+                                          std::max(std::fabs(wanted), smallest),
+                                          -8)
+                                + std::ldexp(
+                                        exact.magnitudes[output].values[i], -10)
+                                + lost * terms->magnitudes[output].values[i];
+                        const bool right = std::fabs(out[i] - wanted) <= allowed
+                                || (pads_with_zeros()
+                                        && std::fabs(out[i]
+                                                   - flushed.exact[output]
+                                                             .values[i])
+                                                <= allowed);
+                        ASSERT_TRUE(right)
+                                << "output " << output << " element " << i
+                                << " is " << out[i] << ", not " << wanted;
+                    }
+                }
+            }
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(kernels, convolution_values,

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <gradnn/gradnn.hpp>
+
 #include "files/json_graph.hpp"
 #include "support/json_sample.hpp"
 
@@ -100,6 +102,44 @@ TEST(json_graph, reads_names_of_before_onednn_graph_3) {
         EXPECT_NO_THROW(
                 parse_json_graph(changed("InterpolateBackward", kind), "f"))
                 << kind;
+}
+
+// Other libraries' ops of oneDNN Graph up to 3.13, beside one of gradnn's.
+TEST(json_graph, reads_names_up_to_onednn_graph_3_13) {
+    const json_graph graph
+            = read_json_graph(DATA_DIR "/onednn_style/names_of_3_13.json");
+    ASSERT_EQ(graph.ops.size(), 6U);
+    EXPECT_EQ(graph.ops[1].get_kind(), op::kind::Dropout);
+    EXPECT_EQ(graph.ops[1].get_inputs()[3].get_property_type(),
+            logical_tensor::property_type::host_scalar);
+    EXPECT_EQ(graph.ops[1].get_inputs()[1].get_data_type(), data_type::s64);
+    const data_type types[] = {data_type::f8_e5m2, data_type::f8_e4m3,
+            data_type::s4, data_type::u4};
+    for (size_t index = 0; index < 4; ++index) {
+        const logical_tensor &lt = graph.ops[2 + index].get_outputs()[0];
+        EXPECT_EQ(lt.get_data_type(), types[index]);
+        EXPECT_EQ(lt.get_mem_size(), index < 2 ? 32U : 16U);
+    }
+    gradnn::graph whole(graph.engine_kind);
+    for (const op &each : graph.ops)
+        whole.add_op(each);
+    whole.finalize();
+    for (const partition &each : whole.get_partitions())
+        EXPECT_EQ(each.is_supported(), each.get_ops()[0] == 0);
+}
+
+// No op of gradnn computes in them.
+TEST(json_graph, types_of_other_libraries_are_refused_by_ops_of_gradnn) {
+    const json_graph graph
+            = parse_json_graph(changed("\"f32\"", "\"f8_e5m2\"", 0), "f");
+    gradnn::graph whole(graph.engine_kind);
+    try {
+        whole.add_op(graph.ops[0]);
+        FAIL() << "took f8_e5m2";
+    } catch (const error &failure) {
+        EXPECT_NE(
+                std::string(failure.what()).find("f8_e5m2"), std::string::npos);
+    }
 }
 
 TEST(json_graph, twelve_zeros_are_no_shape) {

@@ -198,6 +198,9 @@ GRADNN_C_API gradnn_status gradnn_compiled_output(
 /* Bytes that gradnn_execute needs, at a multiple of 64. */
 GRADNN_C_API size_t gradnn_compiled_workspace_size(
         const gradnn_compiled *compiled);
+/* Bytes of host and device memory that it keeps in tables. */
+GRADNN_C_API size_t gradnn_compiled_table_bytes(
+        const gradnn_compiled *compiled);
 /* Whether the same inputs give the same bits on every run: 0 or 1. */
 GRADNN_C_API int gradnn_compiled_deterministic(const gradnn_compiled *compiled);
 

@@ -110,6 +110,7 @@ public:
         GenIndex = 84,
         GreaterEqual = 85,
         RMSNorm = 86,
+        Dropout = 87,
         // gradnn's own.
         ConvBackward = 0x10000,
         ConvTransposeBackward = 0x10001,

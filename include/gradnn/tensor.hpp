@@ -34,6 +34,13 @@ public:
         u8 = 6,
         f64 = 7,
         boolean = 8,
+        // Of oneDNN Graph 3.5 and later: names and sizes for tensors of other
+        // libraries' ops. No op of gradnn takes them.
+        f8_e5m2 = 9,
+        f8_e4m3 = 10,
+        s4 = 11, ///< two in a byte
+        u4 = 12,
+        s64 = 16,
     };
 
     enum class layout_type {
@@ -48,7 +55,13 @@ public:
         opaque = 3,
     };
 
-    enum class property_type { undef = 0, variable = 1, constant = 2 };
+    enum class property_type {
+        undef = 0,
+        variable = 1,
+        constant = 2,
+        /// A scalar in host memory, of other libraries' ops.
+        host_scalar = 3,
+    };
 
     /// A dimension that is not known yet.
     static constexpr dim unknown_dim = std::numeric_limits<int64_t>::min();

@@ -196,6 +196,7 @@ class Compiled:
         self.handle = handle
         self.output_count = output_count
         self.workspace_size = library.gradnn_compiled_workspace_size(handle)
+        self.table_bytes = library.gradnn_compiled_table_bytes(handle)
         self.deterministic = bool(library.gradnn_compiled_deterministic(handle))
 
     def __del__(self) -> None:

@@ -108,6 +108,7 @@ _SIGNATURES = {
     "gradnn_compiled_release": (None, [c_void_p]),
     "gradnn_compiled_output": (c_int, [c_void_p, c_size_t, POINTER(Tensor)]),
     "gradnn_compiled_workspace_size": (c_size_t, [c_void_p]),
+    "gradnn_compiled_table_bytes": (c_size_t, [c_void_p]),
     "gradnn_compiled_deterministic": (c_int, [c_void_p]),
     "gradnn_compiled_step_count": (c_size_t, [c_void_p]),
     "gradnn_compiled_step": (c_int, [c_void_p, c_size_t, POINTER(Step)]),

@@ -174,6 +174,10 @@ size_t gradnn_compiled_workspace_size(const gradnn_compiled *compiled) {
     return compiled ? compiled->info.workspace_bytes : 0;
 }
 
+size_t gradnn_compiled_table_bytes(const gradnn_compiled *compiled) {
+    return compiled ? compiled->impl->program->table_bytes : 0;
+}
+
 int gradnn_compiled_deterministic(const gradnn_compiled *compiled) {
     return compiled && compiled->info.deterministic ? 1 : 0;
 }

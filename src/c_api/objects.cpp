@@ -5,6 +5,7 @@
 
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
+#include "cache.hpp"
 #include "compile.hpp"
 #include "op_check.hpp"
 #include "text.hpp"
@@ -81,8 +82,13 @@ void gradnn_op::keep(key_words key, const gradnn_compiled &compiled) {
     by_use.push_front({std::vector<int64_t>(key.begin(), key.end()),
             compiled_reference(&compiled)});
     by_key.emplace(by_use.front().key, by_use.begin());
-    while (by_use.size() > capacity) {
+    table_bytes += gradnn_compiled_table_bytes(&compiled);
+    while (by_use.size() > capacity
+            || (table_bytes > detail::most_cached_table_bytes
+                    && by_use.size() > 1)) {
         by_key.erase(by_use.back().key);
+        table_bytes
+                -= gradnn_compiled_table_bytes(by_use.back().compiled.get());
         dropped.splice(dropped.begin(), by_use, std::prev(by_use.end()));
     }
 }

@@ -157,4 +157,5 @@ private:
     std::unordered_map<std::vector<int64_t>, std::list<kept>::iterator,
             gradnn::c_api::hash_of_words, gradnn::c_api::same_words>
             by_key;
+    size_t table_bytes = 0; ///< of all that is kept
 };

@@ -20,13 +20,16 @@ using dims = logical_tensor::dims;
 constexpr named<data_type> data_types[] = {{"f32", data_type::f32},
         {"bf16", data_type::bf16}, {"f16", data_type::f16},
         {"f64", data_type::f64}, {"s32", data_type::s32}, {"s8", data_type::s8},
-        {"u8", data_type::u8}, {"boolean", data_type::boolean}};
+        {"u8", data_type::u8}, {"boolean", data_type::boolean},
+        {"f8_e5m2", data_type::f8_e5m2}, {"f8_e4m3", data_type::f8_e4m3},
+        {"s4", data_type::s4}, {"u4", data_type::u4}, {"s64", data_type::s64}};
 constexpr named<layout_type> layout_types[] = {{"undef", layout_type::undef},
         {"any", layout_type::any}, {"strided", layout_type::strided},
         {"opaque", layout_type::opaque}};
 constexpr named<property_type> property_types[] = {
         {"undef", property_type::undef}, {"variable", property_type::variable},
-        {"constant", property_type::constant}};
+        {"constant", property_type::constant},
+        {"host_scalar", property_type::host_scalar}};
 
 /// Absent, "" and [UNKNOWN] (what oneDNN writes for a tensor whose dims it
 /// does not know) mean that nothing is said.

@@ -1,5 +1,7 @@
 #include "torch/plans.hpp"
 
+#include "cache.hpp"
+
 namespace gradnn::torch_kernels {
 
 namespace {
@@ -8,6 +10,10 @@ struct counters {
     std::mutex mutex;
     std::deque<counter> list;
 };
+
+size_t table_bytes_of(const plan &of) {
+    return gradnn_compiled_table_bytes(of.compiled.get());
+}
 
 counters &all_counters() {
     static auto *const made = new counters;
@@ -37,8 +43,12 @@ void plan_cache::keep(key_words key, std::shared_ptr<const plan> made) {
             std::vector<int64_t>(key.begin(), key.end()), std::move(made));
     if (!added) return;
     by_age_.push_back(&place->first);
-    while (by_age_.size() > capacity) {
+    table_bytes_ += table_bytes_of(*place->second);
+    while (by_age_.size() > capacity
+            || (table_bytes_ > detail::most_cached_table_bytes
+                    && by_age_.size() > 1)) {
         const auto oldest = plans_.find(*by_age_.front());
+        table_bytes_ -= table_bytes_of(*oldest->second);
         dropped.push_back(oldest->second);
         plans_.erase(oldest);
         by_age_.pop_front();
@@ -50,6 +60,7 @@ void plan_cache::forget() {
     const std::unique_lock lock(mutex_);
     dropped.swap(plans_);
     by_age_.clear();
+    table_bytes_ = 0;
 }
 
 plan_cache &plans() {

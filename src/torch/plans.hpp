@@ -64,7 +64,8 @@ public:
     void forget();
 
 private:
-    // Varying shapes must not fill the memory; a plan holds some kilobytes.
+    // Varying shapes must not fill the memory; most plans hold some kilobytes,
+    // tables of long axes are bounded by their bytes.
     static constexpr size_t capacity = 4096;
 
     using map = std::unordered_map<std::vector<int64_t>,
@@ -73,6 +74,7 @@ private:
     mutable std::shared_mutex mutex_;
     map plans_;
     std::deque<const std::vector<int64_t> *> by_age_; ///< the oldest first
+    size_t table_bytes_ = 0; ///< of all
 };
 
 /// That of the process; never destroyed, since threads may outlive main.

@@ -117,9 +117,8 @@ std::vector<Type> random_elements(int64_t count, random_source &random) {
 template <typename Body>
 void each_tap(const detail::axis_map &map, int64_t input, const Body &body) {
     const auto at = static_cast<size_t>(input);
-    for (int64_t k = 0; k < map.count[at]; ++k)
-        body(map.first[at] + k,
-                map.weights[static_cast<size_t>(map.offset[at] + k)]);
+    for (int64_t k = 0; k < map.count(at); ++k)
+        body(map.first(at) + k, map.weight(map.offset(at) + k));
 }
 
 /// Of one element of diff_src: the sum and that of the terms' magnitudes.

@@ -19,8 +19,10 @@ DTYPES = {
     torch.float64: "f64",
 }
 
-# Varying shapes must not fill the memory; a plan holds some kilobytes.
+# Varying shapes must not fill the memory: most plans hold some kilobytes, those
+# of long axes more.
 _CAPACITY = 4096
+_MOST_TABLE_BYTES = 128 << 20
 
 
 # Failures of a compilation that another try may not have: no memory, a stream
@@ -154,6 +156,7 @@ class PlanCache:
         self._lock = threading.Lock()
         self._plans: collections.OrderedDict[Hashable, Plan | Unsupported]
         self._plans = collections.OrderedDict()
+        self._table_bytes = 0
         self.find = self._plans.get
 
     def make(
@@ -176,9 +179,13 @@ class PlanCache:
             self._plans[key] = made
             if isinstance(made, Plan):
                 _status.watch(made)
-            while len(self._plans) > _CAPACITY:
+                self._table_bytes += made.compiled.table_bytes
+            while len(self._plans) > _CAPACITY or (
+                self._table_bytes > _MOST_TABLE_BYTES and len(self._plans) > 1
+            ):
                 _, oldest = self._plans.popitem(last=False)
                 if isinstance(oldest, Plan):
+                    self._table_bytes -= oldest.compiled.table_bytes
                     _status.retire(oldest)
         return made
 

@@ -44,10 +44,7 @@ private:
 plan_or_refusal make_interpolation_copy(
         const interpolation_problem &problem, const compile_options &) {
     const auto is_copied = [&](const detail::interpolation_axis &axis) {
-        return axis.src == axis.dst
-                && detail::make_axis_map(
-                        problem.mode, problem.coordinates, axis)
-                           .identity;
+        return detail::is_identity(problem.mode, problem.coordinates, axis);
     };
     if (!std::all_of(problem.axes.begin(), problem.axes.end(), is_copied))
         return plan_or_refusal::refuse(

@@ -5,21 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 
 #include "cpu/interpolation/separable.hpp"
 
 namespace gradnn::cpu {
 
 inline double sum_of_taps(const axis_taps &axis) {
-    return static_cast<double>(
-            std::accumulate(axis.count.begin(), axis.count.end(), int64_t {0}));
+    return static_cast<double>(axis.all_taps());
 }
 
 /// Places of diff_src that something feeds.
 inline double fed_places(const axis_taps &axis) {
-    return static_cast<double>(std::count_if(axis.count.begin(),
-            axis.count.end(), [](int64_t taps) { return taps > 0; }));
+    return static_cast<double>(axis.fed());
 }
 
 /// Counts instructions. Vectors are of `lanes` elements.

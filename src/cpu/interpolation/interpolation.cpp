@@ -24,19 +24,13 @@ using detail::size_of;
 using detail::tensor_view;
 using detail::text;
 
-axis_taps::axis_taps(detail::axis_map map, data_type accumulator)
-    : src(map.src),
-      dst(map.dst),
-      max_count(map.max_count),
-      identity(map.identity),
-      first(std::move(map.first)),
-      count(std::move(map.count)),
-      offset(std::move(map.offset)) {
-    if (accumulator == data_type::f64)
-        weights_f64 = std::move(map.weights);
-    else
-        for (const double weight : map.weights)
-            weights_f32.push_back(static_cast<float>(weight));
+axis_taps::axis_taps(detail::interpolation_mode mode,
+        detail::coordinate_mode coordinates,
+        const detail::interpolation_axis &axis, data_type accumulator) {
+    auto &base = static_cast<detail::gathered_axis &>(*this);
+    base = accumulator == data_type::f64
+            ? gather_axis(mode, coordinates, axis, weights_f64)
+            : gather_axis(mode, coordinates, axis, weights_f32);
 }
 
 namespace {
@@ -209,9 +203,14 @@ plan_or_refusal make_interpolation_separable(
     std::array<axis_taps, 3> taps;
     std::array<bool, 3> identity {};
     for (size_t a = 0; a < 3; ++a) {
-        taps[a] = axis_taps(detail::make_axis_map(problem.mode,
-                                    problem.coordinates, problem.axes[a]),
-                accumulator);
+        const detail::interpolation_axis &axis = problem.axes[a];
+        if (!detail::has_tables(problem.mode, problem.coordinates, axis))
+            return plan_or_refusal::refuse(
+                    text("takes axes that repeat or have less than 2^24 "
+                         "elements, given ",
+                            axis.src, " from ", axis.dst));
+        taps[a] = axis_taps(
+                problem.mode, problem.coordinates, axis, accumulator);
         identity[a] = taps[a].identity;
     }
     if (identity[0] && identity[1] && identity[2])
@@ -245,8 +244,9 @@ plan_or_refusal make_interpolation_separable(
 
     const int64_t bytes = bytes_of(problem);
     job.stream = writes_past_caches(bytes);
-    for (int64_t h = 0; h < job.h.src; ++h)
+    job.h.inputs().each_row(job.h.src, [&](int64_t h) {
         job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
+    });
     const int threads = static_cast<int>(threads_for(bytes, options.threads));
     if (job.lanes == tap_lanes::planes) {
         spread_planes(job, threads);
@@ -257,6 +257,8 @@ plan_or_refusal make_interpolation_separable(
     cut_columns(job);
     job.shares = std::min<int64_t>(threads, job.units());
     size_scratch(job, element_bytes, accumulator_bytes);
+    // The tables of elements and of columns have theirs.
+    if (job.lanes != tap_lanes::phases) job.w.forget_weights();
     const int64_t most_scratch = most_scratch_bytes(bytes, job.shares);
     const int64_t scratch
             = static_cast<int64_t>(job.scratch_bytes) * job.shares;

@@ -87,8 +87,12 @@ std::optional<separable_job> as_planes(separable_job job) {
 bool sums_equal_parts(const axis_taps &axis) {
     const int64_t ratio = axis.dst / axis.src;
     if (axis.dst % axis.src != 0 || ratio == 1) return false;
-    for (int64_t i = 0; i < axis.src; ++i)
-        if (axis.begin(i) != i * ratio || axis.taps(i) != ratio) return false;
+    // Of a stretch that repeats the first place that does not speaks for it.
+    bool equal = true;
+    axis.inputs().each_row(axis.src, [&](int64_t i) {
+        equal = equal && axis.begin(i) == i * ratio && axis.taps(i) == ratio;
+    });
+    if (!equal) return false;
     const auto is_one = [](double weight) { return weight == 1; };
     return std::all_of(axis.weights_f32.begin(), axis.weights_f32.end(), is_one)
             && std::all_of(
@@ -117,9 +121,9 @@ void join_rows(separable_job &given) {
     }
     if (!rows_follow(job)) return;
     const int64_t rows = divisor_up_to(job.h.src, most_columns / job.w.dst);
-    job.w = axis_taps(detail::make_axis_map(detail::interpolation_mode::nearest,
-                              detail::coordinate_mode::asymmetric,
-                              {rows * job.w.src, rows * job.w.dst}),
+    job.w = axis_taps(detail::interpolation_mode::nearest,
+            detail::coordinate_mode::asymmetric,
+            {rows * job.w.src, rows * job.w.dst},
             job.type == data_type::f64 ? data_type::f64 : data_type::f32);
     job.h = plain_axis(job.h.src / rows, job.type);
     job.diff_dst.h_stride *= rows;
@@ -130,8 +134,8 @@ void join_rows(separable_job &given) {
 } // namespace
 
 axis_taps plain_axis(int64_t size, data_type type) {
-    return axis_taps(detail::make_axis_map(detail::interpolation_mode::nearest,
-                             detail::coordinate_mode::asymmetric, {size, size}),
+    return axis_taps(detail::interpolation_mode::nearest,
+            detail::coordinate_mode::asymmetric, {size, size},
             type == data_type::f64 ? data_type::f64 : data_type::f32);
 }
 
@@ -171,7 +175,10 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // depend on the number of planes: lanes without a piece are not counted then.
     std::optional<std::pair<separable_job, double>> together;
     bool in_order = true;
-    if (job.row_channels < most_channels_beside) {
+    // Neither way holds what is longer.
+    constexpr int64_t longest_row = int64_t {1} << 17;
+    if (job.row_channels < most_channels_beside
+            && job.w.src * job.row_channels <= longest_row) {
         if (auto as = as_pieces(job)) {
             in_order = as->in_order;
             together = std::pair(std::move(as->job),

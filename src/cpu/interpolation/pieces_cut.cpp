@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -56,8 +55,7 @@ piece_pass make_pass(const axis_taps &axis, size_t number, const extents &now,
 /// A multiply-add for each tap; for each sum a store and a share of a loop; for
 /// each place of each call its taps' weights and where they lie.
 double instructions_of_pass(const piece_pass &pass, const axis_taps &axis) {
-    const auto taps = static_cast<double>(
-            std::accumulate(axis.count.begin(), axis.count.end(), int64_t {0}));
+    const auto taps = static_cast<double>(axis.all_taps());
     const auto src = static_cast<double>(pass.src);
     const auto calls = static_cast<double>(std::min(pass.outer, pass.inner));
     const auto sums = static_cast<double>(pass.outer * pass.inner);

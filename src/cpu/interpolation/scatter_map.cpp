@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "axis_map.hpp"
+#include "axis_walk.hpp"
 #include "cpu/interpolation/scatter.hpp"
 
 namespace gradnn::cpu {
@@ -25,20 +25,20 @@ struct axis {
 /// Nothing where a place takes several elements, or one that has a weight.
 std::optional<axis> find_axis(
         const interpolation_problem &problem, size_t spatial) {
-    const detail::axis_map map = detail::make_axis_map(
-            problem.mode, problem.coordinates, problem.axes[spatial]);
-    axis made {map.src, map.dst, {}};
-    if (map.identity) return made;
-    if (map.max_count > 1) return std::nullopt;
-    for (int64_t i = 0; i < map.src; ++i) {
-        const auto at = static_cast<size_t>(i);
-        if (map.count[at] == 0) continue;
-        if (map.weights[static_cast<size_t>(map.offset[at])] != 1
-                || map.first[at] != static_cast<int64_t>(made.fed.size()))
-            return std::nullopt;
-        made.fed.push_back(i);
+    const detail::interpolation_axis &given = problem.axes[spatial];
+    axis made {given.src, given.dst, {}};
+    detail::axis_walk walk(problem.mode, problem.coordinates, given);
+    // Each output reads one element, a later one than the output before.
+    int64_t last = -1;
+    bool identity = given.src == given.dst;
+    for (int64_t o = 0; o < given.dst; ++o) {
+        const detail::output_taps taps = walk.at(o);
+        if (taps.two || taps.low == last) return std::nullopt;
+        last = taps.low;
+        identity = identity && last == o;
+        made.fed.push_back(last);
     }
-    if (static_cast<int64_t>(made.fed.size()) != map.dst) return std::nullopt;
+    if (identity) made.fed.clear();
     return made;
 }
 
@@ -106,6 +106,11 @@ std::optional<scatter_job> find_scatter(const interpolation_problem &problem) {
     bool in_unit = true;
     for (const size_t a : *order) {
         axis next {src.dims[a], src.dims[a], {}};
+        // A long axis is not looked at where units would be short.
+        if (in_unit && inner.src < least_unit
+                && inner.src * next.src > most_unit && a >= 2
+                && problem.axes[a - 2].dst != next.src)
+            return std::nullopt;
         if (a >= 2) {
             const auto found = find_axis(problem, a - 2);
             if (!found) return std::nullopt;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "axis_map.hpp"
@@ -14,22 +16,22 @@
 
 namespace gradnn::cpu {
 
-/// The gathered side of an axis map, weights rounded to the accumulator.
-struct axis_taps {
+/// What an input of an axis takes, weights rounded to the accumulator.
+struct axis_taps : detail::gathered_axis {
     axis_taps() = default;
-    axis_taps(detail::axis_map map, detail::data_type accumulator);
+    axis_taps(detail::interpolation_mode mode,
+            detail::coordinate_mode coordinates,
+            const detail::interpolation_axis &axis,
+            detail::data_type accumulator);
 
     template <typename Acc>
     const Acc *weights(int64_t i) const {
-        const auto at = static_cast<size_t>(offset[static_cast<size_t>(i)]);
+        const int64_t at = weights_at(i);
         if constexpr (std::is_same_v<Acc, float>)
             return weights_f32.data() + at;
         else
             return weights_f64.data() + at;
     }
-    int64_t begin(int64_t i) const { return first[static_cast<size_t>(i)]; }
-    int64_t taps(int64_t i) const { return count[static_cast<size_t>(i)]; }
-    int64_t end(int64_t i) const { return begin(i) + taps(i); }
     /// Whether i is one element as it is.
     template <typename Acc>
     bool plain(int64_t i) const {
@@ -40,15 +42,14 @@ struct axis_taps {
         return end(i) - std::max(begin(i), i == 0 ? 0 : end(i - 1));
     }
 
-    int64_t src = 1;
-    int64_t dst = 1;
-    int64_t max_count = 1;
-    bool identity = true;
-    std::vector<int64_t> first;
-    std::vector<int64_t> count;
-    std::vector<int64_t> offset;
-    std::vector<float> weights_f32;
-    std::vector<double> weights_f64;
+    /// Of an axis whose places alone are needed.
+    void forget_weights() {
+        weights_f32 = {};
+        weights_f64 = {};
+    }
+
+    detail::counted_vector<float> weights_f32;
+    detail::counted_vector<double> weights_f64;
 };
 
 /// A tensor as planes of rows. A row holds its W axis, or W and the channels
@@ -113,12 +114,12 @@ struct element_taps {
     int64_t tap_stride = 1;
     int64_t max_count = 1;
     int64_t rows = 1; ///< that lie side by side
-    std::vector<vector> vectors;
-    std::vector<pattern> patterns;
+    detail::counted_vector<vector> vectors;
+    detail::counted_vector<pattern> patterns;
     // By pattern: its lanes, max_count times as many weights.
-    std::vector<int32_t> lanes;
-    std::vector<float> weights_f32;
-    std::vector<double> weights_f64;
+    detail::counted_vector<int32_t> lanes;
+    detail::counted_vector<float> weights_f32;
+    detail::counted_vector<double> weights_f64;
 };
 
 /// The taps of columns that lie in lanes' vectors (tap_lanes::lines, planes), in
@@ -152,11 +153,15 @@ struct column_taps {
             return weights_f64.data();
     }
 
-    std::vector<block> blocks;
-    std::vector<run> runs;
-    std::vector<column> columns;
-    std::vector<float> weights_f32; ///< in the order of the columns' taps
-    std::vector<double> weights_f64;
+    detail::counted_vector<block> blocks;
+    // Blocks that are alike have the same.
+    detail::counted_vector<run> runs;
+    detail::counted_vector<column> columns;
+    detail::counted_vector<float>
+            weights_f32; ///< in the order of columns' taps
+    detail::counted_vector<double> weights_f64;
+    /// Blocks by the row of the axis' table that they begin with, and columns.
+    std::map<std::pair<int64_t, int64_t>, size_t> known;
 };
 
 /// An axis of a whole ratio. Output i in [begin, end) takes elements

@@ -10,28 +10,32 @@
 // round off is kept: deterministic, and exact for any number of them.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "axis_map.hpp"
+#include "cpu/interpolation/without_tables.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/float_types.hpp"
 #include "parallel.hpp"
 
 namespace gradnn::cpu {
 
-using detail::axis_map;
 using detail::tensor_view;
 
 namespace {
 
+struct weighted_axis {
+    detail::gathered_axis taps;
+    detail::counted_vector<double> weights;
+};
+
 template <typename T>
 class strided_worker {
 public:
-    strided_worker(const std::array<axis_map, 3> &maps, const tensor_view &in,
-            const tensor_view &out, const void *diff_dst, void *diff_src,
-            double *line, int64_t line_elements)
-        : maps_(maps),
+    strided_worker(const std::array<weighted_axis, 3> &axes,
+            const tensor_view &in, const tensor_view &out, const void *diff_dst,
+            void *diff_src, double *line, int64_t line_elements)
+        : axes_(axes),
           in_(in),
           out_(out),
           diff_dst_(static_cast<const T *>(diff_dst)),
@@ -48,33 +52,35 @@ public:
             rest /= out_.dims[3];
             const int64_t d = rest % out_.dims[2];
             const int64_t n = rest / out_.dims[2];
-            sum_rows(diff_dst_ + n * in_.strides[0] + c * in_.strides[1],
-                    static_cast<size_t>(d), static_cast<size_t>(h));
+            sum_rows(diff_dst_ + n * in_.strides[0] + c * in_.strides[1], d, h);
             take_taps(diff_src_ + n * out_.strides[0] + c * out_.strides[1]
                     + d * out_.strides[2] + h * out_.strides[3]);
         }
     }
 
 private:
-    void sum_rows(const T *plane, size_t d, size_t h) {
+    void sum_rows(const T *plane, int64_t d, int64_t h) {
         const int64_t width = in_.dims[4];
         const int64_t step = in_.strides[4];
         std::fill(line_, line_ + width, 0.0);
         std::fill(low_, low_ + width, 0.0);
-        const axis_map &d_map = maps_[0];
-        const axis_map &h_map = maps_[1];
-        const bool many = d_map.count[d] * h_map.count[h] > few_terms;
-        for (int64_t i = 0; i < d_map.count[d]; ++i) {
-            for (int64_t j = 0; j < h_map.count[h]; ++j) {
-                const double weight = d_map.weights[static_cast<size_t>(
-                                              d_map.offset[d] + i)]
-                        * h_map.weights[static_cast<size_t>(
-                                h_map.offset[h] + j)];
-                const T *row = plane + (d_map.first[d] + i) * in_.strides[2]
-                        + (h_map.first[h] + j) * in_.strides[3];
+        const auto &[d_axis, d_weights] = axes_[0];
+        const auto &[h_axis, h_weights] = axes_[1];
+        const int64_t d_taps = d_axis.taps(d);
+        const int64_t h_taps = h_axis.taps(h);
+        const double *const of_d = d_weights.data() + d_axis.weights_at(d);
+        const double *const of_h = h_weights.data() + h_axis.weights_at(h);
+        const T *const corner = plane + d_axis.begin(d) * in_.strides[2]
+                + h_axis.begin(h) * in_.strides[3];
+        const bool many = d_taps * h_taps > few_terms;
+        for (int64_t i = 0; i < d_taps; ++i) {
+            for (int64_t j = 0; j < h_taps; ++j) {
+                const double weight = of_d[i] * of_h[j];
+                const T *row = corner + i * in_.strides[2] + j * in_.strides[3];
                 if (many) {
                     for (int64_t x = 0; x < width; ++x)
-                        add(weight * convert_scalar<double>(row[x * step]),
+                        add_exactly(
+                                weight * convert_scalar<double>(row[x * step]),
                                 line_[x], low_[x]);
                     continue;
                 }
@@ -88,37 +94,28 @@ private:
     }
 
     void take_taps(T *row) const {
-        const axis_map &map = maps_[2];
-        for (size_t i = 0; i < map.first.size(); ++i) {
-            const double *from = line_ + map.first[i];
-            const double *weights = map.weights.data() + map.offset[i];
+        const auto &[axis, table] = axes_[2];
+        for (int64_t i = 0; i < axis.src; ++i) {
+            const double *from = line_ + axis.begin(i);
+            const double *weights = table.data() + axis.weights_at(i);
+            const int64_t taps = axis.taps(i);
             double total = 0;
             double low = 0;
-            for (int64_t begin = 0; begin < map.count[i]; begin += few_terms) {
-                const int64_t end = std::min(map.count[i], begin + few_terms);
+            for (int64_t begin = 0; begin < taps; begin += few_terms) {
+                const int64_t end = std::min(taps, begin + few_terms);
                 double sum = 0;
                 for (int64_t t = begin; t < end; ++t)
                     sum += weights[t] * from[t];
-                add(sum, total, low);
+                add_exactly(sum, total, low);
             }
-            row[static_cast<int64_t>(i) * out_.strides[4]]
-                    = convert_scalar<T>(total + low);
+            row[i * out_.strides[4]] = convert_scalar<T>(total + low);
         }
-    }
-
-    /// sum += addend, and low += what that rounds off.
-    static void add(double addend, double &sum, double &low) {
-        const double total = sum + addend;
-        const double taken = total - sum;
-        const double rest = (sum - (total - taken)) + (addend - taken);
-        if (std::isfinite(total)) low += rest;
-        sum = total;
     }
 
     /// So many are added without that.
     static constexpr int64_t few_terms = 1024;
 
-    const std::array<axis_map, 3> &maps_;
+    const std::array<weighted_axis, 3> &axes_;
     const tensor_view &in_;
     const tensor_view &out_;
     const T *const diff_dst_;
@@ -132,8 +129,8 @@ public:
     strided_plan(const interpolation_problem &problem, int threads)
         : in_(problem.diff_dst), out_(problem.diff_src) {
         for (size_t a = 0; a < 3; ++a)
-            maps_[a] = detail::make_axis_map(
-                    problem.mode, problem.coordinates, problem.axes[a]);
+            axes_[a].taps = detail::gather_axis(problem.mode,
+                    problem.coordinates, problem.axes[a], axes_[a].weights);
         rows_ = out_.dims[0] * out_.dims[1] * out_.dims[2] * out_.dims[3];
         shares_ = std::clamp<int64_t>(
                 rows_ * (in_.dims[4] + out_.dims[4]) / share_elements, 1,
@@ -146,7 +143,7 @@ public:
         auto *lines = reinterpret_cast<double *>(workspace);
         parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
             with_type(out_.type, [&](auto type) {
-                strided_worker<decltype(type)> worker(maps_, in_, out_, args[0],
+                strided_worker<decltype(type)> worker(axes_, in_, out_, args[0],
                         args[1], lines + begin * 2 * line_elements_,
                         line_elements_);
                 worker.run(rows_ * begin / shares_, rows_ * end / shares_);
@@ -163,7 +160,7 @@ private:
     // Elements that are worth waking a thread for.
     static constexpr int64_t share_elements = 8192;
 
-    std::array<axis_map, 3> maps_;
+    std::array<weighted_axis, 3> axes_;
     const tensor_view in_;
     const tensor_view out_;
     int64_t rows_ = 0;
@@ -175,6 +172,9 @@ private:
 
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &problem, const compile_options &options) {
+    for (const detail::interpolation_axis &axis : problem.axes)
+        if (!detail::has_tables(problem.mode, problem.coordinates, axis))
+            return make_without_tables(problem, options);
     return plan_or_refusal(
             std::make_unique<strided_plan>(problem, options.threads));
 }

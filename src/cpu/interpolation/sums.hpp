@@ -283,22 +283,6 @@ HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
         weighted_sum<level>(d, weights, 0, count, term, sum);
 }
 
-/// The axis W as the loops over taps read it: plain pointers, which stay in
-/// registers where a vector's would be read again after every store.
-template <typename Acc>
-struct tap_tables {
-    explicit tap_tables(const axis_taps &axis)
-        : first(axis.first.data()),
-          count(axis.count.data()),
-          offset(axis.offset.data()),
-          weights(axis.weights<Acc>(0)) {}
-
-    const int64_t *const first;
-    const int64_t *const count;
-    const int64_t *const offset;
-    const Acc *const weights;
-};
-
 } // namespace gradnn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -6,77 +6,8 @@
 
 namespace gradnn::cpu {
 
+using detail::counted_vector;
 using detail::data_type;
-
-std::optional<element_taps> find_element_taps(
-        const axis_taps &axis, int64_t channels, int64_t rows, data_type type) {
-    if (axis.max_count > 8) return std::nullopt;
-    const int64_t lanes = separable_lanes(type);
-    const int64_t row = axis.src * channels;
-    const int64_t elements = rows * row;
-    const bool f64 = type == data_type::f64;
-    element_taps taps;
-    taps.tap_stride = channels;
-    taps.rows = rows;
-    taps.max_count = axis.max_count;
-    std::map<std::vector<double>, int32_t> patterns;
-    int64_t reach = 1;
-    for (int64_t begin = 0; begin < elements; begin += lanes) {
-        // What is after the last element does as that one does.
-        const auto element = [&](int64_t lane) {
-            return std::min(begin + lane, elements - 1);
-        };
-        const auto first = [&](int64_t e) {
-            return e / row * axis.dst * channels
-                    + axis.begin(e % row / channels) * channels + e % channels;
-        };
-        int64_t lowest = first(begin);
-        for (int64_t l = 1; l < lanes; ++l)
-            lowest = std::min(lowest, first(element(l)));
-        std::vector<double> key;
-        element_taps::pattern pattern {};
-        pattern.fewest = static_cast<int32_t>(axis.max_count);
-        for (int64_t l = 0; l < lanes; ++l) {
-            const int64_t e = element(l);
-            const auto count
-                    = static_cast<int32_t>(axis.taps(e % row / channels));
-            reach = std::max(reach, first(e) - lowest + 1);
-            if (reach > 4 * lanes) return std::nullopt;
-            key.push_back(static_cast<double>(first(e) - lowest));
-            key.push_back(count);
-            pattern.fewest = std::min(pattern.fewest, count);
-            pattern.most = std::max(pattern.most, count);
-        }
-        for (int64_t t = 0; t < axis.max_count; ++t)
-            for (int64_t l = 0; l < lanes; ++l) {
-                const int64_t i = element(l) % row / channels;
-                const double weight = t >= axis.taps(i) ? 0.0
-                        : f64 ? axis.weights<double>(i)[t]
-                              : static_cast<double>(axis.weights<float>(i)[t]);
-                key.push_back(weight);
-            }
-        const auto [found, added]
-                = patterns.emplace(key, static_cast<int32_t>(patterns.size()));
-        taps.vectors.push_back({static_cast<int32_t>(lowest), found->second});
-        if (!added) continue;
-        taps.patterns.push_back(pattern);
-        for (size_t l = 0; l < static_cast<size_t>(lanes); ++l) {
-            const auto count = static_cast<int32_t>(key[2 * l + 1]);
-            taps.lanes.push_back(static_cast<int32_t>(key[2 * l])
-                    + (count << tap_count_shift));
-        }
-        for (size_t k = 2 * static_cast<size_t>(lanes); k < key.size(); ++k)
-            if (f64)
-                taps.weights_f64.push_back(key[k]);
-            else
-                taps.weights_f32.push_back(static_cast<float>(key[k]));
-    }
-    for (taps.tables = 1; taps.tables * lanes < reach;)
-        taps.tables *= 2;
-    const int64_t shared = std::min<int64_t>(shared_taps, axis.max_count);
-    taps.share = reach + (shared - 1) * channels <= taps.tables * lanes;
-    return taps;
-}
 
 namespace {
 
@@ -143,6 +74,13 @@ std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
     };
     phases.begin = middle;
     phases.end = middle + 1;
+    // What repeats at every output is alike.
+    const detail::fold &inputs = axis.inputs();
+    if (inputs.period == 1 && inputs.holds(middle, middle + 1)
+            && axis.outputs().period == phases.ratio) {
+        phases.begin = inputs.from;
+        phases.end = inputs.from + inputs.repeats + 1;
+    }
     while (phases.begin > 0 && alike(phases.begin - 1))
         --phases.begin;
     while (phases.end < axis.src && alike(phases.end))
@@ -155,40 +93,64 @@ std::optional<axis_phases> find_phases(const axis_taps &axis, data_type type) {
     return phases;
 }
 
+namespace {
+
+/// Columns [from, to) of `rows` rows, sorted by their taps, of which the first is
+/// of element `first` of diff_dst: their runs, places and weights.
+template <typename Acc>
+void add_block(column_taps &table, const axis_taps &axis, int64_t rows,
+        int64_t from, int64_t to, int64_t first, counted_vector<Acc> &weights) {
+    std::map<int64_t, std::vector<int64_t>> by_taps;
+    for (int64_t i = from; i < to; ++i)
+        by_taps[axis.taps(i)].push_back(i);
+    for (const auto &[taps, those] : by_taps) {
+        table.runs.push_back({static_cast<int32_t>(taps),
+                static_cast<int32_t>(
+                        rows * static_cast<int64_t>(those.size()))});
+        for (int64_t r = 0; r < rows; ++r)
+            for (const int64_t i : those) {
+                table.columns.push_back({static_cast<int32_t>(r * axis.dst
+                                                 + axis.begin(i) - first),
+                        static_cast<int32_t>(r * (to - from) + i - from)});
+                weights.insert(weights.end(), axis.weights<Acc>(i),
+                        axis.weights<Acc>(i) + taps);
+            }
+    }
+}
+
+} // namespace
+
 void add_columns(column_taps &table, const axis_taps &axis, int64_t rows,
         int64_t begin, int64_t end, int64_t block, data_type type) {
     for (int64_t from = begin; from < end; from += block) {
         const int64_t to = std::min(end, from + block);
-        const int64_t columns = to - from;
         const int64_t first = rows > 1 ? 0 : axis.begin(from);
-        const int64_t last = rows > 1 ? rows * axis.dst : axis.end(to - 1);
-        column_taps::block added {from, from + rows * columns, first, last,
+        column_taps::block added {from, from + rows * (to - from), first,
+                rows > 1 ? rows * axis.dst : axis.end(to - 1),
                 static_cast<int64_t>(table.runs.size()), 0,
                 static_cast<int64_t>(table.columns.size()),
                 static_cast<int64_t>(
                         table.weights_f32.size() + table.weights_f64.size())};
-        std::map<int64_t, std::vector<int64_t>> by_taps;
-        for (int64_t i = from; i < to; ++i)
-            by_taps[axis.taps(i)].push_back(i);
-        for (const auto &[taps, those] : by_taps) {
-            table.runs.push_back({static_cast<int32_t>(taps),
-                    static_cast<int32_t>(
-                            rows * static_cast<int64_t>(those.size()))});
-            for (int64_t r = 0; r < rows; ++r)
-                for (const int64_t i : those) {
-                    table.columns.push_back({static_cast<int32_t>(r * axis.dst
-                                                     + axis.begin(i) - first),
-                            static_cast<int32_t>(r * columns + i - from)});
-                    if (type == data_type::f64)
-                        table.weights_f64.insert(table.weights_f64.end(),
-                                axis.weights<double>(i),
-                                axis.weights<double>(i) + taps);
-                    else
-                        table.weights_f32.insert(table.weights_f32.end(),
-                                axis.weights<float>(i),
-                                axis.weights<float>(i) + taps);
-                }
+        const bool repeats = rows == 1 && axis.inputs().holds(from, to);
+        if (repeats) {
+            // One of those that begin at the same place of a period.
+            const auto [known, fresh] = table.known.try_emplace(
+                    {axis.inputs().of(from).row, to - from},
+                    table.blocks.size());
+            if (!fresh) {
+                const column_taps::block &same = table.blocks[known->second];
+                added.run = same.run;
+                added.run_end = same.run_end;
+                added.column = same.column;
+                added.weight = same.weight;
+                table.blocks.push_back(added);
+                continue;
+            }
         }
+        if (type == data_type::f64)
+            add_block(table, axis, rows, from, to, first, table.weights_f64);
+        else
+            add_block(table, axis, rows, from, to, first, table.weights_f32);
         added.run_end = static_cast<int64_t>(table.runs.size());
         table.blocks.push_back(added);
     }

@@ -24,9 +24,9 @@ inline dst_range span_of(
     int64_t end = 0;
     for (int64_t i = from; i < to; ++i) {
         const auto at = static_cast<size_t>(i);
-        if (map.count[at] == 0) continue;
-        first = std::min(first, map.first[at]);
-        end = std::max(end, map.first[at] + map.count[at]);
+        if (map.count(at) == 0) continue;
+        first = std::min(first, map.first(at));
+        end = std::max(end, map.first(at) + map.count(at));
     }
     if (end == 0) return {};
     return {static_cast<int32_t>(first), static_cast<int32_t>(end)};
@@ -53,12 +53,12 @@ std::optional<std::vector<Sum>> weights_of_places(const detail::axis_map &map,
         const int64_t begin = ratio * j - before;
         const int64_t from = std::max<int64_t>(begin, 0);
         const int64_t to = std::min(begin + taps, map.dst);
-        if (map.first[input] != from || map.count[input] != to - from)
+        if (map.first(input) != from || map.count(input) != to - from)
             return {};
         for (int64_t o = from; o < to; ++o)
             weights[static_cast<size_t>(j * taps + o - begin)]
-                    = static_cast<Sum>(map.weights[static_cast<size_t>(
-                            map.offset[input] + o - from)]);
+                    = static_cast<Sum>(
+                            map.weight(map.offset(input) + o - from));
     }
     return weights;
 }

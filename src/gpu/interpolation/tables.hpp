@@ -71,12 +71,10 @@ public:
             const detail::axis_map &map = maps[axis];
             std::vector<tap_range> ranges(static_cast<size_t>(map.src));
             for (size_t i = 0; i < ranges.size(); ++i)
-                ranges[i] = {map.first[i], map.offset[i], map.count[i]};
+                ranges[i] = {map.first(i), map.offset(i), map.count(i)};
             ranges_[axis] = upload(device, ranges);
-            weights_[axis] = f64 ? upload(device, map.weights)
-                                 : upload(device,
-                                         std::vector<float>(map.weights.begin(),
-                                                 map.weights.end()));
+            weights_[axis] = f64 ? upload(device, map.all_weights<double>())
+                                 : upload(device, map.all_weights<float>());
         }
     }
 

@@ -218,13 +218,13 @@ inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {
     std::vector<line_reach> reach(static_cast<size_t>(rows.src));
     size_t first = 0;
     size_t end = 0;
-    const size_t outputs = rows.low.size();
+    const auto outputs = static_cast<size_t>(rows.dst);
     for (size_t i = 0; i < reach.size(); ++i) {
         const auto input = static_cast<int64_t>(i);
-        while (first < outputs && rows.low[first] < input
-                && rows.high[first] < input)
+        while (first < outputs && rows.low(first) < input
+                && rows.high(first) < input)
             ++first;
-        while (end < outputs && rows.low[end] <= input)
+        while (end < outputs && rows.low(end) <= input)
             ++end;
         reach[i] = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
     }
@@ -234,21 +234,21 @@ inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {
 inline std::vector<line_column> make_columns(const detail::axis_map &columns) {
     std::vector<line_column> made(static_cast<size_t>(columns.src));
     for (size_t j = 0; j < made.size(); ++j)
-        made[j] = {static_cast<int32_t>(columns.first[j]),
-                static_cast<int32_t>(columns.count[j]), columns.offset[j]};
+        made[j] = {static_cast<int32_t>(columns.first(j)),
+                static_cast<int32_t>(columns.count(j)), columns.offset(j)};
     return made;
 }
 
 template <typename Sum>
 std::vector<line_row<Sum>> make_rows(const detail::axis_map &rows) {
-    std::vector<line_row<Sum>> made(rows.low.size());
+    std::vector<line_row<Sum>> made(static_cast<size_t>(rows.dst));
     for (size_t h = 0; h < made.size(); ++h)
-        made[h] = {static_cast<Sum>(rows.low_weight[h]),
-                static_cast<Sum>(rows.high_weight[h]),
-                static_cast<int32_t>(rows.low[h]),
-                static_cast<int32_t>(h > 0
-                                ? rows.low[h] - rows.low[h - 1]
-                                : rows.src - rows.low.back() + rows.low[0])};
+        made[h] = {static_cast<Sum>(rows.low_weight(h)),
+                static_cast<Sum>(rows.high_weight(h)),
+                static_cast<int32_t>(rows.low(h)),
+                static_cast<int32_t>(h > 0 ? rows.low(h) - rows.low(h - 1)
+                                           : rows.src - rows.low(rows.dst - 1)
+                                        + rows.low(0))};
     return made;
 }
 
@@ -278,13 +278,13 @@ public:
                     offset + static_cast<size_t>(planes * depths), Sum(0));
             for (int64_t i = at; i < to; ++i) {
                 const auto depth = static_cast<size_t>(i);
-                for (int64_t k = 0; k < map.count[depth]; ++k)
+                for (int64_t k = 0; k < map.count(depth); ++k)
                     weights[offset
                             + static_cast<size_t>(
-                                    (map.first[depth] + k - span.first) * depths
+                                    (map.first(depth) + k - span.first) * depths
                                     + i - at)]
-                            = static_cast<Sum>(map.weights[static_cast<size_t>(
-                                    map.offset[depth] + k)]);
+                            = static_cast<Sum>(
+                                    map.weight(map.offset(depth) + k));
             }
             groups.push_back({span.first, span.end - span.first,
                     static_cast<int64_t>(offset)});

@@ -5,6 +5,7 @@
 
 #include <gradnn/status.hpp>
 
+#include "counted_memory.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "text.hpp"
 
@@ -192,6 +193,7 @@ device_buffer::device_buffer(int device, size_t bytes)
     if (bytes != 0)
         data_ = allocate_for_all_streams(
                 memory_, device, bytes, stream_of_memory(), "a table");
+    detail::counted_bytes() += static_cast<int64_t>(bytes_);
 }
 
 cudaStream_t device_buffer::stream_of_memory() const {
@@ -213,6 +215,7 @@ device_buffer &device_buffer::operator=(device_buffer &&other) noexcept {
 }
 
 device_buffer::~device_buffer() {
+    detail::counted_bytes() -= static_cast<int64_t>(bytes_);
     if (data_ != nullptr)
         free_of_all_streams(memory_, device_, data_, stream_of_memory());
 }

@@ -42,10 +42,10 @@ inline void choose_lead(line_layout &line, const kind_limits &limits,
         for (const column_tile &tile : tiles)
             for (int64_t j = 0; j < tile.columns; ++j) {
                 const auto column = static_cast<size_t>(tile.first_column + j);
-                const int64_t at = trial + map.first[column] - tile.origin;
-                if (map.count[column] > 0)
+                const int64_t at = trial + map.first(column) - tile.origin;
+                if (map.count(column) > 0)
                     most = std::max(
-                            most, ceil_div(at % 4 + map.count[column], 4));
+                            most, ceil_div(at % 4 + map.count(column), 4));
             }
         if (line.quads == 0 || most < line.quads) {
             line.quads = most;
@@ -166,8 +166,8 @@ private:
         const int64_t j = tile.first_column + in_tile / line_.block;
         const int64_t channel = in_tile % line_.block;
         const auto column = static_cast<size_t>(j);
-        const int64_t count = map_.count[column];
-        const int64_t first = count > 0 ? map_.first[column] : tile.begin;
+        const int64_t count = map_.count(column);
+        const int64_t first = count > 0 ? map_.first(column) : tile.begin;
         const int64_t at = line_.lead + slot * line_.pitch
                 + channel * line_.line_pitch + first - tile.origin;
         // How far the window begins before the first tap.
@@ -186,8 +186,8 @@ private:
             const int64_t to = line_.fours
                     ? ((row * line_.quads + x / 4) * 32 + lane) * 4 + x % 4
                     : (row * line_.taps + x) * 32 + lane;
-            made_.weights[static_cast<size_t>(to)] = static_cast<Sum>(
-                    map_.weights[static_cast<size_t>(map_.offset[column] + k)]);
+            made_.weights[static_cast<size_t>(to)]
+                    = static_cast<Sum>(map_.weight(map_.offset(column) + k));
         }
     }
 

@@ -63,8 +63,8 @@ inline bool holds_taps(const kind_limits &limits, const detail::axis_map &map) {
     if (map.max_count > limits.taps) return false;
     for (int64_t j = 0; j < map.src; ++j) {
         const auto column = static_cast<size_t>(j);
-        const int64_t first = map.first[column];
-        const int64_t count = map.count[column];
+        const int64_t first = map.first(column);
+        const int64_t count = map.count(column);
         // Beyond an end of the row there are two places that stay 0.
         if (count < limits.sure
                 && (count == 0 || (first != 0 && first + count != map.dst)))

@@ -52,22 +52,19 @@ template <typename Sum>
 interval_table<Sum> make_intervals(
         const detail::axis_map &map, int64_t most_taps) {
     interval_table<Sum> made;
-    const auto columns = static_cast<int64_t>(map.low.size());
-    const auto high_weight = [&](int64_t q) {
-        return static_cast<Sum>(map.high_weight[static_cast<size_t>(q)]);
-    };
+    const auto columns = map.dst;
+    const auto high_weight
+            = [&](int64_t q) { return static_cast<Sum>(map.high_weight(q)); };
     for (int64_t q = 0; q < columns; ++q)
         if (high_weight(q) != 0) made.lead = 1;
     // begin[i]: the columns before interval i. Coordinates never descend.
     std::vector<int64_t> begin(static_cast<size_t>(map.src + made.lead) + 1, 0);
     int64_t clamped = 0;
     if (made.lead == 1)
-        while (map.low[static_cast<size_t>(clamped)] == 0
-                && high_weight(clamped) == 0)
+        while (map.low(clamped) == 0 && high_weight(clamped) == 0)
             ++clamped;
     for (int64_t q = 0; q < columns; ++q) {
-        const int64_t interval
-                = q < clamped ? 0 : map.low[static_cast<size_t>(q)] + made.lead;
+        const int64_t interval = q < clamped ? 0 : map.low(q) + made.lead;
         ++begin[static_cast<size_t>(interval) + 1];
     }
     int64_t most = 1;
@@ -89,11 +86,9 @@ interval_table<Sum> make_intervals(
                 weight_pair<Sum> pair;
                 const int64_t q = from + k;
                 if (q < to && q < clamped)
-                    pair.high = static_cast<Sum>(
-                            map.low_weight[static_cast<size_t>(q)]);
+                    pair.high = static_cast<Sum>(map.low_weight(q));
                 else if (q < to)
-                    pair = {static_cast<Sum>(
-                                    map.low_weight[static_cast<size_t>(q)]),
+                    pair = {static_cast<Sum>(map.low_weight(q)),
                             high_weight(q)};
                 made.weights.push_back(pair);
             }

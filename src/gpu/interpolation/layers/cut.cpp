@@ -48,8 +48,7 @@ int64_t room_for(int64_t taps) {
 
 /// Positions of diff_src that diff_dst feeds.
 int64_t fed_positions(const detail::axis_map &map) {
-    return std::count_if(map.count.begin(), map.count.end(),
-            [](int64_t taps) { return taps > 0; });
+    return map.fed();
 }
 
 } // namespace

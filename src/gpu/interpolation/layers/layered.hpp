@@ -132,7 +132,7 @@ std::vector<line_row<Sum>> make_layers(const detail::axis_map &map) {
 template <typename Sum>
 std::vector<Sum> weights_of(const detail::axis_map &map) {
     // Not empty, even where there are no taps.
-    std::vector<Sum> weights(map.weights.begin(), map.weights.end());
+    auto weights = map.all_weights<Sum>();
     weights.push_back(0);
     return weights;
 }

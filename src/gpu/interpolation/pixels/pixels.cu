@@ -48,8 +48,7 @@ public:
         if (walk_.volume) group_depths(walk_.shape, depths_at_once);
         columns_ = upload(device, make_columns(maps[2]));
         // Not empty, even where no column has a tap.
-        std::vector<Sum> weights(
-                maps[2].weights.begin(), maps[2].weights.end());
+        auto weights = maps[2].all_weights<Sum>();
         weights.push_back(0);
         weights_ = upload(device, weights);
         const auto &dst = problem.diff_dst;

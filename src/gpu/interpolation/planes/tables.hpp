@@ -100,17 +100,17 @@ inline row_segments cut_segments(const detail::axis_map &rows, int count) {
         int64_t taken = 0;
         for (int64_t p = 0; p < rows.dst; ++p) {
             const auto row = static_cast<size_t>(p);
-            int64_t low = rows.low[row];
-            const bool two = rows.high_weight[row] != 0;
+            int64_t low = rows.low(row);
+            const bool two = rows.high_weight(row) != 0;
             if ((two ? low + 1 : low) < begin || low >= end) continue;
             weighted_row<double> weights;
             if (low < begin) { // its high row alone
                 low = begin;
-                weights.low_weight = rows.high_weight[row];
+                weights.low_weight = rows.high_weight(row);
             } else {
-                weights.low_weight = rows.low_weight[row];
+                weights.low_weight = rows.low_weight(row);
                 if (two && low + 1 < end)
-                    weights.high_weight = rows.high_weight[row];
+                    weights.high_weight = rows.high_weight(row);
             }
             if (taken++ == 0) segment.dst_row = static_cast<int32_t>(p);
             ++made.counts[static_cast<size_t>(low)];
@@ -144,13 +144,13 @@ inline std::optional<column_windows> place_windows(
     const auto count = static_cast<size_t>(columns.src);
     int64_t width = taps;
     for (size_t j = 0; j < count; ++j) {
-        const int64_t first = columns.first[j] + shift;
-        const int64_t begin = columns.count[j] == 0 ? 0 : first / align * align;
+        const int64_t first = columns.first(j) + shift;
+        const int64_t begin = columns.count(j) == 0 ? 0 : first / align * align;
         made.places.push_back(static_cast<int32_t>(begin));
-        const int64_t wanted = first + columns.count[j] - begin;
+        const int64_t wanted = first + columns.count(j) - begin;
         if (taps == 0)
             width = std::max(width, (wanted + 3) / 4 * 4);
-        else if (columns.count[j] > 0 && wanted > taps)
+        else if (columns.count(j) > 0 && wanted > taps)
             return {};
     }
     made.fours = static_cast<int32_t>(width / 4);
@@ -158,16 +158,15 @@ inline std::optional<column_windows> place_windows(
     for (size_t j = 0; j < count; ++j)
         for (int64_t k = 0; k < width; ++k) {
             const int64_t q = made.places[j] + k - shift;
-            const int64_t tap = q - columns.first[j];
-            const bool is_tap = tap >= 0 && tap < columns.count[j];
+            const int64_t tap = q - columns.first(j);
+            const bool is_tap = tap >= 0 && tap < columns.count(j);
             if (is_tap) {
                 const auto at = taps == 0
                         ? (static_cast<size_t>(k / 4) * count + j) * 4
                                 + static_cast<size_t>(k % 4)
                         : j * static_cast<size_t>(width)
                                 + static_cast<size_t>(k);
-                made.weights[at] = columns.weights[static_cast<size_t>(
-                        columns.offset[j] + tap)];
+                made.weights[at] = columns.weight(columns.offset(j) + tap);
             } else if (sure) {
                 if (q >= 0 && q < columns.dst) return {};
                 made.row_sums = std::max(

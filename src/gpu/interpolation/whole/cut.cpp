@@ -61,7 +61,7 @@ int turns_of_a_tap(
                         const int64_t row = cell / cells;
                         const int64_t line = row / pass.taken;
                         const auto j = static_cast<size_t>(row % pass.taken);
-                        return ((line * pass.given + map.first[j]) * pass.inner
+                        return ((line * pass.given + map.first(j)) * pass.inner
                                        + cell % cells * pass.width)
                                 * element_bytes;
                     });
@@ -183,13 +183,12 @@ private:
         for (int64_t j = 0; j < map.src; ++j) {
             const auto at = static_cast<size_t>(j);
             position_taps taps;
-            taps.start = static_cast<int32_t>(map.first[at] * pass.inner);
-            taps.count = static_cast<int32_t>(map.count[at]);
+            taps.start = static_cast<int32_t>(map.first(at) * pass.inner);
+            taps.count = static_cast<int32_t>(map.count(at));
             taps.weights = static_cast<int32_t>(tried_.weights.size());
             tried_.positions.push_back(taps);
-            const auto first = map.weights.begin() + map.offset[at];
-            tried_.weights.insert(
-                    tried_.weights.end(), first, first + map.count[at]);
+            for (int64_t k = 0; k < map.count(at); ++k)
+                tried_.weights.push_back(map.weight(map.offset(at) + k));
             tried_.weights.resize(static_cast<size_t>(
                     taps.weights + room_for(map.max_count)));
         }
