@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t longest_window = 32;
 constexpr size_t most_ranges = 4;
 /// Ranges are joined where that adds at most this part of the products.
-constexpr double tolerance = 0.05;
+constexpr double tolerance = 0.08;
 
 int64_t ceil_divide(int64_t a, int64_t b) {
     return a / b + (a % b > 0 ? 1 : 0);
