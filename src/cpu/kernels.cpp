@@ -17,6 +17,8 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
+        {"convolution.parts", "windows beside the tensor, long sums: in parts",
+                make_convolution_parts},
         {"convolution.onednn", "what oneDNN has fast, correct kernels for",
                 make_convolution_onednn},
         {"convolution.depthwise", "groups of one channel, channels contiguous",

@@ -25,6 +25,9 @@ plan_or_refusal make_interpolation_separable(
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &, const compile_options &);
 
+// convolution/parts/parts.cpp; by the kernels below.
+plan_or_refusal make_convolution_parts(
+        const convolution_problem &, const compile_options &);
 // convolution/onednn/onednn.cpp; refuses everything in a build without oneDNN.
 plan_or_refusal make_convolution_onednn(
         const convolution_problem &, const compile_options &);

@@ -146,26 +146,47 @@ bool has_gaps(const interpolation_problem &problem) {
     return false;
 }
 
-/// Copies diff_dst to the workspace, without gaps, and goes on from there.
+/// Blocks of images, whose diff_dst is copied to the workspace before `rest`
+/// computes them, or whose diff_src is copied from it after.
 class copying_plan : public detail::plan {
 public:
-    copying_plan(const tensor_view &from, const tensor_view &to, size_t bytes,
+    copying_plan(const interpolation_problem &problem,
+            const interpolation_problem &packed, bool copies_gradient,
             std::unique_ptr<detail::plan> rest)
-        : copy_ {.src_type = from.type, .dst_type = to.type, .rank = 5},
-          copy_bytes_((bytes + 63) / 64 * 64),
+        : copies_gradient_(copies_gradient),
+          blocks_(problem.diff_src.dims[0] / packed.diff_src.dims[0]),
           rest_(std::move(rest)) {
-        std::copy(from.dims.begin(), from.dims.end(), copy_.dims.begin());
-        std::copy(from.strides.begin(), from.strides.end(),
-                copy_.src_strides.begin());
-        std::copy(to.strides.begin(), to.strides.end(),
-                copy_.dst_strides.begin());
+        const tensor_view &theirs
+                = copies_gradient ? problem.diff_dst : problem.diff_src;
+        const tensor_view &ours
+                = copies_gradient ? packed.diff_dst : packed.diff_src;
+        copy_ = {.src_type = theirs.type, .dst_type = theirs.type, .rank = 5};
+        copy_.dims = pad_rank(ours.dims);
+        copy_.src_strides
+                = pad_rank(copies_gradient ? theirs.strides : ours.strides);
+        copy_.dst_strides
+                = pad_rank(copies_gradient ? ours.strides : theirs.strides);
+        copy_bytes_ = (static_cast<size_t>(bytes_of(ours)) + 63) / 64 * 64;
+        const int64_t bytes_of_image = size_of(theirs.type);
+        const int64_t images = packed.diff_src.dims[0];
+        dst_step_ = images * problem.diff_dst.strides[0] * bytes_of_image;
+        src_step_ = images * problem.diff_src.strides[0] * bytes_of_image;
     }
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
-        convert(copy_, args[0], workspace);
-        const std::array<void *, 2> rest {workspace, args[1]};
-        rest_->execute(rest, workspace + copy_bytes_, stream);
+        for (int64_t block = 0; block < blocks_; ++block) {
+            std::byte *dst
+                    = static_cast<std::byte *>(args[0]) + block * dst_step_;
+            std::byte *src
+                    = static_cast<std::byte *>(args[1]) + block * src_step_;
+            if (copies_gradient_) convert(copy_, dst, workspace);
+            const std::array<void *, 2> rest {
+                    copies_gradient_ ? workspace : dst,
+                    copies_gradient_ ? src : workspace};
+            rest_->execute(rest, workspace + copy_bytes_, stream);
+            if (!copies_gradient_) convert(copy_, workspace, src);
+        }
     }
     size_t workspace_bytes() const override {
         return copy_bytes_ + rest_->workspace_bytes();
@@ -173,24 +194,61 @@ public:
     std::string backend() const override { return rest_->backend(); }
 
 private:
-    conversion copy_;
-    const size_t copy_bytes_;
+    static std::array<int64_t, 6> pad_rank(const std::array<int64_t, 5> &from) {
+        std::array<int64_t, 6> to {};
+        std::copy(from.begin(), from.end(), to.begin());
+        return to;
+    }
+
+    const bool copies_gradient_;
+    const int64_t blocks_;
     const std::unique_ptr<detail::plan> rest_;
+    conversion copy_;
+    size_t copy_bytes_ = 0;
+    int64_t dst_step_ = 0;
+    int64_t src_step_ = 0;
 };
 
-plan_or_refusal plan_of_copy(
-        const interpolation_problem &problem, const compile_options &options) {
+/// How many images are copied at a time: a divisor of the batch that keeps the
+/// copy in the caches on its way.
+int64_t images_at_a_time(const tensor_view &copied, int64_t threads) {
+    constexpr int64_t of_thread = int64_t {1} << 20;
+    const int64_t batch = copied.dims[0];
+    int64_t images = std::clamp<int64_t>(
+            of_thread * threads * batch / bytes_of(copied), 1, batch);
+    while (batch % images != 0)
+        --images;
+    return images;
+}
+
+/// Layouts that no way takes as they are: the smaller tensor is copied, or
+/// diff_dst where it is not dense in an order that diff_src could have.
+plan_or_refusal plan_of_copy(const interpolation_problem &problem,
+        const compile_options &options, const std::array<bool, 3> &identity) {
     interpolation_problem packed = problem;
-    packed.diff_dst = dense(problem.diff_dst, problem.diff_src);
-    const auto bytes = static_cast<size_t>(bytes_of(packed.diff_dst));
+    packed.diff_src = dense(problem.diff_src, problem.diff_dst);
+    const bool copies_gradient
+            = bytes_of(problem.diff_dst) <= bytes_of(problem.diff_src)
+            || !find_rows(packed, identity);
+    if (copies_gradient) {
+        packed = problem;
+        packed.diff_dst = dense(problem.diff_dst, problem.diff_src);
+    }
+    tensor_view &copied = copies_gradient ? packed.diff_dst : packed.diff_src;
+    const int64_t images
+            = images_at_a_time(copied, std::max(1, options.threads));
+    packed.diff_dst.dims[0] = packed.diff_src.dims[0] = images;
+    // The order of axes alone says where images lie.
+    copied = dense(
+            copied, copies_gradient ? problem.diff_src : problem.diff_dst);
+    const auto bytes = static_cast<size_t>(bytes_of(copied));
     if (bytes > most_copied_bytes)
-        return detail::refuse(text("at most ", most_copied_bytes,
-                                      " bytes of diff_dst to copy"),
-                problem);
+        return detail::refuse(
+                text("at most ", most_copied_bytes, " bytes to copy"), problem);
     plan_or_refusal rest = make_interpolation_separable(packed, options);
     if (!rest.plan) return rest;
     return plan_or_refusal(std::make_unique<copying_plan>(
-            problem.diff_dst, packed.diff_dst, bytes, std::move(rest.plan)));
+            problem, packed, copies_gradient, std::move(rest.plan)));
 }
 
 } // namespace
@@ -218,7 +276,8 @@ plan_or_refusal make_interpolation_separable(
                 "takes an axis that is resampled, given equal sizes");
 
     const auto layout = find_rows(problem, identity);
-    if (!layout && has_gaps(problem)) return plan_of_copy(problem, options);
+    if (!layout && has_gaps(problem))
+        return plan_of_copy(problem, options, identity);
     if (!layout)
         return detail::refuse("a diff_src with a spatial axis of stride 1, or "
                               "of stride C with "

@@ -8,6 +8,7 @@
 #include "cpu/convolution/onednn/descriptor.hpp"
 #include "cpu/convolution/onednn/faults.hpp"
 #include "cpu/convolution/onednn/or_gemm.hpp"
+#include "cpu/convolution/work.hpp"
 
 namespace gradnn::cpu::onednn {
 
@@ -146,11 +147,6 @@ bool is_narrow(const implementation &found) {
     return found.src.get_data_type() != memory::data_type::f32;
 }
 
-/// Products that are added up one after the other at most: as many as keep the
-/// error of f32 sums of terms of any sign below 2e-6, 1.8e-8 times the square
-/// root of their number.
-constexpr int64_t longest_sum = int64_t {12} << 10;
-
 /// How many times as long sums may be in f32 under modes that round factors to
 /// bf16: the error that they allow is 17 times as large, of which the factors take
 /// at most four parts.
@@ -172,7 +168,7 @@ bool has_long_sums(
         const int64_t stride = forward ? 1 : problem.strides[axis];
         terms *= (weights[first + 2 + axis] + stride - 1) / stride;
     }
-    return terms > longest_sum * slack * (is_narrow(found) ? 2 : 1);
+    return terms > longest_f32_sum * slack * (is_narrow(found) ? 2 : 1);
 }
 
 /// Whether a single image already has too many products for a gradient of the
