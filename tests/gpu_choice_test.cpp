@@ -23,7 +23,7 @@ const std::string choices_file = DATA_DIR "/gpu_choice/h200.txt";
 
 class gpu_choice : public testing::Test {
 protected:
-    static void SetUpTestSuite() { use_fake_cudnn(); }
+    static void SetUpTestSuite() { use_fake_libraries(); }
 
     void SetUp() override {
         const std::string reason = why_not_comparable();

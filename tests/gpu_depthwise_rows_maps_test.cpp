@@ -1,5 +1,5 @@
 // What the blocks and threads of the depthwise families lines, rows_ncx and rows_nxc
-// have: see gpu_depthwise_maps_test.cpp.
+// have: see gpu_cuts/depthwise_tallies.hpp.
 #include "gpu_cuts/depthwise_tallies.hpp"
 
 #include "gpu/convolution/depthwise/lines/cut.hpp"

@@ -56,20 +56,22 @@ private:
 };
 
 std::vector<large_convolution> large_convolutions() {
-    const std::string depthwise = kernels_that_begin(
-            engine::kind::gpu, "convolution", "convolution.gpu_depthwise");
+    const std::string depthwise
+            = kernels_that_begin(engine::kind::gpu, "convolution",
+                      "convolution.gpu_depthwise")
+            + ",convolution.gpu_sliding";
     const char *const direct = "convolution.gpu_direct";
     const layout &ncx = layouts()[0];
     const layout &nxc = layouts()[1];
     return {{depthwise, ncx, 2055, 1, {1024, 1021}, {1, 1}},
             {depthwise, nxc, 2070, 8, {256, 509}, {1, 1}},
-            // On tensor cores, in planes and by walks along H.
+            // By walks along rows, from memory and from shared memory.
             {depthwise, ncx, 2920, 8, {256, 360}, {3, 3}},
             {depthwise, ncx, 2070, 8, {256, 509}, {3, 3}},
             {depthwise, nxc, 2070, 8, {256, 509}, {3, 3}},
             {depthwise, ncx, 2070, 8, {4, 64, 509}, {3, 3, 3}},
             {depthwise, nxc, 2070, 8, {4, 64, 509}, {3, 3, 3}},
-            // On tensor cores, in bands and whole planes, and in NXC.
+            // On tensor cores, in bands; by walks.
             {depthwise, ncx, 9370, 8, {256, 112}, {7, 7}},
             {depthwise, ncx, 32430, 32, {45, 46}, {5, 5}},
             {depthwise, nxc, 2070, 8, {256, 509}, {7, 7}},

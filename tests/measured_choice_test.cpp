@@ -21,8 +21,7 @@ op enlarged_twice(int64_t images = 64) {
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
 }
 
-/// A gradient that the depthwise kernels for NXC take, that of src
-/// gpu_depthwise_walk by the rules.
+/// A gradient of groups of one channel: gpu_sliding takes it by the rules.
 op depthwise(int64_t images = 8, int64_t pad = 1,
         op::kind kind = op::kind::ConvolutionBackwardData,
         data_type type = data_type::f32, int64_t dilation = 1) {
@@ -34,6 +33,7 @@ op depthwise(int64_t images = 8, int64_t pad = 1,
 
 class measured_choice : public testing::Test {
 protected:
+    static void SetUpTestSuite() { setenv("GRADNN_NVRTC", FAKE_NVRTC, 1); }
     void SetUp() override {
         detail::forget_plans();
         fake_cuda::take_events();
@@ -231,12 +231,12 @@ TEST_F(measured_choice, is_logged) {
 }
 
 TEST_F(measured_choice, is_of_convolutions_too) {
-    const char *const by_rules = "convolution.gpu_depthwise_walk";
-    const char *const faster = "convolution.gpu_depthwise_blocks";
+    const char *const by_rules = "convolution.gpu_sliding";
+    const char *const faster = "convolution.gpu_narrow_groups";
     set_times({});
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_TRUE(file_.lines().at(0).ends_with(by_rules));
-    set_times({{"any", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     EXPECT_EQ(taken(depthwise()), by_rules) << "measured before";
     EXPECT_EQ(taken(depthwise(9)), faster);
     EXPECT_EQ(file_.lines().size(), 2U);
@@ -249,7 +249,7 @@ TEST_F(measured_choice, is_of_convolutions_too) {
     settings_.convolution_workspace_limit.reset();
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_EQ(taken(depthwise(10)), by_rules);
-    EXPECT_EQ(launches_of("any"), 0U);
+    EXPECT_EQ(launches_of("narrow_groups"), 0U);
 }
 
 // Every line is of one problem.
@@ -275,7 +275,7 @@ TEST_F(measured_choice, does_without_a_kept_library) {
     line.erase(line.find('\t') + 1);
     file_.write({line + "convolution.cudnn"});
     restart();
-    EXPECT_EQ(taken(depthwise()), "convolution.gpu_depthwise_walk");
+    EXPECT_EQ(taken(depthwise()), "convolution.gpu_sliding");
 }
 
 TEST_F(measured_choice, is_asked_for_by_the_environment) {

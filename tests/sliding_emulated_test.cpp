@@ -5,9 +5,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,7 +18,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/convolution/sliding/problem_specification.hpp"
-#include "support/plain_convolution.hpp"
+#include "gpu_cuts/sliding.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -33,63 +33,6 @@ struct job {
     bool of_weights;
     weights_specification weights;
 };
-
-/// Groups of one channel, or of one and some, of any rank, window and layout.
-convolution_problem random_depthwise(random_source &random) {
-    convolution_problem p;
-    p.direction = random.pick(std::vector {convolution_direction::backward_data,
-            convolution_direction::backward_data,
-            convolution_direction::backward_weights,
-            convolution_direction::backward_weights,
-            convolution_direction::forward});
-    const data_type type = random.pick(std::vector {data_type::f32,
-            data_type::f64, data_type::bf16, data_type::f16});
-    const bool nxc = random.integer(0, 1) == 0;
-    const int64_t images = random.integer(1, 3);
-    const int64_t channels = random.pick(
-            std::vector<int64_t> {1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
-    const int64_t multiplier = random.integer(0, 3) == 0
-            ? random.pick(std::vector<int64_t> {2, 2, 3, 4})
-            : 1;
-    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
-    const bool forward = p.direction == convolution_direction::forward;
-    p.src.dims = {images, channels * (forward ? multiplier : 1), 1, 1, 1};
-    p.dst.dims = {images, channels * (forward ? 1 : multiplier), 1, 1, 1};
-    p.weights.dims = {channels, forward ? 1 : multiplier,
-            forward ? multiplier : 1, 1, 1, 1};
-    const int64_t same_window = random.integer(1, rank == 3 ? 3 : 7);
-    const bool same = random.integer(0, 1) == 0;
-    const int64_t stride = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3});
-    const int64_t gap = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3, 20});
-    for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
-        int64_t &k = p.weights.dims[a + 3];
-        k = same ? same_window
-                 : random.pick(std::vector<int64_t> {
-                         1, 2, 3, 5, rank == 1 ? 17 : 4, rank == 3 ? 2 : 13});
-        p.strides[a] = stride;
-        p.dilations[a] = gap;
-        const int64_t reach = (k - 1) * gap;
-        p.src.dims[a + 2] = random.integer(1, rank == 3 ? 9 : 30);
-        p.pads_begin[a] = random.pick(
-                std::vector<int64_t> {0, reach / 2, k / 2, reach + 1, -1});
-        const int64_t end = random.integer(0, reach + 2);
-        const int64_t room
-                = p.src.dims[a + 2] + p.pads_begin[a] + end - reach - 1;
-        p.dst.dims[a + 2] = std::max<int64_t>(0, room) / stride + 1;
-    }
-    const order how = !nxc             ? order::ncx
-            : random.integer(0, 3) == 0 ? order::sliced
-                                        : order::nxc;
-    p.src.strides = data_strides(p.src.dims, how);
-    p.dst.strides = data_strides(p.dst.dims, how);
-    p.weights.strides = weights_strides(
-            p.weights.dims, static_cast<int>(random.integer(0, 2)));
-    p.src.type = p.dst.type = p.weights.type = type;
-    if (p.direction == convolution_direction::backward_weights
-            && random.integer(0, 2) == 0 && detail::size_of(type) == 2)
-        p.weights.type = data_type::f32;
-    return p;
-}
 
 std::string numbered(const std::string &text, size_t number) {
     const std::string name = "_specification specification {";
@@ -125,7 +68,8 @@ public:
                        << ".of.row.taps * " << s
                        << ".of.column.taps), NAN);\n"
                           "launch(g.grid, "
-                       << s << ".cut.threads, 0, descending, [&] { slide_weights<"
+                       << s
+                       << ".cut.threads, 0, descending, [&] { slide_weights<"
                        << s
                        << ">((const type *)read, (const type *)written, "
                           "parts.data()); });\n"
@@ -182,8 +126,9 @@ public:
     void run(size_t number, void *read, void *weights, void *written,
             bool descending) const {
         const auto function
-                = reinterpret_cast<void (*)(void *, void *, void *, bool)>(dlsym(
-                        library_, ("run_" + std::to_string(number)).c_str()));
+                = reinterpret_cast<void (*)(void *, void *, void *, bool)>(
+                        dlsym(library_,
+                                ("run_" + std::to_string(number)).c_str()));
         function(read, weights, written, descending);
     }
 
@@ -230,8 +175,8 @@ public:
     bool kept_outside() const {
         const auto before = static_cast<size_t>(begin_ - storage_.data());
         const size_t behind = before + count_ * bytes_;
-        return std::equal(
-                       storage_.begin(), storage_.begin() + before, outside_.begin())
+        return std::equal(storage_.begin(), storage_.begin() + before,
+                       outside_.begin())
                 && std::equal(storage_.begin() + behind, storage_.end(),
                         outside_.begin() + behind);
     }
@@ -260,7 +205,8 @@ private:
             } else {
                 int exponent = 0;
                 std::frexp(std::abs(value), &exponent);
-                const double step = std::ldexp(1.0, std::max(exponent, -13) - 11);
+                const double step
+                        = std::ldexp(1.0, std::max(exponent, -13) - 11);
                 const double whole = std::nearbyint(value / step) * step;
                 if (whole != 0) {
                     std::frexp(std::abs(whole), &exponent);
@@ -296,8 +242,6 @@ private:
     char *begin_ = nullptr;
 };
 
-constexpr gpu_facts h100 {132, 227 << 10, 228 << 10, 65536, 2048};
-
 std::vector<job> random_jobs(random_source &random, size_t count) {
     std::vector<job> jobs;
     std::set<std::string> seen;
@@ -306,17 +250,17 @@ std::vector<job> random_jobs(random_source &random, size_t count) {
         const bool aligned = random.integer(0, 3) != 0;
         const auto bytes = static_cast<int>(detail::size_of(p.src.type));
         std::string refusal;
-        const auto forms = specifications_of(p, aligned ? 16 : bytes,
-                random.integer(0, 2) != 0, refusal);
+        const auto forms = specifications_of(
+                p, aligned ? 16 : bytes, random.integer(0, 2) != 0, refusal);
         const bool of_weights
                 = p.direction == convolution_direction::backward_weights;
         for (const problem_specification &form : forms) {
             std::vector<job> made;
             if (of_weights)
                 for (const auto &each : weights_choices(form, h100))
-                    made.push_back({p, form.alignment,
-                            text_of(each.specification), "", true,
-                            each.specification});
+                    made.push_back(
+                            {p, form.alignment, text_of(each.specification), "",
+                                    true, each.specification});
             else
                 for (const auto &each : data_choices(form, h100))
                     made.push_back({p, form.alignment,

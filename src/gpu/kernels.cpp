@@ -2,15 +2,11 @@
 
 #include "gpu/backend.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
-#include "gpu/convolution/depthwise/any/cut.hpp"
-#include "gpu/convolution/depthwise/diagonals/cut.hpp"
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/convolution/depthwise/planes/cut.hpp"
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
-#include "gpu/convolution/depthwise/walk/cut.hpp"
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
@@ -59,37 +55,24 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
-        {"convolution.gpu_sliding",
-                "groups of one channel, compiled for the problem",
-                sliding::make},
-        {"convolution.gpu_depthwise_diagonals",
-                "16-bit NXC, 5x5 and 7x7, sparse tensor cores",
-                depthwise::make<depthwise::diagonals::work_cut>},
         {"convolution.gpu_depthwise_lines",
                 "16-bit NCX, 5 to 63 points along W, tensor cores",
-                depthwise::make<depthwise::lines::work_cut>},
+                depthwise::make<depthwise::lines::work_cut>,
+                depthwise_rows_yield},
         {"convolution.gpu_depthwise_matrices",
                 "16-bit NCX, 5x5 and 7x7, tensor cores",
                 depthwise::make<depthwise::matrices::work_cut>,
                 depthwise_matrices_yields},
-        {"convolution.gpu_depthwise_planes",
-                "NCX, 3x3, 5x5 and 7x7, shared memory",
-                depthwise::make<depthwise::planes::work_cut>,
-                depthwise_planes_yields},
         {"convolution.gpu_depthwise_rows_ncx",
                 "f32 and f64 NCX, 3 to 64 points along W",
-                depthwise::make<depthwise::rows_ncx::work_cut>},
+                depthwise::make<depthwise::rows_ncx::work_cut>,
+                depthwise_rows_yield},
         {"convolution.gpu_depthwise_rows_nxc", "NXC, 9 points and more along W",
                 depthwise::make<depthwise::rows_nxc::work_cut>,
-                depthwise_rows_nxc_yields},
-        {"convolution.gpu_depthwise_walk",
-                "3x3, 5x5, 7x7 and 3x3x3, global memory",
-                depthwise::make<depthwise::walk::work_cut>},
-        {"convolution.gpu_depthwise_tiles", "NCX, any window",
-                depthwise::make<depthwise::any::tiles_cut>,
-                depthwise_tiles_yields},
-        {"convolution.gpu_depthwise_blocks", "NXC, any window",
-                depthwise::make<depthwise::any::blocks_cut>},
+                depthwise_rows_yield},
+        {"convolution.gpu_sliding",
+                "groups of one channel, compiled for the problem",
+                sliding::make},
         {"convolution.gpu_col2im", "dX of one group: a product, then sums",
                 col2im::make, col2im_yields},
         {"convolution.gpu_few_channels", "strict f32 dX of at most 4 channels",

@@ -160,8 +160,10 @@ std::vector<kernel_choice> choices_of(
     return choices;
 }
 
-void use_fake_cudnn() {
+void use_fake_libraries() {
     setenv("GRADNN_CUDNN", FAKE_CUDNN, 1);
+    setenv("GRADNN_NVRTC", FAKE_NVRTC, 1);
+    setenv("GRADNN_KERNEL_CACHE", "", 1);
 }
 
 std::string why_not_comparable() {

@@ -45,7 +45,7 @@ std::vector<kernel_choice> choices_of(
 
 /// Has GRADNN_CUDNN name the stand-in for cuDNN. Before anything else of the GPU
 /// engine is called.
-void use_fake_cudnn();
+void use_fake_libraries();
 
 /// Why choices cannot be compared with those of another build that was made as
 /// gradnn's are; empty where they can.

@@ -42,7 +42,7 @@ void print_kernels(const std::string &graph) {
 /// cuDNN has no engines.
 int kernels(const std::string &graph) {
     constexpr const char *row_of_cudnn = "convolution.cudnn";
-    use_fake_cudnn();
+    use_fake_libraries();
     try {
         print_kernels(graph);
         return 0;
@@ -81,7 +81,7 @@ int print(const std::vector<std::string> &words) {
         problems = random_problems(number(2, 1), number(1, 6000));
     else
         return usage();
-    use_fake_cudnn();
+    use_fake_libraries();
     const std::string reason = why_not_comparable();
     if (!reason.empty()) std::cerr << "gradnn_gpu_choice: " << reason << '\n';
     if (summary) {

@@ -28,7 +28,8 @@ struct compiled_kernel {
     /// A cudaKernel_t. CUDA's functions take it where they take the address of
     /// a __global__ function, on every device of the architecture.
     const void *function = nullptr;
-    const void *library = nullptr; ///< a cudaLibrary_t, with all that was compiled
+    const void *library
+            = nullptr; ///< a cudaLibrary_t, with all that was compiled
     int registers = 0; ///< of a thread
     size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
     size_t static_shared_bytes = 0; ///< of a block

@@ -1,7 +1,7 @@
 // Depthwise: what its kernels are told of a problem.
 #include <algorithm>
 
-#include "gpu/convolution/depthwise/steps.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -150,19 +150,6 @@ int lanes_of(const problem_shape &shape, int widest) {
     const auto vectors
             = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
     return ceil_div(vectors, ceil_div(vectors, most));
-}
-
-data_steps steps_of(const problem_shape &shape) {
-    const window_axis &down = shape.axes[1];
-    const int64_t completed = down.kernel - down.stride;
-    const int64_t pad = shape.to_src
-            ? int64_t {down.pad}
-            : int64_t {down.pad} + down.read - down.written;
-    const int64_t bottom = -floor_div(down.kernel - 1 - pad, down.stride);
-    const int64_t top
-            = floor_div(pad + down.written - 1 - completed, down.stride);
-    return {static_cast<int>(top), static_cast<int>(top - bottom + 1),
-            static_cast<int>(pad)};
 }
 
 } // namespace gradnn::gpu::depthwise

@@ -58,14 +58,9 @@ struct small_divider {
         : magic(0x80000000U / static_cast<uint32_t>(by) + 1) {}
 };
 
-/// The padding that keeps the size of a plane. For the gradient of src with a
-/// stride of 2 the kernels are made for paddings along W of the same remainder
-/// modulo 2: its even columns then meet the odd taps (1) or the even ones (0).
+/// The padding that keeps the size of a plane.
 __host__ __device__ constexpr int usual_pad(int size) {
     return (size - 1) / 2;
-}
-__host__ __device__ constexpr int odd_taps(int size, int stride) {
-    return stride == 2 ? usual_pad(size) % 2 : 0;
 }
 /// Taps before the written position, along one axis.
 __host__ __device__ constexpr int taps_before(

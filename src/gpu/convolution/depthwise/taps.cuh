@@ -151,49 +151,6 @@ __device__ __forceinline__ void take_again(Type &element, const Type *read,
                 exact_element(read, weights, shape, image, channel, d, h, w));
 }
 
-/// Multiplies a row of read into the rows of written that it meets, of `run`
-/// columns and `vector` channels each, by tap rows kh in turn: by(kh, e, v) is a
-/// weight, e counting the taps of W as they are met, value(column, v) the row.
-/// `open` are the sums of rows that further rows of read feed, the one that is
-/// done last first; `done` those that this row completes. Column i takes the taps
-/// e for which i + e - odd_taps is a multiple of the stride.
-template <int size, int stride, int run, int vector, typename Sum, typename By,
-        typename Value>
-__device__ __forceinline__ void multiply_row(const By &by, const Value &value,
-        Sum (&open)[size - stride][run][vector],
-        Sum (&done)[stride][run][vector]) {
-    constexpr int kept = size - stride;
-    constexpr int odd = odd_taps(size, stride);
-#pragma unroll
-    for (int kh = size - 1; kh >= 0; --kh)
-#pragma unroll
-        for (int i = 0; i < run; ++i)
-#pragma unroll
-            for (int v = 0; v < vector; ++v) {
-                Sum sum = kh < stride ? Sum(0) : open[kh - stride][i][v];
-#pragma unroll
-                for (int e = 0; e < size; ++e)
-                    if ((i + e - odd) % stride == 0)
-                        sum += by(kh, e, v) * value((i + e - odd) / stride, v);
-                (kh < kept ? open[kh] : done[kh - kept])[i][v] = sum;
-            }
-}
-
-/// The columns of a row of read that multiply_row takes.
-template <int size, int stride, int run>
-constexpr int columns_met
-        = (run - 1 + size - 1 - odd_taps(size, stride)) / stride + 1;
-
-/// The first column of read that the thread meets that begins with written column
-/// w.
-template <int size, int stride>
-__device__ __forceinline__ int first_column_met(
-        const problem_shape &shape, int w) {
-    const int pad = shape.axes[2].pad;
-    if (!shape.to_src) return w - pad;
-    return (w + pad - (size - 1) + odd_taps(size, stride)) / stride;
-}
-
 /// pointer + stride in one instruction. An address made of another one, which
 /// the compiler cannot keep for every column in registers.
 template <typename Type>
@@ -213,38 +170,5 @@ auto with_half_precision_type(detail::data_type type, const Body &body) {
             ? body.template operator()<__half>()
             : body.template operator()<__nv_bfloat16>();
 }
-
-/// What body.template operator()<taps, step, up>() returns for a shape. f64, where
-/// speed matters less, has fewer instances.
-template <typename Type, bool data, typename Body>
-auto with_window(const problem_shape &shape, const Body &body) {
-    const one_of<4, 8> few {shape.taps};
-    if constexpr (data)
-        if (shape.up == 2)
-            return with_chosen(body, few, one_of<1> {1}, one_of<2> {2});
-    if (shape.step == 2)
-        return with_chosen(body, few, one_of<2> {2}, one_of<1> {1});
-    if constexpr (sizeof(Type) == 8)
-        return with_chosen(body, few, one_of<1> {1}, one_of<1> {1});
-    else
-        return with_chosen(body, one_of<3, 5, 7, 8> {shape.taps}, one_of<1> {1},
-                one_of<1> {1});
-}
-
-/// The column at `from`, which goes on to the next; zeros where `column` is not
-/// among those of the row.
-template <typename Type, int vector>
-__device__ __forceinline__ void load_column(sum_of<Type> (&values)[vector],
-        const Type *&from, int64_t stride, int column, int columns) {
-    pack<Type, vector> packed {};
-    if (is_inside(column, columns))
-        packed = pack<Type, vector>::load_constant(from);
-    from += stride;
-    packed.unpack(values);
-}
-
-/// Read columns that 8 written ones meet in a chunk of taps.
-template <int taps, int step, int up>
-constexpr int chunk_columns = ((run_columns - 1) * step + taps - 1) / up + 1;
 
 } // namespace gradnn::gpu::depthwise

@@ -62,8 +62,7 @@ std::vector<int> channel_vectors(
     std::vector<int> vectors;
     for (const int vector : {8, 4, 2, 1})
         if (p.channels % vector == 0
-                && vector_of_channels(
-                           bytes_of(p.type), p.alignment, vector, of)
+                && vector_of_channels(bytes_of(p.type), p.alignment, vector, of)
                         == vector)
             vectors.push_back(vector);
     return vectors;

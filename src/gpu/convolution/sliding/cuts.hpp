@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "gpu/convolution/sliding/specification.hpp"
+#include "gpu/convolution/sliding/data_specification.hpp"
+#include "gpu/convolution/sliding/weights_specification.hpp"
 
 namespace gradnn::gpu::sliding {
 

@@ -18,7 +18,8 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     using sum_type = sum<p.type>;
     constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
     constexpr int of_channel = p.multiplier * taps;
-    sum_type *const shared = reinterpret_cast<sum_type *>(jit::dynamic_shared());
+    sum_type *const shared
+            = reinterpret_cast<sum_type *>(jit::dynamic_shared());
     const int thread = static_cast<int>(threadIdx.x);
     const int channel_block = static_cast<int>(blockIdx.x % g.channel_blocks);
     const int lane = thread % cut.lanes;
@@ -29,16 +30,15 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
         const int m = i / taps % p.multiplier;
         const int c = i / of_channel;
         if (channel_block * cut.lanes + c < p.channels)
-            shared[(m * taps + k) * cut.lanes + c]
-                    = widen<p.type>(*(weights
-                            + weight_at<p>(channel_block * cut.lanes + c, m,
-                                    k / (p.row.taps * p.column.taps),
-                                    k / p.column.taps % p.row.taps,
-                                    k % p.column.taps)));
+            shared[(m * taps + k) * cut.lanes + c] = widen<p.type>(*(weights
+                    + weight_at<p>(channel_block * cut.lanes + c, m,
+                            k / (p.row.taps * p.column.taps),
+                            k / p.column.taps % p.row.taps,
+                            k % p.column.taps)));
     }
     __syncthreads();
-    unsigned rest = blockIdx.x / g.channel_blocks * g.of_block
-            + thread / cut.lanes;
+    unsigned rest
+            = blockIdx.x / g.channel_blocks * g.of_block + thread / cut.lanes;
     if (thread >= cut.lanes * g.of_block || rest >= g.items
             || channel >= p.channels)
         return;
@@ -48,10 +48,9 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     rest /= p.row.written;
     const int depth = rest % p.depth.written;
     const int image = rest / p.depth.written;
-    const int first_column = g.column_step > 1
-            ? tile % g.column_step
+    const int first_column = g.column_step > 1 ? tile % g.column_step
                     + tile / g.column_step * (g.column_step * cut.columns)
-            : tile * cut.columns;
+                                               : tile * cut.columns;
     const int read_column = first_column * p.column.step / p.column.up;
     bool inside[g.units.count];
 #pragma unroll
@@ -86,7 +85,7 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
 #pragma unroll
                 for (int unit = 0; unit < g.units.count; ++unit)
                     if (g.units.used[unit])
-                        load_into(loaded[unit], 
+                        load_into(loaded[unit],
                                 at
                                         + (unit + g.units.first)
                                                 * g.units.vector
@@ -131,8 +130,8 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                 to + j * g.column_step * p.written.column);
     }
     if (is_nan)
-        write_again<s>(read, weights, to, image, channel, depth, row,
-                first_column);
+        write_again<s>(
+                read, weights, to, image, channel, depth, row, first_column);
 }
 
 } // namespace gradnn::gpu::sliding

@@ -59,8 +59,7 @@ __device__ __forceinline__ long long weight_at(
         kw = p.column.taps - 1 - kw;
     }
     return channel * p.weights.channel + m * p.weights.multiple
-            + kd * p.weights.depth + kh * p.weights.row
-            + kw * p.weights.column;
+            + kd * p.weights.depth + kh * p.weights.row + kw * p.weights.column;
 }
 
 /// So many elements, by all threads of a block, which then wait. `from` is at a multiple of

@@ -79,7 +79,9 @@ std::string load(launchable &to, const char *source, const char *entry,
 class data_variant final : public variant {
 public:
     data_variant(std::vector<data_specification> tried, bool to_src)
-        : tried_(std::move(tried)), read_(to_src ? 2 : 0), written_(2 - read_) {}
+        : tried_(std::move(tried)),
+          read_(to_src ? 2 : 0),
+          written_(2 - read_) {}
 
     std::string compile(const compile_options &options) override {
         std::string refusal;
@@ -200,8 +202,8 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         bool alone, size_t number) {
     if (problem.direction == convolution_direction::backward_weights) {
-        auto tried = tried_of(
-                best_of(forms, gpu, weights_choices), alone, number);
+        auto tried
+                = tried_of(best_of(forms, gpu, weights_choices), alone, number);
         if (tried.empty()) return nullptr;
         return std::make_unique<weights_variant>(std::move(tried));
     }
@@ -236,8 +238,9 @@ private:
             const std::string refusal = others_->compile(options_);
             if (!refusal.empty())
                 throw error(status::runtime_error,
-                        text(name, ": no kernel for tensors that do not begin "
-                                   "at a multiple of 16 bytes: ",
+                        text(name,
+                                ": no kernel for tensors that do not begin "
+                                "at a multiple of 16 bytes: ",
                                 refusal));
         });
         others_->launch(stream, args, workspace);

@@ -24,8 +24,8 @@ constexpr int64_t most_positions = int64_t {1} << 28;
 constexpr int64_t longest_chain = 4096;
 
 element element_of(data_type type) {
-    return type == data_type::f64 ? element::f64
-            : type == data_type::f32 ? element::f32
+    return type == data_type::f64     ? element::f64
+            : type == data_type::f32  ? element::f32
             : type == data_type::bf16 ? element::bf16
                                       : element::f16;
 }
@@ -47,7 +47,8 @@ axis axis_of(const convolution_problem &p, size_t i) {
     const int src = narrow(p.src.dims[i + 2]), dst = narrow(p.dst.dims[i + 2]);
     switch (p.direction) {
         case convolution_direction::backward_data:
-            return {dst, src, narrow(taps), 1, stride, narrow(gap), narrow(pad)};
+            return {dst, src, narrow(taps), 1, stride, narrow(gap),
+                    narrow(pad)};
         case convolution_direction::forward:
             return {src, dst, narrow(taps), stride, 1, narrow(gap),
                     narrow((taps - 1) * gap - pad)};
@@ -66,8 +67,8 @@ std::string refusal_of(const convolution_problem &p) {
         return text("takes channel multipliers up to 16; ", given(p));
     for (size_t i = 0; i < 3; ++i) {
         const int64_t reach = (weights[i + 3] - 1) * p.dilations[i];
-        if (std::max({p.src.dims[i + 2], p.dst.dims[i + 2], p.strides[i],
-                    reach, std::abs(p.pads_begin[i])})
+        if (std::max({p.src.dims[i + 2], p.dst.dims[i + 2], p.strides[i], reach,
+                    std::abs(p.pads_begin[i])})
                 >= most_positions)
             return "takes less than 2^28 points along an axis; " + given(p);
         if (weights[i + 3] > longest_chain)
@@ -110,7 +111,7 @@ std::string_view name_of(element type) {
     return "element::f16";
 }
 std::string_view name_of(staging kind) {
-    return kind == staging::none  ? "staging::none"
+    return kind == staging::none   ? "staging::none"
             : kind == staging::all ? "staging::all"
                                    : "staging::results";
 }
@@ -146,10 +147,12 @@ std::string text_of(const problem_specification &p) {
             ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies), "},\n");
 }
-std::string header_of(std::string_view type, const std::string &body) {
-    return text("#include \"gpu/convolution/sliding/specification.hpp\"\n"
-                "namespace gradnn::gpu::sliding {\nconstexpr ",
-            type, " specification {\n", body, "};\n}\n");
+/// `of` is data or weights.
+std::string header_of(std::string_view of, const std::string &body) {
+    return text("#include \"gpu/convolution/sliding/", of,
+            "_specification.hpp\"\nnamespace gradnn::gpu::sliding "
+            "{\nconstexpr ",
+            of, "_specification specification {\n", body, "};\n}\n");
 }
 
 } // namespace
@@ -221,22 +224,21 @@ std::vector<problem_specification> specifications_of(
 
 std::string text_of(const data_specification &s) {
     const data_cut &c = s.cut;
-    return header_of("data_specification",
+    return header_of("data",
             text(text_of(s.of), "    .cut = {.vector = ", c.vector,
                     ", .columns = ", c.columns, ", .depths = ", c.depths,
                     ", .strip = ", c.strip, ", .ahead = ", c.ahead,
-                    ", .unroll = ", c.unroll,
-                    ", .unchecked = ", truth(c.unchecked),
-                    ", .lanes = ", c.lanes, ", .threads = ", c.threads,
-                    ", .blocks = ", c.blocks, ", .staged = ", name_of(c.staged),
-                    ", .planes = ", c.planes, ", .band = ", c.band,
-                    ", .volumes = ", truth(c.volumes),
+                    ", .unroll = ", c.unroll, ", .unchecked = ",
+                    truth(c.unchecked), ", .lanes = ", c.lanes,
+                    ", .threads = ", c.threads, ", .blocks = ", c.blocks,
+                    ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
+                    ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
                     ", .row_by_row = ", truth(c.row_by_row), "},\n"));
 }
 
 std::string text_of(const weights_specification &s) {
     const weights_cut &c = s.cut;
-    return header_of("weights_specification",
+    return header_of("weights",
             text(text_of(s.of), "    .cut = {.vector = ", c.vector,
                     ", .columns = ", c.columns, ", .strip = ", c.strip,
                     ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,

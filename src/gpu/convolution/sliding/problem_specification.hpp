@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/convolution/sliding/specification.hpp"
+#include "gpu/convolution/sliding/data_specification.hpp"
+#include "gpu/convolution/sliding/weights_specification.hpp"
 #include "problem.hpp"
 
 namespace gradnn::gpu::sliding {

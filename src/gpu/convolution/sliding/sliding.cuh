@@ -4,6 +4,7 @@
 #include "gpu/convolution/sliding/data.cuh"
 #include "gpu/convolution/sliding/data_rows.cuh"
 #include "gpu/convolution/sliding/weights.cuh"
+#include "gpu/convolution/sliding/weights_sum.cuh"
 
 namespace gradnn::gpu::sliding {
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "gpu/convolution/sliding/device.cuh"
+#include "gpu/convolution/sliding/weights_specification.hpp"
 
 namespace gradnn::gpu::sliding {
 
@@ -35,9 +36,10 @@ struct weights_walk {
     int depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
-    jit::elements<p.type, src_loaded> src_rows[cut.ahead][g.phases][p.depth.taps]
-                                       [g.src.count];
-    jit::elements<p.type, g.dst_loaded> dst_rows[cut.ahead][g.dst_pieces][g.dst.count];
+    jit::elements<p.type, src_loaded> src_rows[cut.ahead][g.phases]
+                                              [p.depth.taps][g.src.count];
+    jit::elements<p.type, g.dst_loaded> dst_rows[cut.ahead][g.dst_pieces]
+                                                [g.dst.count];
     sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
     bool src_inside[g.src.count], dst_inside[g.dst.count];
     bool depth_inside[p.depth.taps];
@@ -59,7 +61,7 @@ struct weights_walk {
 #pragma unroll
             for (int unit = 0; unit < g.dst.count; ++unit)
                 if (g.dst.used[unit])
-                    load_into(dst_rows[slot][m][unit], 
+                    load_into(dst_rows[slot][m][unit],
                             at + m * (nxc ? g.dst_loaded : p.written.channel)
                                     + unit * g.dst.vector * p.written.column,
                             inside && dst_inside[unit]);
@@ -80,7 +82,7 @@ struct weights_walk {
 #pragma unroll
                 for (int unit = 0; unit < g.src.count; ++unit)
                     if (g.src.used[unit])
-                        load_into(src_rows[slot][f][kd][unit], 
+                        load_into(src_rows[slot][f][kd][unit],
                                 src + f * p.read.row
                                         + p.depth.met(0, kd) * p.read.depth
                                         + (unit + g.src.first) * g.src.vector
@@ -201,9 +203,8 @@ struct weights_walk {
                             < static_cast<unsigned>(p.column.written);
 #pragma unroll
         for (int kd = 0; kd < p.depth.taps; ++kd)
-            depth_inside[kd]
-                    = static_cast<unsigned>(p.depth.met(0, kd)
-                              + depth * p.depth.step)
+            depth_inside[kd] = static_cast<unsigned>(p.depth.met(0, kd)
+                                       + depth * p.depth.step)
                     < static_cast<unsigned>(p.depth.read);
         src = src_at + static_cast<long long>(src_row(t, 0)) * p.read.row;
         dst = dst_at + static_cast<long long>(dst_row(t)) * p.written.row;
@@ -307,10 +308,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         rest /= g.strips;
         t.depth = rest % p.depth.written;
         const int image = rest / p.depth.written;
-        const int column = g.column_step > 1
-                ? tile % g.column_step
+        const int column = g.column_step > 1 ? tile % g.column_step
                         + tile / g.column_step * (g.column_step * cut.columns)
-                : tile * cut.columns;
+                                             : tile * cut.columns;
         const int first = g.first_step + strip * cut.strip;
         const int end = least(first + cut.strip, g.end_step);
         if (first >= end) continue;
@@ -322,16 +322,15 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                 dst + image * p.written.image
                         + static_cast<long long>(channel) * p.multiplier
                                 * p.written.channel
-                        + t.depth * p.written.depth
-                        + column * p.written.column,
+                        + t.depth * p.written.depth + column * p.written.column,
                 column, first, end);
     }
     // The block's sums, so many of each thread at a time.
-    constexpr int at_once = most(1,
-            least(g.sums, 24000 / (cut.threads * sum_bytes_of(p.type))));
+    constexpr int at_once = most(
+            1, least(g.sums, 24000 / (cut.threads * sum_bytes_of(p.type))));
     __shared__ sum_type shared[at_once * cut.threads];
-    sum_type *const to
-            = partials + static_cast<long long>(part)
+    sum_type *const to = partials
+            + static_cast<long long>(part)
                     * (p.depth.taps * p.row.taps * p.column.taps)
                     * (p.channels * p.multiplier);
 #pragma unroll
@@ -378,97 +377,6 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                 to[t.number_of(m, kd, kh, kw, of_channel)] = total;
         }
     }
-}
-
-/// A weight again, over nothing but the terms of the formula, by all threads of a block.
-template <weights_specification s>
-__device__ __noinline__ double weight_again(const storage<s.of.type> *src,
-        const storage<s.of.type> *dst, int number, double *shared) {
-    constexpr problem_specification p = s.of;
-    const int channel = number % (p.channels * p.multiplier);
-    const int tap = number / (p.channels * p.multiplier);
-    const int kw = tap % p.column.taps;
-    const int kh = tap / p.column.taps % p.row.taps;
-    const int kd = tap / (p.column.taps * p.row.taps);
-    double total = 0;
-    const long long positions = static_cast<long long>(p.images)
-            * p.depth.written * p.row.written * p.column.written;
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < positions; i += 256) {
-        const int x = i % p.column.written;
-        long long rest = i / p.column.written;
-        const int y = rest % p.row.written;
-        rest /= p.row.written;
-        const int z = rest % p.depth.written;
-        const long long image = rest / p.depth.written;
-        const int at[] = {z * p.depth.step + p.depth.met(0, kd),
-                y * p.row.step + p.row.met(0, kh),
-                x * p.column.step + p.column.met(0, kw)};
-        if (at[0] < 0 || at[0] >= p.depth.read || at[1] < 0
-                || at[1] >= p.row.read || at[2] < 0 || at[2] >= p.column.read)
-            continue;
-        total = multiply_add(
-                static_cast<double>(widen<p.type>(src[image * p.read.image
-                        + channel / p.multiplier * p.read.channel
-                        + at[0] * p.read.depth + at[1] * p.read.row
-                        + at[2] * p.read.column])),
-                static_cast<double>(widen<p.type>(dst[image * p.written.image
-                        + channel * p.written.channel + z * p.written.depth
-                        + y * p.written.row + x * p.written.column])),
-                total);
-    }
-    __syncthreads();
-    shared[threadIdx.x] = total;
-    __syncthreads();
-    total = 0;
-    for (int i = 0; i < 256; ++i)
-        total += shared[i];
-    return total;
-}
-
-/// Blocks of 256 threads have 32 weights: of each eight threads add every eighth part.
-template <weights_specification s>
-__device__ void add_parts(const storage<s.of.type> *src,
-        const storage<s.of.type> *dst, const sum<s.of.type> *partials,
-        storage<s.of.weights_type> *weights) {
-    constexpr problem_specification p = s.of;
-    constexpr int channels = p.channels * p.multiplier;
-    constexpr int count
-            = p.depth.taps * p.row.taps * p.column.taps * channels;
-    __shared__ double shared[256];
-    __shared__ double totals[32];
-    wait_and_let_later_work_start();
-    const int thread = static_cast<int>(threadIdx.x);
-    const int number = static_cast<int>(blockIdx.x) * 32 + thread % 32;
-    double total = 0;
-    if (number < count)
-#pragma unroll 8
-        for (int part = thread / 32; part < s.cut.parts; part += 8)
-            total += static_cast<double>(
-                    partials[static_cast<long long>(part) * count + number]);
-    shared[thread] = total;
-    __syncthreads();
-    if (thread < 32) {
-        total = 0;
-        for (int i = 0; i < 8; ++i)
-            total += shared[i * 32 + thread];
-        totals[thread] = total;
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (int i = 0; i < 32; ++i) {
-        const int other = static_cast<int>(blockIdx.x) * 32 + i;
-        if (other >= count || totals[i] - totals[i] == 0) continue;
-        const double again = weight_again<s>(src, dst, other, shared);
-        if (thread == i) total = again;
-    }
-    if (thread >= 32 || number >= count) return;
-    const int channel = number % channels;
-    const int tap = number / channels;
-    weights[weight_at<p>(channel / p.multiplier, channel % p.multiplier,
-            tap / (p.column.taps * p.row.taps),
-            tap / p.column.taps % p.row.taps, tap % p.column.taps)]
-            = narrow_once<p.weights_type>(total);
 }
 
 } // namespace gradnn::gpu::sliding

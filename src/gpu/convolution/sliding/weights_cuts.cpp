@@ -65,7 +65,8 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                 loaded * bytes * 32 / 128.0});
     }
     const int phases = std::min(p.row.step, p.row.taps);
-    const double read = static_cast<double>(phases) * p.depth.taps * met * vector;
+    const double read
+            = static_cast<double>(phases) * p.depth.taps * met * vector;
     const double of_dst = static_cast<double>(columns) * vector * m;
     const double raw = (read + of_dst) * bytes / 4;
     const double registers = kept() * of_dst * wide
@@ -80,8 +81,8 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
             + (kept() - 1) * of_dst * wide * (kept() > 4 ? 0.5 : 0.0);
     const int results = columns * vector;
-    const double new_bytes = static_cast<double>(columns)
-            * (step * phases + m) * vector * bytes;
+    const double new_bytes = static_cast<double>(columns) * (step * phases + m)
+            * vector * bytes;
     const auto registers_of = [&](int ahead) {
         const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
         return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
@@ -126,8 +127,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         const int whole = ceil_div(kept(), rows) * rows;
         int unroll = std::max(2, rows);
         if (kept() <= 4)
-            unroll = all * 1.15 + 6
-                            < static_cast<double>(gpu.registers)
+            unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
                                     / (block.threads * blocks)
                     ? whole
                     : rows;
@@ -191,8 +191,7 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
     const int steps = all.end_step - all.first_step;
     const double of_strip = static_cast<double>(all.tiles) * p.depth.written
             * all.classes * p.images;
-    const double held
-            = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
+    const double held = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
     std::optional<weights_cut> best;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
@@ -205,7 +204,8 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
                     static_cast<int>(std::min<int64_t>(1 << 20,
                             int64_t {all.tiles} * all.classes * strips
                                     * p.depth.written)));
-        const weights_geometry g = geometry_of(weights_specification {p, tried});
+        const weights_geometry g
+                = geometry_of(weights_specification {p, tried});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks
                 * (cut.row_of_taps ? static_cast<double>(p.row.taps) : 1.0);
@@ -219,9 +219,8 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
             parts = ceil_div(g.groups, tried.rounds);
             tried.parts = parts;
             const double of_grid = parts * blocks;
-            const double turns = of_grid < 3 * held
-                    ? std::ceil(of_grid / held)
-                    : of_grid / held + 0.4;
+            const double turns = of_grid < 3 * held ? std::ceil(of_grid / held)
+                                                    : of_grid / held + 0.4;
             const double idle = static_cast<double>(g.of_block) * g.groups
                     / std::max(1.0, of_strip * strips);
             const double spread = tried.channels
@@ -255,18 +254,18 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
     std::vector<tile> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     const int width = ceil_div(p.column.written, e.column_step());
-    for (const int columns : {width <= 32 ? width
-                                          : ceil_div(width, ceil_div(width, 16)),
-                 ceil_div(width, ceil_div(width, 14)),
-                 ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
+    for (const int columns :
+            {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
+                    ceil_div(width, ceil_div(width, 14)),
+                    ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
         if (columns > width
                 || std::any_of(tiles.begin(), tiles.end(), [&](const tile &t) {
                        return t.cut.columns == columns;
                    }))
             continue;
         const int gap = e.column_step() > 1 ? 1 : -p.column.dilation;
-        const int met = std::min((columns - 1) * p.column.step
-                        + (p.column.taps - 1) * gap + 1,
+        const int met = std::min(
+                (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
                 columns >= width ? p.column.read : 1 << 20);
         const int registers = (columns * p.multiplier + met) * e.wide
                 + met * e.bytes / 8 + 40

@@ -1,0 +1,75 @@
+// Results of data that are NaN, again from the definition (data.cuh).
+#pragma once
+
+#include "gpu/convolution/sliding/data_specification.hpp"
+#include "gpu/convolution/sliding/device.cuh"
+
+namespace gradnn::gpu::sliding {
+
+/// From a column of a tile to the next one, and from a depth to the next, where results go.
+template <data_specification s>
+__device__ constexpr long long result_column() {
+    return s.cut.staged != staging::none ? 1 : s.of.written.column;
+}
+template <data_specification s>
+__device__ constexpr long long result_depth() {
+    return s.cut.staged != staging::none
+            ? static_cast<long long>(s.cut.band) * s.of.column.written
+            : s.of.written.depth;
+}
+
+/// A row of a tile again, over nothing but the terms of the formula.
+template <data_specification s>
+__device__ __noinline__ void write_again(const storage<s.of.type> *read,
+        const storage<s.of.type> *weights, storage<s.of.type> *at, int image,
+        int first_channel, int first_depth, int row, int first_column) {
+    constexpr problem_specification p = s.of;
+    constexpr data_cut cut = s.cut;
+    constexpr int column_step = geometry_of(s).column_step;
+#pragma unroll 1
+    for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
+        const int channel = first_channel + e % cut.vector;
+        const int j = e / cut.vector % cut.columns;
+        const int o = e / (cut.vector * cut.columns);
+        const int column = first_column + j * column_step;
+        const int depth = first_depth + o;
+        if (column >= p.column.written || depth >= p.depth.written) continue;
+        sum<p.type> total = 0;
+#pragma unroll 1
+        for (int t = 0; t < p.depth.taps * p.row.taps * p.column.taps; ++t) {
+            // In the order of the walk, whose rows of read ascend.
+            const int kh = p.row.taps - 1 - t / (p.depth.taps * p.column.taps);
+            const int kd = t / p.column.taps % p.depth.taps;
+            const int kw = t % p.column.taps;
+            int z = depth * p.depth.step + p.depth.base - kd * p.depth.dilation;
+            int y = row * p.row.step + p.row.base - kh * p.row.dilation;
+            int x = column * p.column.step + p.column.base
+                    - kw * p.column.dilation;
+            if (z < 0 || y < 0 || x < 0 || z % p.depth.up || y % p.row.up
+                    || x % p.column.up)
+                continue;
+            z /= p.depth.up;
+            y /= p.row.up;
+            x /= p.column.up;
+            if (z >= p.depth.read || y >= p.row.read || x >= p.column.read)
+                continue;
+#pragma unroll 1
+            for (int m = 0; m < p.multiplier; ++m)
+                total = multiply_add(widen<p.type>(read[image * p.read.image
+                                             + (static_cast<long long>(channel)
+                                                               * p.multiplier
+                                                       + m)
+                                                     * p.read.channel
+                                             + z * p.read.depth + y * p.read.row
+                                             + x * p.read.column]),
+                        widen<p.type>(
+                                weights[weight_at<p>(channel, m, kd, kh, kw)]),
+                        total);
+        }
+        at[o * result_depth<s>() + j * column_step * result_column<s>()
+                + e % cut.vector]
+                = narrow<p.type>(total);
+    }
+}
+
+} // namespace gradnn::gpu::sliding

@@ -1,0 +1,220 @@
+// What a kernel of data is compiled for, and what follows from it.
+#pragma once
+
+#include "gpu/convolution/sliding/specification.hpp"
+
+namespace gradnn::gpu::sliding {
+
+enum class staging { none, results, all };
+
+/// How the work of a data kernel is cut.
+struct data_cut {
+    int vector; ///< channels of a thread; 1 in NCX
+    int columns,
+            depths; ///< results of a thread in a row, and in how many depths
+    int strip; ///< rows that a thread walks through
+    int ahead; ///< rows on their way
+    int unroll; ///< steps of the loop's body, a multiple of `ahead`
+    bool unchecked; ///< a body without tests for the middle of a strip
+    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
+    int threads, blocks; ///< of a block; that a multiprocessor is to hold
+    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
+    /// where `volumes`), or a band of rows of one.
+    staging staged;
+    int planes, band;
+    bool volumes;
+    /// For windows whose taps do not fit in registers: a thread has the results of one row,
+    /// the window's rows pass by, and the weights lie in shared memory.
+    bool row_by_row;
+};
+
+struct data_specification {
+    problem_specification of;
+    data_cut cut;
+};
+
+struct data_geometry {
+    int column_step; ///< between a thread's columns
+    int tiles, depth_tiles, strips, rows; ///< rows of a class
+    row_walk walk;
+    int furthest_column; ///< that a tile's first result may meet
+    column_units units;
+    /// Depths that a thread reads, counted from the one that its first result meets.
+    int first_depth, depth_slots;
+    bool depth_used[most_depths], depth_always_inside[most_depths];
+    /// By tap and depth of a tile, counted from the first that it reads, or -1.
+    short depth_met[most_taps][most_tile_depths];
+    /// By phase and tap of the rows: the open sum, or -1.
+    short sum_of[most_phases][most_taps];
+    bool phase_used[most_phases];
+    int write_vector;
+    int channel_blocks,
+            of_block; ///< blocks side by side in channels; items of one
+    /// A column's or vector's channels are loaded `loaded` elements at a time: in NCX these
+    /// are columns of a plane, and `pieces` the planes of a multiplier.
+    int loaded, pieces;
+    int bands;
+    int unit_elements,
+            read_elements; ///< of a staged unit: of results, of what is read
+    int read_bytes; ///< shared memory for what is read
+    int items, grid, shared_bytes;
+    bool fits; ///< whether all of it can be counted and held
+};
+
+constexpr data_geometry geometry_of(const data_specification &s) {
+    const problem_specification &p = s.of;
+    const data_cut &c = s.cut;
+    const int bytes = bytes_of(p.type);
+    const bool staged = c.staged != staging::none;
+    const bool read_too = c.staged == staging::all;
+    data_geometry g {};
+    g.fits = true;
+    g.walk = row_walk::of(p.row);
+    g.column_step = p.channels_last && p.column.parts() ? p.column.dilation : 1;
+    g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
+            * g.column_step;
+    g.depth_tiles = ceil_div(p.depth.written, c.depths);
+    g.bands = staged ? ceil_div(p.row.written, c.band) : 1;
+    g.rows = ceil_div(staged ? c.band : p.row.written, g.walk.classes);
+    g.strips = ceil_div(g.rows, c.strip);
+    g.furthest_column = g.column_step > 1
+            ? (p.column.written - 1) / (g.column_step * c.columns)
+                            * g.column_step * c.columns
+                    + g.column_step - 1
+            : (g.tiles - 1) * c.columns * p.column.step / p.column.up;
+
+    if (staged) {
+        const int volume = c.volumes ? p.depth.written : c.depths;
+        g.unit_elements = volume * c.band * p.column.written;
+    }
+    if (read_too) {
+        g.read_elements
+                = p.multiplier * p.depth.read * p.row.read * p.column.read;
+        g.read_bytes = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
+    }
+    int step = g.tiles > g.column_step
+            ? c.columns * g.column_step * p.column.step / p.column.up
+            : 0;
+    if (p.channels_last) {
+        g.units.vector = 1;
+    } else if (read_too) {
+        const int plane = p.row.read * p.column.read;
+        int aligned = 16;
+        while (c.planes * g.read_elements * bytes % aligned)
+            aligned /= 2;
+        g.units.vector = vector_along(bytes, aligned, p.column.read,
+                {g.read_elements, 0, plane, 0, 1}, step);
+    } else {
+        g.units.vector
+                = vector_along(bytes, p.alignment, p.column.read, p.read, step);
+    }
+    g.loaded = p.channels_last ? vector_of_channels(
+                       bytes, p.alignment, c.vector * p.multiplier, p.read)
+                               : g.units.vector;
+    g.pieces = p.channels_last ? c.vector * p.multiplier / g.loaded
+                               : p.multiplier;
+    if (!g.units.fill(p.column, c.columns, g.column_step, g.furthest_column,
+                p.column.read)) {
+        g.fits = false;
+        return g;
+    }
+
+    bool any_depth = false;
+    int last_depth = 0;
+    for (int o = 0; o < c.depths; ++o)
+        for (int k = 0; k < p.depth.taps; ++k) {
+            const int at = p.depth.met(o, k);
+            if (at == axis::none) continue;
+            g.first_depth = any_depth ? least(g.first_depth, at) : at;
+            last_depth = any_depth ? most(last_depth, at) : at;
+            any_depth = true;
+        }
+    g.depth_slots = last_depth - g.first_depth + 1;
+    if (g.depth_slots > most_depths || g.walk.phases > most_phases
+            || c.depths > most_tile_depths || p.depth.taps > most_taps) {
+        g.fits = false;
+        return g;
+    }
+    const int furthest_depth
+            = (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up;
+    for (int o = 0; o < c.depths; ++o)
+        for (int k = 0; k < p.depth.taps; ++k) {
+            const int at = p.depth.met(o, k);
+            g.depth_met[k][o] = -1;
+            if (at == axis::none || at + furthest_depth < 0
+                    || at >= p.depth.read)
+                continue;
+            g.depth_met[k][o] = static_cast<short>(at - g.first_depth);
+            g.depth_used[at - g.first_depth] = true;
+            g.depth_always_inside[at - g.first_depth]
+                    = at >= 0 && at + furthest_depth < p.depth.read;
+        }
+    if (p.row.taps > most_taps && !c.row_by_row) {
+        g.fits = false;
+        return g;
+    }
+    for (int f = 0; f < g.walk.phases && !c.row_by_row; ++f)
+        for (int k = 0; k < p.row.taps; ++k) {
+            g.sum_of[f][k] = static_cast<short>(g.walk.sum_of(p.row, f, k));
+            g.phase_used[f] |= g.sum_of[f][k] >= 0;
+        }
+
+    g.write_vector = p.channels_last
+            ? c.vector
+            : vector_along(
+                    bytes, p.alignment, p.column.written, p.written, c.columns);
+    if (staged) {
+        int aligned = p.alignment;
+        while (c.planes * g.unit_elements * bytes % aligned
+                || (g.bands > 1
+                        && p.row.written * p.column.written * bytes % aligned))
+            aligned /= 2;
+        const int band = c.band * p.column.written;
+        g.write_vector = vector_along(bytes, aligned, p.column.written,
+                {g.unit_elements, 0, band, 0, 1}, c.columns);
+    }
+
+    long long items
+            = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
+    long long grid = 0;
+    if (c.row_by_row) items = static_cast<long long>(g.tiles) * p.row.written;
+    if (staged) {
+        items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
+        g.channel_blocks = 1;
+        g.of_block = static_cast<int>(items);
+        const long long units = static_cast<long long>(p.images) * p.channels
+                * (c.volumes ? 1 : g.depth_tiles);
+        grid = g.bands > 1 ? units * g.bands
+                           : (units + c.planes - 1) / c.planes;
+        if (units >= 1 << 30 || items > c.threads) g.fits = false;
+        const long long shared
+                = static_cast<long long>(c.planes) * g.unit_elements * bytes
+                + 16 + g.read_bytes;
+        g.shared_bytes = static_cast<int>(shared);
+        if (shared > 1 << 18) g.fits = false;
+    } else {
+        items *= static_cast<long long>(g.depth_tiles) * p.images;
+        if (!p.channels_last) items *= p.channels;
+        g.channel_blocks = p.channels_last
+                ? ceil_div(p.channels / c.vector, c.lanes)
+                : 1;
+        g.of_block = c.threads / c.lanes;
+        grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
+    }
+    if (c.row_by_row) {
+        // Channels come in blocks of one in NCX, whose weights a block shares.
+        if (!p.channels_last) {
+            items /= p.channels;
+            g.channel_blocks = p.channels;
+            grid = (items + g.of_block - 1) / g.of_block * p.channels;
+        }
+        g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
+                * p.column.taps * sum_bytes_of(p.type);
+    }
+    if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
+    g.items = static_cast<int>(items);
+    g.grid = static_cast<int>(grid);
+    return g;
+}
+
+} // namespace gradnn::gpu::sliding

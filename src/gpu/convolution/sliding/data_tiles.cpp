@@ -1,0 +1,205 @@
+#include "gpu/convolution/sliding/data_tiles.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gradnn::gpu::sliding {
+
+namespace {
+
+constexpr int most_registers = 222; ///< estimated, of 255
+
+/// Wavefronts of a warp's stores of a row of results to shared memory.
+double store_wavefronts(int vector, int columns, int bytes) {
+    const auto common = [](int a, int b) {
+        while (b != 0) {
+            const int rest = a % b;
+            a = b;
+            b = rest;
+        }
+        return a;
+    };
+    if (vector * bytes >= 4) {
+        const int words = vector * bytes / 4;
+        return static_cast<double>(columns) / vector * words
+                * common(
+                        std::max(1, columns / vector), std::max(1, 32 / words));
+    }
+    return columns * (columns % 2 ? 1.0 : common(columns / 2, 32));
+}
+
+} // namespace
+
+void data_estimator::add_tile(int vector, const block_shape &block, int columns,
+        int depths, staging staged) {
+    const bool nxc = p.channels_last;
+    const int m = p.multiplier;
+    const int up = p.column.up, step = p.column.step;
+    const int width = ceil_div(p.column.written, column_step());
+    const double used
+            = static_cast<double>(width) / (ceil_div(width, columns) * columns);
+    const bool one = columns >= width;
+    const int gap = column_step() > 1 ? 1 : p.column.dilation;
+    const int span = (p.column.taps - 1) * gap;
+    double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
+    if (up > 1) met = static_cast<double>(columns + span) / up;
+    const double entered = static_cast<double>(columns) * step / up;
+    int loaded = vector_of_channels(bytes, p.alignment, vector * m, p.read);
+    const int pieces = nxc ? vector * m / loaded : m;
+    if (!nxc) {
+        loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
+                one ? 0 : static_cast<int>(entered));
+        if (one) met = std::min(met, static_cast<double>(p.column.read));
+    }
+    double load_wavefronts
+            = std::max({1.0, nxc ? 0.0 : entered * bytes * 32 / 128,
+                    loaded * bytes * 32 / 128.0});
+    const double deep = (p.depth.taps + depths - 1) * 1.0;
+    const double depth_slots = p.depth.up == 1
+            ? deep + (depths - 1) * (p.depth.step - 1)
+            : std::max(1.0, deep / p.depth.up);
+    const int phases = walk.phases;
+    const double raw = depth_slots * phases * met * vector * m * bytes / 4;
+    const int results = depths * columns * vector * p.row.up;
+    const double half = bytes == 2 ? 1.0 : 0.6;
+    const double registers
+            = static_cast<double>(walk.open) * depths * columns * vector * wide
+            + static_cast<double>(taps) * m * vector * wide
+            + phases * met * vector * m * wide * half + 30
+            + (p.depth.taps > 1 ? 4 : 0);
+    const double products = static_cast<double>(depths) * columns * vector * m
+            * taps / (up * (p.depth.taps > 1 ? p.depth.up : 1));
+    double loads = phases * depth_slots * pieces * (nxc ? met : met / loaded);
+    int stored = nxc ? vector
+                     : vector_along(bytes, p.alignment, p.column.written,
+                             p.written, columns);
+    const bool in_shared = staged != staging::none;
+    if (in_shared && stored * bytes < 4) stored = 1;
+    const double instructions = products * wide + loads * 1.5
+            + (bytes == 2 ? 1.0 : 0.3 * wide) * phases * depth_slots * met
+                    * vector * m
+            + results * (bytes == 2 ? 1.0 : 0.5)
+            + static_cast<double>(results) / stored * (in_shared ? 1.2 : 1.0)
+            + 24;
+    if (staged == staging::all) {
+        const pitches plane {0, p.row.read * p.column.read, 0, 0, 1};
+        loaded = vector_along(bytes, 16, p.column.read, plane,
+                one ? 0 : static_cast<int>(entered));
+        loads = depth_slots * m * met / loaded;
+        const int into = std::max(1, static_cast<int>(entered));
+        load_wavefronts = store_wavefronts(loaded, into, bytes)
+                / std::max(1, into / loaded);
+    }
+    double wavefronts = loads * load_wavefronts;
+    if (in_shared)
+        wavefronts
+                += depths * p.row.up * store_wavefronts(stored, columns, bytes);
+    else
+        wavefronts += static_cast<double>(results) * bytes * 32 / 64;
+    // Parts of sectors are written more than once.
+    if (!nxc && !in_shared && (columns / stored > 1 || stored * bytes < 16))
+        wavefronts += static_cast<double>(results) / stored * 24;
+
+    // Rows on their way: so that the steps of a multiprocessor's warps outlast memory.
+    const double new_bytes = entered * vector * m * bytes * depths * phases;
+    const auto registers_of = [&](int ahead) {
+        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
+        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    };
+    const auto warps_of = [&](int ahead) {
+        const int blocks = std::max(
+                1, gpu.registers / (block.threads * registers_of(ahead)));
+        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+    };
+    const auto in_flight = [&](int ahead) {
+        return ahead * warps_of(ahead) * 32 * new_bytes;
+    };
+    int ahead = 1;
+    for (const int more : {2, 4, 8}) {
+        if (staged == staging::all || in_flight(ahead) >= 12000
+                || registers + raw * more + 6 > 214
+                || more * instructions > 1600)
+            break;
+        if (in_flight(more) > 1.25 * in_flight(ahead)
+                && (warps_of(more) >= 12
+                        || warps_of(more) >= warps_of(ahead) * 0.6))
+            ahead = more;
+    }
+    for (const int rows : {1, ahead}) {
+        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
+        if (all > most_registers) continue;
+        const int blocks = std::max(1,
+                std::min(gpu.threads / block.threads,
+                        gpu.registers / (block.threads * registers_of(rows))));
+        const double by_issue = instructions / results / used;
+        const double by_shared = 4 * wavefronts / results / used;
+        double cost = std::max(by_issue, by_shared)
+                + 0.2 * std::min(by_issue, by_shared);
+        cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        // What memory takes, in instructions of a result.
+        const double ratio = static_cast<double>(p.depth.read) * p.row.read
+                * p.column.read
+                / (static_cast<double>(p.depth.written) * p.row.written
+                        * p.column.written);
+        const double floor = 9.7 * bytes * (1 + m * ratio);
+        const double late = staged == staging::all
+                ? 1.0
+                : std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+        cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
+                + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
+        const int unroll = rows > 1 ? rows : instructions < 160 ? 2 : 1;
+        data_cut cut {};
+        cut.vector = vector;
+        cut.columns = columns;
+        cut.depths = depths;
+        cut.ahead = rows;
+        cut.unroll = unroll;
+        cut.unchecked = unroll > 1 || instructions < 260;
+        cut.lanes = nxc ? block.lanes : 1;
+        cut.threads = block.threads;
+        cut.blocks = blocks;
+        cut.staged = staged;
+        tiles.push_back({cost, instructions / results / used, cut});
+        if (ahead == 1) break;
+    }
+}
+
+void data_estimator::add_tiles() {
+    const bool nxc = p.channels_last;
+    const int width = ceil_div(p.column.written, column_step());
+    const bool staging_pays = !nxc
+            && planes_are_dense(p.written, p.row.written, p.column.written,
+                    p.depth.written, p.channels);
+    const bool read_is_dense = planes_are_dense(p.read, p.row.read,
+            p.column.read, p.depth.read, p.channels * p.multiplier);
+    for (const int vector : channel_vectors(p, p.written)) {
+        const block_shape block = nxc
+                ? block_of(p.channels / vector, vector * bytes)
+                : block_shape {1, 128};
+        const int most = staging_pays ? 28 : 16;
+        for (int columns = 1; columns <= std::min(width, most); ++columns) {
+            if (p.column.up > 1 && columns % p.column.up && columns < width)
+                continue;
+            if (columns > 16 && columns < width && width % columns) continue;
+            for (int depths = 1; depths <= 3; ++depths) {
+                if (depths > 1
+                        && (p.depth.taps == 1 || depths > p.depth.written))
+                    break;
+                if (depths < p.depth.written && depths % p.depth.up) continue;
+                if (depths == 3 && p.depth.up != 3) continue;
+                if (staging_pays && walk.phases == 1) {
+                    if (read_is_dense && p.bulk_copies && p.alignment == 16)
+                        add_tile(vector, block, columns, depths, staging::all);
+                    add_tile(vector, block, columns, depths, staging::results);
+                }
+                add_tile(vector, block, columns, depths, staging::none);
+            }
+        }
+    }
+    std::stable_sort(tiles.begin(), tiles.end(),
+            [](const data_tile &a, const data_tile &b) {
+                return a.cost < b.cost;
+            });
+}
+
+} // namespace gradnn::gpu::sliding

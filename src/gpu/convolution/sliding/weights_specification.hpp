@@ -1,0 +1,139 @@
+// What the kernels of a gradient of weights are compiled for, and what follows from it.
+#pragma once
+
+#include "gpu/convolution/sliding/specification.hpp"
+
+namespace gradnn::gpu::sliding {
+
+/// How the work of a gradient of weights is cut.
+struct weights_cut {
+    int vector, columns, strip, ahead, unroll;
+    bool unchecked;
+    int lanes, threads, blocks;
+    /// NCX: channels side by side in a block; 0: a block has one.
+    int channels;
+    /// A block has one row of the window's taps.
+    bool row_of_taps;
+    /// Partial sums of a weight, each of so many rounds of a block.
+    int parts, rounds;
+};
+
+struct weights_specification {
+    problem_specification of;
+    weights_cut cut;
+};
+
+/// At step t a thread has rows of src of each phase, and of dst the row of the step and as
+/// many before it as `kept` says. Tap k meets the phase's row and the dst row of its age.
+/// Taps are counted along src: an axis' dilation is negative, its base minus the pad.
+struct weights_geometry {
+    int column_step, tiles, classes, phases, kept, first_step, end_step, strips;
+    column_units src, dst;
+    int dst_loaded, dst_pieces; ///< as data_geometry has them
+    int row_taps; ///< of a block
+    short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
+    bool phase_used[most_phases];
+    int channel_blocks, of_block,
+            slots; ///< slots: threads of a channel in a block of several
+    int items, groups, grid, sums;
+    bool fits;
+};
+
+constexpr weights_geometry geometry_of(const weights_specification &s) {
+    const problem_specification &p = s.of;
+    const weights_cut &c = s.cut;
+    const int bytes = bytes_of(p.type);
+    weights_geometry g {};
+    g.fits = true;
+    const int stride = p.row.step;
+    const int gap = -p.row.dilation;
+    const int pad = -p.row.base;
+    g.column_step
+            = p.channels_last && p.column.step == 1 ? -p.column.dilation : 1;
+    g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
+            * g.column_step;
+    g.classes = stride == 1 ? gap : 1;
+    g.phases = stride;
+    g.row_taps = c.row_of_taps ? 1 : p.row.taps;
+    g.kept = 1;
+    if (g.phases > most_phases || g.row_taps > most_taps) {
+        g.fits = false;
+        return g;
+    }
+    for (int k = 0; k < g.row_taps; ++k) {
+        g.phase_of[k] = static_cast<short>(k * gap % stride);
+        g.age_of[k]
+                = static_cast<short>(k * gap / (stride == 1 ? gap : stride));
+        g.kept = most(g.kept, g.age_of[k] + 1);
+        g.phase_used[g.phase_of[k]] = true;
+    }
+    if (c.row_of_taps) {
+        g.first_step = 0;
+        g.end_step = ceil_div(p.row.written, gap);
+    } else if (stride == 1) {
+        g.first_step = most(0, -floor_div(gap - 1 - pad, gap));
+        g.end_step = least(ceil_div(p.row.written, gap) + p.row.taps - 1,
+                floor_div(p.row.read - 1 + pad, gap) + 1);
+    } else {
+        g.first_step = most(0, -floor_div(stride - 1 - pad, stride));
+        g.end_step = least(floor_div(p.row.read - 1 + pad, stride) + 1,
+                p.row.written + (p.row.taps - 1) * gap / stride);
+    }
+    g.end_step = most(g.end_step, g.first_step);
+    g.strips = ceil_div(most(g.end_step - g.first_step, 1), c.strip);
+    const int last_tile
+            = (g.tiles / g.column_step - 1) * g.column_step * c.columns
+            + g.column_step - 1;
+    const int of_tile = g.tiles > g.column_step ? c.columns : 0;
+    g.src.vector = p.channels_last
+            ? 1
+            : vector_along(bytes, p.alignment, p.column.read, p.read,
+                    of_tile * p.column.step);
+    g.dst.vector = p.channels_last
+            ? 1
+            : vector_along(
+                    bytes, p.alignment, p.column.written, p.written, of_tile);
+    g.dst_loaded = p.channels_last ? vector_of_channels(bytes, p.alignment,
+                           c.vector * p.multiplier, p.written)
+                                   : g.dst.vector;
+    g.dst_pieces = p.channels_last ? c.vector * p.multiplier / g.dst_loaded
+                                   : p.multiplier;
+    constexpr axis itself {0, 0, 1, 1, 1, 1, 0};
+    if (!g.src.fill(p.column, c.columns, g.column_step,
+                p.column.step * last_tile, p.column.read)
+            || !g.dst.fill(itself, c.columns, g.column_step, last_tile,
+                    p.column.written)) {
+        g.fits = false;
+        return g;
+    }
+    g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
+            * p.column.taps;
+    const long long items = static_cast<long long>(g.tiles) * g.classes
+            * g.strips * p.depth.written * p.images;
+    if (items >= 1 << 30) {
+        g.fits = false;
+        return g;
+    }
+    g.slots = static_cast<int>(items / p.images);
+    if (p.channels_last) {
+        g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
+        g.of_block = c.threads / c.lanes;
+    } else if (c.channels) {
+        g.channel_blocks = ceil_div(p.channels, c.channels);
+        g.of_block = c.threads / (g.slots * c.channels) * g.slots;
+        if (g.of_block == 0) g.fits = false;
+    } else {
+        g.channel_blocks = p.channels;
+        g.of_block = c.threads;
+    }
+    if (!g.fits) return g;
+    g.items = static_cast<int>(items);
+    g.groups = ceil_div(g.items, g.of_block);
+    const long long grid = static_cast<long long>(c.parts) * g.channel_blocks
+            * (c.row_of_taps ? p.row.taps : 1);
+    if (grid >= 1LL << 31) g.fits = false;
+    g.grid = static_cast<int>(grid);
+    return g;
+}
+
+} // namespace gradnn::gpu::sliding

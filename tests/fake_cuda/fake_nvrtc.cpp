@@ -1,0 +1,53 @@
+// A stand-in for NVRTC that compiles nothing, at once: its code has every kernel, for the
+// stand-in of the CUDA runtime (functions.cpp). GRADNN_NVRTC names it.
+#include <cstring>
+
+#include <nvrtc.h>
+
+#include "fake_cuda/fake_code.hpp"
+
+#define GRADNN_SHOWN __attribute__((visibility("default")))
+
+extern "C" {
+
+GRADNN_SHOWN nvrtcResult nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 99;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
+    *count = 1;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetSupportedArchs(int *architectures) {
+    *architectures = 90;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcCreateProgram(nvrtcProgram *program,
+        const char * /*source*/, const char * /*name*/, int /*headers*/,
+        const char *const * /*texts*/, const char *const * /*names*/) {
+    *program = nullptr;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcCompileProgram(nvrtcProgram /*program*/,
+        int /*count*/, const char *const * /*options*/) {
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetCUBINSize(
+        nvrtcProgram /*program*/, size_t *bytes) {
+    *bytes = sizeof gradnn::fake_cuda::fake_code;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetCUBIN(nvrtcProgram /*program*/, char *code) {
+    std::memcpy(code, gradnn::fake_cuda::fake_code,
+            sizeof gradnn::fake_cuda::fake_code);
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcDestroyProgram(nvrtcProgram * /*program*/) {
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN const char *nvrtcGetErrorString(nvrtcResult /*result*/) {
+    return "";
+}
+
+} // extern "C"

@@ -1,0 +1,73 @@
+// Random problems for convolution.gpu_sliding.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "gpu/convolution/sliding/cuts.hpp"
+#include "gpu/convolution/sliding/problem_specification.hpp"
+#include "support/plain_convolution.hpp"
+
+namespace gradnn::test {
+
+constexpr gpu::sliding::gpu_facts h100 {132, 227 << 10, 228 << 10, 65536, 2048};
+
+/// Groups of one channel, or of one and some, of any rank, window and layout.
+inline convolution_problem random_depthwise(
+        random_source &random, int64_t scale = 1) {
+    convolution_problem p;
+    p.direction = random.pick(std::vector {convolution_direction::backward_data,
+            convolution_direction::backward_data,
+            convolution_direction::backward_weights,
+            convolution_direction::backward_weights,
+            convolution_direction::forward});
+    const data_type type = random.pick(std::vector {
+            data_type::f32, data_type::f64, data_type::bf16, data_type::f16});
+    const bool nxc = random.integer(0, 1) == 0;
+    const int64_t images = scale * random.integer(1, 3);
+    const int64_t channels = random.pick(
+            std::vector<int64_t> {1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
+    const int64_t multiplier = random.integer(0, 3) == 0
+            ? random.pick(std::vector<int64_t> {2, 2, 3, 4})
+            : 1;
+    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
+    const bool forward = p.direction == convolution_direction::forward;
+    p.src.dims = {images, channels * (forward ? multiplier : 1), 1, 1, 1};
+    p.dst.dims = {images, channels * (forward ? 1 : multiplier), 1, 1, 1};
+    p.weights.dims = {channels, forward ? 1 : multiplier,
+            forward ? multiplier : 1, 1, 1, 1};
+    const int64_t same_window = random.integer(1, rank == 3 ? 3 : 7);
+    const bool same = random.integer(0, 1) == 0;
+    const int64_t stride = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3});
+    const int64_t gap = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3, 20});
+    for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
+        int64_t &k = p.weights.dims[a + 3];
+        k = same ? same_window
+                 : random.pick(std::vector<int64_t> {
+                         1, 2, 3, 5, rank == 1 ? 17 : 4, rank == 3 ? 2 : 13});
+        p.strides[a] = stride;
+        p.dilations[a] = gap;
+        const int64_t reach = (k - 1) * gap;
+        p.src.dims[a + 2] = scale * random.integer(1, rank == 3 ? 9 : 30);
+        p.pads_begin[a] = random.pick(
+                std::vector<int64_t> {0, reach / 2, k / 2, reach + 1, -1});
+        const int64_t end = random.integer(0, reach + 2);
+        const int64_t room
+                = p.src.dims[a + 2] + p.pads_begin[a] + end - reach - 1;
+        p.dst.dims[a + 2] = std::max<int64_t>(0, room) / stride + 1;
+    }
+    const order how = !nxc              ? order::ncx
+            : random.integer(0, 3) == 0 ? order::sliced
+                                        : order::nxc;
+    p.src.strides = data_strides(p.src.dims, how);
+    p.dst.strides = data_strides(p.dst.dims, how);
+    p.weights.strides = weights_strides(
+            p.weights.dims, static_cast<int>(random.integer(0, 2)));
+    p.src.type = p.dst.type = p.weights.type = type;
+    if (p.direction == convolution_direction::backward_weights
+            && random.integer(0, 2) == 0 && detail::size_of(type) == 2)
+        p.weights.type = data_type::f32;
+    return p;
+}
+
+} // namespace gradnn::test
