@@ -189,6 +189,11 @@ const std::vector<convolution_case> &convolution_cases() {
                     {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
             c {"parts_of_groups", 1, 2, 96, 96, {6, 7}, {3, 3}, {1, 1}, {5, 6},
                     {5, 6}, {5, 6}},
+            // Windows of one point.
+            c {"points_strided", 2, 2, 24, 18, {13, 10}, {1, 1}, {3, 2}, {1, 1},
+                    {0, 0}, {0, 0}},
+            c {"depthwise_points_3d", 2, 20, 20, 20, {5, 6, 7}, {1, 1, 1},
+                    {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
             // Sums of more than 12,288 products.
             c {"parts_of_sums", 1, 1, 8, 260, {7, 9}, {7, 7}, {1, 1}, {1, 1},
                     {3, 3}, {3, 3}},

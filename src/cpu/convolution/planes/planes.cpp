@@ -176,8 +176,39 @@ void planes_plan::stage_mask(const staged_tile &tile, std::byte *mask) const {
             tile.plane_pitch(kernels_.lanes) - tile.plane_elements(), false);
 }
 
+namespace {
+
+/// Windows of one point do not care where a line of the image ends: axes that
+/// follow one another in both tensors become one.
+convolution_problem with_long_lines(convolution_problem problem) {
+    const auto is_point = [&](size_t axis) {
+        return problem.weights.dims[axis + 3] == 1 && problem.strides[axis] == 1
+                && problem.pads_begin[axis] == 0
+                && problem.src.dims[axis + 2] == problem.dst.dims[axis + 2];
+    };
+    if (!is_point(2)) return problem;
+    const auto follows = [](const detail::tensor_view &view, size_t axis) {
+        return view.strides[axis] == view.strides[4] * view.dims[4];
+    };
+    for (size_t axis = 2; axis-- > 0 && is_point(axis);) {
+        if (problem.src.dims[axis + 2] == 1) continue;
+        if (problem.src.dims[4] == 1 || !follows(problem.src, axis + 2)
+                || !follows(problem.dst, axis + 2))
+            break;
+        for (detail::tensor_view *view : {&problem.src, &problem.dst}) {
+            view->dims[4] *= view->dims[axis + 2];
+            view->dims[axis + 2] = 1;
+            view->strides[axis + 2] = 0;
+        }
+    }
+    return problem;
+}
+
+} // namespace
+
 plan_or_refusal make_convolution_planes(
-        const convolution_problem &problem, const compile_options &options) {
+        const convolution_problem &given, const compile_options &options) {
+    const convolution_problem problem = with_long_lines(given);
     std::string refusal = planes_plan::refusal(problem);
     if (!refusal.empty()) return plan_or_refusal::refuse(std::move(refusal));
     return problem.direction == convolution_direction::backward_weights
