@@ -90,7 +90,8 @@ constexpr data_geometry geometry_of(const data_specification &s) {
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
-        g.read_bytes = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
+        g.read_bytes
+                = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
     }
     int step = g.tiles > g.column_step
             ? c.columns * g.column_step * p.column.step / p.column.up
