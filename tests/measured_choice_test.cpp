@@ -232,11 +232,11 @@ TEST_F(measured_choice, is_logged) {
 
 TEST_F(measured_choice, is_of_convolutions_too) {
     const char *const by_rules = "convolution.gpu_sliding";
-    const char *const faster = "convolution.gpu_narrow_groups";
+    const char *const faster = "convolution.gpu_direct";
     set_times({});
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_TRUE(file_.lines().at(0).ends_with(by_rules));
-    set_times({{"narrow_groups", 0.25}});
+    set_times({{"direct", 0.25}});
     EXPECT_EQ(taken(depthwise()), by_rules) << "measured before";
     EXPECT_EQ(taken(depthwise(9)), faster);
     EXPECT_EQ(file_.lines().size(), 2U);
@@ -249,7 +249,7 @@ TEST_F(measured_choice, is_of_convolutions_too) {
     settings_.convolution_workspace_limit.reset();
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_EQ(taken(depthwise(10)), by_rules);
-    EXPECT_EQ(launches_of("narrow_groups"), 0U);
+    EXPECT_EQ(launches_of("direct"), 0U);
 }
 
 // Every line is of one problem.

@@ -48,8 +48,19 @@ public:
         char pattern[] = "/tmp/gradnn_sliding_XXXXXX";
         folder_ = mkdtemp(pattern);
         std::ofstream source(folder_ / "kernels.cpp");
+        const std::string launch
+                = "template <typename Kernel> void launch(unsigned grid, "
+                  "unsigned threads, size_t shared, bool descending, const "
+                  "Kernel &kernel) {\n"
+                  "std::vector<uint4> memory(shared / 16 + 1);\n"
+                  "gradnn::emulated::shared_memory = (char *)memory.data();\n"
+                  "gradnn::emulated::shared_bytes = shared;\n"
+                  "for (unsigned i = 0; i < grid; ++i) "
+                  "gradnn::emulated::block::run(i, threads, descending, "
+                  "kernel);\n}\n";
         source << "#include \"emulated/simt.hpp\"\n"
-                  "#include \"gpu/convolution/sliding/sliding.cuh\"\n";
+                  "#include \"gpu/convolution/sliding/sliding.cuh\"\n"
+               << launch;
         for (size_t i = 0; i < jobs.size(); ++i) {
             const std::string s = "gradnn::gpu::sliding::specification_"
                     + std::to_string(i);
@@ -90,22 +101,6 @@ public:
                           "*)written); });\n}\n";
         }
         source.close();
-        std::string text;
-        std::ifstream read(folder_ / "kernels.cpp");
-        std::getline(read, text, '\0');
-        const std::string launch
-                = "template <typename Kernel> void launch(unsigned grid, "
-                  "unsigned threads, size_t shared, bool descending, const "
-                  "Kernel &kernel) {\n"
-                  "std::vector<uint4> memory(shared / 16 + 1);\n"
-                  "gradnn::emulated::shared_memory = (char *)memory.data();\n"
-                  "gradnn::emulated::shared_bytes = shared;\n"
-                  "for (unsigned i = 0; i < grid; ++i) "
-                  "gradnn::emulated::block::run(i, threads, descending, "
-                  "kernel);\n}\n";
-        const size_t at = text.find("#include \"gpu/convolution/sliding/speci");
-        std::ofstream(folder_ / "kernels.cpp")
-                << text.substr(0, at) << launch << text.substr(at);
         const std::string library = (folder_ / "kernels.so").string();
         const std::string command = std::string(GRADNN_TEST_CXX)
                 + " -std=c++20 -O1 -w -fPIC -shared -ffp-contract=off "
