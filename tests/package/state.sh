@@ -8,7 +8,7 @@ status=0
 for program in "$1"/*; do
     [[ ${program##*/} != gradnn && ${program##*/} != *_emulated_test ]] || continue
     found=$(nm -C "$program" | grep -E 'guard variable for gradnn::' \
-        | grep -vE 'gradnn::(test|sweep|fuzz|fake_cuda)::|anonymous' || true)
+        | grep -vE 'gradnn::(test|sweep|fuzz|fake_cuda|emulated)::|anonymous' || true)
     [[ -n $found ]] || continue
     echo "${program##*/} has its own"
     echo "$found"

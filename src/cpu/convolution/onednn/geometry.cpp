@@ -46,17 +46,10 @@ std::optional<geometry> make_geometry(
 
     constexpr size_t rank = 3;
     for (size_t axis = 0; axis < rank; ++axis) {
+        const int64_t src = problem.src.dims[axis + 2];
         const int64_t dst = problem.dst.dims[axis + 2];
         const int64_t kernel = problem.weights.dims[axis + 3];
-        // What strides leave out of an image that is copied need not be copied.
-        const bool sparse = kernel == 1 && problem.strides[axis] > 1
-                && problem.pads_begin[axis] == 0 && problem.src.strides[1] != 1
-                && problem.direction
-                        != detail::convolution_direction::backward_data
-                && (dst - 1) * problem.strides[axis]
-                        < problem.src.dims[axis + 2];
-        const int64_t src = sparse ? dst : problem.src.dims[axis + 2];
-        const int64_t stride = sparse ? 1 : problem.strides[axis];
+        const int64_t stride = problem.strides[axis];
         const int64_t dilation = problem.dilations[axis];
         const int64_t begin = problem.pads_begin[axis];
         const bool idle = src == 1 && dst == 1 && kernel == 1 && begin == 0;
@@ -76,9 +69,7 @@ std::optional<geometry> make_geometry(
                     + std::to_string(-end) + " elements over";
             return {};
         }
-        g.src.sizes.push_back(src);
-        g.src.strides.push_back(problem.src.strides[axis + 2]
-                * (sparse ? problem.strides[axis] : 1));
+        append(g.src, problem.src, axis + 2);
         append(g.dst, problem.dst, axis + 2);
         append(g.weights, problem.weights, axis + 3);
         g.strides.push_back(stride);
