@@ -129,8 +129,10 @@ TEST_F(gpu_convolution, depthwise_adds_whole_numbers_exactly) {
                         << "output " << output << " element " << i;
         }
     };
-    const forced_kernel forced(kernels_that_begin(
-            engine::kind::gpu, "convolution", "convolution.gpu_depthwise"));
+    const forced_kernel forced(
+            kernels_that_begin(engine::kind::gpu, "convolution",
+                    "convolution.gpu_depthwise")
+            + ",convolution.gpu_sliding");
     for (const int64_t size : {3, 5, 7})
         for (const auto &[images, channels, space] : {
                      std::tuple<int64_t, int64_t, sizes> {4500, 8, {3, 4}},

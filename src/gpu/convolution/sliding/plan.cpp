@@ -58,6 +58,8 @@ public:
     virtual size_t workspace_bytes() const { return 0; }
     /// The reason if there is no kernel; empty if there is.
     virtual std::string compile(const compile_options &options) = 0;
+    /// Which of the specifications was compiled and taken.
+    virtual size_t taken() const { return 0; }
     virtual void launch(const launch_stream &stream,
             std::span<void *const> args, std::byte *workspace) const = 0;
 };
@@ -125,9 +127,11 @@ public:
                             * static_cast<size_t>(sum_bytes_of(each.of.type)));
         return most;
     }
+    size_t taken() const override { return taken_; }
     std::string compile(const compile_options &options) override {
         std::string refusal;
-        for (const weights_specification &each : tried_) {
+        for (size_t i = 0; i < tried_.size(); ++i) {
+            const weights_specification &each = tried_[i];
             const weights_geometry g = geometry_of(each);
             launchable made {nullptr, g.grid, each.cut.threads, 0};
             const std::string specification = text_of(each);
@@ -144,6 +148,7 @@ public:
                     ceil_div(static_cast<int64_t>(weights_of(each.of)), 32),
                     256, 0};
             sums_ = made;
+            taken_ = i;
             if (made.kernel->local_bytes == 0) break;
         }
         return {};
@@ -163,6 +168,7 @@ private:
     }
 
     const std::vector<weights_specification> tried_;
+    size_t taken_ = 0;
     launchable sums_, parts_;
 };
 
@@ -202,9 +208,15 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         bool alone, size_t number) {
     if (problem.direction == convolution_direction::backward_weights) {
-        auto tried
-                = tried_of(best_of(forms, gpu, weights_choices), alone, number);
+        // Cut alike wherever the tensors begin: the order of a sum follows from the cut.
+        auto aligned = forms;
+        for (problem_specification &form : aligned)
+            form.alignment = vectors;
+        auto tried = tried_of(
+                best_of(aligned, gpu, weights_choices), alone, number);
         if (tried.empty()) return nullptr;
+        for (weights_specification &each : tried)
+            each.of.alignment = forms.front().alignment;
         return std::make_unique<weights_variant>(std::move(tried));
     }
     auto tried = tried_of(best_of(forms, gpu, data_choices), alone, number);
@@ -298,15 +310,19 @@ plan_or_refusal make(
             static_cast<int>(detail::size_of(problem.src.type)), bulk_copies,
             refusal);
     if (aligned.empty()) return plan_or_refusal::refuse(refusal);
+    const bool of_weights
+            = problem.direction == convolution_direction::backward_weights;
     std::vector<std::unique_ptr<sliding_plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     for (size_t way = 0;; ++way) {
         auto first = variant_of(problem, aligned, gpu, options.autotune, way);
         if (!first) break;
-        auto second = variant_of(problem, others, gpu, false, 0);
-        if (!second) break;
         refusal = first->compile(options);
         if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+        const size_t taken = options.autotune ? way : first->taken();
+        auto second = of_weights ? variant_of(problem, others, gpu, true, taken)
+                                 : variant_of(problem, others, gpu, false, 0);
+        if (!second) break;
         plans.push_back(std::make_unique<sliding_plan>(
                 std::move(first), std::move(second), options));
         if (!options.autotune) break;

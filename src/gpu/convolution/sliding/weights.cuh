@@ -26,7 +26,6 @@ struct weights_walk {
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     static constexpr bool nxc = p.channels_last;
-    static constexpr int src_loaded = nxc ? cut.vector : g.src.vector;
     static constexpr int gap = -p.row.dilation;
     static constexpr int pad = -p.row.base;
     /// Rows from a step to the next one.
@@ -36,8 +35,9 @@ struct weights_walk {
     int depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
-    jit::elements<p.type, src_loaded> src_rows[cut.ahead][g.phases]
-                                              [p.depth.taps][g.src.count];
+    jit::elements<p.type, g.src_loaded> src_rows[cut.ahead][g.phases]
+                                                [p.depth.taps][g.src_pieces]
+                                                [g.src.count];
     jit::elements<p.type, g.dst_loaded> dst_rows[cut.ahead][g.dst_pieces]
                                                 [g.dst.count];
     sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
@@ -80,14 +80,19 @@ struct weights_walk {
 #pragma unroll
             for (int kd = 0; kd < p.depth.taps; ++kd)
 #pragma unroll
-                for (int unit = 0; unit < g.src.count; ++unit)
-                    if (g.src.used[unit])
-                        load_into(src_rows[slot][f][kd][unit],
-                                src + f * p.read.row
-                                        + p.depth.met(0, kd) * p.read.depth
-                                        + (unit + g.src.first) * g.src.vector
-                                                * p.read.column,
-                                inside && depth_inside[kd] && src_inside[unit]);
+                for (int m = 0; m < g.src_pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.src.count; ++unit)
+                        if (g.src.used[unit])
+                            load_into(src_rows[slot][f][kd][m][unit],
+                                    src + f * p.read.row
+                                            + p.depth.met(0, kd) * p.read.depth
+                                            + m * g.src_loaded
+                                            + (unit + g.src.first)
+                                                    * g.src.vector
+                                                    * p.read.column,
+                                    inside && depth_inside[kd]
+                                            && src_inside[unit]);
         }
     }
     __device__ void advance() {
@@ -136,8 +141,9 @@ struct weights_walk {
                     for (int v = 0; v < cut.vector; ++v)
                         if (g.phase_used[f] && g.src.used[x / g.src.vector])
                             values[f][kd][x][v] = nxc
-                                    ? src_rows[slot][f][kd][x][v]
-                                    : src_rows[slot][f][kd][x / g.src.vector]
+                                    ? src_rows[slot][f][kd][v / g.src_loaded][x]
+                                              [v % g.src_loaded]
+                                    : src_rows[slot][f][kd][0][x / g.src.vector]
                                               [x % g.src.vector];
         if (checked) {
 #pragma unroll
@@ -147,9 +153,11 @@ struct weights_walk {
 #pragma unroll
                     for (int kd = 0; kd < p.depth.taps; ++kd)
 #pragma unroll
-                        for (int unit = 0; unit < g.src.count; ++unit)
-                            src_rows[i][f][kd][unit]
-                                    = src_rows[i + 1][f][kd][unit];
+                        for (int m = 0; m < g.src_pieces; ++m)
+#pragma unroll
+                            for (int unit = 0; unit < g.src.count; ++unit)
+                                src_rows[i][f][kd][m][unit]
+                                        = src_rows[i + 1][f][kd][m][unit];
 #pragma unroll
                 for (int m = 0; m < g.dst_pieces; ++m)
 #pragma unroll

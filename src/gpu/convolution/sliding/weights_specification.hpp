@@ -29,7 +29,8 @@ struct weights_specification {
 struct weights_geometry {
     int column_step, tiles, classes, phases, kept, first_step, end_step, strips;
     column_units src, dst;
-    int dst_loaded, dst_pieces; ///< as data_geometry has them
+    int src_loaded, src_pieces, dst_loaded,
+            dst_pieces; ///< as data_geometry has them
     int row_taps; ///< of a block
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
     bool phase_used[most_phases];
@@ -93,6 +94,10 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
             ? 1
             : vector_along(
                     bytes, p.alignment, p.column.written, p.written, of_tile);
+    g.src_loaded = p.channels_last
+            ? vector_of_channels(bytes, p.alignment, c.vector, p.read)
+            : g.src.vector;
+    g.src_pieces = p.channels_last ? c.vector / g.src_loaded : 1;
     g.dst_loaded = p.channels_last ? vector_of_channels(bytes, p.alignment,
                            c.vector * p.multiplier, p.written)
                                    : g.dst.vector;
