@@ -260,6 +260,7 @@ std::vector<job> random_jobs(random_source &random, size_t count) {
                 for (auto each : weights_choices(cut_for(form), h100)) {
                     // As plans do where tensors begin anywhere.
                     each.specification.of.alignment = form.alignment;
+                    if (!geometry_of(each.specification).fits) continue;
                     made.push_back(
                             {p, form.alignment, text_of(each.specification), "",
                                     true, each.specification});

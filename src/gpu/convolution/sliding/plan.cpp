@@ -215,8 +215,11 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         auto tried = tried_of(
                 best_of(aligned, gpu, weights_choices), alone, number);
         if (tried.empty()) return nullptr;
-        for (weights_specification &each : tried)
+        for (weights_specification &each : tried) {
             each.of.alignment = forms.front().alignment;
+            // Rows that are loaded element by element may be too many loads.
+            if (!geometry_of(each).fits) return nullptr;
+        }
         return std::make_unique<weights_variant>(std::move(tried));
     }
     auto tried = tried_of(best_of(forms, gpu, data_choices), alone, number);
