@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "convolution_window.hpp"
+#include "kernel/convolution_window.hpp"
 #include "support/op_builders.hpp"
 #include "support/random_cases.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "op_schema.hpp"
+#include "op/op_schema.hpp"
 #include "support/op_builders.hpp"
 #include "support/op_samples.hpp"
 

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "axis_map.hpp"
+#include "base/text.hpp"
+#include "kernel/axis_map.hpp"
 #include "support/axis_maps.hpp"
 #include "support/random.hpp"
-#include "text.hpp"
 
 namespace gradnn::detail {
 namespace {

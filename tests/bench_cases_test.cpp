@@ -10,11 +10,11 @@
 #include <numeric>
 #include <set>
 
+#include "compile/kernel_choice.hpp"
+#include "compile/lowering.hpp"
 #include "cpu/convolution/onednn/version.hpp"
-#include "kernel_choice.hpp"
-#include "lowering.hpp"
-#include "op_check.hpp"
-#include "shapes.hpp"
+#include "op/op_check.hpp"
+#include "op/shapes.hpp"
 #include "support/bench_case_ops.hpp"
 #include "support/param_names.hpp"
 

@@ -2,9 +2,9 @@
 // it, and the least recently used goes first.
 #include <gtest/gtest.h>
 
-#include "cache.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
+#include "compile/cache.hpp"
+#include "compile/executable.hpp"
+#include "kernel/engine_impl.hpp"
 #include "support/op_builders.hpp"
 
 namespace gradnn::test {

@@ -6,12 +6,12 @@
 #include <set>
 #include <string>
 
-#include "cache_key.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
-#include "graph_impl.hpp"
-#include "op_attributes.hpp"
-#include "op_check.hpp"
+#include "compile/cache_key.hpp"
+#include "compile/executable.hpp"
+#include "compile/partition.hpp"
+#include "kernel/engine_impl.hpp"
+#include "op/op_attributes.hpp"
+#include "op/op_check.hpp"
 #include "support/op_builders.hpp"
 #include "support/op_samples.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "kernel_choice.hpp"
+#include "compile/kernel_choice.hpp"
 #include "support/driver_program.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 #include "driver/forced_rows.hpp"
 #include "driver/nearest.hpp"
 #include "driver/table.hpp"
-#include "execute.hpp"
+#include "execute/execute.hpp"
 
 namespace gradnn::driver {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/support_table.hpp"
-#include "op_schema.hpp"
+#include "op/op_schema.hpp"
 #include "support/driver_program.hpp"
 
 namespace {

@@ -11,7 +11,7 @@
 
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
-#include "op_schema.hpp"
+#include "op/op_schema.hpp"
 #include "support/driver_program.hpp"
 
 namespace {

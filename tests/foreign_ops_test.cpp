@@ -6,8 +6,8 @@
 
 #include <gradnn/gradnn.hpp>
 
-#include "op_names.hpp"
-#include "op_schema.hpp"
+#include "op/op_names.hpp"
+#include "op/op_schema.hpp"
 #include "reference/reference.hpp"
 #include "support/op_samples.hpp"
 

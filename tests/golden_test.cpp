@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "op_names.hpp"
+#include "op/op_names.hpp"
 #include "support/op_builders.hpp"
 #include "support/param_names.hpp"
 

@@ -2,10 +2,10 @@
 // each element of diff_src is one thread's. Host arithmetic; needs no GPU.
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "gpu/convolution/few_channels/cut.hpp"
 #include "gpu_cuts/tally.hpp"
 #include "support/random.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <set>
 
-#include "plan_cache.hpp"
+#include "kernel/plan_cache.hpp"
 #include "support/captured_log.hpp"
 #include "support/gpu.hpp"
 #include "support/plan_file.hpp"

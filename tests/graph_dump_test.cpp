@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "files/json_graph.hpp"
-#include "graph_json.hpp"
-#include "op_check.hpp"
-#include "op_schema.hpp"
+#include "op/graph_json.hpp"
+#include "op/op_check.hpp"
+#include "op/op_schema.hpp"
 #include "support/op_builders.hpp"
 #include "support/op_samples.hpp"
 

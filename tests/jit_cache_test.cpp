@@ -17,8 +17,8 @@
 
 #include <gradnn/log.hpp>
 
+#include "base/text.hpp"
 #include "gpu/jit/disk_cache.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 namespace {

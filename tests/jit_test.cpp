@@ -13,12 +13,12 @@
 
 #include <gradnn/log.hpp>
 
+#include "base/text.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "fake_cuda/fat_binary.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/jit/sources.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/input_error.hpp"
 #include "files/json_graph.hpp"
-#include "input_error.hpp"
 #include "support/json_sample.hpp"
 
 namespace {

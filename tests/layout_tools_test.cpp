@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "logical_tensor_tools.hpp"
-#include "memory_overlap.hpp"
 #include "support/op_builders.hpp"
 #include "support/random.hpp"
+#include "tensor/layout.hpp"
+#include "tensor/memory_overlap.hpp"
 
 namespace gradnn::test {
 namespace {

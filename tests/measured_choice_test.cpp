@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_cuda/fake_cuda.hpp"
-#include "plan_cache.hpp"
+#include "kernel/plan_cache.hpp"
 #include "support/captured_log.hpp"
 #include "support/expect_error.hpp"
 #include "support/op_builders.hpp"

@@ -10,10 +10,10 @@
 #include <limits>
 #include <string>
 
-#include "atomic_file.hpp"
+#include "base/atomic_file.hpp"
+#include "base/input_error.hpp"
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
-#include "input_error.hpp"
 
 namespace {
 

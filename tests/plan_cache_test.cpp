@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plan_cache.hpp"
+#include "kernel/plan_cache.hpp"
 #include "support/expect_error.hpp"
 
 namespace gradnn::test {

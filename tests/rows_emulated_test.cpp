@@ -17,7 +17,7 @@ alignas(16) uint4 rows_shared[16384];
 #include "emulated/interpolation.hpp"
 #include "gpu/interpolation/rows/described.hpp"
 #include "gpu/interpolation/rows/kernel.cuh"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::test {
 namespace {

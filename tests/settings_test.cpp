@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include "compile_settings.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
+#include "compile/compile_settings.hpp"
+#include "compile/executable.hpp"
+#include "kernel/engine_impl.hpp"
 #include "support/expect_error.hpp"
 #include "support/op_builders.hpp"
 

@@ -18,7 +18,7 @@ alignas(16) uint4 whole_shared[16384];
 #include "emulated/interpolation.hpp"
 #include "gpu/interpolation/whole/described.hpp"
 #include "gpu/interpolation/whole/kernel.cuh"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {

@@ -10,15 +10,15 @@
 #include <gradnn/cuda.hpp>
 #include <gradnn/version.hpp>
 
+#include "base/text.hpp"
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
 #include "c_api/objects.hpp"
 #include "cpu/convolution/onednn/version.hpp"
-#include "execute.hpp"
-#include "execute_check.hpp"
-#include "op_names.hpp"
-#include "op_schema.hpp"
-#include "text.hpp"
+#include "execute/execute.hpp"
+#include "execute/execute_check.hpp"
+#include "op/op_names.hpp"
+#include "op/op_schema.hpp"
 
 using namespace gradnn;
 using namespace gradnn::c_api;

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <vector>
 
+#include "base/text.hpp"
 #include "c_api/fence.hpp"
-#include "compile_settings.hpp"
-#include "engine_impl.hpp"
-#include "op_names.hpp"
-#include "text.hpp"
+#include "compile/compile_settings.hpp"
+#include "kernel/engine_impl.hpp"
+#include "op/op_names.hpp"
 
 namespace gradnn::c_api {
 

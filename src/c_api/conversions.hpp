@@ -4,7 +4,7 @@
 #include <gradnn/c_api.h>
 #include <gradnn/op.hpp>
 
-#include "graph_impl.hpp"
+#include "compile/partition.hpp"
 
 namespace gradnn::c_api {
 

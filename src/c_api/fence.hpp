@@ -7,7 +7,7 @@
 #include <gradnn/c_api.h>
 #include <gradnn/status.hpp>
 
-#include "text.hpp"
+#include "base/text.hpp"
 
 namespace gradnn::c_api {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.hpp"
+#include "base/unique_ids.hpp"
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
-#include "cache.hpp"
-#include "compile.hpp"
-#include "op_check.hpp"
-#include "text.hpp"
-#include "unique_ids.hpp"
+#include "compile/cache.hpp"
+#include "compile/compile.hpp"
+#include "op/op_check.hpp"
 
 using namespace gradnn;
 using namespace gradnn::c_api;

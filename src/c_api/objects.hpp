@@ -14,9 +14,9 @@
 #include <gradnn/c_api.h>
 #include <gradnn/graph.hpp>
 
-#include "engine_impl.hpp"
-#include "executable.hpp"
-#include "graph_impl.hpp"
+#include "compile/executable.hpp"
+#include "compile/partition.hpp"
+#include "kernel/engine_impl.hpp"
 
 struct gradnn_engine {
     gradnn::engine engine;

@@ -12,9 +12,9 @@
 
 #include <algorithm>
 
+#include "base/parallel.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd.hpp"
-#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {

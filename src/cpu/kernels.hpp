@@ -2,7 +2,7 @@
 // (compile.cpp) alone; one source file a kernel family.
 #pragma once
 
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::cpu {
 

@@ -9,20 +9,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "atomic_file.hpp"
+#include "base/atomic_file.hpp"
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "bench_compare.hpp"
 #include "bench_result.hpp"
 #include "bench_table.hpp"
 #include "commands.hpp"
 #include "compute_limit.hpp"
 #include "device_clock.hpp"
-#include "input_error.hpp"
 #include "kernel_steps.hpp"
 #include "loaded_graph.hpp"
 #include "machine_json.hpp"
 #include "progress.hpp"
 #include "step_timing.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

@@ -7,10 +7,10 @@
 #include <sstream>
 #include <vector>
 
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "bench_table.hpp"
-#include "input_error.hpp"
 #include "table.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

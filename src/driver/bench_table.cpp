@@ -4,9 +4,9 @@
 #include <set>
 #include <vector>
 
+#include "base/text.hpp"
 #include "machine.hpp"
 #include "table.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

@@ -6,19 +6,19 @@
 #include <map>
 #include <optional>
 
+#include "base/text.hpp"
 #include "commands.hpp"
 #include "comparison.hpp"
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
-#include "graph_json.hpp"
 #include "kernel_steps.hpp"
-#include "op_schema.hpp"
+#include "op/graph_json.hpp"
+#include "op/op_schema.hpp"
 #include "progress.hpp"
 #include "reference/accuracy.hpp"
 #include "reference/reference.hpp"
 #include "session.hpp"
 #include "table.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

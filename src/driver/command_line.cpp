@@ -8,11 +8,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/input_error.hpp"
+#include "base/threads.hpp"
 #include "commands.hpp"
-#include "input_error.hpp"
 #include "machine.hpp"
 #include "nearest.hpp"
-#include "threads.hpp"
 
 namespace gradnn::driver {
 

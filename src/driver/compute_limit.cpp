@@ -8,13 +8,13 @@
 
 #include <gradnn/graph.hpp>
 
+#include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "device_clock.hpp"
 #include "fma_loop.hpp"
 #include "gpu/runtime/compute_rate.hpp"
 #include "gpu/runtime/tools.hpp"
 #include "onednn_product.hpp"
-#include "parallel.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

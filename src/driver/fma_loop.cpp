@@ -13,8 +13,8 @@
 
 #include <hwy/highway.h>
 
+#include "base/parallel.hpp"
 #include "driver/fma_loop.hpp"
-#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::driver::HWY_NAMESPACE {

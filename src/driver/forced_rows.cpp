@@ -3,11 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "compile_settings.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
-#include "kernel_choice.hpp"
-#include "lowering.hpp"
+#include "compile/compile_settings.hpp"
+#include "compile/executable.hpp"
+#include "compile/kernel_choice.hpp"
+#include "compile/lowering.hpp"
+#include "kernel/engine_impl.hpp"
 
 namespace gradnn::driver {
 

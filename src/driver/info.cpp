@@ -4,13 +4,13 @@
 #include <gradnn/cuda.hpp>
 #include <gradnn/graph.hpp>
 
+#include "base/threads.hpp"
 #include "commands.hpp"
 #include "cpu/convolution/onednn/version.hpp"
 #include "gpu/backend.hpp"
 #include "machine.hpp"
 #include "machine_json.hpp"
 #include "table.hpp"
-#include "threads.hpp"
 
 namespace gradnn::driver {
 

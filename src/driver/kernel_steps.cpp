@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "engine_impl.hpp"
-#include "executable.hpp"
+#include "compile/executable.hpp"
 #include "files/tensor_data.hpp"
-#include "op_schema.hpp"
-#include "problem.hpp"
-#include "shapes.hpp"
+#include "kernel/engine_impl.hpp"
+#include "kernel/problem.hpp"
+#include "op/op_schema.hpp"
+#include "op/shapes.hpp"
 
 namespace gradnn::driver {
 

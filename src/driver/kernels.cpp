@@ -6,15 +6,15 @@
 
 #include <gradnn/graph.hpp>
 
+#include "base/text.hpp"
 #include "commands.hpp"
-#include "compile_settings.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
-#include "kernel_choice.hpp"
+#include "compile/compile_settings.hpp"
+#include "compile/executable.hpp"
+#include "compile/kernel_choice.hpp"
+#include "kernel/engine_impl.hpp"
 #include "kernel_steps.hpp"
 #include "loaded_graph.hpp"
 #include "table.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

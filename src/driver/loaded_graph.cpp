@@ -9,16 +9,16 @@
 #include <omp.h>
 #endif
 
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "commands.hpp"
+#include "compile/executable.hpp"
 #include "device_clock.hpp"
-#include "engine_impl.hpp"
-#include "executable.hpp"
-#include "input_error.hpp"
-#include "logical_tensor_tools.hpp"
+#include "kernel/engine_impl.hpp"
 #include "machine.hpp"
-#include "op_schema.hpp"
+#include "op/op_schema.hpp"
+#include "tensor/layout.hpp"
 #include "tensor_memory.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 namespace gradnn::driver {
 

@@ -7,8 +7,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "base/parallel.hpp"
 #include "cpu/convolution/onednn/engine.hpp"
-#include "parallel.hpp"
 
 namespace gradnn::driver {
 

@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/text.hpp"
 #include "commands.hpp"
 #include "session.hpp"
 #include "table.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

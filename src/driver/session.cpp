@@ -5,14 +5,14 @@
 #include <limits>
 #include <set>
 
-#include "atomic_file.hpp"
+#include "base/atomic_file.hpp"
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "commands.hpp"
 #include "device_clock.hpp"
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
-#include "input_error.hpp"
 #include "progress.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

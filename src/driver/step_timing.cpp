@@ -6,15 +6,15 @@
 #include <limits>
 #include <optional>
 
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "device_clock.hpp"
-#include "execute.hpp"
+#include "execute/execute.hpp"
 #include "forced_rows.hpp"
 #include "gpu/runtime/tools.hpp"
-#include "input_error.hpp"
 #include "kernel_steps.hpp"
 #include "memory_limit.hpp"
 #include "rotating_tensors.hpp"
-#include "text.hpp"
 
 namespace gradnn::driver {
 

@@ -10,7 +10,7 @@
 
 #include "commands.hpp"
 #include "nearest.hpp"
-#include "op_schema.hpp"
+#include "op/op_schema.hpp"
 #include "support_table.hpp"
 #include "table.hpp"
 

@@ -8,13 +8,13 @@
 #include <map>
 #include <set>
 
+#include "base/input_error.hpp"
+#include "base/text.hpp"
 #include "files/json_tensors.hpp"
 #include "files/json_text.hpp"
 #include "files/json_values.hpp"
-#include "input_error.hpp"
-#include "op_names.hpp"
-#include "op_schema.hpp"
-#include "text.hpp"
+#include "op/op_names.hpp"
+#include "op/op_schema.hpp"
 
 namespace gradnn::detail {
 

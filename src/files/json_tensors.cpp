@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.hpp"
 #include "files/json_values.hpp"
-#include "logical_tensor_tools.hpp"
-#include "op_names.hpp"
-#include "text.hpp"
+#include "op/op_names.hpp"
+#include "tensor/layout.hpp"
 
 namespace gradnn::detail {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "input_error.hpp"
+#include "base/input_error.hpp"
 
 namespace gradnn::detail {
 

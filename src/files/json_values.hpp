@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/input_error.hpp"
 #include "files/json_text.hpp"
-#include "input_error.hpp"
 
 namespace gradnn::detail {
 

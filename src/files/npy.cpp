@@ -7,9 +7,9 @@
 #include <limits>
 #include <string_view>
 
-#include "atomic_file.hpp"
+#include "base/atomic_file.hpp"
+#include "base/input_error.hpp"
 #include "files/tensor_data.hpp"
-#include "input_error.hpp"
 
 namespace gradnn::detail {
 

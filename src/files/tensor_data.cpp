@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 namespace gradnn::detail {
 

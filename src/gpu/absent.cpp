@@ -1,10 +1,10 @@
 // What stands for the GPU backend in a CPU-only build.
 #include <gradnn/cuda.hpp>
 
+#include "base/text.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/runtime/compute_rate.hpp"
 #include "gpu/runtime/tools.hpp"
-#include "text.hpp"
 
 namespace gradnn {
 

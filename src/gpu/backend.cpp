@@ -5,12 +5,12 @@
 #include <gradnn/cuda.hpp>
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

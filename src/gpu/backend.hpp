@@ -8,8 +8,8 @@
 
 #include <gradnn/engine.hpp>
 
-#include "engine_impl.hpp"
-#include "kernel.hpp"
+#include "kernel/engine_impl.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
 

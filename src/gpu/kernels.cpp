@@ -1,5 +1,6 @@
 #include "gpu/kernels.hpp"
 
+#include "base/text.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/depthwise/lines/cut.hpp"
@@ -10,7 +11,6 @@
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

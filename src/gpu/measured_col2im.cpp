@@ -6,12 +6,12 @@
 #include <numeric>
 #include <optional>
 
+#include "base/text.hpp"
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "axis_map.hpp"
+#include "base/text.hpp"
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
 #include "gpu/interpolation/whole/described.hpp"
 #include "gpu/runtime/device.hpp"
-#include "text.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "logical_tensor_tools.hpp"
-#include "op_schema.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
+#include "op/op_schema.hpp"
+#include "tensor/layout.hpp"
 
 namespace gradnn::detail {
 

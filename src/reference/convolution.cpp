@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 #include "reference/ops.hpp"
 
 namespace gradnn::detail {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 #include "reference/ops.hpp"
 
 namespace gradnn::detail {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "threads.hpp"
+#include "base/threads.hpp"
 #include "torch/arguments.hpp"
 #include "torch/execute.hpp"
 #include "torch/gradnn_torch.h"

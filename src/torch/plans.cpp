@@ -1,6 +1,6 @@
 #include "torch/plans.hpp"
 
-#include "cache.hpp"
+#include "compile/cache.hpp"
 
 namespace gradnn::torch_kernels {
 

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/input_error.hpp"
 #include "files/json_graph.hpp"
 #include "files/npy.hpp"
-#include "input_error.hpp"
 #include "mutate.hpp"
 
 namespace gradnn::fuzz {

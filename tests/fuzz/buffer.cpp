@@ -4,7 +4,7 @@
 
 #include "files/tensor_data.hpp"
 #include "fuzz_problem.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::fuzz {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/input_error.hpp"
 #include "files/json_graph.hpp"
-#include "input_error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try {

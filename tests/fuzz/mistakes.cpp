@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::fuzz {
 

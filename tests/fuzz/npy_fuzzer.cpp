@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/input_error.hpp"
 #include "files/npy.hpp"
-#include "input_error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int descriptor = memfd_create("fuzz", 0);

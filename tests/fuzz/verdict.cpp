@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "driver/comparison.hpp"
-#include "graph_json.hpp"
+#include "op/graph_json.hpp"
 #include "reference/accuracy.hpp"
 
 namespace gradnn::fuzz {

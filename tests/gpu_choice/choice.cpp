@@ -8,16 +8,16 @@
 #include <gradnn/engine.hpp>
 #include <gradnn/status.hpp>
 
-#include "engine_impl.hpp"
+#include "base/text.hpp"
+#include "compile/kernel_choice.hpp"
+#include "compile/log_text.hpp"
+#include "compile/lowering.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu/kernels.hpp"
-#include "kernel_choice.hpp"
-#include "log_text.hpp"
-#include "lowering.hpp"
-#include "op_check.hpp"
-#include "shapes.hpp"
+#include "kernel/engine_impl.hpp"
+#include "op/op_check.hpp"
+#include "op/shapes.hpp"
 #include "support/op_runner.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 

@@ -8,7 +8,7 @@
 
 #include <gradnn/op.hpp>
 
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::test {
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "compile/kernel_choice.hpp"
 #include "driver/commands.hpp"
-#include "kernel_choice.hpp"
 #include "problems.hpp"
 
 namespace {

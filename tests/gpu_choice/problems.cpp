@@ -1,7 +1,7 @@
 #include "problems.hpp"
 
+#include "base/text.hpp"
 #include "support/bench_case_ops.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 

@@ -6,10 +6,10 @@
 // Draws are never two of a call's arguments, whose order is the compiler's choice.
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "problems.hpp"
 #include "support/op_builders.hpp"
 #include "support/random.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "support/random.hpp"
-#include "text.hpp"
 
 namespace gradnn::test {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "axis_map.hpp"
+#include "kernel/axis_map.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {

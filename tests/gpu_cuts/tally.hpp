@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text.hpp"
+#include "base/text.hpp"
 
 namespace gradnn::test {
 

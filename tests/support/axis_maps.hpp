@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axis_map.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::detail {
 

@@ -7,8 +7,8 @@
 
 #include "bench/cases.hpp"
 #include "engines.hpp"
+#include "kernel/problem.hpp"
 #include "op_builders.hpp"
-#include "problem.hpp"
 
 namespace gradnn::test {
 

@@ -12,7 +12,7 @@
 
 #include <gradnn/engine.hpp>
 
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::test {
 

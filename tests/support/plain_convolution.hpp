@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/runtime/copy.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {

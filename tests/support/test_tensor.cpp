@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "files/tensor_data.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::test {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cudnn_table.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 #include "sweep_problem.hpp"
 
 namespace gradnn::sweep {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::sweep {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::sweep {

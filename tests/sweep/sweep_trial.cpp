@@ -9,13 +9,13 @@
 
 #include <gradnn/engine.hpp>
 
+#include "base/threads.hpp"
 #include "cpu/convolution/onednn/choice.hpp"
 #include "cpu/convolution/onednn/engine.hpp"
 #include "cpu/convolution/onednn/faults.hpp"
 #include "cpu/kernels.hpp"
-#include "engine_impl.hpp"
 #include "files/tensor_data.hpp"
-#include "threads.hpp"
+#include "kernel/engine_impl.hpp"
 
 namespace gradnn::sweep {
 

@@ -23,10 +23,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "cpu/bias/work.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd.hpp"
-#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

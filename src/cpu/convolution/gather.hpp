@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 namespace gradnn::cpu {
 

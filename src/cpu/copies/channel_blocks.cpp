@@ -16,10 +16,10 @@
 
 #include <algorithm>
 
+#include "base/parallel.hpp"
 #include "cpu/copies/channel_blocks.hpp"
 #include "cpu/copies/channel_squares.hpp"
 #include "cpu/simd/simd.hpp"
-#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

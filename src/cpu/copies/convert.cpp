@@ -16,10 +16,10 @@
 
 #include <algorithm>
 
+#include "base/parallel.hpp"
 #include "cpu/copies/convert.hpp"
 #include "cpu/copies/convert_work.hpp"
 #include "cpu/simd/simd.hpp"
-#include "parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {

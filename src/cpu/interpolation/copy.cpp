@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "axis_map.hpp"
 #include "cpu/copies/convert.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd_target.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::cpu {
 

@@ -5,7 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "axis_map.hpp"
+#include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "cpu/copies/convert.hpp"
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/separable.hpp"
@@ -13,9 +14,8 @@
 #include "cpu/interpolation/taps.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd_target.hpp"
-#include "parallel.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::cpu {
 

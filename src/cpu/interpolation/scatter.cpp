@@ -14,12 +14,12 @@
 #include <string>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "cpu/interpolation/scatter.hpp"
 #include "cpu/interpolation/shares.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/simd.hpp"
-#include "parallel.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {

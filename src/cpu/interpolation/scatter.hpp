@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "axis_walk.hpp"
 #include "cpu/interpolation/scatter.hpp"
+#include "kernel/axis_walk.hpp"
 
 namespace gradnn::cpu {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "axis_map.hpp"
-#include "problem.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -12,11 +12,11 @@
 #include <array>
 #include <utility>
 
-#include "axis_map.hpp"
+#include "base/parallel.hpp"
 #include "cpu/interpolation/without_tables.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/float_types.hpp"
-#include "parallel.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::cpu {
 

@@ -13,10 +13,10 @@
 #include <span>
 #include <string>
 
-#include "axis_walk.hpp"
+#include "base/parallel.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/float_types.hpp"
-#include "parallel.hpp"
+#include "kernel/axis_walk.hpp"
 
 namespace gradnn::cpu {
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "kernel.hpp"
-#include "problem.hpp"
+#include "kernel/kernel.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -12,7 +12,7 @@
 #include "gpu/bias/columns.cuh"
 #include "gpu/bias/rows.cuh"
 #include "gpu/device/rounding.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::bias {
 

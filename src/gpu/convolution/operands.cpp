@@ -4,12 +4,12 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

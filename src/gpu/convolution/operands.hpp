@@ -12,7 +12,7 @@
 
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/copy.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
 

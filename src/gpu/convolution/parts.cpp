@@ -5,12 +5,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernel.hpp"
-#include "problem.hpp"
+#include "kernel/kernel.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu {
 

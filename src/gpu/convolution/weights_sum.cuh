@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "gpu/device/dtype.cuh"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu {
 

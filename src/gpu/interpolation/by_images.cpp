@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "text.hpp"
+#include "base/text.hpp"
 
 namespace gradnn::gpu::interpolation {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/runtime/device.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::interpolation {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "axis_map.hpp"
+#include "base/text.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/device.hpp"
-#include "kernel.hpp"
-#include "text.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::interpolation {
 

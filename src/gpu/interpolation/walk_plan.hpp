@@ -12,7 +12,7 @@
 #include "gpu/interpolation/spans.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/interpolation/walk.cuh"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::interpolation {
 

@@ -7,8 +7,8 @@
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
 
+#include "base/text.hpp"
 #include "gpu/runtime/shared_library.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::jit {
 

@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "atomic_file.hpp"
+#include "base/atomic_file.hpp"
+#include "base/input_error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "gpu/jit/sources.hpp"
-#include "input_error.hpp"
-#include "log.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::jit {
 

@@ -10,12 +10,12 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/disk_cache.hpp"
 #include "gpu/jit/sources.hpp"
 #include "gpu/runtime/residency.hpp"
-#include "log.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::jit {
 

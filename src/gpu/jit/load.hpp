@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "gpu/runtime/launch.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::jit {
 

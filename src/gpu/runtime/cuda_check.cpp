@@ -2,7 +2,7 @@
 
 #include <gradnn/status.hpp>
 
-#include "text.hpp"
+#include "base/text.hpp"
 
 namespace gradnn::gpu {
 

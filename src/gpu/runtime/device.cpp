@@ -5,9 +5,9 @@
 
 #include <gradnn/status.hpp>
 
-#include "counted_memory.hpp"
+#include "base/counted_memory.hpp"
+#include "base/text.hpp"
 #include "gpu/runtime/cuda_check.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

@@ -2,10 +2,10 @@
 
 #include <gradnn/status.hpp>
 
-#include "cache.hpp"
+#include "base/text.hpp"
+#include "compile/cache.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu {
 

@@ -12,7 +12,7 @@
 
 #include <gradnn/cuda.hpp>
 
-#include "engine_impl.hpp"
+#include "kernel/engine_impl.hpp"
 
 namespace gradnn::gpu {
 

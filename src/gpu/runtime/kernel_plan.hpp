@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gpu/runtime/launch.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
 

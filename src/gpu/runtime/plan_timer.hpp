@@ -1,7 +1,7 @@
 // Times plans of one problem, to take the fastest.
 #pragma once
 
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
 

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

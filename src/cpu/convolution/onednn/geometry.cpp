@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "convolution_window.hpp"
-#include "problem_text.hpp"
+#include "kernel/convolution_window.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::cpu::onednn {
 

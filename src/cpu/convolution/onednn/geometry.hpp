@@ -8,7 +8,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu::onednn {
 

@@ -31,6 +31,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/threads.hpp"
 #include "cpu/convolution/onednn/choice.hpp"
 #include "cpu/convolution/onednn/copy.hpp"
 #include "cpu/convolution/onednn/engine.hpp"
@@ -38,8 +39,7 @@
 #include "cpu/convolution/onednn/program.hpp"
 #include "cpu/convolution/onednn/version.hpp"
 #include "cpu/kernels.hpp"
-#include "problem_text.hpp"
-#include "threads.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::cpu {
 

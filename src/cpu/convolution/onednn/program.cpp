@@ -6,9 +6,9 @@
 #include <new>
 #include <system_error>
 
+#include "base/parallel.hpp"
+#include "base/threads.hpp"
 #include "cpu/convolution/onednn/engine.hpp"
-#include "parallel.hpp"
-#include "threads.hpp"
 
 namespace gradnn::cpu::onednn {
 

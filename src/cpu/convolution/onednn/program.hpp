@@ -16,7 +16,7 @@
 
 #include "cpu/copies/channel_blocks.hpp"
 #include "cpu/copies/convert.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::cpu::onednn {
 

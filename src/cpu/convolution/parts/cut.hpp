@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::cpu {
 

@@ -16,7 +16,7 @@
 #include "cpu/convolution/parts/cut.hpp"
 #include "cpu/convolution/work.hpp"
 #include "cpu/kernels.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::cpu {
 

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::col2im {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/device.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::col2im {
 

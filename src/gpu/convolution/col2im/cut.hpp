@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::col2im {
 

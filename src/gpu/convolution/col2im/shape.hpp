@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/device/divider.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::col2im {
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <optional>
 
-#include "convolution_window.hpp"
 #include "gpu/convolution/cudnn/channels.hpp"
 #include "gpu/convolution/cudnn/windows.hpp"
+#include "kernel/convolution_window.hpp"
 
 namespace gradnn::gpu::cudnn {
 

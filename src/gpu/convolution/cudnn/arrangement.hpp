@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/convolution/operands.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::cudnn {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::cudnn {
 

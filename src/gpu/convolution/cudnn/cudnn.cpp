@@ -13,6 +13,7 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
@@ -21,8 +22,7 @@
 #include "gpu/convolution/parts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::cudnn {
 

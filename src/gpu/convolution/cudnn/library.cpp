@@ -8,11 +8,11 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
 #include "gpu/runtime/shared_library.hpp"
-#include "text.hpp"
 
 // Where cudnn-frontend looks for cuDNN's functions.
 void *cudnn_frontend::cudnn_dlhandle = nullptr;

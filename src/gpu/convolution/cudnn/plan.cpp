@@ -4,11 +4,11 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/planner.hpp"
 #include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/device.hpp"
-#include "plan_cache.hpp"
-#include "text.hpp"
+#include "kernel/plan_cache.hpp"
 
 namespace gradnn::gpu::cudnn {
 

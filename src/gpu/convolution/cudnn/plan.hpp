@@ -10,7 +10,7 @@
 
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::cudnn {
 

@@ -7,10 +7,10 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
 

@@ -11,7 +11,7 @@
 #include "gpu/convolution/cudnn/frontend.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::cudnn {
 

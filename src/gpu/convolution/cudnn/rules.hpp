@@ -6,7 +6,7 @@
 
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
-#include "kernel.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::cudnn {
 

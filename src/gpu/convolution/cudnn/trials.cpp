@@ -7,11 +7,11 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/cudnn/planner.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/stopwatch.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::cudnn {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::cudnn {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "text.hpp"
 
 namespace gradnn::gpu::depthwise {
 

@@ -18,7 +18,7 @@
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
 

@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::depthwise {
 

@@ -6,7 +6,7 @@
 
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::direct {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "gpu/convolution/few_channels/shape.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::few_channels {
 

@@ -26,12 +26,12 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/text.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::few_channels {
 

@@ -16,11 +16,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/text.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/parts.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

@@ -16,8 +16,8 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/convolution/operands.hpp"
-#include "kernel.hpp"
-#include "problem.hpp"
+#include "kernel/kernel.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

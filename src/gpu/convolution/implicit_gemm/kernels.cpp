@@ -2,7 +2,7 @@
 // and what bounds them.
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/makers.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

@@ -26,12 +26,12 @@
 #include <numeric>
 #include <string>
 
+#include "base/text.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::narrow_groups {
 

@@ -8,7 +8,7 @@
 #include "gpu/convolution/launcher.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::narrow_groups {
 

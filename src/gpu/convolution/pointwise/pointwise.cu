@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/text.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
@@ -12,8 +13,7 @@
 #include "gpu/device/constants.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::pointwise {
 

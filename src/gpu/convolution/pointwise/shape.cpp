@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "gpu/convolution/facts.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::pointwise {
 

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/device/rounding.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::pointwise {
 

@@ -9,6 +9,7 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/text.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -16,8 +17,7 @@
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::sliding {
 

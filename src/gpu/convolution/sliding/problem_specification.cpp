@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "problem_text.hpp"
-#include "text.hpp"
+#include "base/text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::sliding {
 

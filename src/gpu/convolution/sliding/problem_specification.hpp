@@ -7,7 +7,7 @@
 
 #include "gpu/convolution/sliding/data_specification.hpp"
 #include "gpu/convolution/sliding/weights_specification.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::sliding {
 

@@ -2,7 +2,7 @@
 // side, and the columns kernel of NCX takes it (kernel.cuh): in the
 // line, the channels lie one after the other, as rows of planes do there.
 #include "gpu/interpolation/columns/plan.cuh"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::columns {
 

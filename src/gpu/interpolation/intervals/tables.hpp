@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "axis_map.hpp"
 #include "gpu/device/rounding.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation::intervals {
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "axis_map.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/device/shared_out.hpp"
 #include "gpu/interpolation/spans.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
+#include "kernel/axis_map.hpp"
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__

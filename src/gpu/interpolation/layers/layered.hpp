@@ -10,7 +10,7 @@
 
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::layers {
 

@@ -13,7 +13,7 @@
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::pixels {
 

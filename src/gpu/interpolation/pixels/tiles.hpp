@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "axis_map.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/interpolation/pixels/kernel.cuh"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation::pixels {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "axis_map.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation::planes {
 

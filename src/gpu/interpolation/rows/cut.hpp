@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "axis_map.hpp"
+#include "kernel/axis_map.hpp"
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__

@@ -7,7 +7,7 @@
 
 #include "gpu/interpolation/rows/cut.hpp"
 #include "gpu/interpolation/tables.hpp"
-#include "problem_text.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::rows {
 

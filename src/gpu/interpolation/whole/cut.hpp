@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "axis_map.hpp"
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation::whole {
 

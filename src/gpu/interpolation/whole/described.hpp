@@ -8,7 +8,7 @@
 
 #include "gpu/interpolation/whole/cut.hpp"
 #include "gpu/runtime/device.hpp"
-#include "problem.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::interpolation::whole {
 

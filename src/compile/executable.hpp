@@ -1,0 +1,92 @@
+// What a partition becomes when it is compiled.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gradnn/graph.hpp>
+
+#include "compile/log_text.hpp"
+#include "kernel/kernel.hpp"
+#include "op/checked_op.hpp"
+
+namespace gradnn::detail {
+
+/// A port of an executable; the ids of the caller's tensors are not in it, so
+/// that equal partitions share one executable.
+struct executable_port {
+    /// With its shape and layout complete; its id is the first caller's.
+    logical_tensor lt;
+    bool output = false;
+    /// Whether a step reads or writes its data.
+    bool used = false;
+    /// Bytes from the first element to the end of the last.
+    size_t extent = 0;
+    /// An s32 shape input in host memory, which must hold these values.
+    bool is_shape = false;
+    std::vector<int64_t> expected;
+};
+
+/// What is said of a kernel of the list.
+struct kernel_remark {
+    const char *kernel;
+    std::string text;
+};
+
+/// A plan and where its arguments come from. Steps run one after the other and
+/// share the workspace.
+struct executable_step {
+    const char *kernel = nullptr;
+    std::unique_ptr<detail::plan> plan;
+    std::vector<size_t> arguments; ///< indices of ports
+    size_t op = 0; ///< index of the op that it belongs to
+    size_t output = 0; ///< index of the op's output that it computes
+    std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
+    std::vector<kernel_remark> timings; ///< of this and others, where measured
+};
+
+/// Immutable; shared by compiled partitions and by the cache.
+struct executable {
+    std::vector<executable_port> ports; ///< inputs, then outputs
+    std::vector<executable_step> steps;
+    /// Pairs of ports (input, output) that may be the same memory.
+    std::vector<std::pair<size_t, size_t>> inplace;
+    size_t workspace_bytes = 0;
+    /// Of host and device memory that the steps' plans keep in tables.
+    size_t table_bytes = 0;
+    engine::kind engine_kind = engine::kind::cpu;
+    size_t engine_index = 0;
+    int threads = 1; ///< of the CPU engine
+};
+
+/// An executable and the caller's names for its ports.
+struct compiled_impl {
+    std::shared_ptr<const executable> program;
+    std::vector<logical_tensor> ports; ///< with ids; inputs, then outputs
+    std::vector<checked_op> ops; ///< for messages and the log
+    size_t partition_id = 0;
+    size_t id = 0; ///< unique in the process
+    /// What a profiler calls each step; empty where none listens.
+    std::vector<std::string> range_names;
+
+    /// What log lines have in common, made when the first one is written.
+    const log_line &common_line() const {
+        std::call_once(line_made_, [this] { line_ = compiled_line(*this); });
+        return line_;
+    }
+
+private:
+    mutable std::once_flag line_made_;
+    mutable log_line line_;
+};
+
+constexpr size_t workspace_alignment = 64;
+
+constexpr size_t aligned(size_t bytes) {
+    return (bytes + workspace_alignment - 1) / workspace_alignment
+            * workspace_alignment;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,312 @@
+#include "compile/kernel_choice.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <type_traits>
+
+#include "base/text.hpp"
+#include "compile/autotune.hpp"
+#include "cpu/kernels.hpp"
+#include "gpu/backend.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/plan_cache.hpp"
+#include "op/labels.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+std::vector<std::string_view> words(std::string_view list) {
+    std::vector<std::string_view> result;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        if (comma > 0) result.push_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return result;
+}
+
+const kernel_lists &lists_of(engine::kind kind) {
+    return kind == engine::kind::gpu ? gpu::kernels() : cpu::kernels();
+}
+
+template <typename Visit>
+void visit_lists(const kernel_lists &lists, const Visit &visit) {
+    visit(lists.interpolation);
+    visit(lists.convolution);
+    visit(lists.bias);
+    visit(lists.elementwise);
+}
+
+void check_forced(const std::string &forced) {
+    std::string known;
+    const auto collect = [&](const auto &list) {
+        for (const auto &row : list) {
+            if (!known.empty()) known += ',';
+            known += row.name;
+        }
+    };
+    visit_lists(cpu::kernels(), collect);
+    visit_lists(gpu::kernels(), collect);
+    const auto names = words(known);
+    for (const std::string_view word : words(forced)) {
+        if (std::find(names.begin(), names.end(), word) == names.end())
+            throw error(status::invalid_arguments,
+                    text("compile_settings::kernels or GRADNN_KERNEL names \"",
+                            word, "\"; the kernels of this build are ", known));
+    }
+}
+
+/// The rows of a list that may be tried.
+template <typename Problem>
+std::vector<kernel<Problem>> candidates(
+        std::span<const kernel<Problem>> list, const std::string &forced) {
+    const auto wanted = words(forced);
+    std::vector<kernel<Problem>> rows;
+    for (const auto &row : list)
+        if (std::find(wanted.begin(), wanted.end(), row.name) != wanted.end())
+            rows.push_back(row);
+    if (rows.empty()) rows.assign(list.begin(), list.end());
+    return rows;
+}
+
+template <typename Problem>
+std::span<const kernel<Problem>> list_for(const kernel_lists &lists);
+template <>
+std::span<const kernel<interpolation_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.interpolation;
+}
+template <>
+std::span<const kernel<convolution_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.convolution;
+}
+template <>
+std::span<const kernel<bias_problem>> list_for(const kernel_lists &lists) {
+    return lists.bias;
+}
+template <>
+std::span<const kernel<elementwise_problem>> list_for(
+        const kernel_lists &lists) {
+    return lists.elementwise;
+}
+
+} // namespace
+
+bool prefers_layouts(engine::kind kind) {
+    return lists_of(kind).writes_channels_last != nullptr;
+}
+
+bool writes_channels_last(const lowered_step &step, engine::kind kind,
+        const compile_options &options) {
+    const auto *problem = std::get_if<convolution_problem>(&step.problem);
+    const auto ask = lists_of(kind).writes_channels_last;
+    return problem != nullptr && ask != nullptr && ask(*problem, options);
+}
+
+namespace {
+
+template <typename Problem>
+plan_or_refusal make_named(const kernel<Problem> &row, const Problem &problem,
+        const compile_options &options, const op &the_op) {
+    try {
+        return row.make(problem, options);
+    } catch (const error &failure) {
+        throw named(failure, the_op, row.name);
+    }
+}
+
+template <typename Problem>
+std::string yields(const kernel<Problem> &row, const Problem &problem,
+        const compile_options &options) {
+    return row.yields ? row.yields(problem, options) : std::string();
+}
+
+/// Tries a row; its reason joins the refusals where it has one.
+template <typename Problem>
+bool take(executable_step &step, const kernel<Problem> &row,
+        const Problem &problem, const compile_options &options,
+        const op &the_op) {
+    plan_or_refusal made = make_named(row, problem, options, the_op);
+    if (!made.plan) {
+        step.refusals.push_back({row.name, std::move(made.refusal)});
+        return false;
+    }
+    step.kernel = row.name;
+    step.plan = std::move(made.plan);
+    return true;
+}
+
+template <typename Problem>
+executable_step choose_by_rules(std::span<const kernel<Problem>> rows,
+        const Problem &problem, const compile_options &options,
+        const op &the_op) {
+    executable_step step;
+    std::vector<const kernel<Problem> *> later;
+    for (const auto &row : rows) {
+        std::string reason = yields(row, problem, options);
+        if (!reason.empty()) {
+            later.push_back(&row);
+            step.refusals.push_back({row.name, std::move(reason)});
+        } else if (take(step, row, problem, options, the_op))
+            return step;
+    }
+    for (const kernel<Problem> *row : later) {
+        std::erase_if(step.refusals, [&](const kernel_remark &each) {
+            return std::string_view(each.kernel) == row->name;
+        });
+        if (take(step, *row, problem, options, the_op)) return step;
+    }
+    std::string reasons;
+    for (const kernel_remark &each : step.refusals) {
+        if (!reasons.empty()) reasons += "; ";
+        reasons += text(each.kernel, ": ", each.text);
+    }
+    throw error(status::unimplemented,
+            text(op_label(the_op), ": no kernel takes the ", Problem::name,
+                    " problem (", reasons, ")"));
+}
+
+/// The rows beside the step's that can compute its problem, but a last resort only
+/// where it does not yield. The refusals become those of the rest.
+template <typename Problem>
+std::vector<rival_kernel> rivals_of(executable_step &step,
+        std::span<const kernel<Problem>> rows, const Problem &problem,
+        const compile_options &options, const op &the_op) {
+    std::vector<rival_kernel> rivals;
+    step.refusals.clear();
+    for (const auto &row : rows) {
+        if (std::string_view(row.name) == step.kernel) continue;
+        std::string why = "not measured: " + std::string(row.takes);
+        if (!row.last_resort || yields(row, problem, options).empty()) {
+            try {
+                auto made = make_named(row, problem, options, the_op);
+                if (made.plan) {
+                    rivals.push_back({row.name, std::move(made.plan)});
+                    continue;
+                }
+                why = std::move(made.refusal);
+            } catch (const error &failure) { // no memory, no library
+                why = failure.what();
+            }
+        }
+        step.refusals.push_back({row.name, std::move(why)});
+    }
+    return rivals;
+}
+
+/// The row that the plan cache names, or the fastest where options.autotune asks,
+/// or that of the rules.
+template <typename Problem>
+executable_step choose_measured(std::span<const kernel<Problem>> rows,
+        bool all_rows, const Problem &problem, const compile_options &options,
+        const plan_timer &timer, const op &the_op) {
+    std::string measured_by = timer.device(options);
+    if constexpr (std::is_same_v<Problem, convolution_problem>)
+        measured_by += "; " + gpu::convolution_libraries();
+    std::string key = measurement_key(problem, options, measured_by);
+    if (!all_rows) {
+        key += "; of";
+        for (const auto &row : rows)
+            key += text(' ', row.name);
+    }
+    if (const auto kept = find_in_plan_cache(key, options.plan_cache)) {
+        executable_step step;
+        for (const auto &row : rows) {
+            if (*kept != row.name) continue;
+            try {
+                if (!take(step, row, problem, options, the_op)) continue;
+            } catch (const error &) { // no library, no memory: by the rules
+                continue;
+            }
+            step.timings.push_back(
+                    {row.name, "kept in the plan cache as the fastest"});
+            return step;
+        }
+    }
+    executable_step step = choose_by_rules(rows, problem, options, the_op);
+    if (!options.autotune) return step;
+    auto rivals = rivals_of(step, rows, problem, options, the_op);
+    if (!rivals.empty()
+            && take_fastest(step, std::move(rivals), argument_bytes(problem),
+                    options, timer))
+        keep_in_plan_cache(key, step.kernel, options.plan_cache);
+    return step;
+}
+
+/// Whether a backend's timer is for rows of the problem's list.
+template <typename Problem>
+constexpr bool is_timed
+        = std::is_same_v<Problem,
+                  interpolation_problem> || std::is_same_v<Problem, convolution_problem>;
+
+template <typename Problem>
+executable_step choose(const Problem &problem, engine::kind kind,
+        const compile_options &options, const op &the_op) {
+    const kernel_lists &lists = lists_of(kind);
+    const auto list = list_for<Problem>(lists);
+    const auto chosen = candidates(list, options.kernels);
+    const std::span<const kernel<Problem>> rows(chosen);
+    if constexpr (is_timed<Problem>)
+        if (lists.timer != nullptr && rows.size() > 1
+                && (options.autotune
+                        || may_find_in_plan_cache(options.plan_cache)))
+            return choose_measured(rows, rows.size() == list.size(), problem,
+                    options, *lists.timer, the_op);
+    return choose_by_rules(rows, problem, options, the_op);
+}
+
+} // namespace
+
+executable_step choose_kernel(const lowered_step &step, engine::kind kind,
+        const compile_options &options, const op &the_op) {
+    if (!options.kernels.empty()) check_forced(options.kernels);
+    const shared_axis_maps shared;
+    return std::visit(
+            [&](const auto &problem) {
+                return choose(problem, kind, options, the_op);
+            },
+            step.problem);
+}
+
+std::vector<kernel_opinion> opinions_of(const lowered_step &step,
+        engine::kind kind, const compile_options &options, const op &the_op) {
+    const shared_axis_maps shared;
+    return std::visit(
+            [&](const auto &problem) {
+                using problem_type = std::decay_t<decltype(problem)>;
+                std::vector<kernel_opinion> opinions;
+                for (const auto &row : list_for<problem_type>(lists_of(kind))) {
+                    kernel_opinion opinion;
+                    opinion.kernel = row.name;
+                    opinion.yields = yields(row, problem, options);
+                    plan_or_refusal made = plan_or_refusal::refuse({});
+                    try {
+                        made = make_named(row, problem, options, the_op);
+                    } catch (const error &failure) { // a library is missing
+                        made = plan_or_refusal::refuse(failure.what());
+                    }
+                    opinion.refusal = std::move(made.refusal);
+                    if (made.plan) {
+                        opinion.backend = made.plan->backend();
+                        opinion.workspace_bytes = made.plan->workspace_bytes();
+                        opinion.plan = std::move(made.plan);
+                    }
+                    opinions.push_back(std::move(opinion));
+                }
+                return opinions;
+            },
+            step.problem);
+}
+
+std::vector<kernel_row> kernel_rows(engine::kind kind) {
+    std::vector<kernel_row> rows;
+    visit_lists(lists_of(kind), [&](const auto &list) {
+        for (const auto &row : list)
+            rows.push_back({row.name, row.takes});
+    });
+    return rows;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,29 @@
+// From an op whose shapes are known to the problems that compute it.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "kernel/problem.hpp"
+#include "op/checked_op.hpp"
+
+namespace gradnn::detail {
+
+/// One problem and which ports are its plan's arguments, in the order that
+/// the problem's struct names.
+struct lowered_step {
+    std::variant<interpolation_problem, convolution_problem, bias_problem,
+            elementwise_problem>
+            problem;
+    std::vector<port_reference> arguments;
+};
+
+/// The steps of an op, whose shapes are complete and whose ports that are
+/// present are strided. Outputs without elements get no step;
+/// outputs that are sums over nothing are zero-filled. Attributes of
+/// convolutions that cannot matter have small values
+/// (convolution_window.hpp), and index arithmetic of kernels in 64 bits does
+/// not overflow: throws invalid_shape where it would.
+std::vector<lowered_step> lower(const checked_op &the_op);
+
+} // namespace gradnn::detail

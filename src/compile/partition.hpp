@@ -1,0 +1,36 @@
+// What stands behind graph and partition.
+#pragma once
+
+#include <vector>
+
+#include <gradnn/graph.hpp>
+#include <gradnn/settings.hpp>
+
+#include "kernel/kernel.hpp"
+#include "op/checked_op.hpp"
+
+namespace gradnn::detail {
+
+struct graph_impl {
+    engine::kind engine_kind = engine::kind::cpu;
+    fpmath_mode fpmath = fpmath_mode::strict;
+    bool fpmath_of_int = false; ///< remembered; no op has integer products
+    bool deterministic = true;
+    compile_settings settings;
+    bool finalized = false;
+    std::vector<checked_op> ops; ///< in execution order once finalized
+    size_t first_partition_id = 0; ///< once finalized; the others follow
+};
+
+struct partition_impl {
+    size_t id = 0; ///< unique in the process
+    engine::kind engine_kind = engine::kind::cpu;
+    fpmath_mode fpmath = fpmath_mode::strict;
+    bool deterministic = true;
+    compile_settings settings;
+    std::vector<checked_op> ops; ///< in execution order
+    bool alone = false; ///< made from an op, without a graph
+    std::string unsupported; ///< why not; empty if supported
+};
+
+} // namespace gradnn::detail

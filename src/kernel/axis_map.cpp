@@ -1,0 +1,242 @@
+#include "kernel/axis_map.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <gradnn/status.hpp>
+
+#include "base/text.hpp"
+
+namespace gradnn::detail {
+
+namespace {
+
+/// An axis without the periods that are left out of its tables.
+struct folded_axis {
+    int64_t src;
+    int64_t dst;
+    fold inputs;
+    fold outputs;
+    int64_t rows() const { return src + dst; }
+};
+
+// Shorter axes are tables without a fold, which are read faster.
+constexpr int64_t least_folded = 2048;
+// Inputs before the stretch that repeats: clamped outputs touch the first.
+constexpr int64_t inputs_before = 3;
+
+folded_axis fold_axis(axis_walk walk) {
+    folded_axis folded {walk.src(), walk.dst(), {}, {}};
+    if (std::max(folded.src, folded.dst) < least_folded) return folded;
+    const auto period = walk.repeats();
+    if (!period) return folded;
+    const auto [src, dst] = *period;
+    const int64_t first = walk.first_within();
+    // What remains has two periods and the ends, and its last output reads an
+    // input behind the stretch.
+    constexpr int64_t ends = 8;
+    int64_t repeats = std::min((folded.src - ends) / src,
+                              (folded.dst - ends - first) / dst)
+            - 2;
+    if (repeats <= 0) return folded;
+    walk.resize(folded.src - repeats * src, folded.dst - repeats * dst);
+    const int64_t reach = walk.at(walk.dst() - 1).low;
+    const int64_t needed = inputs_before + src + 1;
+    if (reach < needed) repeats -= (needed - reach + src - 1) / src;
+    if (repeats <= 0) return folded;
+    folded.src -= repeats * src;
+    folded.dst -= repeats * dst;
+    folded.inputs = {inputs_before, src, repeats};
+    folded.outputs = {first, dst, repeats};
+    return folded;
+}
+
+void check_rows(const folded_axis &folded, const gathered_axis &axis) {
+    constexpr int64_t most = int64_t {1} << 28;
+    if (folded.rows() > most)
+        throw error(status::unimplemented,
+                text("an axis of ", axis.src, " from ", axis.dst,
+                        ", whose coordinates do not repeat, needs tables of ",
+                        folded.rows(), " rows; ", most, " are allowed"));
+}
+
+/// Puts the outputs of an axis under its inputs.
+template <typename Weight>
+class gatherer {
+public:
+    /// Writes to memory for one more than the inputs, and for all weights.
+    gatherer(uint32_t *first, uint32_t *offset, Weight *weights)
+        : first_(first), offset_(offset), weights_(weights), weight_(weights) {}
+
+    void add(int64_t output, const output_taps &taps) {
+        while (input_ < taps.low)
+            open(output);
+        *weight_++ = static_cast<Weight>(taps.low_weight);
+        if (!taps.two) return;
+        if (above_.empty()) above_first_ = output;
+        above_.push_back(static_cast<Weight>(taps.high_weight));
+    }
+
+    /// Opens what remains of `src` inputs, which `dst` outputs touch, and one
+    /// more, which closes the last.
+    void finish(int64_t src, int64_t dst) {
+        while (input_ < src)
+            open(dst);
+    }
+
+    int64_t max_count() const { return max_count_; }
+    int64_t fed() const { return fed_; }
+    int64_t weights() const { return weight_ - weights_; }
+
+private:
+    /// The next input, whose first output is `output` unless an earlier one has
+    /// it as its high tap.
+    void open(int64_t output) {
+        const auto begin = static_cast<uint32_t>(weight_ - weights_);
+        if (input_ >= 0) {
+            const int64_t taps = int64_t {begin} - offset_[input_];
+            max_count_ = std::max(max_count_, taps);
+            fed_ += taps > 0 ? 1 : 0;
+        }
+        ++input_;
+        offset_[input_] = begin;
+        first_[input_]
+                = static_cast<uint32_t>(above_.empty() ? output : above_first_);
+        for (const Weight weight : above_)
+            *weight_++ = weight;
+        above_.clear();
+    }
+
+    uint32_t *const first_;
+    uint32_t *const offset_;
+    Weight *const weights_;
+    Weight *weight_; ///< the next
+    std::vector<Weight> above_; ///< of the input after the open one
+    int64_t above_first_ = 0;
+    int64_t input_ = -1; ///< the open one
+    int64_t max_count_ = 0;
+    int64_t fed_ = 0;
+};
+
+bool same_axis(const interpolation_axis &a, const interpolation_axis &b) {
+    return a.src == b.src && a.dst == b.dst && a.scale_given == b.scale_given
+            && a.scale == b.scale && a.ratio_given == b.ratio_given
+            && a.ratio == b.ratio && a.arithmetic == b.arithmetic;
+}
+
+thread_local shared_axis_maps *innermost = nullptr;
+
+} // namespace
+
+int64_t table_rows(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    return fold_axis(axis_walk(mode, coordinates, axis)).rows();
+}
+
+bool has_tables(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    constexpr int64_t most_rows = int64_t {1} << 24;
+    constexpr int64_t most_empty_rows = int64_t {1} << 20;
+    const auto folded = fold_axis(axis_walk(mode, coordinates, axis));
+    return folded.rows() <= most_rows
+            && (folded.src <= most_empty_rows || folded.src <= 8 * folded.dst);
+}
+
+template <typename Weight, typename Visit>
+gathered_axis gathered_axis::make(axis_walk walk,
+        counted_vector<Weight> &weights, int64_t most_weights,
+        const Visit &visit) {
+    gathered_axis made;
+    made.src = walk.src();
+    made.dst = walk.dst();
+    const folded_axis folded = fold_axis(walk);
+    check_rows(folded, made);
+    walk.resize(folded.src, folded.dst);
+    made.inputs_ = folded.inputs;
+    made.outputs_ = folded.outputs;
+    made.first_.resize(static_cast<size_t>(folded.src) + 1);
+    made.offset_.resize(static_cast<size_t>(folded.src) + 1);
+    weights.resize(static_cast<size_t>(folded.dst * most_weights));
+    gatherer<Weight> gather(
+            made.first_.data(), made.offset_.data(), weights.data());
+    made.identity = made.src == made.dst;
+    for (int64_t o = 0; o < folded.dst; ++o) {
+        const output_taps taps = walk.at(o);
+        made.identity = made.identity && taps.low == o && !taps.two;
+        gather.add(o, taps);
+        visit(taps.low);
+    }
+    gather.finish(folded.src, folded.dst);
+    weights.resize(static_cast<size_t>(gather.weights()));
+    made.max_count = gather.max_count();
+    made.fed_ = gather.fed();
+    if (made.inputs_.repeats == 0) return made;
+    const auto from = static_cast<size_t>(made.inputs_.from);
+    const auto end = from + static_cast<size_t>(made.inputs_.period);
+    made.weight_period_ = int64_t {made.offset_[end]} - made.offset_[from];
+    for (auto i = from; i < end; ++i)
+        if (made.offset_[i + 1] > made.offset_[i])
+            made.fed_ += made.inputs_.repeats;
+    return made;
+}
+
+template <typename Weight>
+gathered_axis gather_axis(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis, counted_vector<Weight> &weights) {
+    return gathered_axis::make(axis_walk(mode, coordinates, axis), weights,
+            mode == interpolation_mode::nearest ? 1 : 2, [](int64_t) {});
+}
+
+template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
+        const interpolation_axis &, counted_vector<float> &);
+template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
+        const interpolation_axis &, counted_vector<double> &);
+
+bool is_identity(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    if (axis.src != axis.dst) return false;
+    axis_walk walk(mode, coordinates, axis);
+    const folded_axis folded = fold_axis(walk);
+    if (folded.src != folded.dst) return false;
+    walk.resize(folded.src, folded.dst);
+    for (int64_t o = 0; o < folded.dst; ++o) {
+        const output_taps taps = walk.at(o);
+        if (taps.low != o || taps.two) return false;
+    }
+    return true;
+}
+
+axis_map make_axis_map(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    if (innermost != nullptr)
+        for (const auto &each : innermost->made_)
+            if (each.mode == mode && each.coordinates == coordinates
+                    && same_axis(each.axis, axis))
+                return each.map;
+    auto tables = std::make_shared<axis_map::tables>();
+    tables->gathered = gathered_axis::make(axis_walk(mode, coordinates, axis),
+            tables->weights, mode == interpolation_mode::nearest ? 1 : 2,
+            [&](int64_t low) {
+                tables->low.push_back(static_cast<uint32_t>(low));
+            });
+    tables->weight_rows = tables->gathered.weight_fold();
+    axis_map map;
+    map.src = axis.src;
+    map.dst = axis.dst;
+    map.max_count = tables->gathered.max_count;
+    map.identity = tables->gathered.identity;
+    map.tables_ = std::move(tables);
+    if (innermost != nullptr)
+        innermost->made_.push_back({mode, coordinates, axis, map});
+    return map;
+}
+
+shared_axis_maps::shared_axis_maps() : outer_(innermost) {
+    innermost = this;
+}
+
+shared_axis_maps::~shared_axis_maps() {
+    innermost = outer_;
+}
+
+} // namespace gradnn::detail

@@ -1,0 +1,25 @@
+#!/bin/bash
+# rooms.sh CHECKOUT: each folder of src includes only the folders that stand above
+# it in the table of src/README.md, which names them all.
+set -euo pipefail
+cd "$1/src"
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
+mapfile -t rooms < <(sed -n 's/^| \[\([a-z_]*\)\](.*/\1/p' README.md)
+status=0
+if [[ $(git ls-files | grep / | cut -d/ -f1 | sort -u | paste -sd' ') \
+    != $(printf '%s\n' "${rooms[@]}" | sort | paste -sd' ') ]]; then
+    echo "src/README.md does not list the folders of src, but ${rooms[*]}"
+    status=1
+fi
+below=("${rooms[@]}")
+for room in "${rooms[@]}"; do
+    below=("${below[@]:1}")
+    forbidden=$(IFS='|'; echo "${below[*]}")
+    # The engines stand beside each other.
+    [[ $room == gpu ]] && forbidden+='|cpu'
+    if grep -nrE "^ *# *include \"($forbidden)/" "$room"; then
+        echo "src/$room may not include these: src/README.md"
+        status=1
+    fi
+done
+exit $status
