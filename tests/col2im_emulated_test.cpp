@@ -19,7 +19,7 @@ using gpu::implicit_gemm::dense_mapping;
 
 // Every axis against the definition, with strides and dilations that have divisors in
 // common, and pads that crop.
-TEST(Col2im, FindsTheTapsOfAPosition) {
+TEST(col2im, finds_the_taps_of_a_position) {
     random_source random(test_seed(20261126));
     size_t met = 0;
     for (int round = 0; round < 20000; ++round) {
@@ -151,7 +151,7 @@ convolution_problem random_gradient(random_source &random, data_type type) {
     return p;
 }
 
-TEST(Col2im, ComputesTheProblem) {
+TEST(col2im, computes_the_problem) {
     const uint64_t seed = test_seed(20261127);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);

@@ -92,7 +92,7 @@ std::array<memory, 3> whole_numbers(
     return data;
 }
 
-TEST(Direct, ComputesTheProblem) {
+TEST(direct, computes_the_problem) {
     const uint64_t seed = test_seed(20261128);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -149,7 +149,7 @@ private:
     void *data_;
 };
 
-TEST(Direct, TakesOffsetsOf64Bits) {
+TEST(direct, takes_offsets_of_64_bits) {
     random_source random(test_seed(20261131));
     for (int round = 0; round < 60; ++round) {
         convolution_problem p = random_problem(random);
@@ -197,7 +197,7 @@ TEST(Direct, TakesOffsetsOf64Bits) {
 }
 
 // Where 32 bits do not hold all offsets and counts, of memory that nobody touches here.
-TEST(Direct, KnowsWhat32BitsHold) {
+TEST(direct, knows_what_32_bits_hold) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 0);
     EXPECT_TRUE(direct::is_small(p));
     p.src.strides[0] = int64_t {1} << 30;

@@ -99,7 +99,7 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
                             / detail::size_of(result.copy.dst_type));
 }
 
-TEST(CudnnArrangement, EveryWayComputesTheProblem) {
+TEST(cudnn_arrangement, every_way_computes_the_problem) {
     const uint64_t seed = test_seed(20261121);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -118,7 +118,7 @@ TEST(CudnnArrangement, EveryWayComputesTheProblem) {
     EXPECT_GT(tried, 5000U);
 }
 
-TEST(CudnnArrangement, CopiesNoMoreOfSrcThanTapsMeet) {
+TEST(cudnn_arrangement, copies_no_more_of_src_than_taps_meet) {
     const uint64_t seed = test_seed(20261126);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -147,7 +147,7 @@ TEST(CudnnArrangement, CopiesNoMoreOfSrcThanTapsMeet) {
     EXPECT_GT(tried, 500U);
 }
 
-TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
+TEST(cudnn_arrangement, takes_dense_layouts_as_they_are) {
     for (const auto &[o, weights] :
             {std::pair(order::ncx, 0), std::pair(order::nxc, 1)}) {
         const auto ways = gpu::cudnn::arrangements_of(
@@ -163,7 +163,7 @@ TEST(CudnnArrangement, TakesDenseLayoutsAsTheyAre) {
 
 // A stride, which has no effect there, makes pads of both ends the caller's, but only
 // where src then is read in place.
-TEST(CudnnArrangement, PadsOfOnePositionAreTheCallers) {
+TEST(cudnn_arrangement, pads_of_one_position_are_the_callers) {
     const auto first_way = [](int64_t size, int64_t pad, int64_t channels,
                                    order data) {
         convolution_problem p = plain_problem(data_type::f16, data, 1);
@@ -200,7 +200,7 @@ TEST(CudnnArrangement, PadsOfOnePositionAreTheCallers) {
     EXPECT_FALSE(first_way(8, 0, 67, order::nxc).operands[2].staged);
 }
 
-TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
+TEST(cudnn_arrangement, copies_no_more_than_the_weights_of_xio) {
     const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::f32, order::nxc, 2));
     ASSERT_FALSE(ways.empty());
@@ -209,7 +209,7 @@ TEST(CudnnArrangement, CopiesNoMoreThanTheWeightsOfXio) {
 
 // 16-bit kernels of cuDNN's like NXC; but a 1x1 convolution of NCX is a product
 // of matrices, good where their rows begin at multiples of 16 bytes.
-TEST(CudnnArrangement, CopiesSixteenBitsOfNcx) {
+TEST(cudnn_arrangement, copies_sixteen_bits_of_ncx) {
     const auto first = [](const convolution_problem &p) {
         const auto ways = gpu::cudnn::arrangements_of(p);
         return ways.empty() ? "none" : ways.front().copies();
@@ -232,7 +232,7 @@ TEST(CudnnArrangement, CopiesSixteenBitsOfNcx) {
     EXPECT_NE(first(odd), "");
 }
 
-TEST(CudnnArrangement, WidensSixteenBitsLast) {
+TEST(cudnn_arrangement, widens_sixteen_bits_last) {
     const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::bf16, order::nxc, 1));
     ASSERT_GT(ways.size(), 1U);
@@ -254,7 +254,7 @@ convolution_problem with_channels(convolution_problem p, int64_t src,
 
 // Copies of 16 bits have channels in whole 16 bytes, unless much would be zeros. What
 // could be read in place is copied for gradients of weights and of strided src alone.
-TEST(CudnnArrangement, FillsChannelsOfCopies) {
+TEST(cudnn_arrangement, fills_channels_of_copies) {
     convolution_problem problem = plain_problem(data_type::bf16, order::ncx, 0);
     problem.direction = convolution_direction::backward_data;
     const auto channels_of = [&](int64_t src, int64_t dst, order src_order,
@@ -292,7 +292,7 @@ TEST(CudnnArrangement, FillsChannelsOfCopies) {
     EXPECT_EQ(channels_of(3, 64, nxc, nxc), pair(3, 64));
 }
 
-TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
+TEST(cudnn_arrangement, filled_channels_compute_the_problem) {
     const uint64_t seed = test_seed(20261125);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -318,7 +318,7 @@ TEST(CudnnArrangement, FilledChannelsComputeTheProblem) {
     EXPECT_GT(filled, 20U);
 }
 
-TEST(CudnnArrangement, TellsOfShapesBeyondAGrid) {
+TEST(cudnn_arrangement, tells_of_shapes_beyond_a_grid) {
     const auto exceeds = [](const std::array<int64_t, 5> &src_dims,
                                  int64_t groups) {
         convolution_problem p;
@@ -343,7 +343,7 @@ TEST(CudnnArrangement, TellsOfShapesBeyondAGrid) {
     EXPECT_FALSE(exceeds({1, 8, 1, 1, 65536}, 1)) << "columns";
 }
 
-TEST(CudnnArrangement, LeavesHugeTensorsToOthers) {
+TEST(cudnn_arrangement, leaves_huge_tensors_to_others) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.src.dims[0] = p.dst.dims[0] = int64_t {1} << 24;
     p.src.strides = data_strides(p.src.dims, order::nxc);

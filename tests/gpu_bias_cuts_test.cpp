@@ -109,7 +109,7 @@ void go_through_rows(const detail::bias_problem &p, const rows_cut &cut) {
     }
 }
 
-TEST(BiasCuts, AddEachElementOnce) {
+TEST(bias_cuts, add_each_element_once) {
     random_source random(test_seed(1));
     std::array<int, 2> kinds {};
     for (int left = 1500; left > 0 && !HasFailure(); --left) {
@@ -128,7 +128,7 @@ TEST(BiasCuts, AddEachElementOnce) {
 }
 
 // Numbers that the kernels hold in 32 bits.
-TEST(BiasCuts, FitInHugeProblems) {
+TEST(bias_cuts, fit_in_huge_problems) {
     random_source random(test_seed(2));
     int columns = 0;
     for (int left = 3000; left > 0 && !HasFailure(); --left) {

@@ -84,7 +84,7 @@ void by_mapping(const gpu::implicit_gemm::dense_mapping &m,
     copy(result.copy, seen[output], data[output].data());
 }
 
-TEST(DenseMapping, ComputesTheProblem) {
+TEST(dense_mapping, computes_the_problem) {
     const element_types wanted[] {all_of(data_type::f32),
             all_of(data_type::f64), {data_type::bf16, data_type::f32}};
     const uint64_t seed = test_seed(20261122);
@@ -105,7 +105,7 @@ TEST(DenseMapping, ComputesTheProblem) {
     EXPECT_GT(tried, 300U);
 }
 
-TEST(DenseMapping, CopiesNoMoreOfSrcThanTapsMeet) {
+TEST(dense_mapping, copies_no_more_of_src_than_taps_meet) {
     const uint64_t seed = test_seed(20261126);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -160,7 +160,7 @@ convolution_problem random_patches(random_source &random, data_type type) {
 }
 
 // As a product of matrices: without a window.
-TEST(DenseMapping, ComputesPatches) {
+TEST(dense_mapping, computes_patches) {
     const uint64_t seed = test_seed(20261124);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -182,7 +182,7 @@ TEST(DenseMapping, ComputesPatches) {
 }
 
 // What no window meets has a gradient of zero, which no product writes.
-TEST(DenseMapping, LeavesPatchesWithRestsToWindows) {
+TEST(dense_mapping, leaves_patches_with_rests_to_windows) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.weights.dims = {1, 16, 8, 1, 3, 3};
     p.strides = {1, 3, 3};
@@ -212,7 +212,7 @@ std::array<convolution_operands, 2> gradients_with_copies() {
 }
 
 // Each shared copy lies at the start of the workspace: there is room for one.
-TEST(ConvolutionOperands, ShareOneInput) {
+TEST(convolution_operands, share_one_input) {
     auto [data, weights] = gradients_with_copies();
     EXPECT_FALSE(weights.share(data, 0)); // an output of one
     EXPECT_FALSE(weights.share(data, 1));
@@ -285,7 +285,7 @@ TEST(ConvolutionOperands, ShareOneInput) {
     EXPECT_FALSE(other_weights.share(differs, 2));
 }
 
-TEST(DenseMapping, TakesChannelsLastAsItIs) {
+TEST(dense_mapping, takes_channels_last_as_it_is) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     std::string refusal;
     for (const auto direction : {convolution_direction::forward,
@@ -306,7 +306,7 @@ TEST(DenseMapping, TakesChannelsLastAsItIs) {
 }
 
 // Kernels read or write 16 bytes at once: four channels of f32, two of f64.
-TEST(DenseMapping, FillsChannelsToSixteenBytes) {
+TEST(dense_mapping, fills_channels_to_sixteen_bytes) {
     for (const data_type type : {data_type::f32, data_type::f64}) {
         convolution_problem p = plain_problem(type, order::nxc, 1);
         p.direction = convolution_direction::forward;
@@ -327,7 +327,7 @@ TEST(DenseMapping, FillsChannelsToSixteenBytes) {
 
 // Eight channels of data, which kernels read 16 bytes at a time, and as many
 // of the weights that they write, in f32 or by way of sums in f32.
-TEST(DenseMapping, WritesWeightsOfSixteenBits) {
+TEST(dense_mapping, writes_weights_of_sixteen_bits) {
     for (const data_type type : {data_type::bf16, data_type::f16}) {
         const element_types wide {type, data_type::f32};
         convolution_problem p = plain_problem(type, order::nxc, 1);
@@ -361,7 +361,7 @@ TEST(DenseMapping, WritesWeightsOfSixteenBits) {
     }
 }
 
-TEST(DenseMapping, RefusesWithReasons) {
+TEST(dense_mapping, refuses_with_reasons) {
     const auto reason = [](const convolution_problem &p) {
         std::string refusal;
         EXPECT_FALSE(dense_mapping_of(p, all_of(data_type::f32), refusal));

@@ -183,7 +183,7 @@ protected:
     }
 };
 
-TEST_F(DepthwiseCuts, FitTheDevice) {
+TEST_F(depthwise_cuts, fit_the_device) {
     random_source random(test_seed(1));
     for (int left = 12000; left > 0 && !HasFailure(); --left)
         check_all(draw_depthwise(random,
@@ -193,14 +193,14 @@ TEST_F(DepthwiseCuts, FitTheDevice) {
     expect_all_kinds();
 }
 
-TEST_F(DepthwiseCuts, FitTheDeviceInHugeProblems) {
+TEST_F(depthwise_cuts, fit_the_device_in_huge_problems) {
     random_source random(test_seed(2));
     for (int left = 12000; left > 0 && !HasFailure(); --left)
         check_all(draw_depthwise(random, problem_size::huge), false);
     expect_all_kinds();
 }
 
-TEST(Multiprocessor, HoldsWhatFits) {
+TEST(multiprocessor, holds_what_fits) {
     const gpu::multiprocessor &sm = gpu::properties_of(0).sm; // an H200's
     EXPECT_EQ(sm.blocks_held(32, 16, 0), 32);
     EXPECT_EQ(sm.blocks_held(512, 16, 0), 4); // by threads

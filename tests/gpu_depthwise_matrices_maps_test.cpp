@@ -94,7 +94,7 @@ void go_through_matrices(const matrices::work_cut &cut, tallies &all) {
     }
 }
 
-TEST(DepthwiseMaps, OfMatrices) {
+TEST(depthwise_maps, of_matrices) {
     expect_all_once<matrices::work_cut>(15, 100, go_through_matrices);
 }
 

@@ -156,15 +156,15 @@ void go_through_rows_nxc(const rows_nxc::work_cut &cut, tallies &all) {
         }
 }
 
-TEST(DepthwiseMaps, OfLines) {
+TEST(depthwise_maps, of_lines) {
     expect_all_once<lines::work_cut>(17, 20, go_through_lines);
 }
 
-TEST(DepthwiseMaps, OfRowsInNcx) {
+TEST(depthwise_maps, of_rows_in_ncx) {
     expect_all_once<rows_ncx::work_cut>(18, 100, go_through_rows_ncx);
 }
 
-TEST(DepthwiseMaps, OfRowsInNxc) {
+TEST(depthwise_maps, of_rows_in_nxc) {
     expect_all_once<rows_nxc::work_cut>(19, 100, go_through_rows_nxc);
 }
 

@@ -120,7 +120,7 @@ bool check(const detail::convolution_problem &p, bool line, bool huge) {
     return true;
 }
 
-TEST(FewChannelsCuts, HaveEachElementOnce) {
+TEST(few_channels_cuts, have_each_element_once) {
     random_source random(test_seed(1));
     for (int left = 1500; left > 0 && !HasFailure(); --left) {
         const bool line = left % 3 == 0;
@@ -133,7 +133,7 @@ TEST(FewChannelsCuts, HaveEachElementOnce) {
     }
 }
 
-TEST(FewChannelsCuts, FitTheDeviceInHugeProblems) {
+TEST(few_channels_cuts, fit_the_device_in_huge_problems) {
     random_source random(test_seed(2));
     std::array<int, 2> kinds {};
     for (int left = 3000; left > 0 && !HasFailure(); --left) {
@@ -150,7 +150,7 @@ TEST(FewChannelsCuts, FitTheDeviceInHugeProblems) {
 }
 
 // A device whose blocks may have less than a warp of lines takes.
-TEST(FewChannelsCuts, AreNoneWhereSharedMemoryIsTooSmall) {
+TEST(few_channels_cuts, are_none_where_shared_memory_is_too_small) {
     detail::convolution_problem p;
     p.src.dims = {1, 4, 1, 1, 100};
     p.dst.dims = {1, 8, 1, 1, 100};

@@ -211,11 +211,11 @@ void expect_tables(uint64_t seed, int count) {
     }
 }
 
-TEST(InterpolationColumns, InNcx) {
+TEST(interpolation_columns, in_ncx) {
     expect_tables<false>(1, 600);
 }
 
-TEST(InterpolationColumns, InNxc) {
+TEST(interpolation_columns, in_nxc) {
     expect_tables<true>(2, 80);
 }
 

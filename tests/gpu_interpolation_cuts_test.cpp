@@ -20,7 +20,7 @@ using gpu::round_up;
 
 // intervals.
 
-TEST(InterpolationCuts, OfIntervals) {
+TEST(interpolation_cuts, of_intervals) {
     random_source random(test_seed(2));
     for (int left = 2000; left > 0 && !HasFailure(); --left) {
         const axis_map map = draw_map(random, 200);
@@ -113,7 +113,7 @@ TEST(InterpolationCuts, OfIntervals) {
 
 // pixels.
 
-TEST(InterpolationCuts, OfPixels) {
+TEST(interpolation_cuts, of_pixels) {
     random_source random(test_seed(3));
     int taken = 0;
     for (int left = 3000; left > 0 && !HasFailure(); --left) {
@@ -169,7 +169,7 @@ TEST(InterpolationCuts, OfPixels) {
 
 // bands.
 
-TEST(InterpolationCuts, OfBands) {
+TEST(interpolation_cuts, of_bands) {
     random_source random(test_seed(4));
     for (int left = 3000; left > 0 && !HasFailure(); --left) {
         const int64_t bytes = draw_bytes(random);
@@ -210,7 +210,7 @@ TEST(InterpolationCuts, OfBands) {
 
 // The runs of a walk.
 
-TEST(InterpolationCuts, OfRuns) {
+TEST(interpolation_cuts, of_runs) {
     random_source random(test_seed(5));
     for (int left = 1500; left > 0 && !HasFailure(); --left) {
         walk_shape shape;

@@ -105,7 +105,7 @@ void expect_taps(const planes::arranged_work &made, const axis_map &rows,
     }
 }
 
-TEST(InterpolationPlanes, HaveEachTapOnce) {
+TEST(interpolation_planes, have_each_tap_once) {
     random_source random(test_seed(1));
     int taken = 0;
     int refused = 0;

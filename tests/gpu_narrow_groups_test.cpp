@@ -41,7 +41,7 @@ void check(int groups, int channels, int pitch) {
                 << "channel " << channel;
 }
 
-TEST(NarrowGroups, TakeEveryChannelOnce) {
+TEST(narrow_groups, take_every_channel_once) {
     for (int groups = 1; groups < 12; ++groups)
         for (int channels = 1; channels < 40; ++channels) {
             // In NCX, and filled up with zeros.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr gpu::taken_apart strides_apart {true, {true, true, true}};
 
-TEST(ConvolutionParts, LeavesOnePositionWhole) {
+TEST(convolution_parts, leaves_one_position_whole) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.direction = convolution_direction::backward_data;
     p.strides = {1, 2, 3};
@@ -28,7 +28,7 @@ TEST(ConvolutionParts, LeavesOnePositionWhole) {
     EXPECT_EQ(gpu::parts_of(p, strides_apart, 32).parts.size(), 2U);
 }
 
-TEST(ConvolutionParts, RefuseTooMany) {
+TEST(convolution_parts, refuse_too_many) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.direction = convolution_direction::backward_data;
     p.strides = {1, 2, 2};
@@ -39,7 +39,7 @@ TEST(ConvolutionParts, RefuseTooMany) {
 }
 
 // A dilation that shares a divisor with the stride leaves positions without taps.
-TEST(ConvolutionParts, LeavesPositionsWithoutTaps) {
+TEST(convolution_parts, leaves_positions_without_taps) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.direction = convolution_direction::backward_data;
     p.dst.dims[3] = p.dst.dims[4] = 4;
@@ -62,7 +62,7 @@ bool strays(const convolution_problem &p, size_t axis) {
             || p.dst.dims[2 + axis] - 1 - pad >= p.src.dims[2 + axis] + 1;
 }
 
-TEST(ConvolutionParts, ComputeTheProblem) {
+TEST(convolution_parts, compute_the_problem) {
     const uint64_t seed = test_seed(20261123);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);

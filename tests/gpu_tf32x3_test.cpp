@@ -45,7 +45,7 @@ std::vector<float> numbers() {
     return all;
 }
 
-TEST(Tf32x3Split, PartsAddUpToTheNumber) {
+TEST(tf32x3_split, parts_add_up_to_the_number) {
     for (const float x : numbers()) {
         const auto parts = split(x);
         EXPECT_EQ(parts.big & 0x1fffU, 0U) << x;
@@ -58,7 +58,7 @@ TEST(Tf32x3Split, PartsAddUpToTheNumber) {
     }
 }
 
-TEST(Tf32x3Split, ProductsAreAsExactAsThoseOfF32) {
+TEST(tf32x3_split, products_are_as_exact_as_those_of_f32) {
     double square = 0.0;
     size_t count = 0;
     for (const float x : numbers())
@@ -77,7 +77,7 @@ TEST(Tf32x3Split, ProductsAreAsExactAsThoseOfF32) {
     EXPECT_LE(std::sqrt(square / static_cast<double>(count)), 2.5e-7);
 }
 
-TEST(Tf32x3Split, InfinitiesAndNansAsInIeee) {
+TEST(tf32x3_split, infinities_and_nans_as_in_ieee) {
     std::vector<float> all = numbers();
     for (const float special :
             {infinity, -infinity, nan, -nan, std::bit_cast<float>(0x7f800001U),
@@ -95,7 +95,7 @@ TEST(Tf32x3Split, InfinitiesAndNansAsInIeee) {
         }
 }
 
-TEST(Tf32x3Split, LargeProductsOverflowToTheirSign) {
+TEST(tf32x3_split, large_products_overflow_to_their_sign) {
     for (const float x : {largest, -largest, 1e30F, -1e30F})
         for (const float y : {largest, -largest, 1e30F, -1e30F})
             EXPECT_EQ(product(x, y), x * y) << x << " * " << y;

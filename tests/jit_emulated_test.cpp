@@ -53,7 +53,7 @@ void expect_round_trip() {
     }
 }
 
-TEST(JitDevice, KeepsAndRoundsVectorsOfElements) {
+TEST(jit_device, keeps_and_rounds_vectors_of_elements) {
     expect_round_trip<element::f32, 1>();
     expect_round_trip<element::f32, 2>();
     expect_round_trip<element::f32, 4>();
@@ -89,7 +89,7 @@ void add_tiles(const float *tiles, int bytes, float *sums) {
     sums[threadIdx.x] = sum + __shfl_xor_sync(0xffffffffU, sum, 1);
 }
 
-TEST(JitDevice, CopiesTilesAndWaitsForThem) {
+TEST(jit_device, copies_tiles_and_waits_for_them) {
     alignas(16) float tiles[128];
     for (int i = 0; i < 128; ++i)
         tiles[i] = static_cast<float>(i);
@@ -104,7 +104,7 @@ TEST(JitDevice, CopiesTilesAndWaitsForThem) {
         }
 }
 
-TEST(JitDevice, RefusesCopiesOfOtherMemory) {
+TEST(jit_device, refuses_copies_of_other_memory) {
     alignas(16) float tiles[128] = {};
     alignas(16) float tile[64];
     copy_barrier barrier = 0;

@@ -165,7 +165,7 @@ convolution_problem random_pointwise(random_source &random) {
     return p;
 }
 
-TEST(Pointwise, ComputesTheProblem) {
+TEST(pointwise, computes_the_problem) {
     const uint64_t seed = test_seed(20261129);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -208,7 +208,7 @@ TEST(Pointwise, ComputesTheProblem) {
 }
 
 // Sums leave tensor cores in time, and partial sums are few beside the data.
-TEST(Pointwise, CutsWeights) {
+TEST(pointwise, cuts_weights) {
     random_source random(test_seed(20261130));
     for (int round = 0; round < 2000; ++round) {
         convolution_problem p = random_pointwise(random);
