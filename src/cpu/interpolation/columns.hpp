@@ -79,12 +79,7 @@ HWY_NOINLINE void sum_long_run(const column_taps::column *column,
         for (int64_t c = 0; c < step; c += lanes) {
             const Acc *from = in + column[i].in * step + c;
             hn::VFromD<hn::ScalableTag<Acc>> sum[1];
-            if (level_of(taps) <= 1)
-                sum_taps<1>(tag, weights, taps, from, step, 0, sum);
-            else if (level_of(taps) == 2)
-                sum_taps<2>(tag, weights, taps, from, step, 0, sum);
-            else
-                sum_taps<3>(tag, weights, taps, from, step, 0, sum);
+            sum_taps<true>(tag, weights, taps, from, step, 0, sum);
             hn::StoreU(sum[0], tag, out + column[i].out * step + c);
         }
 }
@@ -223,7 +218,7 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
 }
 
 /// The same for any number of taps.
-template <int level, typename In, typename Acc, typename Out>
+template <typename In, typename Acc, typename Out>
 HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
         int64_t columns, int64_t taps, const Acc *weights, const In *in,
         int64_t channels, Out *out, gradual_fetch &ahead) {
@@ -238,7 +233,7 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
         for (; c + 4 * lanes <= channels; c += 4 * lanes) {
             ahead.step();
             vector sum[4];
-            sum_taps<level>(tag, weights, taps, from + c, channels, lanes, sum);
+            sum_taps<true>(tag, weights, taps, from + c, channels, lanes, sum);
             store_two<false>(tag, sum[0], sum[1], to + c);
             store_two<false>(tag, sum[2], sum[3], to + c + 2 * lanes);
         }
@@ -246,7 +241,7 @@ HWY_NOINLINE void sum_channels_of_long_run(const column_taps::column *column,
             vector sum[1];
             const int64_t at
                     = std::max<int64_t>(0, std::min(c, channels - lanes));
-            sum_taps<level>(tag, weights, taps, from + at, channels, 0, sum);
+            sum_taps<true>(tag, weights, taps, from + at, channels, 0, sum);
             if (channels >= lanes)
                 store(tag, sum[0], to + at);
             else
@@ -310,15 +305,8 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
             case 7: sum(std::integral_constant<int64_t, 7>()); break;
             case 8: sum(std::integral_constant<int64_t, 8>()); break;
             default:
-                if (level_of(taps) <= 1)
-                    sum_channels_of_long_run<1>(column, count, taps, weights,
-                            in, channels, out, ahead);
-                else if (level_of(taps) == 2)
-                    sum_channels_of_long_run<2>(column, count, taps, weights,
-                            in, channels, out, ahead);
-                else
-                    sum_channels_of_long_run<3>(column, count, taps, weights,
-                            in, channels, out, ahead);
+                sum_channels_of_long_run(
+                        column, count, taps, weights, in, channels, out, ahead);
         }
         column += count;
         weights += static_cast<int64_t>(taps) * count;

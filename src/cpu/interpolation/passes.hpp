@@ -92,12 +92,7 @@ HWY_NOINLINE void sum_long_places(const column_taps::column *place,
             const Acc *from
                     = in + place[i].in * steps.tap_step + k * steps.in_step;
             hn::VFromD<hn::ScalableTag<Acc>> sum[1];
-            if (level_of(taps) <= 1)
-                sum_taps<1>(tag, weights, taps, from, steps.tap_step, 0, sum);
-            else if (level_of(taps) == 2)
-                sum_taps<2>(tag, weights, taps, from, steps.tap_step, 0, sum);
-            else
-                sum_taps<3>(tag, weights, taps, from, steps.tap_step, 0, sum);
+            sum_taps<true>(tag, weights, taps, from, steps.tap_step, 0, sum);
             hn::StoreU(sum[0], tag,
                     out + place[i].out * steps.tap_step + k * steps.out_step);
         }

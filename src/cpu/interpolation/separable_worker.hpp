@@ -185,7 +185,7 @@ private:
                 rows_.with_few_rows(d, h, count,
                         [&](const auto *rows,
                                 const row_surroundings &around) HWY_ATTR {
-                            out = put_row<0>(rows, h, count, around, out);
+                            out = put_row<false>(rows, h, count, around, out);
                         });
         }
         results_.set_out(out);
@@ -210,23 +210,20 @@ private:
     template <typename In>
     void put_sums(const In *const *rows, int64_t h, int64_t count,
             const row_surroundings &around) {
-        switch (level_of(count)) {
-            case 0: return put_sums<0>(rows, h, count, around);
-            case 1: return put_sums<1>(rows, h, count, around);
-            case 2: return put_sums<2>(rows, h, count, around);
-            default: return put_sums<3>(rows, h, count, around);
-        }
+        if (is_long(count))
+            put_sums<true>(rows, h, count, around);
+        else
+            put_sums<false>(rows, h, count, around);
     }
 
-    template <int level, typename In>
+    template <bool more, typename In>
     HWY_NOINLINE void put_sums(const In *const *rows, int64_t h, int64_t count,
             const row_surroundings &around) {
-        results_.set_out(
-                put_row<level>(rows, h, count, around, results_.out()));
+        results_.set_out(put_row<more>(rows, h, count, around, results_.out()));
     }
 
     /// A row of results at `out`; where the next one begins.
-    template <int level, typename In>
+    template <bool more, typename In>
     HWY_INLINE T *put_row(const In *const *rows, int64_t h, int64_t count,
             const row_surroundings &around, T *out) {
         const acc *weights = job_.h.weights<acc>(h);
@@ -234,7 +231,7 @@ private:
         for (; x + 4 * lanes <= strip_.row; x += 4 * lanes) {
             fetch(rows + count, around, x, 4 * lanes);
             vector sum[4];
-            sum_halves<level>(rows, weights, count, x, sum);
+            sum_halves<more>(rows, weights, count, x, sum);
             if constexpr (has_load_half<In>) {
                 results_.put_halves(sum[0], sum[1], out);
                 results_.put_halves(sum[2], sum[3], out + 2 * lanes);
@@ -254,7 +251,7 @@ private:
                                 tag, rows[t] + x, static_cast<size_t>(rest));
             };
             vector sum[1];
-            weighted_sum<level>(tag, weights, 0, count, term, sum);
+            weighted_sum<more>(tag, weights, 0, count, term, sum);
             results_.put(sum[0], out);
             out = results_.step(out, std::min(lanes, rest));
         }
@@ -272,10 +269,10 @@ private:
         else if (count == 0)
             clear_phases();
         else if (job_.phases.ratio == 2)
-            sum_rows<0, 2>(rows, weights, count, strip_.length, around,
+            sum_rows<false, 2>(rows, weights, count, strip_.length, around,
                     scratch_.phase_origin(results_.rows()), job_.phase_pitch);
         else
-            sum_rows<0, 4>(rows, weights, count, strip_.length, around,
+            sum_rows<false, 4>(rows, weights, count, strip_.length, around,
                     scratch_.phase_origin(results_.rows()), job_.phase_pitch);
     }
 

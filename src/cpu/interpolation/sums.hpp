@@ -19,48 +19,73 @@
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
-/// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), in blocks of
-/// 8, 64 and 512 terms, these with what their sum rounds off, so that the error
-/// does not grow with their number. `level` is what level_of says.
-template <int level, size_t width, class D, class Term>
-HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
+/// Terms that are added one after the other; of more, these are the blocks.
+constexpr int64_t chain_terms = 8;
+
+/// Whether a sum of that many terms is one of blocks.
+constexpr bool is_long(int64_t terms) {
+    return terms > chain_terms;
+}
+
+/// sum[k] = sum over t in [begin, end) of weights[t] * term(t, k), term by term.
+template <size_t width, class D, class Term>
+HWY_INLINE void sum_chain(D d, const hn::TFromD<D> *weights, int64_t begin,
         int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
-    if constexpr (level == 0) {
-        auto weight = hn::Set(d, weights[begin]);
+    auto weight = hn::Set(d, weights[begin]);
+    for (size_t k = 0; k < width; ++k)
+        sum[k] = hn::Mul(weight, term(begin, k));
+    for (int64_t t = begin + 1; t < end; ++t) {
+        weight = hn::Set(d, weights[t]);
         for (size_t k = 0; k < width; ++k)
-            sum[k] = hn::Mul(weight, term(begin, k));
-        for (int64_t t = begin + 1; t < end; ++t) {
-            weight = hn::Set(d, weights[t]);
-            for (size_t k = 0; k < width; ++k)
-                sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
-        }
-    } else {
-        constexpr int64_t step = int64_t {1} << 3 * level;
-        weighted_sum<level - 1>(
-                d, weights, begin, std::min(end, begin + step), term, sum);
-        [[maybe_unused]] hn::VFromD<D> low[width];
-        if constexpr (level == 3)
-            for (size_t k = 0; k < width; ++k)
-                low[k] = hn::Zero(d);
-        for (int64_t b = begin + step; b < end; b += step) {
-            hn::VFromD<D> part[width];
-            weighted_sum<level - 1>(
-                    d, weights, b, std::min(end, b + step), term, part);
-            for (size_t k = 0; k < width; ++k) {
-                if constexpr (level == 3)
-                    add_compensated(d, sum[k], low[k], part[k]);
-                else
-                    sum[k] = hn::Add(sum[k], part[k]);
-            }
-        }
-        if constexpr (level == 3)
-            for (size_t k = 0; k < width; ++k)
-                sum[k] = hn::Add(sum[k], low[k]);
+            sum[k] = hn::MulAdd(weight, term(t, k), sum[k]);
     }
 }
 
-constexpr int level_of(int64_t terms) {
-    return terms <= 8 ? 0 : terms <= 64 ? 1 : terms <= 512 ? 2 : 3;
+/// The sums of the inner blocks of a block of `block` terms, one added to the
+/// other; the innermost blocks are chains.
+template <int64_t block, size_t width, class D, class Term>
+HWY_INLINE void sum_blocks(D d, const hn::TFromD<D> *weights, int64_t begin,
+        int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
+    constexpr int64_t inner = block / chain_terms;
+    for (int64_t t = begin; t < end; t += inner) {
+        const int64_t inner_end = std::min(end, t + inner);
+        hn::VFromD<D> part[width];
+        if constexpr (inner == chain_terms)
+            sum_chain(d, weights, t, inner_end, term, part);
+        else
+            sum_blocks<inner>(d, weights, t, inner_end, term, part);
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = t == begin ? part[k] : hn::Add(sum[k], part[k]);
+    }
+}
+
+/// The same sum of any number of terms, in blocks of 8, 64 and 512 of them, the
+/// largest with what their sum rounds off, so that the error does not grow with
+/// their number. `more` is is_long(end - begin).
+template <bool more, size_t width, class D, class Term>
+HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
+        int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
+    if constexpr (!more) {
+        sum_chain(d, weights, begin, end, term, sum);
+        return;
+    }
+    constexpr int64_t largest = chain_terms * chain_terms * chain_terms;
+    hn::VFromD<D> low[width];
+    for (size_t k = 0; k < width; ++k)
+        low[k] = hn::Zero(d);
+    for (int64_t t = begin; t < end; t += largest) {
+        hn::VFromD<D> part[width];
+        sum_blocks<largest>(
+                d, weights, t, std::min(end, t + largest), term, part);
+        for (size_t k = 0; k < width; ++k)
+            if (t == begin)
+                sum[k] = part[k];
+            else
+                add_compensated(d, sum[k], low[k], part[k]);
+    }
+    if (end - begin > largest)
+        for (size_t k = 0; k < width; ++k)
+            sum[k] = hn::Add(sum[k], low[k]);
 }
 
 /// Of two vectors, the elements of even and those of odd places.
@@ -100,7 +125,7 @@ HWY_INLINE void store_phases(
 
 /// out[x] = sum over t of weights[t] * rows[t][x] from x on, up to a few vectors;
 /// count > 0.
-template <int level, typename In, typename Acc>
+template <bool more, typename In, typename Acc>
 HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
         int64_t count, int64_t x, int64_t length, row_surroundings around,
         Acc *out) {
@@ -111,7 +136,7 @@ HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
     fetch(rows + count, around, x, length - x);
     hn::VFromD<decltype(d)> sum[1];
     for (; x + lanes <= length; x += lanes) {
-        weighted_sum<level>(d, weights, 0, count, term, sum);
+        weighted_sum<more>(d, weights, 0, count, term, sum);
         hn::StoreU(sum[0], d, out + x);
     }
     if (x == length) return;
@@ -120,7 +145,7 @@ HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
     // under a mask are slow.)
     if (length - x + around.slack >= lanes || length >= lanes) {
         if (length - x + around.slack < lanes) x = length - lanes;
-        weighted_sum<level>(d, weights, 0, count, term, sum);
+        weighted_sum<more>(d, weights, 0, count, term, sum);
         hn::StoreU(sum[0], d, out + x);
         return;
     }
@@ -128,13 +153,13 @@ HWY_INLINE void sum_rest(const In *const *rows, const Acc *weights,
     const auto partial = [&](int64_t t, size_t) HWY_ATTR {
         return load_first(d, rows[t] + x, rest);
     };
-    weighted_sum<level>(d, weights, 0, count, partial, sum);
+    weighted_sum<more>(d, weights, 0, count, partial, sum);
     hn::StoreU(sum[0], d, out + x);
 }
 
 /// sum[k] = sum over t of weights[t] * vector k of rows[t] from x on; where In has
 /// load_half, of a pair of vectors k the elements of even and of odd places.
-template <int level, size_t width, typename In, typename Acc>
+template <bool more, size_t width, typename In, typename Acc>
 HWY_INLINE void sum_halves(const In *const *rows, const Acc *weights,
         int64_t count, int64_t x,
         hn::VFromD<hn::ScalableTag<Acc>> (&sum)[width]) {
@@ -147,7 +172,7 @@ HWY_INLINE void sum_halves(const In *const *rows, const Acc *weights,
         else
             return load(d, rows[t] + x + at * lanes);
     };
-    weighted_sum<level>(d, weights, 0, count, term, sum);
+    weighted_sum<more>(d, weights, 0, count, term, sum);
 }
 
 /// What sum_halves of In gives, in the order of memory.
@@ -161,7 +186,7 @@ HWY_INLINE void in_order(
 
 /// The same for all of [0, length). With more than one phase, element x goes to
 /// out[x % phases * pitch + x / phases].
-template <int level, int64_t phases = 1, typename In, typename Acc>
+template <bool more, int64_t phases = 1, typename In, typename Acc>
 void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         int64_t length, row_surroundings around, Acc *out, int64_t pitch = 0) {
     const hn::ScalableTag<Acc> d;
@@ -172,7 +197,7 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
     constexpr int64_t block = static_cast<int64_t>(width) * lanes;
     const auto sum_block = [&]() HWY_ATTR {
         vector sum[width];
-        sum_halves<level>(rows, weights, count, x, sum);
+        sum_halves<more>(rows, weights, count, x, sum);
         if constexpr (phases > 1) {
             store_phases<phases, has_load_half<In>>(
                     d, sum, pitch, out + x / phases);
@@ -197,12 +222,12 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         // What is left, with room for the elements before and after it that
         // its last vector may cover.
         Acc rest[block + 2 * lanes];
-        sum_rest<level>(
+        sum_rest<more>(
                 rows, weights, count, x, length, around, rest + lanes - x);
         for (const Acc *from = rest + lanes; x < length; ++x, ++from)
             out[x % phases * pitch + x / phases] = *from;
     } else {
-        sum_rest<level>(rows, weights, count, x, length, around, out);
+        sum_rest<more>(rows, weights, count, x, length, around, out);
     }
 }
 
@@ -211,14 +236,10 @@ void sum_rows(const In *const *rows, const Acc *weights, int64_t count,
         int64_t length, row_surroundings around, Acc *out) {
     if (count == 0)
         std::fill(out, out + length, Acc {0});
-    else if (level_of(count) == 0)
-        sum_rows<0>(rows, weights, count, length, around, out);
-    else if (level_of(count) == 1)
-        sum_rows<1>(rows, weights, count, length, around, out);
-    else if (level_of(count) == 2)
-        sum_rows<2>(rows, weights, count, length, around, out);
+    else if (is_long(count))
+        sum_rows<true>(rows, weights, count, length, around, out);
     else
-        sum_rows<3>(rows, weights, count, length, around, out);
+        sum_rows<false>(rows, weights, count, length, around, out);
 }
 
 /// out[x] = sum over t < taps of weights[t] * in[t * pitch + x]; length is whole
@@ -269,7 +290,7 @@ HWY_NOINLINE void sum_spaced_rows(const Acc *in, int64_t pitch,
 }
 
 /// One tap sum of `width` vectors that lie `step` apart; count may be 0.
-template <int level, size_t width, class D, typename In>
+template <bool more, size_t width, class D, typename In>
 HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
         const In *in, int64_t tap_stride, int64_t step,
         hn::VFromD<D> (&sum)[width]) {
@@ -280,7 +301,7 @@ HWY_INLINE void sum_taps(D d, const hn::TFromD<D> *weights, int64_t count,
         for (size_t k = 0; k < width; ++k)
             sum[k] = hn::Zero(d);
     else
-        weighted_sum<level>(d, weights, 0, count, term, sum);
+        weighted_sum<more>(d, weights, 0, count, term, sum);
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -144,7 +144,7 @@ struct tile {
 /// How products and sums are computed; a kernel of the list each.
 enum class arithmetic { tf32x3, f64, wide_weights };
 
-/// The kernel of a tile (tiles/tile.cu.in).
+/// The kernel of a tile (tiles/unit.cu.in).
 template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
         int Columns>
 std::unique_ptr<tile_kernel> make_tile(const dense_problem &, int slices);
