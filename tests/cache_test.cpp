@@ -2,9 +2,9 @@
 // it, and the least recently used goes first.
 #include <gtest/gtest.h>
 
-#include "compile/cache.hpp"
 #include "compile/executable.hpp"
 #include "kernel/engine_impl.hpp"
+#include "kernel/executable_cache.hpp"
 #include "support/op_builders.hpp"
 
 namespace gradnn::test {
@@ -155,7 +155,7 @@ TEST_F(cache, forgets_what_an_owner_compiled) {
     EXPECT_NE(owner, other);
     const auto kept = [](const char *key, size_t of) {
         return detail::keep_cached(
-                key, std::make_shared<detail::executable>(), of);
+                key, std::make_shared<detail::executable>(), 0, of);
     };
     const std::weak_ptr<const detail::executable> first = kept("first", owner);
     const std::weak_ptr<const detail::executable> second
@@ -177,9 +177,8 @@ TEST_F(cache, forgets_what_an_owner_compiled) {
 // Tables of long axes must not fill the memory where their number is small.
 TEST_F(cache, is_bounded_by_the_bytes_of_tables) {
     const auto kept = [](const char *key, size_t bytes) {
-        auto made = std::make_shared<detail::executable>();
-        made->table_bytes = bytes;
-        return std::weak_ptr(detail::keep_cached(key, std::move(made), 0));
+        return std::weak_ptr(detail::keep_cached(
+                key, std::make_shared<detail::executable>(), bytes));
     };
     constexpr size_t most = detail::most_cached_table_bytes;
     const auto first = kept("first", most / 2);

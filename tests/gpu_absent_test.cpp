@@ -13,14 +13,15 @@ namespace {
 TEST(gpu_absent, is_refused_clearly) {
     if (engine::get_count(engine::kind::gpu) != 0)
         GTEST_SKIP() << "there is a GPU";
-    EXPECT_FALSE(gpu::unavailable_reason().empty());
+    EXPECT_FALSE(gpu::backend.unavailable_reason().empty());
     const auto refused = [](const auto &body) {
         try {
             body();
             ADD_FAILURE() << "not refused";
         } catch (const error &e) {
             EXPECT_EQ(e.status, status::unimplemented);
-            EXPECT_NE(std::string(e.what()).find(gpu::unavailable_reason()),
+            EXPECT_NE(std::string(e.what()).find(
+                              gpu::backend.unavailable_reason()),
                     std::string::npos)
                     << e.what();
         }

@@ -116,7 +116,7 @@ TEST_F(gpu_long_sums, interpolation_that_walks_refuses_them) {
         for (const size_t which : {0U, 1U}) {
             const op the_op = interpolation_op(
                     shape, choice, layouts()[which], data_type::f32);
-            for (const auto &row : gpu::kernels().interpolation) {
+            for (const auto &row : gpu::backend.kernels().interpolation) {
                 const std::string name = row.name;
                 EXPECT_EQ(accepts(the_op, gpu(), name),
                         name == "interpolation.gpu_strided")
@@ -198,7 +198,7 @@ TEST_F(gpu_long_sums, gradients_of_weights) {
                         + to_string(type));
                 long_sums sums(the_op);
                 EXPECT_TRUE(sums.are_right());
-                for (const auto &row : gpu::kernels().convolution)
+                for (const auto &row : gpu::backend.kernels().convolution)
                     sums.are_right(row.name);
             }
 }

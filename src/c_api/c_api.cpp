@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -14,9 +15,9 @@
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
 #include "c_api/objects.hpp"
-#include "cpu/convolution/onednn/version.hpp"
 #include "execute/execute.hpp"
 #include "execute/execute_check.hpp"
+#include "kernel/backend.hpp"
 #include "op/op_names.hpp"
 #include "op/op_schema.hpp"
 
@@ -54,7 +55,8 @@ void gradnn_version(int *major, int *minor, int *patch) {
 }
 
 const char *gradnn_onednn_version(void) {
-    static const std::string found = cpu::onednn_version();
+    static const std::string found
+            = detail::backend_of(engine::kind::cpu).library_version();
     return found.c_str();
 }
 
@@ -221,9 +223,14 @@ gradnn_status gradnn_execute(const gradnn_compiled *compiled,
             data[port] = ports[port].output
                     ? outputs[what.places[port]]
                     : const_cast<void *>(inputs[what.places[port]]);
-        detail::native_stream stream(access::impl(what.engine), native_stream);
-        detail::execute_pointers(*what.impl, stream.get(),
-                std::span(data).first(ports.size()), workspace);
-        if (stream.is_captured()) pin(what);
+        const auto run = [&](detail::stream_impl &stream) {
+            detail::execute_pointers(*what.impl, stream,
+                    std::span(data).first(ports.size()), workspace);
+        };
+        // By reference: a function that holds all of it would be allocated.
+        if (detail::backend_of(what.engine.get_kind())
+                        .run_on_native_stream(access::impl(what.engine),
+                                native_stream, std::cref(run)))
+            pin(what);
     });
 }

@@ -7,8 +7,8 @@
 #include "base/unique_ids.hpp"
 #include "c_api/conversions.hpp"
 #include "c_api/fence.hpp"
-#include "compile/cache.hpp"
 #include "compile/compile.hpp"
+#include "kernel/executable_cache.hpp"
 #include "op/op_check.hpp"
 
 using namespace gradnn;

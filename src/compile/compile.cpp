@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/counted_memory.hpp"
+#include "base/profiler_range.hpp"
 #include "base/text.hpp"
 #include "base/unique_ids.hpp"
-#include "compile/cache.hpp"
 #include "compile/cache_key.hpp"
 #include "compile/compile_settings.hpp"
 #include "compile/completion.hpp"
@@ -13,8 +13,8 @@
 #include "compile/graph_dump.hpp"
 #include "compile/kernel_choice.hpp"
 #include "compile/lowering.hpp"
-#include "gpu/backend.hpp"
 #include "kernel/engine_impl.hpp"
+#include "kernel/executable_cache.hpp"
 #include "op/labels.hpp"
 #include "op/shapes.hpp"
 
@@ -211,15 +211,16 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
                 made = build(
                         result->ops, result->ports, input_count, e, options);
             });
-            result->program
-                    = keep_cached(key, std::move(made), device.cache_owner);
+            const size_t table_bytes = made->table_bytes;
+            result->program = keep_cached(
+                    key, std::move(made), table_bytes, device.cache_owner);
         } catch (const std::bad_alloc &) {
             throw error(status::out_of_memory,
                     op_label(first)
                             + ": compile could not get the memory it needs");
         }
     }
-    if (gpu::profiler_listens()) name_ranges(*result);
+    if (profiler_listens()) name_ranges(*result);
     if (log_level() >= log_events)
         log_compilation(*result, hit, milliseconds_since(start));
     return result;

@@ -70,6 +70,12 @@ struct compiled_impl {
     size_t id = 0; ///< unique in the process
     /// What a profiler calls each step; empty where none listens.
     std::vector<std::string> range_names;
+    /// Of a step of the program; null where none listens.
+    const char *range_name(const executable_step &step) const {
+        if (range_names.empty()) return nullptr;
+        return range_names[static_cast<size_t>(&step - program->steps.data())]
+                .c_str();
+    }
 
     /// What log lines have in common, made when the first one is written.
     const log_line &common_line() const {
@@ -81,12 +87,5 @@ private:
     mutable std::once_flag line_made_;
     mutable log_line line_;
 };
-
-constexpr size_t workspace_alignment = 64;
-
-constexpr size_t aligned(size_t bytes) {
-    return (bytes + workspace_alignment - 1) / workspace_alignment
-            * workspace_alignment;
-}
 
 } // namespace gradnn::detail

@@ -6,9 +6,8 @@
 
 #include "base/text.hpp"
 #include "compile/autotune.hpp"
-#include "cpu/kernels.hpp"
-#include "gpu/backend.hpp"
 #include "kernel/axis_map.hpp"
+#include "kernel/backend.hpp"
 #include "kernel/plan_cache.hpp"
 #include "op/labels.hpp"
 
@@ -24,10 +23,6 @@ std::vector<std::string_view> words(std::string_view list) {
         list.remove_prefix(std::min(comma + 1, list.size()));
     }
     return result;
-}
-
-const kernel_lists &lists_of(engine::kind kind) {
-    return kind == engine::kind::gpu ? gpu::kernels() : cpu::kernels();
 }
 
 template <typename Visit>
@@ -46,8 +41,8 @@ void check_forced(const std::string &forced) {
             known += row.name;
         }
     };
-    visit_lists(cpu::kernels(), collect);
-    visit_lists(gpu::kernels(), collect);
+    for (const backend *row : backends())
+        visit_lists(row->kernels(), collect);
     const auto names = words(known);
     for (const std::string_view word : words(forced)) {
         if (std::find(names.begin(), names.end(), word) == names.end())
@@ -95,13 +90,13 @@ std::span<const kernel<elementwise_problem>> list_for(
 } // namespace
 
 bool prefers_layouts(engine::kind kind) {
-    return lists_of(kind).writes_channels_last != nullptr;
+    return backend_of(kind).kernels().writes_channels_last != nullptr;
 }
 
 bool writes_channels_last(const lowered_step &step, engine::kind kind,
         const compile_options &options) {
     const auto *problem = std::get_if<convolution_problem>(&step.problem);
-    const auto ask = lists_of(kind).writes_channels_last;
+    const auto ask = backend_of(kind).kernels().writes_channels_last;
     return problem != nullptr && ask != nullptr && ask(*problem, options);
 }
 
@@ -200,11 +195,13 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
 /// or that of the rules.
 template <typename Problem>
 executable_step choose_measured(std::span<const kernel<Problem>> rows,
-        bool all_rows, const Problem &problem, const compile_options &options,
-        const plan_timer &timer, const op &the_op) {
+        bool all_rows, const Problem &problem, const backend &device,
+        const compile_options &options, const op &the_op) {
+    const plan_timer &timer = *device.kernels().timer;
     std::string measured_by = timer.device(options);
     if constexpr (std::is_same_v<Problem, convolution_problem>)
-        measured_by += "; " + gpu::convolution_libraries();
+        measured_by
+                += text("; ", device.library, ' ', device.library_version());
     std::string key = measurement_key(problem, options, measured_by);
     if (!all_rows) {
         key += "; of";
@@ -242,9 +239,9 @@ constexpr bool is_timed
                   interpolation_problem> || std::is_same_v<Problem, convolution_problem>;
 
 template <typename Problem>
-executable_step choose(const Problem &problem, engine::kind kind,
+executable_step choose(const Problem &problem, const backend &device,
         const compile_options &options, const op &the_op) {
-    const kernel_lists &lists = lists_of(kind);
+    const kernel_lists &lists = device.kernels();
     const auto list = list_for<Problem>(lists);
     const auto chosen = candidates(list, options.kernels);
     const std::span<const kernel<Problem>> rows(chosen);
@@ -253,7 +250,7 @@ executable_step choose(const Problem &problem, engine::kind kind,
                 && (options.autotune
                         || may_find_in_plan_cache(options.plan_cache)))
             return choose_measured(rows, rows.size() == list.size(), problem,
-                    options, *lists.timer, the_op);
+                    device, options, the_op);
     return choose_by_rules(rows, problem, options, the_op);
 }
 
@@ -265,7 +262,7 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
     const shared_axis_maps shared;
     return std::visit(
             [&](const auto &problem) {
-                return choose(problem, kind, options, the_op);
+                return choose(problem, backend_of(kind), options, the_op);
             },
             step.problem);
 }
@@ -277,7 +274,8 @@ std::vector<kernel_opinion> opinions_of(const lowered_step &step,
             [&](const auto &problem) {
                 using problem_type = std::decay_t<decltype(problem)>;
                 std::vector<kernel_opinion> opinions;
-                for (const auto &row : list_for<problem_type>(lists_of(kind))) {
+                for (const auto &row :
+                        list_for<problem_type>(backend_of(kind).kernels())) {
                     kernel_opinion opinion;
                     opinion.kernel = row.name;
                     opinion.yields = yields(row, problem, options);
@@ -302,7 +300,7 @@ std::vector<kernel_opinion> opinions_of(const lowered_step &step,
 
 std::vector<kernel_row> kernel_rows(engine::kind kind) {
     std::vector<kernel_row> rows;
-    visit_lists(lists_of(kind), [&](const auto &list) {
+    visit_lists(backend_of(kind).kernels(), [&](const auto &list) {
         for (const auto &row : list)
             rows.push_back({row.name, row.takes});
     });

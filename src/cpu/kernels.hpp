@@ -1,5 +1,5 @@
-// The CPU's kernels in the order in which they are tried. Seen by the compiler
-// (compile.cpp) alone; one source file a kernel family.
+// The CPU's kernels in the order in which they are tried; one source file a kernel
+// family.
 #pragma once
 
 #include "kernel/kernel.hpp"

@@ -7,11 +7,11 @@
 
 #include <gradnn/graph.hpp>
 
+#include "base/profiler_range.hpp"
 #include "base/text.hpp"
 #include "base/threads.hpp"
 #include "compile/executable.hpp"
 #include "execute/execute_check.hpp"
-#include "gpu/backend.hpp"
 #include "kernel/engine_impl.hpp"
 #include "op/labels.hpp"
 
@@ -20,25 +20,6 @@ namespace gradnn {
 namespace detail {
 
 namespace {
-
-/// A step as a profiler sees it.
-class step_range {
-public:
-    step_range(const compiled_impl &compiled, const executable_step &step)
-        : open_(!compiled.range_names.empty()) {
-        const auto index
-                = static_cast<size_t>(&step - compiled.program->steps.data());
-        if (open_) gpu::begin_range(compiled.range_names[index].c_str());
-    }
-    step_range(const step_range &) = delete;
-    step_range &operator=(const step_range &) = delete;
-    ~step_range() {
-        if (open_) gpu::end_range();
-    }
-
-private:
-    const bool open_;
-};
 
 /// `clock`, where there is one, marks the beginning and the end of each step.
 void run_steps(const compiled_impl &compiled,
@@ -53,7 +34,7 @@ void run_steps(const compiled_impl &compiled,
         for (size_t i = 0; i < step.arguments.size(); ++i)
             arguments[i] = data[step.arguments[i]];
         try {
-            const step_range range(compiled, step);
+            const profiler_range range(compiled.range_name(step));
             step.plan->execute(
                     std::span(arguments.data(), step.arguments.size()),
                     workspace, stream);

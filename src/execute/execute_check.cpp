@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "kernel/backend.hpp"
 #include "op/labels.hpp"
 #include "tensor/memory_overlap.hpp"
 

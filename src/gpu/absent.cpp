@@ -12,18 +12,12 @@ namespace gpu {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string &wanted) {
-    throw error(status::unimplemented, wanted + ": " + unavailable_reason());
-}
-
-} // namespace
-
-size_t usable_devices() noexcept {
-    return 0;
-}
-
 std::string unavailable_reason() {
     return "this build has no GPU engine: configure with GRADNN_CUDA=ON";
+}
+
+[[noreturn]] void refuse(const std::string &wanted) {
+    throw error(status::unimplemented, wanted + ": " + unavailable_reason());
 }
 
 std::shared_ptr<const detail::engine_impl> make_engine(
@@ -31,40 +25,21 @@ std::shared_ptr<const detail::engine_impl> make_engine(
     refuse(detail::text("engine: gpu index ", index));
 }
 
-std::shared_ptr<detail::stream_impl> make_stream(
-        std::shared_ptr<const detail::engine_impl>) {
-    refuse("stream");
-}
-
-std::unique_ptr<detail::stream_impl> make_native_stream(
-        std::shared_ptr<const detail::engine_impl>, void *) {
-    refuse("a CUDA stream");
-}
-
-bool is_captured(detail::stream_impl &) {
-    return false;
-}
-
 const detail::kernel_lists &kernels() {
     static const detail::kernel_lists none {};
     return none;
 }
 
-std::string convolution_libraries() {
-    return {};
-}
+} // namespace
+
+// No engine is made, so no stream is.
+constinit const detail::backend backend {engine::kind::gpu,
+        []() noexcept { return size_t {0}; }, unavailable_reason, make_engine,
+        nullptr, nullptr, kernels, "cuDNN", [] { return std::string(); }};
 
 kernel_compiler find_kernel_compiler() {
     return {};
 }
-
-bool profiler_listens() {
-    return false;
-}
-
-void begin_range(const char *) {}
-
-void end_range() {}
 
 size_t available_memory(const engine &) {
     refuse("memory of a GPU");

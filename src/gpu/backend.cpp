@@ -1,4 +1,4 @@
-// The door of the GPU engine (backend.hpp) and cuda_interop, by engines and streams of
+// The GPU's row of src/backends.cpp and cuda_interop, by engines and streams of
 // runtime/.
 #include "gpu/backend.hpp"
 
@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/jit/compiler.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -15,6 +16,8 @@
 namespace gradnn::gpu {
 
 using detail::text;
+
+namespace {
 
 size_t usable_devices() noexcept {
     return static_cast<size_t>(device_count());
@@ -24,8 +27,6 @@ std::string unavailable_reason() {
     if (device_count() != 0) return {};
     return text("no GPU can be used: ", no_device_reason());
 }
-
-namespace {
 
 void check_index(size_t index) {
     if (usable_devices() == 0)
@@ -71,8 +72,6 @@ const detail::engine_impl &gpu_engine_of(const engine &aengine) {
     return *detail::access::impl(aengine);
 }
 
-} // namespace
-
 std::shared_ptr<const detail::engine_impl> make_engine(
         size_t index, const allocator &alloc) {
     check_index(index);
@@ -90,19 +89,23 @@ std::shared_ptr<detail::stream_impl> make_stream(
     return std::make_shared<gpu_stream>(std::move(engine));
 }
 
-std::unique_ptr<detail::stream_impl> make_native_stream(
-        std::shared_ptr<const detail::engine_impl> engine, void *native) {
+bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
+        void *native, const std::function<void(detail::stream_impl &)> &run) {
     const auto handle = static_cast<cudaStream_t>(native);
     check_device_of(handle, static_cast<int>(engine->index));
-    return std::make_unique<gpu_stream>(std::move(engine), handle);
+    gpu_stream stream(std::move(engine), handle);
+    run(stream);
+    return stream.captured;
 }
+
+} // namespace
+
+constinit const detail::backend backend {engine::kind::gpu, usable_devices,
+        unavailable_reason, make_engine, make_stream, run_on_native_stream,
+        kernels, "cuDNN", [] { return text(cudnn::library_version()); }};
 
 kernel_compiler find_kernel_compiler() {
     return {jit::version_text(), jit::library_path(), jit::missing_reason()};
-}
-
-bool is_captured(detail::stream_impl &stream) {
-    return as_gpu(stream).captured;
 }
 
 } // namespace gradnn::gpu

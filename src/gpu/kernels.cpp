@@ -1,8 +1,5 @@
 #include "gpu/kernels.hpp"
 
-#include "base/text.hpp"
-#include "gpu/backend.hpp"
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
@@ -111,10 +108,6 @@ const detail::kernel_lists &kernels() {
             convolution_kernels, bias_kernels, elementwise_kernels,
             writes_channels_last, &plans_timer};
     return lists;
-}
-
-std::string convolution_libraries() {
-    return detail::text("cuDNN ", cudnn::library_version());
 }
 
 } // namespace gradnn::gpu

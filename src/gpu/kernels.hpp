@@ -15,4 +15,6 @@ maker<elementwise_problem> make_elementwise; // elementwise.cu
 /// (output_layout.cpp).
 bool writes_channels_last(const convolution_problem &, const compile_options &);
 
+const detail::kernel_lists &kernels();
+
 } // namespace gradnn::gpu

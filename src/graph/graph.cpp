@@ -14,7 +14,7 @@
 #include "compile/graph_dump.hpp"
 #include "compile/log_text.hpp"
 #include "compile/partition.hpp"
-#include "gpu/backend.hpp"
+#include "kernel/backend.hpp"
 #include "op/labels.hpp"
 #include "op/op_check.hpp"
 #include "op/op_schema.hpp"
@@ -34,8 +34,8 @@ std::string why_unsupported(engine::kind kind, op::kind op_kind) {
             return "Wildcard stands for an op that is not gradnn's";
         return text(to_string(op_kind), " is not one of gradnn's ops");
     }
-    if (kind == engine::kind::cpu) return {};
-    if (kind == engine::kind::gpu) return gpu::unavailable_reason();
+    if (const backend *row = find_backend(kind))
+        return row->unavailable_reason();
     return "engine kind any is not one that a partition can run on; cpu and "
            "gpu are allowed";
 }

@@ -1,6 +1,6 @@
 #include "torch/plans.hpp"
 
-#include "compile/cache.hpp"
+#include "kernel/executable_cache.hpp"
 
 namespace gradnn::torch_kernels {
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # rooms.sh CHECKOUT: each folder of src includes only the folders that stand above
-# it in the table of src/README.md, which names them all.
+# it in the table of src/README.md, which names them all; and the engines are
+# included by themselves and the driver alone.
 set -euo pipefail
 cd "$1/src"
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
@@ -15,8 +16,8 @@ below=("${rooms[@]}")
 for room in "${rooms[@]}"; do
     below=("${below[@]:1}")
     forbidden=$(IFS='|'; echo "${below[*]}")
-    # The engines stand beside each other.
-    [[ $room == gpu ]] && forbidden+='|cpu'
+    [[ $room == @(cpu|driver) ]] || forbidden+='|cpu'
+    [[ $room == @(gpu|driver) ]] || forbidden+='|gpu'
     if grep -nrE "^ *# *include \"($forbidden)/" "$room"; then
         echo "src/$room may not include these: src/README.md"
         status=1

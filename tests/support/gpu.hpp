@@ -20,7 +20,7 @@ class gpu_fixture : public testing::Test {
 protected:
     void SetUp() override {
         if (engine::get_count(engine::kind::gpu) == 0)
-            GTEST_SKIP() << gpu::unavailable_reason();
+            GTEST_SKIP() << gpu::backend.unavailable_reason();
     }
 };
 

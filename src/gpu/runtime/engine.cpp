@@ -3,9 +3,9 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
-#include "compile/cache.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
+#include "kernel/executable_cache.hpp"
 
 namespace gradnn::gpu {
 

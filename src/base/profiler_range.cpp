@@ -1,11 +1,11 @@
 // Ranges for profilers, by NVTX. It is headers alone: they look for a profiler
 // at their first use. Some packages of the CUDA toolkit leave them out.
-#include "gpu/backend.hpp"
+#include "base/profiler_range.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 
-namespace gradnn::gpu {
+namespace gradnn::detail {
 
 namespace {
 
@@ -21,7 +21,8 @@ bool profiler_listens() {
     return domain() != nullptr;
 }
 
-void begin_range(const char *name) {
+profiler_range::profiler_range(const char *name) : open_(name != nullptr) {
+    if (!open_) return;
     nvtxEventAttributes_t event {};
     event.version = NVTX_VERSION;
     event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
@@ -30,24 +31,24 @@ void begin_range(const char *name) {
     nvtxDomainRangePushEx(domain(), &event);
 }
 
-void end_range() {
-    nvtxDomainRangePop(domain());
+profiler_range::~profiler_range() {
+    if (open_) nvtxDomainRangePop(domain());
 }
 
-} // namespace gradnn::gpu
+} // namespace gradnn::detail
 
 #else
 
-namespace gradnn::gpu {
+namespace gradnn::detail {
 
 bool profiler_listens() {
     return false;
 }
 
-void begin_range(const char *) {}
+profiler_range::profiler_range(const char *) : open_(false) {}
 
-void end_range() {}
+profiler_range::~profiler_range() = default;
 
-} // namespace gradnn::gpu
+} // namespace gradnn::detail
 
 #endif

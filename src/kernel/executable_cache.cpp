@@ -1,4 +1,4 @@
-#include "compile/cache.hpp"
+#include "kernel/executable_cache.hpp"
 
 #include <atomic>
 #include <iterator>
@@ -9,7 +9,6 @@
 #include <gradnn/graph.hpp>
 
 #include "base/text.hpp"
-#include "compile/executable.hpp"
 
 namespace gradnn {
 
@@ -28,15 +27,16 @@ public:
     }
 
     std::shared_ptr<const executable> keep(const std::string &key,
-            std::shared_ptr<const executable> made, size_t owner) {
+            std::shared_ptr<const executable> made, size_t table_bytes,
+            size_t owner) {
         std::list<entry> gone;
         const std::lock_guard lock(mutex_);
         const auto found = by_key_.find(key);
         if (found != by_key_.end()) return found->second->made;
         if (capacity_ == 0) return made;
-        order_.push_front({key, made, owner});
+        order_.push_front({key, made, table_bytes, owner});
         by_key_.emplace(key, order_.begin());
-        table_bytes_ += order_.front().made->table_bytes;
+        table_bytes_ += table_bytes;
         shrink(gone);
         return made;
     }
@@ -67,6 +67,7 @@ private:
     struct entry {
         std::string key;
         std::shared_ptr<const executable> made;
+        size_t table_bytes;
         size_t owner;
     };
 
@@ -74,7 +75,7 @@ private:
     // call an allocator of the user's, who may wait for a thread that compiles.
     void remove(std::list<entry>::iterator each, std::list<entry> &gone) {
         by_key_.erase(each->key);
-        table_bytes_ -= each->made->table_bytes;
+        table_bytes_ -= each->table_bytes;
         gone.splice(gone.end(), order_, each);
     }
 
@@ -106,8 +107,9 @@ std::shared_ptr<const executable> find_cached(const std::string &key) {
 }
 
 std::shared_ptr<const executable> keep_cached(const std::string &key,
-        std::shared_ptr<const executable> made, size_t owner) {
-    return cache().keep(key, std::move(made), owner);
+        std::shared_ptr<const executable> made, size_t table_bytes,
+        size_t owner) {
+    return cache().keep(key, std::move(made), table_bytes, owner);
 }
 
 size_t new_cache_owner() {

@@ -1,0 +1,66 @@
+// What the core knows of an engine: a row of the table in src/backends.cpp. Each
+// engine defines its own (src/cpu/backend.cpp, src/gpu/backend.cpp).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <gradnn/engine.hpp>
+
+#include "kernel/engine_impl.hpp"
+#include "kernel/kernel.hpp"
+
+namespace gradnn::detail {
+
+/// Of every workspace, on every engine.
+constexpr size_t workspace_alignment = 64;
+
+struct backend {
+    engine::kind kind;
+
+    /// Devices that can be used here, and where there are none why ("this build
+    /// has no GPU engine: ..."; else empty).
+    size_t (*device_count)() noexcept;
+    std::string (*unavailable_reason)();
+
+    /// The device with this index. Throws unimplemented with unavailable_reason()
+    /// where there is none, invalid_arguments for an index out of range or an
+    /// allocator that cannot serve the device.
+    std::shared_ptr<const engine_impl> (*make_engine)(
+            size_t index, const allocator &alloc);
+
+    /// A stream of its own on an engine of make_engine.
+    std::shared_ptr<stream_impl> (*make_stream)(
+            std::shared_ptr<const engine_impl> engine);
+
+    /// Calls `run` with a stream for one execution with the caller's workspace,
+    /// on the caller's queue `native` (a cudaStream_t; nothing on the CPU). Cheap,
+    /// and nothing of the stream outlives the call. Throws invalid_arguments for a
+    /// queue of another device. Returns whether what was executed is now in a CUDA
+    /// graph, which refers to it.
+    bool (*run_on_native_stream)(std::shared_ptr<const engine_impl> engine,
+            void *native, const std::function<void(stream_impl &)> &run);
+
+    const kernel_lists &(*kernels)();
+
+    /// The library that computes convolutions beside gradnn's own kernels. What is
+    /// measured of it is kept with its version.
+    const char *library;
+    std::string (*library_version)();
+};
+
+/// All rows, of engines that this build is without too.
+std::span<const backend *const> backends();
+
+/// The row of a kind; null for kind any.
+const backend *find_backend(engine::kind kind);
+
+/// The same for the kind of an engine or of a supported partition.
+inline const backend &backend_of(engine::kind kind) {
+    return *find_backend(kind);
+}
+
+} // namespace gradnn::detail
