@@ -4,6 +4,7 @@ program that they time."""
 import argparse
 import os
 import pathlib
+import subprocess
 
 import processes
 
@@ -28,6 +29,41 @@ def listed(allowed):
         return list(dict.fromkeys(values))
 
     return parse
+
+
+def add_page_options(parser):
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the table into the machine's page of doc/performance",
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="the page that --write means (default: by the name of the machine's "
+        "GPU or CPU)",
+    )
+    parser.add_argument(
+        "--commit",
+        metavar="ID",
+        help="what is measured (default: what git has checked out here)",
+    )
+
+
+def commit():
+    """What is checked out: "1234567" or "1234567 and changes"; "" outside git."""
+
+    def git(*words):
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        found = git("rev-parse", "--short=7", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{found} and changes" if changed else found
 
 
 def find_program(named):

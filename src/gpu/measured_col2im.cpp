@@ -97,10 +97,10 @@ bool is_for_few_channels(
 } // namespace
 
 // Gradients of src of one group by gradnn bench --every-kernel (H100, dc6f57a): 300, of
-// which 266 are of bench/sweep's seed 803 with 16 to 120 MB, and 42 of bench/cases.json
-// (doc/performance/h100-2026-11-26.md). The estimate of col2im is off by 12 %, that of the
-// other kernels by a factor of 1.6. With the margin below the choice takes 1.05 (f32), 1.06
-// (f64) and 1.05 (16 bits) times as long as the faster kernel. It became slower in
+// which 266 are of bench/sweep's seed 803 with 16 to 120 MB, and 42 of bench/cases.json.
+// The estimate of col2im is off by 12 %, that of the other kernels by a factor of 1.6.
+// With the margin below the choice takes 1.05 (f32), 1.06 (f64) and 1.05 (16 bits) times
+// as long as the faster kernel. It is the slower one in
 // first_3x3 in 16 bits (1.05 to 1.18 times), resnet_56_256_512_1x1_s2 (1.02 to 1.08) and
 // one random problem, 80x84x290 to 64, 3x3, stride 3, f32 (1.3). gpu_few_channels takes 120
 // us in audio_first NCX where gpu_col2im takes 364, 748 and 918 in resnet_stem NXC, 892

@@ -231,7 +231,7 @@ int64_t tiles_of(const detail::weights_view &weights) {
 }
 
 // 16-bit gradients of the weights of 16-bit data: which engine cuDNN's heuristics name
-// first decides (H100, cuDNN 9.14, doc/performance/h100-2026-11-25d.md). Engines 33, 39 and
+// first decides (H100, cuDNN 9.14, bench/sweep's seed 901). Engines 33, 39 and
 // 49 use older tensor cores: gpu_wide_weights takes 0.67 of their time in the mean (47
 // gradients, 0.05 to 1.06; up to 1.2 in random ones, 1.5 and 2.5 in few channels). Engines
 // 0, 1 and 9 use plain products: it takes 0.11 to 0.8 of their time. Engine 62 with

@@ -120,16 +120,15 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 } // namespace
 
 // Volumes: 37 of seeds 1107, 1108 and 1301 and vol_few_channels were timed by gpu_whole
-// and gpu_layers, which take nearly all of them (H200, b302d5c,
-// doc/performance/h200-2026-11-26b.md). The margins below give the least total time: the
-// mean is 1.016 times that of the faster kernel of each problem, the worst 1.12 times.
+// and gpu_layers, which take nearly all of them (H200, b302d5c). The margins below give the
+// least total time: the mean is 1.016 times that of the faster kernel of each problem, the worst 1.12 times.
 // gpu_whole for all of them gives 1.08 and 1.48 times. In f64, 12 problems were planes:
 // gpu_whole was 1.5 to 1.9 times as fast as gpu_layers in three of them, and 0.87 times
 // in one, for which its estimate is 1.28 times as large. Small volumes that gpu_pixels
 // takes in NXC after this kernel yields were not timed.
 //
 // Planes: 110 problems of seeds 1103 and 1104 were timed at 5f75348 and aa414fa beside the
-// kernel that the rules took before (doc/performance/h200-2026-11-26.md). gpu_whole was
+// kernel that the other rules take (H200). gpu_whole was
 // 0.88 to 1.03 times as fast in f64 where one tensor has four times the elements of the
 // other, and 0.6 to 2.0 times, mostly below 1, in f32 and 16 bits. Problems of 1 MB were
 // 0.67 and 0.79 times as fast. The limit of 4 MiB lies between those and the others, which
@@ -285,7 +284,7 @@ std::string bands_yields(
 // Since gpu_layers writes zeros in wide words (be24592; H100, seed 501), volumes whose
 // depth is reduced reached 24 and 80 % in bf16, 38 and 82 % in f32. gpu_layers was 1.04 to
 // 1.20 times as fast in four of four f32 nearest planes that are reduced more than 4 times.
-// Few rows of small pixels (H200, b302d5c, doc/performance/h200-2026-11-26b.md): gpu_rows
+// Few rows of small pixels (H200, b302d5c): gpu_rows
 // was 1.05 to 1.2 times as fast in six problems in f32; 0.95, 0.96, 1.5 and 1.9 times in
 // four in f64; 0.6 to 0.85 times in 16 bits.
 std::string pixels_yields(

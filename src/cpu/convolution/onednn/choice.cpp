@@ -240,7 +240,7 @@ implementation choose_implementation(const geometry &problem,
         const choice_options &options, std::string &refusal) {
     implementation best;
     if (has_narrow_groups(problem)) {
-        // doc/performance/epyc-zen4-1thread-2026-11-25.md, groups of 2 to 6 channels.
+        // doc/performance/epyc.md, groups of 2 to 6 channels.
         refusal = "groups of more than 4 channels in or out, or of 4 to 4 in "
                   "some layouts and types: smaller ones leave vectors idle";
         return best;
