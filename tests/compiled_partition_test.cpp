@@ -214,6 +214,41 @@ TEST_P(compiled, callers_workspace) {
             error);
 }
 
+TEST_P(compiled, callers_scratchpad) {
+    const auto found = op_with_workspace(the_engine());
+    ASSERT_TRUE(found) << "no kernel needs workspace: nothing is tested";
+    const auto &[the_op, kernel] = *found;
+    const forced_kernel forced(kernel);
+    op_run r(the_op, the_engine(), random_inputs(the_op, 67));
+    r.execute();
+    const auto expected = r.all_output_bytes();
+    const compiled_partition &c = r.compiled();
+    const logical_tensor lt = c.get_scratchpad_logical_tensor();
+    EXPECT_EQ(lt.get_data_type(), data_type::u8);
+    EXPECT_EQ(lt.get_layout_type(), logical_tensor::layout_type::strided);
+    ASSERT_EQ(lt.get_dims().size(), 1U);
+    ASSERT_GE(lt.get_mem_size(), c.get_workspace_size());
+    // At any address.
+    device_memory memory(the_engine(), lt.get_mem_size() + 1);
+    auto *const data = static_cast<std::byte *>(memory.data()) + 1;
+    stream s(the_engine());
+    for (const tensor &scratchpad :
+            {tensor(lt, the_engine(), data), tensor()}) {
+        for (size_t index = 0; index < 3; ++index)
+            r.output_tensor(index).poison();
+        c.execute(s, r.input_tensors(), r.output_tensors(), scratchpad);
+        s.wait();
+        EXPECT_EQ(r.all_output_bytes(), expected);
+    }
+    const logical_tensor smaller(lt.get_id(), data_type::u8,
+            {static_cast<int64_t>(c.get_workspace_size()) - 1},
+            logical_tensor::layout_type::strided);
+    for (const tensor &wrong : {tensor(smaller, the_engine(), data),
+                 tensor(lt, the_engine(), nullptr)})
+        EXPECT_THROW(c.execute(s, r.input_tensors(), r.output_tensors(), wrong),
+                error);
+}
+
 INSTANTIATE_TEST_SUITE_P(engines, compiled, testing::ValuesIn(engine_kinds()),
         [](const auto &each) { return to_string(each.param); });
 

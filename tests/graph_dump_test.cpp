@@ -257,6 +257,40 @@ TEST_F(dump_test, partitions_without_a_graph) {
     EXPECT_EQ(files().size(), 2U);
 }
 
+TEST_F(dump_test, modes) {
+    const op first = samples::relu(0, 0, 1, 2);
+    const op second = samples::relu(1, 2, 1, 3);
+    const engine e = shared_engine(engine::kind::cpu);
+    const auto compile_all = [&] {
+        graph built(engine::kind::cpu);
+        built.add_op(first);
+        built.add_op(second);
+        built.finalize();
+        const auto partitions = built.get_partitions();
+        (void)partitions[0].compile(first.get_inputs(), first.get_outputs(), e);
+        (void)partitions[1].compile(
+                second.get_inputs(), second.get_outputs(), e);
+    };
+    const auto count = [&](const std::string &of) {
+        const auto names = files();
+        return std::count_if(names.begin(), names.end(),
+                [&](const auto &name) { return name.rfind(of, 0) == 0; });
+    };
+    set_graph_dump(folder_);
+    ASSERT_EQ(set_dump_mode(graph_dump_mode::none), status::success);
+    compile_all();
+    EXPECT_TRUE(files().empty());
+    ASSERT_EQ(set_dump_mode(graph_dump_mode::subgraph), status::success);
+    compile_all();
+    EXPECT_EQ(count("graph-"), 0);
+    EXPECT_EQ(count("partition-"), 2);
+    ASSERT_EQ(set_dump_mode(graph_dump_mode::graph | graph_dump_mode::subgraph),
+            status::success);
+    compile_all();
+    EXPECT_EQ(count("graph-"), 1);
+    EXPECT_EQ(count("partition-"), 2); // the same content once
+}
+
 TEST_F(dump_test, failures_are_logged_and_not_thrown) {
     set_graph_dump(folder_ + "/nowhere/");
     graph built(engine::kind::cpu);

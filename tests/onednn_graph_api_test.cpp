@@ -206,6 +206,63 @@ TEST(onednn_graph_program, single_op_partition) {
     EXPECT_EQ(z, std::vector<float>(20, 3.5F));
 }
 
+TEST(onednn_graph_program, scratchpad_of_a_partition) {
+    engine eng(engine::kind::cpu, 0);
+    stream strm(eng);
+    const dims shape {4, 5};
+    logical_tensor a {0, data_type::f32, shape, layout_type::strided};
+    logical_tensor b {1, data_type::f32, shape, layout_type::strided};
+    op copy(0, op::kind::Add, {a, a}, {b}, "twice");
+    compiled_partition cp
+            = partition(copy, engine::kind::cpu).compile({a}, {b}, eng);
+    const logical_tensor lt = cp.get_scratchpad_logical_tensor();
+    EXPECT_EQ(lt.get_data_type(), data_type::u8);
+    EXPECT_EQ(lt.get_dims(), dims {0}); // an addition needs none
+    std::vector<float> x(20, 1.5F);
+    std::vector<float> y(20);
+    cp.execute(strm, {tensor(a, eng, x.data())}, {tensor(b, eng, y.data())},
+            tensor(lt, eng));
+    EXPECT_EQ(y, std::vector<float>(20, 3.0F));
+}
+
+TEST(onednn_graph_program, scalar_in_host_memory) {
+    logical_tensor lt {0, data_type::f32, dims {}, layout_type::strided,
+            property_type::host_scalar};
+    float value = 0.25F;
+    const tensor made = tensor::make_scalar_tensor(lt, &value);
+    value = 1.0F;
+    EXPECT_EQ(*static_cast<float *>(made.get_data_handle()), 0.25F);
+    EXPECT_TRUE(made.get_logical_tensor().is_equal(lt));
+    logical_tensor one {0, data_type::f32, dims {1}, layout_type::strided,
+            property_type::host_scalar};
+    logical_tensor plain {0, data_type::f32, dims {}, layout_type::strided};
+    EXPECT_THROW(tensor::make_scalar_tensor(one, &value), error);
+    EXPECT_THROW(tensor::make_scalar_tensor(plain, &value), error);
+    EXPECT_THROW(tensor::make_scalar_tensor(lt, nullptr), error);
+    // Beside ops that take one a graph still has its own.
+    logical_tensor a {1, data_type::f32, dims {4}, layout_type::strided};
+    logical_tensor seed {2, data_type::s64, dims {}, layout_type::strided,
+            property_type::host_scalar};
+    logical_tensor b {3, data_type::f32, dims {4}, layout_type::strided};
+    logical_tensor c {4, data_type::f32, dims {4}, layout_type::strided};
+    op dropout(0, op::kind::Dropout, {a, seed, seed, lt}, {b}, "dropout");
+    op add(1, op::kind::Add, {b, a}, {c}, "add");
+    graph g(engine::kind::cpu);
+    g.add_op(dropout);
+    g.add_op(add);
+    g.finalize();
+    const auto partitions = g.get_partitions();
+    ASSERT_EQ(partitions.size(), 2U);
+    EXPECT_FALSE(partitions[0].is_supported());
+    EXPECT_TRUE(partitions[1].is_supported());
+}
+
+TEST(onednn_graph_program, dump_mode) {
+    EXPECT_EQ(set_dump_mode(graph_dump_mode::none), status::success);
+    EXPECT_EQ(set_dump_mode(static_cast<graph_dump_mode>(4)),
+            status::invalid_arguments);
+}
+
 TEST(onednn_graph_program, errors) {
     try {
         graph g(engine::kind::cpu);

@@ -92,6 +92,15 @@ public:
     void execute(stream &astream, const std::vector<tensor> &inputs,
             const std::vector<tensor> &outputs, void *workspace) const;
 
+    /// The workspace as oneDNN Graph's scratchpad: u8 of one dim, which is 0
+    /// where none is needed, with room for memory at any address.
+    logical_tensor get_scratchpad_logical_tensor() const;
+    /// The same with that tensor as the workspace; the stream's where it is
+    /// empty. Throws invalid_arguments where it is smaller, has no memory or is
+    /// another engine's.
+    void execute(stream &astream, const std::vector<tensor> &inputs,
+            const std::vector<tensor> &outputs, const tensor &scratchpad) const;
+
     explicit operator bool() const { return impl_ != nullptr; }
 
 private:

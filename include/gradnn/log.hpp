@@ -42,4 +42,20 @@ GRADNN_API void set_log_callback(
 /// every level.
 GRADNN_API void set_graph_dump(const std::string &prefix);
 
+/// What is written: graphs that are finalized, partitions that are compiled.
+enum class graph_dump_mode : unsigned { none = 0, subgraph = 1, graph = 2 };
+constexpr graph_dump_mode operator|(graph_dump_mode a, graph_dump_mode b) {
+    return static_cast<graph_dump_mode>(
+            static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr graph_dump_mode operator&(graph_dump_mode a, graph_dump_mode b) {
+    return static_cast<graph_dump_mode>(
+            static_cast<unsigned>(a) & static_cast<unsigned>(b));
+}
+
+/// oneDNN Graph's way to ask for them, in its names: to the place that
+/// set_graph_dump or the environment has given, or else the current folder.
+/// invalid_arguments for bits that are none of these.
+GRADNN_API status set_dump_mode(graph_dump_mode modes);
+
 } // namespace gradnn

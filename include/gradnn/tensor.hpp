@@ -142,12 +142,18 @@ public:
     /// not known.
     tensor(const logical_tensor &lt, const engine &aengine);
 
+    /// A copy of the value at `scalar`, of lt's data type, in host memory, for
+    /// other libraries' ops: no op of gradnn takes one. `lt` has no dims and
+    /// property_type::host_scalar, or else this throws invalid_arguments.
+    static tensor make_scalar_tensor(const logical_tensor &lt, void *scalar);
+
     void *get_data_handle() const { return handle_; }
     /// Memory of the caller from now on.
     void set_data_handle(void *handle) {
         handle_ = handle;
         owned_.reset();
     }
+    /// Empty for a scalar.
     engine get_engine() const { return engine_; }
     const logical_tensor &get_logical_tensor() const { return lt_; }
 

@@ -22,10 +22,10 @@ namespace detail {
 
 namespace {
 
-enum class dump_state { unread, off, on };
-
-/// Asked by every finalize and compile.
-std::atomic<dump_state> state {dump_state::unread};
+/// What is written, asked by every finalize and compile; nothing at first, when
+/// the environment was not read.
+constexpr unsigned unread = ~0U;
+std::atomic<unsigned> wanted {unread};
 
 struct dump_target {
     std::mutex mutex;
@@ -44,28 +44,35 @@ dump_target &target() {
 void set_prefix(dump_target &to, const std::string &prefix) {
     to.prefix = prefix;
     to.written.clear();
-    state.store(prefix.empty() ? dump_state::off : dump_state::on,
+    wanted.store(static_cast<unsigned>(prefix.empty() ? graph_dump_mode::none
+                                                      : graph_dump_mode::graph),
             std::memory_order_relaxed);
 }
 
-bool dumping() {
-    if (state.load(std::memory_order_relaxed) == dump_state::unread) {
-        dump_target &to = target();
-        const std::lock_guard lock(to.mutex);
-        const char *value = std::getenv("GRADNN_GRAPH_DUMP");
-        // set_graph_dump may have come first.
-        if (state.load(std::memory_order_relaxed) == dump_state::unread)
-            set_prefix(to, value ? value : "");
-    }
-    return state.load(std::memory_order_relaxed) == dump_state::on;
+/// The same: what the environment says, unless the program was first.
+void read_environment(dump_target &to) {
+    if (wanted.load(std::memory_order_relaxed) != unread) return;
+    const char *value = std::getenv("GRADNN_GRAPH_DUMP");
+    set_prefix(to, value ? value : "");
 }
 
-/// The prefix now; empty where this content has been written already.
-std::string prefix_for(const std::string &content, bool once) {
+bool dumping(graph_dump_mode modes) {
+    if (wanted.load(std::memory_order_relaxed) == unread) {
+        dump_target &to = target();
+        const std::lock_guard lock(to.mutex);
+        read_environment(to);
+    }
+    return (wanted.load(std::memory_order_relaxed)
+                   & static_cast<unsigned>(modes))
+            != 0;
+}
+
+/// The prefix now; nothing where this content has been written already.
+std::optional<std::string> prefix_for(const std::string &content, bool once) {
     dump_target &to = target();
     const std::lock_guard lock(to.mutex);
     if (once && !to.written.insert(std::hash<std::string> {}(content)).second)
-        return {};
+        return std::nullopt;
     return to.prefix;
 }
 
@@ -101,16 +108,16 @@ void write_file(const std::string &prefix, const std::string &name,
 
 void dump_graph(const graph_impl &graph) noexcept {
     try {
-        if (graph.ops.empty() || !dumping()) return;
+        if (graph.ops.empty() || !dumping(graph_dump_mode::graph)) return;
         const std::string content = graph_json(
                 ops_of(graph.ops), graph.engine_kind, graph.fpmath);
-        const std::string prefix = prefix_for(content, false);
-        if (prefix.empty()) return;
+        const auto prefix = prefix_for(content, false);
+        if (!prefix) return;
         log_line line;
         line.engine = to_string(graph.engine_kind);
         line.partition = std::to_string(graph.first_partition_id);
         line.ops = ops_text(graph.ops);
-        write_file(prefix,
+        write_file(*prefix,
                 "graph-" + std::to_string(::getpid()) + '-' + line.partition
                         + ".json",
                 content, line);
@@ -122,17 +129,21 @@ void dump_graph(const graph_impl &graph) noexcept {
 void dump_partition(const partition_impl &partition,
         const compiled_impl &compiled) noexcept {
     try {
-        if (!partition.alone || !dumping()) return;
+        // One without a graph is its own graph.
+        const auto modes = partition.alone
+                ? graph_dump_mode::graph | graph_dump_mode::subgraph
+                : graph_dump_mode::subgraph;
+        if (!dumping(modes)) return;
         const std::string content = graph_json(
                 ops_of(compiled.ops), partition.engine_kind, partition.fpmath);
-        const std::string prefix = prefix_for(content, true);
-        if (prefix.empty()) return;
+        const auto prefix = prefix_for(content, true);
+        if (!prefix) return;
         log_line line;
         line.engine = to_string(partition.engine_kind);
         line.partition = std::to_string(partition.id);
         line.compiled = std::to_string(compiled.id);
         line.ops = ops_text(compiled.ops);
-        write_file(prefix,
+        write_file(*prefix,
                 "partition-" + std::to_string(::getpid()) + '-' + line.partition
                         + '-' + line.compiled + ".json",
                 content, line);
@@ -147,6 +158,17 @@ void set_graph_dump(const std::string &prefix) {
     detail::dump_target &to = detail::target();
     const std::lock_guard lock(to.mutex);
     detail::set_prefix(to, prefix);
+}
+
+status set_dump_mode(graph_dump_mode modes) {
+    const auto all = graph_dump_mode::graph | graph_dump_mode::subgraph;
+    if ((modes & all) != modes) return status::invalid_arguments;
+    detail::dump_target &to = detail::target();
+    const std::lock_guard lock(to.mutex);
+    detail::read_environment(to);
+    detail::wanted.store(
+            static_cast<unsigned>(modes), std::memory_order_relaxed);
+    return status::success;
 }
 
 } // namespace gradnn

@@ -10,8 +10,9 @@ namespace gradnn::detail {
 /// Writes a finalized graph where dumps are asked for. Failures go to the log.
 void dump_graph(const graph_impl &graph) noexcept;
 
-/// The same for a partition that was made without a graph, with the shapes and
-/// layouts of a compilation; the same content is written once.
+/// The same for a partition, with the shapes and layouts of a compilation: one
+/// that was made without a graph, or any where those are asked for. The same
+/// content is written once.
 void dump_partition(const partition_impl &partition,
         const compiled_impl &compiled) noexcept;
 

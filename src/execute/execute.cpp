@@ -2,6 +2,7 @@
 #include "execute/execute.hpp"
 
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -216,6 +217,24 @@ void compiled_partition::execute(stream &astream,
         void *workspace) const {
     detail::execute_tensors(
             detail::filled(impl_), astream, inputs, outputs, {true, workspace});
+}
+
+logical_tensor compiled_partition::get_scratchpad_logical_tensor() const {
+    const size_t bytes = get_workspace_size();
+    const size_t room = bytes == 0 ? 0 : detail::workspace_alignment - 1;
+    return {std::numeric_limits<size_t>::max(), logical_tensor::data_type::u8,
+            {static_cast<int64_t>(bytes + room)},
+            logical_tensor::layout_type::strided};
+}
+
+void compiled_partition::execute(stream &astream,
+        const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
+        const tensor &scratchpad) const {
+    const detail::compiled_impl &compiled = detail::filled(impl_);
+    detail::execute_tensors(compiled, astream, inputs, outputs,
+            scratchpad ? detail::given_workspace {true,
+                    detail::checked_scratchpad(compiled, scratchpad)}
+                       : detail::given_workspace {});
 }
 
 } // namespace gradnn

@@ -3,6 +3,7 @@
 #include "execute/execute_check.hpp"
 
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "base/text.hpp"
@@ -117,6 +118,8 @@ void check_tensor(const compiled_impl &compiled, size_t index,
                 text("execute is given ",
                         description(given.get_logical_tensor()),
                         "; compiled for ", description(port.lt)));
+    if (!given.get_engine())
+        refuse(compiled, index, "execute is given a scalar in host memory");
     const void *data = given.get_data_handle();
     if (data && port.extent != 0 && port.used) {
         const engine_impl &given_device = access::device(given);
@@ -177,6 +180,34 @@ port_data checked_data(const compiled_impl &compiled,
         check_pointer(compiled, index, given[index], device);
         data[index] = given[index];
     }
+    return data;
+}
+
+void *checked_scratchpad(
+        const compiled_impl &compiled, const tensor &scratchpad) {
+    size_t bytes = compiled.program->workspace_bytes;
+    if (bytes == 0) return nullptr;
+    const executable &program = *compiled.program;
+    if (!scratchpad.get_engine()
+            || scratchpad.get_engine().get_kind() != program.engine_kind
+            || scratchpad.get_engine().get_index() != program.engine_index)
+        throw error(status::invalid_arguments,
+                text(op_label(compiled.ops.front().identity()),
+                        ": the scratchpad given to execute is not of ",
+                        to_string(program.engine_kind), " ",
+                        program.engine_index));
+    void *data = scratchpad.get_data_handle();
+    const size_t given = scratchpad.get_logical_tensor().get_mem_size();
+    size_t rest = given;
+    if (data == nullptr
+            || std::align(workspace_alignment, bytes, data, rest) == nullptr)
+        throw error(status::invalid_arguments,
+                text(op_label(compiled.ops.front().identity()),
+                        ": the scratchpad given to execute has ",
+                        data == nullptr ? "no memory"
+                                        : text(given, " bytes").c_str(),
+                        "; it takes get_scratchpad_logical_tensor()'s ",
+                        bytes + workspace_alignment - 1));
     return data;
 }
 

@@ -28,6 +28,10 @@ port_data checked_data(const compiled_impl &compiled,
 port_data checked_data(const compiled_impl &compiled,
         std::span<void *const> given, const engine_impl &device);
 
+/// The workspace within the caller's tensor.
+void *checked_scratchpad(
+        const compiled_impl &compiled, const tensor &scratchpad);
+
 void check_workspace(const compiled_impl &compiled, const void *workspace,
         const engine_impl &device);
 

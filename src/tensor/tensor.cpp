@@ -1,6 +1,9 @@
 #include <gradnn/tensor.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
 
 #include "base/text.hpp"
 #include "kernel/engine_impl.hpp"
@@ -170,6 +173,25 @@ tensor::tensor(const logical_tensor &lt, const engine &aengine)
     owned_ = std::shared_ptr<void>(device->allocate_tensor(bytes),
             [device](void *memory) { device->deallocate_tensor(memory); });
     handle_ = owned_.get();
+}
+
+tensor tensor::make_scalar_tensor(const logical_tensor &lt, void *scalar) {
+    const auto refuse = [&](const char *what) {
+        throw error(status::invalid_arguments,
+                text("make_scalar_tensor: tensor ", lt.get_id(), what));
+    };
+    if (lt.get_property_type() != logical_tensor::property_type::host_scalar)
+        refuse(": its property is not host_scalar");
+    if (!rank_known(lt) || !lt.get_dims().empty()) refuse(": it has dims");
+    if (scalar == nullptr) refuse(": the pointer to the value is null");
+    const size_t bytes = lt.get_mem_size();
+    const auto copy = std::make_shared<std::vector<std::byte>>(bytes);
+    std::memcpy(copy->data(), scalar, bytes);
+    tensor made;
+    made.lt_ = lt;
+    made.owned_ = std::shared_ptr<void>(copy, copy->data());
+    made.handle_ = made.owned_.get();
+    return made;
 }
 
 } // namespace gradnn

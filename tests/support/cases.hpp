@@ -1,4 +1,4 @@
-// The named shapes of the conformance suite, shared with the benchmark.
+// The named shapes of the conformance suite: tests/data/conformance.json.
 //
 // Small, and chosen to be awkward: 1-wide axes, ratios below 1, odd and prime
 // sizes, windows that miss. Shapes only; op_builders.hpp crosses them with
