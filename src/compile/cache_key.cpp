@@ -4,7 +4,7 @@
 #include <span>
 #include <type_traits>
 
-#include "kernel/engine_impl.hpp"
+#include "tensor/layout.hpp"
 
 namespace gradnn::detail {
 
@@ -75,10 +75,9 @@ void add(key_writer &key, const op_attributes &attributes) {
 
 /// A port that is laid out.
 void add(key_writer &key, const logical_tensor &lt) {
-    const auto rank = static_cast<size_t>(access::ndims(lt));
     key.add(lt.get_data_type());
-    key.add(std::span(access::dims(lt)).first(rank));
-    key.add(std::span(access::strides(lt)).first(rank));
+    key.add(dims_of(lt));
+    key.add(strides_of(lt));
 }
 
 } // namespace

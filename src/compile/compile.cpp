@@ -17,34 +17,93 @@
 #include "kernel/executable_cache.hpp"
 #include "op/labels.hpp"
 #include "op/shapes.hpp"
+#include "tensor/layout.hpp"
 
 namespace gradnn::detail {
 
 namespace {
 
-/// Where an elementwise op reads and writes alike, both may be one memory.
-void find_inplace(executable &program, const checked_op &the_op,
-        const std::vector<size_t> &inputs, size_t output) {
-    if (the_op.schema().family != op_family::elementwise) return;
-    const logical_tensor &out = program.ports[output].lt;
-    for (const size_t index : inputs) {
-        const logical_tensor &in = program.ports[index].lt;
-        if (in.get_dims() == out.get_dims()
-                && in.get_strides() == out.get_strides())
-            program.inplace.emplace_back(index, output);
+/// Lays out the outputs whose layout is left to the library as the kernels of their
+/// problems rather write them. Returns the op's steps, or none where no layout is
+/// left open and so nobody asks.
+std::vector<lowered_step> lay_out_open_outputs(checked_op &the_op,
+        given_tensors &given, engine::kind kind,
+        const compile_options &options) {
+    const auto is_open = [&](const logical_tensor &lt) {
+        return !lt.is_absent() && given.leaves_layout_open(lt);
+    };
+    if (std::none_of(the_op.outputs.begin(), the_op.outputs.end(), is_open))
+        return {};
+    std::vector<lowered_step> steps = lower(the_op);
+    for (lowered_step &step : steps)
+        if (is_open(the_op.outputs[step.output])
+                && writes_channels_last(step, kind, options))
+            lay_channels_last(the_op, step);
+    return steps;
+}
+
+size_t index_of(
+        const logical_tensor &lt, const std::vector<logical_tensor> &ports) {
+    const auto found = std::find_if(
+            ports.begin(), ports.end(), [&](const logical_tensor &port) {
+                return port.get_id() == lt.get_id();
+            });
+    return static_cast<size_t>(found - ports.begin());
+}
+
+/// What execute must know of an op's tensors: the values of a shape input, and
+/// where an elementwise op reads and writes alike, so that both may be one memory.
+void describe_ports(executable &program, const checked_op &the_op,
+        const std::vector<logical_tensor> &ports) {
+    const size_t output = index_of(the_op.outputs.front(), ports);
+    for (size_t index = 0; index < the_op.inputs.size(); ++index) {
+        const logical_tensor &lt = the_op.inputs[index];
+        if (lt.is_absent()) continue;
+        const size_t place = index_of(lt, ports);
+        if (the_op.row({false, index}).role == port_role::shape) {
+            program.ports[place].is_shape = true;
+            program.ports[place].expected = expected_shape_input(the_op);
+        }
+        if (the_op.schema().family == op_family::elementwise
+                && same_dims(lt, ports[output])
+                && std::ranges::equal(
+                        strides_of(lt), strides_of(ports[output])))
+            program.inplace.emplace_back(place, output);
     }
 }
 
-/// Two gradients of one op may both copy a tensor that they read.
-void share_copies(executable_step &earlier, executable_step &step) {
-    const size_t count
-            = std::min(earlier.arguments.size(), step.arguments.size());
-    for (size_t index = 0; index < count; ++index)
-        if (earlier.arguments[index] == step.arguments[index])
-            step.plan->share_copy(*earlier.plan, index);
+/// A step with its kernel, after those that the program has.
+void add_step(executable &program, const lowered_step &lowered,
+        const checked_op &the_op, const std::vector<logical_tensor> &ports,
+        const compile_options &options) {
+    const int64_t before = counted_bytes();
+    executable_step step = choose_kernel(
+            lowered, program.engine_kind, options, the_op.identity());
+    program.table_bytes += static_cast<size_t>(
+            std::max<int64_t>(0, counted_bytes() - before));
+    step.output = lowered.output;
+    for (const port_reference port : lowered.arguments) {
+        step.arguments.push_back(index_of(the_op.port(port), ports));
+        program.ports[step.arguments.back()].used = true;
+    }
+    // Two gradients of one op may both copy a tensor that they read.
+    if (!program.steps.empty()) {
+        const executable_step &earlier = program.steps.back();
+        for (size_t index = 0; index
+                < std::min(earlier.arguments.size(), step.arguments.size());
+                ++index)
+            if (earlier.arguments[index] == step.arguments[index])
+                step.plan->share_copy(*earlier.plan, index);
+    }
+    // Steps run one after the other: they share the workspace.
+    program.workspace_bytes
+            = std::max(program.workspace_bytes, step.plan->workspace_bytes());
+    program.steps.push_back(std::move(step));
 }
 
+/// `steps` are those of the ops that are lowered already.
 std::shared_ptr<const executable> build(const std::vector<checked_op> &ops,
+        std::vector<std::vector<lowered_step>> &steps,
         const std::vector<logical_tensor> &ports, size_t input_count,
         const engine &e, const compile_options &options) {
     auto program = std::make_shared<executable>();
@@ -58,49 +117,13 @@ std::shared_ptr<const executable> build(const std::vector<checked_op> &ops,
         port.extent = lt.get_mem_size();
         program->ports.push_back(std::move(port));
     }
-    const auto index_of = [&](const logical_tensor &lt) {
-        return static_cast<size_t>(std::find_if(ports.begin(), ports.end(),
-                                           [&](const logical_tensor &port) {
-                                               return port.get_id()
-                                                       == lt.get_id();
-                                           })
-                - ports.begin());
-    };
-    for (const checked_op &the_op : ops) {
-        const int shape = port_index(the_op.schema().inputs, port_role::shape);
-        if (shape >= 0) {
-            const auto &lt = the_op.inputs[static_cast<size_t>(shape)];
-            if (!lt.is_absent()) {
-                executable_port &port = program->ports[index_of(lt)];
-                port.is_shape = true;
-                port.expected = expected_shape_input(the_op);
-            }
+    for (size_t index = 0; index < ops.size(); ++index) {
+        describe_ports(*program, ops[index], ports);
+        if (steps[index].empty()) steps[index] = lower(ops[index]);
+        for (const lowered_step &step : steps[index]) {
+            add_step(*program, step, ops[index], ports, options);
+            program->steps.back().op = index;
         }
-        for (const lowered_step &lowered : lower(the_op)) {
-            const int64_t before = counted_bytes();
-            executable_step step = choose_kernel(
-                    lowered, program->engine_kind, options, the_op.identity());
-            program->table_bytes += static_cast<size_t>(
-                    std::max<int64_t>(0, counted_bytes() - before));
-            for (const port_reference port : lowered.arguments) {
-                const size_t index = index_of(the_op.port(port));
-                program->ports[index].used = true;
-                step.arguments.push_back(index);
-                if (port.output) step.output = port.index;
-            }
-            step.op = static_cast<size_t>(&the_op - ops.data());
-            if (!program->steps.empty())
-                share_copies(program->steps.back(), step);
-            // Steps run one after the other: they share the workspace.
-            program->workspace_bytes = std::max(
-                    program->workspace_bytes, step.plan->workspace_bytes());
-            program->steps.push_back(std::move(step));
-        }
-        std::vector<size_t> inputs;
-        for (const logical_tensor &lt : the_op.inputs)
-            if (!lt.is_absent()) inputs.push_back(index_of(lt));
-        find_inplace(
-                *program, the_op, inputs, index_of(the_op.outputs.front()));
     }
     return program;
 }
@@ -189,15 +212,21 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
     result->partition_id = partition.id;
     result->id = new_compiled_id();
     given_tensors given(inputs, outputs);
-    for (const checked_op &declared : partition.ops)
-        result->ops.push_back(
-                completed(declared, given, e.get_kind(), options));
+    std::vector<std::vector<lowered_step>> steps;
+    for (const checked_op &declared : partition.ops) {
+        checked_op the_op = completed(declared, given);
+        steps.push_back(
+                lay_out_open_outputs(the_op, given, e.get_kind(), options));
+        for (const logical_tensor &lt : the_op.outputs)
+            if (!lt.is_absent()) given.replace(lt);
+        result->ops.push_back(std::move(the_op));
+    }
     given.check_all_used();
     dump_partition(partition, *result);
     result->ports = input_ports(result->ops);
     const size_t input_count = result->ports.size();
-    const auto outs = output_ports(result->ops);
-    result->ports.insert(result->ports.end(), outs.begin(), outs.end());
+    for (logical_tensor &lt : output_ports(result->ops))
+        result->ports.push_back(std::move(lt));
 
     const engine_impl &device = *access::impl(e);
     const std::string key = cache_key(result->ops, result->ports, e.get_kind(),
@@ -208,8 +237,8 @@ std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
         try {
             std::shared_ptr<const executable> made;
             device.while_compiling([&] {
-                made = build(
-                        result->ops, result->ports, input_count, e, options);
+                made = build(result->ops, steps, result->ports, input_count, e,
+                        options);
             });
             const size_t table_bytes = made->table_bytes;
             result->program = keep_cached(

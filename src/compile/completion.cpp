@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "compile/kernel_choice.hpp"
-#include "compile/lowering.hpp"
 #include "op/labels.hpp"
 #include "op/op_check.hpp"
 #include "op/shapes.hpp"
@@ -51,8 +49,7 @@ bool take_given(checked_op &the_op, given_tensors &given) {
 }
 
 /// An output whose layout is the library's choice nests its axes as the first
-/// input of its rank does: a channels-last gradient of channels-last data. Where
-/// a kernel prefers another, choose_preferred_layouts changes that.
+/// input of its rank does: a channels-last gradient of channels-last data.
 logical_tensor with_layout(const checked_op &the_op, size_t index) {
     const logical_tensor &lt = the_op.outputs[index];
     const auto dims = lt.get_dims();
@@ -66,61 +63,16 @@ logical_tensor with_layout(const checked_op &the_op, size_t index) {
             lt.get_property_type()};
 }
 
-/// A dense tensor with the channels side by side.
-logical_tensor channels_last(
-        const checked_op &the_op, const logical_tensor &lt) {
-    const auto dims = lt.get_dims();
-    const auto rank = static_cast<int>(dims.size());
-    const auto channels = static_cast<size_t>(channel_axis(the_op, rank));
-    auto strides = lt.get_strides();
-    int64_t next = dims[channels];
-    strides[channels] = 1;
-    for (size_t axis = dims.size(); axis-- > 0;) {
-        if (axis == channels) continue;
-        strides[axis] = next;
-        next *= dims[axis];
-    }
-    return {lt.get_id(), lt.get_data_type(), dims, strides,
-            lt.get_property_type()};
-}
-
-/// Makes those outputs channels last, of those that `chosen` names, whose
-/// kernels rather write them so. They are as dense as before: what fitted fits.
-void choose_preferred_layouts(checked_op &the_op,
-        const std::vector<bool> &chosen, engine::kind kind,
-        const compile_options &options) {
-    if (!prefers_layouts(kind)) return;
-    std::vector<logical_tensor> outputs = the_op.outputs;
-    for (const lowered_step &step : lower(the_op)) {
-        for (const port_reference port : step.arguments) {
-            if (!port.output || !chosen[port.index]
-                    || !writes_channels_last(step, kind, options))
-                continue;
-            logical_tensor &lt = outputs[port.index];
-            lt = channels_last(the_op, lt);
-        }
-    }
-    the_op.outputs = std::move(outputs);
-}
-
 /// The dims and the layouts of outputs that the caller leaves open.
-void complete_outputs(
-        checked_op &the_op, engine::kind kind, const compile_options &options) {
-    std::vector<bool> open;
-    std::vector<bool> chosen; // by the library
-    for (const logical_tensor &lt : the_op.outputs) {
-        open.push_back(!lt.is_absent() && !laid_out(lt));
-        chosen.push_back(!lt.is_absent()
-                && lt.get_layout_type() != layout_type::strided);
-    }
+void complete_outputs(checked_op &the_op) {
+    const std::vector<logical_tensor> given = the_op.outputs;
     the_op.outputs = outputs_with_dims(the_op, true);
-    for (size_t index = 0; index < open.size(); ++index)
-        if (chosen[index]) the_op.outputs[index] = with_layout(the_op, index);
-    // These too must fit in memory.
-    for (size_t index = 0; index < open.size(); ++index)
-        if (open[index]) check_output(the_op, index);
-    if (std::find(chosen.begin(), chosen.end(), true) != chosen.end())
-        choose_preferred_layouts(the_op, chosen, kind, options);
+    for (size_t index = 0; index < given.size(); ++index) {
+        if (given[index].is_absent() || laid_out(given[index])) continue;
+        if (given[index].get_layout_type() != layout_type::strided)
+            the_op.outputs[index] = with_layout(the_op, index);
+        check_output(the_op, index); // it too must fit in memory
+    }
 }
 
 } // namespace
@@ -163,6 +115,10 @@ const logical_tensor &given_tensors::find(
     return lt;
 }
 
+bool given_tensors::leaves_layout_open(const logical_tensor &port) {
+    return entry(port.get_id())->lt.get_layout_type() != layout_type::strided;
+}
+
 void given_tensors::replace(const logical_tensor &lt) {
     entry(lt.get_id())->lt = lt;
 }
@@ -184,15 +140,12 @@ given_tensors::tensor_entry *given_tensors::entry(size_t id) {
     return found == entries_.end() ? nullptr : &*found;
 }
 
-checked_op completed(const checked_op &declared, given_tensors &given,
-        engine::kind kind, const compile_options &options) {
+checked_op completed(const checked_op &declared, given_tensors &given) {
     checked_op result = declared;
     if (!take_given(result, given)) {
         check_ports(result);
-        complete_outputs(result, kind, options);
+        complete_outputs(result);
     }
-    for (const logical_tensor &lt : result.outputs)
-        if (!lt.is_absent()) given.replace(lt);
     return result;
 }
 

@@ -4,9 +4,6 @@
 
 #include <vector>
 
-#include <gradnn/engine.hpp>
-
-#include "kernel/kernel.hpp"
 #include "op/checked_op.hpp"
 
 namespace gradnn::detail {
@@ -22,6 +19,9 @@ public:
     /// the op was built with.
     const logical_tensor &find(
             const checked_op &the_op, const logical_tensor &declared);
+
+    /// Whether the caller leaves the layout of an op's output to the library.
+    bool leaves_layout_open(const logical_tensor &port);
 
     /// What an op makes, for those that read it.
     void replace(const logical_tensor &lt);
@@ -41,7 +41,6 @@ private:
 
 /// The op with every port's dims and strides. Checks what the op was not
 /// checked with when it was declared.
-checked_op completed(const checked_op &declared, given_tensors &given,
-        engine::kind kind, const compile_options &options);
+checked_op completed(const checked_op &declared, given_tensors &given);
 
 } // namespace gradnn::detail

@@ -66,41 +66,16 @@ std::vector<kernel<Problem>> candidates(
 }
 
 template <typename Problem>
-std::span<const kernel<Problem>> list_for(const kernel_lists &lists);
-template <>
-std::span<const kernel<interpolation_problem>> list_for(
-        const kernel_lists &lists) {
-    return lists.interpolation;
+std::span<const kernel<Problem>> list_for(const kernel_lists &lists) {
+    if constexpr (std::is_same_v<Problem, interpolation_problem>)
+        return lists.interpolation;
+    else if constexpr (std::is_same_v<Problem, convolution_problem>)
+        return lists.convolution;
+    else if constexpr (std::is_same_v<Problem, bias_problem>)
+        return lists.bias;
+    else
+        return lists.elementwise;
 }
-template <>
-std::span<const kernel<convolution_problem>> list_for(
-        const kernel_lists &lists) {
-    return lists.convolution;
-}
-template <>
-std::span<const kernel<bias_problem>> list_for(const kernel_lists &lists) {
-    return lists.bias;
-}
-template <>
-std::span<const kernel<elementwise_problem>> list_for(
-        const kernel_lists &lists) {
-    return lists.elementwise;
-}
-
-} // namespace
-
-bool prefers_layouts(engine::kind kind) {
-    return backend_of(kind).kernels().writes_channels_last != nullptr;
-}
-
-bool writes_channels_last(const lowered_step &step, engine::kind kind,
-        const compile_options &options) {
-    const auto *problem = std::get_if<convolution_problem>(&step.problem);
-    const auto ask = backend_of(kind).kernels().writes_channels_last;
-    return problem != nullptr && ask != nullptr && ask(*problem, options);
-}
-
-namespace {
 
 template <typename Problem>
 plan_or_refusal make_named(const kernel<Problem> &row, const Problem &problem,
@@ -255,6 +230,13 @@ executable_step choose(const Problem &problem, const backend &device,
 }
 
 } // namespace
+
+bool writes_channels_last(const lowered_step &step, engine::kind kind,
+        const compile_options &options) {
+    const auto *problem = std::get_if<convolution_problem>(&step.problem);
+    const auto ask = backend_of(kind).kernels().writes_channels_last;
+    return problem != nullptr && ask != nullptr && ask(*problem, options);
+}
 
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op) {

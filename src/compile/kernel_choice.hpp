@@ -10,6 +10,11 @@
 
 namespace gradnn::detail {
 
+/// Whether the engine's kernels rather write the step's output channels last than
+/// in the layout that its problem has.
+bool writes_channels_last(const lowered_step &step, engine::kind kind,
+        const compile_options &options);
+
 /// The first kernel of the engine's list that neither yields nor refuses the
 /// step's problem, or where there is none the first that yields and does not
 /// refuse; with options.kernels naming kernels of that list, of those. Throws
@@ -48,13 +53,5 @@ struct kernel_row {
 
 /// The rows of all lists of an engine, in order.
 std::vector<kernel_row> kernel_rows(engine::kind kind);
-
-/// Whether the engine has kernels that rather write some layouts than others.
-bool prefers_layouts(engine::kind kind);
-
-/// Whether the engine's kernels rather write the step's output channels last than
-/// in the layout that its problem has.
-bool writes_channels_last(const lowered_step &step, engine::kind kind,
-        const compile_options &options);
 
 } // namespace gradnn::detail

@@ -23,7 +23,8 @@ constexpr port_reference output(size_t index) {
 }
 
 bool has_elements(const logical_tensor &lt) {
-    return element_count(lt.get_dims()) != 0;
+    const auto shape = dims_of(lt);
+    return std::find(shape.begin(), shape.end(), 0) == shape.end();
 }
 
 /// A stride no one multiplies by anything but 0 must not matter: 1-wide axes
@@ -33,8 +34,8 @@ int64_t stride_of(int64_t dim, int64_t stride) {
 }
 
 tensor_view view_of(const checked_op &the_op, const logical_tensor &lt) {
-    const dims shape = lt.get_dims();
-    const dims strides = lt.get_strides();
+    const auto shape = dims_of(lt);
+    const auto strides = strides_of(lt);
     const auto channels = static_cast<size_t>(
             channel_axis(the_op, static_cast<int>(shape.size())));
     const auto first = static_cast<size_t>(first_spatial_axis(the_op));
@@ -55,8 +56,8 @@ tensor_view view_of(const checked_op &the_op, const logical_tensor &lt) {
 
 weights_view weights_of(
         const checked_op &the_op, const logical_tensor &lt, int64_t groups) {
-    const dims shape = lt.get_dims();
-    const dims strides = lt.get_strides();
+    const auto shape = dims_of(lt);
+    const auto strides = strides_of(lt);
     const weights_axes axes
             = weights_axes_of(the_op, static_cast<int>(shape.size()));
     const auto small = static_cast<size_t>(axes.small);
@@ -130,7 +131,8 @@ void check_offsets(
 /// port, one of them the output.
 lowered_step lower_convolution(const checked_op &the_op, port_reference large,
         port_reference small, port_reference weights) {
-    const convolution_geometry geometry = geometry_of(the_op);
+    const convolution_geometry geometry = geometry_of(
+            the_op, dims_of(the_op.port(large)), dims_of(the_op.port(weights)));
     convolution_problem problem;
     problem.src = view_of(the_op, the_op.port(large));
     problem.dst = view_of(the_op, the_op.port(small));
@@ -264,18 +266,40 @@ lowered_step lower_output(const checked_op &the_op, size_t index) {
 
 std::vector<lowered_step> lower(const checked_op &the_op) {
     std::vector<lowered_step> steps;
+    steps.reserve(the_op.outputs.size());
     for (size_t index = 0; index < the_op.outputs.size(); ++index) {
         const logical_tensor &lt = the_op.outputs[index];
         if (lt.is_absent() || !has_elements(lt)) continue;
-        lowered_step step = lower_output(the_op, index);
+        lowered_step &step = steps.emplace_back(lower_output(the_op, index));
         const bool over_nothing = std::any_of(step.arguments.begin(),
                 step.arguments.end(), [&](port_reference port) {
                     return !has_elements(the_op.port(port));
                 });
-        steps.push_back(over_nothing ? zero_fill(the_op, output(index))
-                                     : std::move(step));
+        if (over_nothing) step = zero_fill(the_op, output(index));
+        step.output = index;
     }
     return steps;
+}
+
+void lay_channels_last(checked_op &the_op, lowered_step &step) {
+    logical_tensor &lt = the_op.outputs[step.output];
+    const dims shape = lt.get_dims();
+    const auto channels = static_cast<size_t>(
+            channel_axis(the_op, static_cast<int>(shape.size())));
+    dims strides(shape.size(), 1);
+    int64_t next = shape[channels];
+    for (size_t axis = shape.size(); axis-- > 0;) {
+        if (axis == channels) continue;
+        strides[axis] = next;
+        next *= shape[axis];
+    }
+    lt = {lt.get_id(), lt.get_data_type(), shape, strides,
+            lt.get_property_type()};
+    auto &problem = std::get<convolution_problem>(step.problem);
+    const bool writes_src
+            = problem.direction == convolution_direction::backward_data;
+    (writes_src ? problem.src : problem.dst) = view_of(the_op, lt);
+    check_offsets(the_op, problem);
 }
 
 } // namespace gradnn::detail

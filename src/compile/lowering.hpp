@@ -9,13 +9,14 @@
 
 namespace gradnn::detail {
 
-/// One problem and which ports are its plan's arguments, in the order that
-/// the problem's struct names.
+/// One problem, which ports are its plan's arguments, in the order that the
+/// problem's struct names, and which output is among them.
 struct lowered_step {
     std::variant<interpolation_problem, convolution_problem, bias_problem,
             elementwise_problem>
             problem;
     std::vector<port_reference> arguments;
+    size_t output = 0;
 };
 
 /// The steps of an op, whose shapes are complete and whose ports that are
@@ -25,5 +26,9 @@ struct lowered_step {
 /// (convolution_window.hpp), and index arithmetic of kernels in 64 bits does
 /// not overflow: throws invalid_shape where it would.
 std::vector<lowered_step> lower(const checked_op &the_op);
+
+/// Lays out the data that a step's convolution writes anew, in the op and in the
+/// problem: dense, with the channels side by side. Throws as lower does.
+void lay_channels_last(checked_op &the_op, lowered_step &step);
 
 } // namespace gradnn::detail

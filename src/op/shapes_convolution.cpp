@@ -226,10 +226,9 @@ void shape_convolution(
             "the channels of input 0 (diff_dst)");
 }
 
-convolution_geometry geometry_of(const checked_op &the_op) {
+convolution_geometry geometry_of(const checked_op &the_op,
+        std::span<const int64_t> large, std::span<const int64_t> weights) {
     const op_attributes &attributes = the_op.attributes();
-    const dims weights = *collect(the_op, port_role::weights).known;
-    const dims large = *collect(the_op, port_role::large).known;
     const int rank = static_cast<int>(weights.size());
     const auto first = static_cast<size_t>(first_spatial_axis(the_op));
     const weights_axes axes = weights_axes_of(the_op, rank);

@@ -46,6 +46,11 @@ std::span<const int64_t> dims_of(const logical_tensor &lt) {
             .first(static_cast<size_t>(access::ndims(lt)));
 }
 
+std::span<const int64_t> strides_of(const logical_tensor &lt) {
+    return std::span(access::strides(lt))
+            .first(static_cast<size_t>(access::ndims(lt)));
+}
+
 bool same_dims(const logical_tensor &a, const logical_tensor &b) {
     return std::ranges::equal(dims_of(a), dims_of(b));
 }

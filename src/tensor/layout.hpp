@@ -12,9 +12,11 @@ namespace gradnn::detail {
 /// unknown_dim stands for them.
 logical_tensor::dims dense_strides(const logical_tensor::dims &dims);
 
-/// Whether the number of dims is known; the dims, without a copy, where it is.
+/// Whether the number of dims is known; the dims, without a copy, where it is, and
+/// the strides of a strided tensor.
 bool rank_known(const logical_tensor &lt);
 std::span<const int64_t> dims_of(const logical_tensor &lt);
+std::span<const int64_t> strides_of(const logical_tensor &lt);
 
 /// Whether both have as many dims, each the same. Their ranks are known.
 bool same_dims(const logical_tensor &a, const logical_tensor &b);
