@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "driver/fma_loop.hpp"
 #include "driver/forced_rows.hpp"
 #include "driver/nearest.hpp"
+#include "driver/picture.hpp"
 #include "driver/table.hpp"
 #include "execute/execute.hpp"
 
@@ -53,6 +55,76 @@ TEST(bench_comparison, marks_what_changes_by_more_than_both_spreads) {
         EXPECT_FALSE(has(alike, "SLOWER")) << alike;
         EXPECT_FALSE(has(alike, "faster")) << alike;
     }
+}
+
+/// The first pixel of an element's square: planes have 192 pixels, gaps 4.
+std::vector<int> pixel(const detail::rgb_image &image, int64_t x, int64_t y) {
+    const auto at = static_cast<size_t>(3 * (y * image.width + x));
+    return {image.pixels.at(at), image.pixels.at(at + 1),
+            image.pixels.at(at + 2)};
+}
+
+TEST(picture, colours_follow_signs_and_magnitudes) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<int64_t> dims {1, 2, 2, 3};
+    const std::vector<double> values {4, -4, 0, 2, nan, 1, 0, 0, 0, 0, 0, -1};
+    const auto image = picture_of(dims, values);
+    EXPECT_EQ(image.width, 2 * (192 + 4) + 4);
+    EXPECT_EQ(image.height, 128 + 2 * 4);
+    using rgb = std::vector<int>;
+    EXPECT_EQ(pixel(image, 0, 0), (rgb {255, 255, 255})); // beside the planes
+    EXPECT_EQ(pixel(image, 4, 4), (rgb {255, 0, 0}));
+    EXPECT_EQ(pixel(image, 4 + 63, 4 + 63), (rgb {255, 0, 0}));
+    EXPECT_EQ(pixel(image, 4 + 64, 4), (rgb {0, 0, 255}));
+    EXPECT_EQ(pixel(image, 4 + 128, 4), (rgb {255, 255, 255}));
+    EXPECT_EQ(pixel(image, 4, 4 + 64), (rgb {255, 128, 128}));
+    EXPECT_EQ(pixel(image, 4 + 64, 4 + 64), (rgb {128, 128, 128}));
+    EXPECT_EQ(pixel(image, 200 + 128, 4 + 64), (rgb {191, 191, 255}));
+}
+
+TEST(picture, takes_any_shape) {
+    const auto size = [](const std::vector<int64_t> &dims) {
+        int64_t count = 1;
+        for (const int64_t dim : dims)
+            count *= dim;
+        const auto image = picture_of(
+                dims, std::vector<double>(static_cast<size_t>(count), 1.0));
+        return std::pair(image.width, image.height);
+    };
+    EXPECT_EQ(size({}), std::pair(int64_t {200}, int64_t {200}));
+    EXPECT_EQ(size({3}), std::pair(int64_t {200}, int64_t {72}));
+    EXPECT_EQ(size({0, 3}), std::pair(int64_t {1}, int64_t {1}));
+    EXPECT_EQ(size({40, 1, 1}), std::pair(int64_t {788}, int64_t {788}));
+    // One of six rows and columns, of 1000 and 500.
+    EXPECT_EQ(size({500, 1000}), std::pair(int64_t {175}, int64_t {92}));
+}
+
+TEST(png, pixels_stand_in_the_file_as_they_are) {
+    // More rows than one stored block holds.
+    detail::rgb_image image(100, 300, 7);
+    image.set(99, 299, 1, 2, 3);
+    const std::string file = detail::png_contents(image);
+    EXPECT_EQ(file.substr(0, 16),
+            std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+    const size_t data = file.find("IDAT") + 4;
+    ASSERT_EQ(file.substr(data, 2), "\x78\x01");
+    std::string rows;
+    size_t at = data + 2;
+    for (bool last = false; !last;) {
+        last = file.at(at) == 1;
+        const auto byte = [&](size_t place) {
+            return static_cast<size_t>(
+                    static_cast<uint8_t>(file.at(at + place)));
+        };
+        const size_t length = byte(1) + 256 * byte(2);
+        EXPECT_EQ(length + byte(3) + 256 * byte(4), 0xffffU);
+        rows += file.substr(at + 5, length);
+        at += 5 + length;
+    }
+    ASSERT_EQ(rows.size(), 300U * 301U);
+    EXPECT_EQ(rows.substr(0, 4), std::string("\0\7\7\7", 4)); // no filter
+    EXPECT_EQ(rows.substr(rows.size() - 3), "\1\2\3");
+    EXPECT_EQ(file.substr(file.size() - 8), "IEND\xae\x42\x60\x82");
 }
 
 TEST(edit_distance, counts_changes) {

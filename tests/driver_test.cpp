@@ -59,7 +59,7 @@ TEST_P(driver_examples, pass_the_check) {
 INSTANTIATE_TEST_SUITE_P(all, driver_examples,
         testing::Values("segmentation_step", "interpolate_backward",
                 "interpolate_backward_3d", "conv_backward",
-                "conv_transpose_backward", "onednn_style"));
+                "conv_transpose_backward", "onednn_style", "two_ops"));
 
 // Files as oneDNN's tools write them: channels last by strides, "None",
 // output_padding of twelve zeros, shapes of twelve zeros for none, pads_end of
@@ -197,7 +197,8 @@ TEST_F(driver, check_names_a_relaxed_mode_and_what_it_allows) {
     const size_t at = text.find(strict);
     ASSERT_NE(at, std::string::npos);
     text.replace(at, strict.size(), "\"tf32\"");
-    const outcome relaxed = gradnn("check " + write("tf32.json", text));
+    const outcome relaxed
+            = gradnn("check --details " + write("tf32.json", text));
     EXPECT_EQ(relaxed.status, 0) << relaxed.out << relaxed.err;
     EXPECT_NE(relaxed.out.find(", fpmath_mode tf32\n"), std::string::npos)
             << relaxed.out;
@@ -205,9 +206,55 @@ TEST_F(driver, check_names_a_relaxed_mode_and_what_it_allows) {
     EXPECT_NE(relaxed.out.find(" 49152 "), std::string::npos);
     // diff_bias has no products.
     EXPECT_NE(relaxed.out.find(" 16384 "), std::string::npos);
-    const outcome usual = gradnn("check " + graphs + "conv_backward.json");
+    const outcome usual
+            = gradnn("check --details " + graphs + "conv_backward.json");
     EXPECT_EQ(usual.out.find("fpmath_mode"), std::string::npos) << usual.out;
     EXPECT_EQ(usual.out.find("49152"), std::string::npos);
+}
+
+TEST_F(driver, check_is_short_unless_details_are_asked_for) {
+    const std::string check = "check " + graphs + "conv_backward.json";
+    const outcome plain = gradnn(check);
+    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
+    std::istringstream lines(plain.out);
+    std::string title, header, word;
+    std::getline(lines, title);
+    std::getline(lines, header);
+    std::istringstream words(header);
+    std::vector<std::string> columns;
+    while (words >> word)
+        columns.push_back(word);
+    EXPECT_EQ(columns,
+            (std::vector<std::string> {"op", "output", "type", "kernel", "time",
+                    "error", "result"}));
+    EXPECT_EQ(std::count(plain.out.begin(), plain.out.end(), '\n'), 7);
+    EXPECT_NE(plain.out.find("3 of 3 outputs are ok, with the same bits"),
+            std::string::npos)
+            << plain.out;
+    const outcome details = gradnn(check + " --details");
+    for (const char *column : {" backend ", " u*S ", " allowed "})
+        EXPECT_NE(details.out.find(column), std::string::npos) << details.out;
+}
+
+TEST_F(driver, tensors_become_pictures) {
+    const std::string run = "run " + graphs + "segmentation_step.json";
+    const outcome result = gradnn(run + captured_inputs()
+            + " --image 1=" + path("in.png") + " --image 2=" + path("out.png"));
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.err.find("wrote " + path("out.png")), std::string::npos);
+    for (const char *name : {"in.png", "out.png"}) {
+        std::ifstream file(path(name), std::ios::binary);
+        const std::string text(std::istreambuf_iterator<char>(file), {});
+        EXPECT_EQ(text.substr(0, 8), "\x89PNG\r\n\x1a\n");
+        EXPECT_EQ(text.substr(text.size() - 8), "IEND\xae\x42\x60\x82");
+    }
+    expect_refusal(run + " --image 77=" + path("a.png"),
+            {"--image 77", "there is no tensor 77"});
+    expect_refusal(run + " --image a.png", {"--image", "ID=FILE.png"});
+    // The upsample takes src's shape and not its values.
+    expect_refusal(run + " --image 0=" + path("a.png"),
+            {"--image 0", "only the shape counts"});
+    EXPECT_EQ(file_count(), 2U);
 }
 
 TEST_F(driver, shape_inputs_are_filled_by_themselves) {

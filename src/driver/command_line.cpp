@@ -116,6 +116,11 @@ void add_session_options(CLI::App &command, session_options &options) {
                    "write a computed tensor (bf16 as f4, exact)")
             ->type_name("ID=FILE.npy")
             ->allow_extra_args(false);
+    command.add_option("--image", options.images,
+                   "write a tensor as a picture: the planes of its last two "
+                   "axes, blue below zero and red above")
+            ->type_name("ID=FILE.png")
+            ->allow_extra_args(false);
     command.add_option("--seed", options.seed,
                    "seed of the random inputs (default: 0)")
             ->type_name("N");
@@ -140,6 +145,9 @@ action add_check(CLI::App &program) {
                    "compare a computed tensor with somebody else's answer too")
             ->type_name("ID=FILE.npy")
             ->allow_extra_args(false);
+    command->add_flag("--details", options->details,
+            "each output by its two promises (doc/numerics.md), with what they "
+            "allow, and the backends");
     command->footer("Exit status 1 where an error is past what is allowed.\n");
     return [options] { return check(*options); };
 }

@@ -13,6 +13,7 @@ namespace gradnn::driver {
 struct check_options {
     session_options session;
     std::vector<std::string> expected;
+    bool details = false;
 };
 
 struct bench_options {

@@ -12,6 +12,7 @@
 #include "device_clock.hpp"
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
+#include "picture.hpp"
 #include "progress.hpp"
 
 namespace gradnn::driver {
@@ -48,6 +49,7 @@ std::vector<file_option> parse_file_options(
     std::vector<file_option> result;
     std::set<size_t> ids;
     std::set<std::string> files;
+    const char *const ending = option == "--image" ? ".png" : ".npy";
     for (const std::string &value : values) {
         const size_t equals = std::min(value.find('='), value.size());
         file_option parsed;
@@ -56,12 +58,14 @@ std::vector<file_option> parse_file_options(
         if (failure != std::errc() || stop != value.data() + equals
                 || equals + 1 >= value.size())
             throw usage_error(option + ": given \"" + value
-                    + "\", expected ID=FILE.npy with the id of a tensor");
+                    + "\", expected ID=FILE" + ending
+                    + " with the id of a tensor");
         parsed.file = value.substr(equals + 1);
         if (!ids.insert(parsed.id).second)
             throw usage_error(
                     text(option, ": tensor ", parsed.id, " is given twice"));
-        if (option == "--output" && !files.insert(parsed.file).second)
+        if ((option == "--output" || option == "--image")
+                && !files.insert(parsed.file).second)
             throw usage_error(
                     option + ": file " + parsed.file + " is given twice");
         result.push_back(std::move(parsed));
@@ -74,12 +78,13 @@ session::session(
     : graph_(load_graph(required(options.graph, "GRAPH.json"), options.engine)),
       inputs_(parse_file_options("--input", options.inputs)),
       outputs_(parse_file_options("--output", options.outputs)),
+      images_(parse_file_options("--image", options.images)),
       seed_(options.seed),
       stream_(graph_.device) {
     check_options();
     // Files are read and written as float64 values beside the tensors.
     int64_t extra = extra_bytes ? extra_bytes(graph_) : 0;
-    for (const auto *list : {&inputs_, &outputs_})
+    for (const auto *list : {&inputs_, &outputs_, &images_})
         for (const file_option &each : *list)
             extra = std::max(extra,
                     3 * int64_t {sizeof(double)}
@@ -97,6 +102,7 @@ const graph_tensor &session::tensor_of(
     if (found == graph_.tensors.end())
         throw input_error(graph_.file.file, "graph",
                 text(named, "there is no tensor ", given.id));
+    if (option == "--image") return found->second;
     const bool wants_computed = option != "--input";
     if (found->second.computed != wants_computed)
         throw input_error(graph_.file.file, found->second.path,
@@ -126,6 +132,16 @@ void session::check_options() const {
     for (const file_option &given : outputs_) {
         (void)tensor_of("--output", given);
         detail::atomic_file probe(given.file); // can it be written?
+    }
+    for (const file_option &given : images_) {
+        const graph_tensor &tensor = tensor_of("--image", given);
+        if (!tensor.computed && !tensor.read)
+            throw input_error(graph_.file.file, tensor.path,
+                    text("--image ", given.id, "=", given.file, ": of tensor ",
+                            given.id,
+                            " only the shape counts; tensors with "
+                            "values are allowed"));
+        detail::atomic_file probe(given.file);
     }
 }
 
@@ -232,10 +248,18 @@ void session::write_outputs() const {
                 lt.get_data_type(), lt.get_dims(), values_of(wanted.id)));
         files.back().finish();
     }
+    for (const file_option &wanted : images_) {
+        files.emplace_back(wanted.file);
+        files.back().write(detail::png_contents(
+                picture_of(graph_.tensors.at(wanted.id).lt.get_dims(),
+                        values_of(wanted.id))));
+        files.back().finish();
+    }
     for (detail::atomic_file &file : files)
         file.commit();
-    for (const file_option &wanted : outputs_)
-        say_written(wanted.file);
+    for (const auto *list : {&outputs_, &images_})
+        for (const file_option &wanted : *list)
+            say_written(wanted.file);
 }
 
 } // namespace gradnn::driver

@@ -12,7 +12,7 @@
 
 namespace gradnn::driver {
 
-/// "ID=FILE.npy" of an option.
+/// "ID=FILE.npy" of an option, or "ID=FILE.png".
 struct file_option {
     size_t id = 0;
     std::string file;
@@ -29,6 +29,7 @@ struct session_options {
     engine_options engine;
     std::vector<std::string> inputs;
     std::vector<std::string> outputs;
+    std::vector<std::string> images;
     uint64_t seed = 0;
 };
 
@@ -42,7 +43,7 @@ struct step_result {
 class session {
 public:
     /// Loads the graph, checks the files that the options name, and fills the
-    /// `extra_bytes` says how much more memory the caller will need.
+    /// inputs. `extra_bytes` says how much more memory the caller will need.
     using memory_estimate = std::function<int64_t(const loaded_graph &)>;
     explicit session(const session_options &options,
             const memory_estimate &extra_bytes = {});
@@ -55,7 +56,7 @@ public:
     /// Whether the tensor has memory: all but inputs whose data no op reads.
     bool has_values(size_t id) const { return memory_.contains(id); }
 
-    /// Writes the files of --output: all, or none where one fails.
+    /// Writes the files of --output and --image: all, or none where one fails.
     void write_outputs() const;
 
     /// Throws unless the file holds the shape of tensor `id`; `option` is the
@@ -73,6 +74,7 @@ private:
     loaded_graph graph_;
     std::vector<file_option> inputs_;
     std::vector<file_option> outputs_;
+    std::vector<file_option> images_;
     uint64_t seed_;
     stream stream_;
     std::map<size_t, tensor_memory> memory_;

@@ -120,12 +120,12 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 } // namespace
 
 // Volumes: 37 of seeds 1107, 1108 and 1301 and vol_few_channels were timed by gpu_whole
-// and gpu_layers, which take nearly all of them (H200, b302d5c). The margins below give the
-// least total time: the mean is 1.016 times that of the faster kernel of each problem, the worst 1.12 times.
-// gpu_whole for all of them gives 1.08 and 1.48 times. In f64, 12 problems were planes:
-// gpu_whole was 1.5 to 1.9 times as fast as gpu_layers in three of them, and 0.87 times
-// in one, for which its estimate is 1.28 times as large. Small volumes that gpu_pixels
-// takes in NXC after this kernel yields were not timed.
+// and gpu_layers, which take nearly all of them (H200, b302d5c). The margins below give
+// the least total time: the mean is 1.016 times that of the faster kernel of each
+// problem, the worst 1.12 times. gpu_whole for all of them gives 1.08 and 1.48 times. In
+// f64, 12 problems were planes: gpu_whole was 1.5 to 1.9 times as fast as gpu_layers in
+// three of them, and 0.87 times in one, for which its estimate is 1.28 times as large.
+// Small volumes that gpu_pixels takes in NXC after this kernel yields were not timed.
 //
 // Planes: 110 problems of seeds 1103 and 1104 were timed at 5f75348 and aa414fa beside the
 // kernel that the other rules take (H200). gpu_whole was

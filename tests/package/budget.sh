@@ -4,8 +4,11 @@
 #   rows FILE      rows of a kernel list
 #   files FOLDER   files of a folder and those below it
 #   lines FOLDER   their lines
+#   rooms FILE     rooms of the table of src/README.md
+#   words FILE     words of a document outside code
 #
-# With --lower, numbers that are larger than what the tree has become that.
+# With --lower, numbers that are larger than what the tree has become that, but for
+# words, whose numbers are limits that documents may come near.
 set -euo pipefail
 cd "$1"
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
@@ -18,8 +21,10 @@ while read -r what of most; do
     rows) has=$(grep -cE '^ *\{"[a-z]+\.[a-z0-9_]+",' "$of") ;;
     files) has=$(git ls-files -- "$of" | wc -l) ;;
     lines) has=$(git ls-files -z -- "$of" | xargs -0 cat | wc -l) ;;
+    rooms) has=$(grep -c '^| \[' "$of") ;;
+    words) has=$(awk '/^```/ { code = !code; next } !code' "$of" | wc -w) ;;
     *)
-        echo "$table: $what is none of rows, files, lines"
+        echo "$table: $what is none of rows, files, lines, rooms, words"
         exit 1
         ;;
     esac
@@ -27,11 +32,12 @@ while read -r what of most; do
     if ((has > most)); then
         echo "$of has $has $what, and $table allows $most. Its numbers only" \
             "fall: make room by deleting (a kernel that another serves as" \
-            "fast, a family that became a setting), then commit that first."
+            "fast, a family that became a setting, a paragraph), then commit" \
+            "that first."
         status=1
     elif ((has < most)); then
         echo "$of has $has $what, $table allows $most"
-        if [[ ${2-} == --lower ]]; then
+        if [[ ${2-} == --lower && $what != words ]]; then
             sed -i "s|^$what $of $most\$|$what $of $has|" "$table"
         fi
     fi
