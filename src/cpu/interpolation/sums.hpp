@@ -47,6 +47,8 @@ template <int64_t block, size_t width, class D, class Term>
 HWY_INLINE void sum_blocks(D d, const hn::TFromD<D> *weights, int64_t begin,
         int64_t end, const Term &term, hn::VFromD<D> (&sum)[width]) {
     constexpr int64_t inner = block / chain_terms;
+    for (size_t k = 0; k < width; ++k)
+        sum[k] = hn::Zero(d); // GCC does not see that begin < end
     for (int64_t t = begin; t < end; t += inner) {
         const int64_t inner_end = std::min(end, t + inner);
         hn::VFromD<D> part[width];
@@ -72,7 +74,7 @@ HWY_INLINE void weighted_sum(D d, const hn::TFromD<D> *weights, int64_t begin,
     constexpr int64_t largest = chain_terms * chain_terms * chain_terms;
     hn::VFromD<D> low[width];
     for (size_t k = 0; k < width; ++k)
-        low[k] = hn::Zero(d);
+        sum[k] = low[k] = hn::Zero(d);
     for (int64_t t = begin; t < end; t += largest) {
         hn::VFromD<D> part[width];
         sum_blocks<largest>(

@@ -177,7 +177,9 @@ std::vector<choice<data_specification>> row_by_row_choices(
                                 / p.column.up
                         + 1,
                 columns >= width ? p.column.read : 1 << 20);
-        const int registers = (columns + met) * e.wide + met * e.bytes / 8 + 48;
+        const int loaded = met * p.multiplier;
+        const int registers
+                = (columns + loaded) * e.wide + loaded * e.bytes / 8 + 48;
         if (registers > 230) continue;
         data_cut cut {};
         cut.vector = cut.depths = cut.planes = cut.strip = cut.ahead

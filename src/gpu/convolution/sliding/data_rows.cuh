@@ -76,38 +76,37 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     - kd * p.depth.dilation;
             if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                 continue;
-#pragma unroll 1
-            for (int m = 0; m < p.multiplier; ++m) {
-                const type *const at = from + m * p.read.channel
-                        + z / p.depth.up * p.read.depth
-                        + y / p.row.up * p.read.row;
-                jit::elements<p.type, g.units.vector> loaded[g.units.count];
+            jit::elements<p.type, g.units.vector> loaded[p.multiplier]
+                                                        [g.units.count];
+            const type *const at = from + z / p.depth.up * p.read.depth
+                    + y / p.row.up * p.read.row;
+#pragma unroll
+            for (int m = 0; m < p.multiplier; ++m)
 #pragma unroll
                 for (int unit = 0; unit < g.units.count; ++unit)
                     if (g.units.used[unit])
-                        load_into(loaded[unit],
-                                at
+                        load_into(loaded[m][unit],
+                                at + m * p.read.channel
                                         + (unit + g.units.first)
                                                 * g.units.vector
                                                 * p.read.column,
                                 inside[unit]);
-                const sum_type *const by = shared
-                        + (m * taps + (kd * p.row.taps + kh) * p.column.taps)
-                                * cut.lanes
-                        + lane;
+            const sum_type *const by = shared
+                    + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
 #pragma unroll
-                for (int kw = 0; kw < p.column.taps; ++kw) {
-                    const sum_type weight = by[kw * cut.lanes];
+            for (int kw = 0; kw < p.column.taps; ++kw)
+#pragma unroll
+                for (int m = 0; m < p.multiplier; ++m) {
+                    const sum_type weight = by[(m * taps + kw) * cut.lanes];
 #pragma unroll
                     for (int j = 0; j < cut.columns; ++j) {
                         const int x = g.units.met[kw][j];
                         if (x < 0) continue;
-                        totals[j] = multiply_add(
-                                loaded[x / g.units.vector][x % g.units.vector],
+                        totals[j] = multiply_add(loaded[m][x / g.units.vector]
+                                                       [x % g.units.vector],
                                 weight, totals[j]);
                     }
                 }
-            }
         }
     }
     type *const to = written + image * p.written.image
