@@ -13,6 +13,7 @@
 #include "base/threads.hpp"
 #include "compile/executable.hpp"
 #include "execute/execute_check.hpp"
+#include "kernel/backend.hpp"
 #include "kernel/engine_impl.hpp"
 #include "op/labels.hpp"
 
