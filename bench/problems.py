@@ -31,9 +31,12 @@ CONVOLUTION_FAMILIES = {
     "first layer": 0.1,
     "transposed": 0.15,
 }
+# Drawn where they are asked for alone (--family), so that seeds keep their problems:
+# dilated windows that are longer than the image.
+RARE_FAMILIES = ("long windows",)
 FAMILIES = {
     "interpolation": ("whole ratios", "odd ratios"),
-    "convolution": tuple(CONVOLUTION_FAMILIES),
+    "convolution": (*CONVOLUTION_FAMILIES, *RARE_FAMILIES),
 }
 
 
@@ -83,6 +86,8 @@ def problem(settings, index):
     layout, dtype = draw.of(settings["layout"]), draw.of(settings["dtype"])
     least, most = (1e6 * each for each in settings["megabytes"])
     make = {"interpolation": _interpolation, "convolution": _convolution}[kind]
+    if settings.get("family") in RARE_FAMILIES:
+        make = _long_windows
     for _ in range(TRIES):
         elements = draw.log(least, most) / graphs.DTYPE_BYTES[dtype]
         drawn = make(draw, elements)
@@ -255,6 +260,28 @@ def _convolution(draw, elements):
     src, dst, weights = map(math.prod, graphs.shapes(case))
     batch = round((elements - 2 * weights) / (2 * src + dst))
     return None if batch < 1 else (family, given | {"n": batch})
+
+
+def _long_windows(draw, elements):
+    """As in ASPP: three or five taps along an axis of 5 to 70 elements reach from
+    once to twice its length."""
+    rank = draw.weighted({1: 0.2, 2: 0.6, 3: 0.2})
+    side = draw.whole(5, 70 if rank < 3 else 20)
+    taps = draw.weighted({3: 4, 5: 1} if rank < 3 else {3: 1})
+    dilation = max(1, round(side * draw.real(1, 2) / (taps - 1)))
+    given = {
+        "in": _channels(draw, 8),
+        "out": _channels(draw, 8),
+        "src": [max(3, round(side * draw.real(0.8, 1.2))) for _ in range(rank)],
+        "kernel": taps,
+        "dilation": dilation,
+        "pad": (taps - 1) * dilation // 2,
+        "transposed": draw.chance(0.2),
+    }
+    case = graphs.complete("convolution", given | {"n": 1})
+    src, dst, weights = map(math.prod, graphs.shapes(case))
+    batch = round((elements - 2 * weights) / (2 * src + dst))
+    return None if batch < 1 else ("long windows", given | {"n": batch})
 
 
 def line(drawn):

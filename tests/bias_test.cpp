@@ -31,6 +31,8 @@ const std::vector<plane_case> &bias_cases() {
                 {"vectors", {3, 64, 9, 11}},
                 {"many_vectors", {2, 256, 5, 7}},
                 {"tiny_planes", {40, 33, 2, 5}},
+                // Images of several blocks of planes.
+                {"planes_in_blocks", {70, 230, 3, 5}},
                 // Rows of NXC that are wider than a block.
                 {"wide_channels", {3, 2100, 2, 3}},
         };

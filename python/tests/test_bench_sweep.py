@@ -43,6 +43,23 @@ def test_problems_of_a_family():
     sweep("--kind", "interpolation", "--seed", "7", "--list", "--family", "1x1", code=2)
 
 
+def test_long_windows_are_drawn_where_they_are_asked_for():
+    given = settings("convolution", "cpu", 7, family="long windows")
+    drawn = [problems.problem(given, index) for index in range(60)]
+    for each in drawn:
+        case = each["case"]
+        reach = case["dilation"] * (case["kernel"] - 1) + 1
+        assert each["family"] == "long windows" and reach >= 0.8 * min(case["src"])
+    beyond = [c for c in (d["case"] for d in drawn) if c["dilation"] >= max(c["src"])]
+    assert beyond and {len(each["case"]["src"]) for each in drawn} == {1, 2, 3}
+    assert len({problems.line(each) for each in drawn}) == 60
+    words = ["--kind", "convolution", "--seed", "7", "--list", "--count", "3"]
+    found = sweep(*words, "--family", "long windows")
+    assert found.split("\n")[:3] == [
+        f"{each['index']} {problems.line(each)}" for each in drawn[:3]
+    ]
+
+
 def made_row(index, of_limit, ratio=None, rows=(), dtype="f32", kind="interpolation"):
     """A row whose time is 2 ms."""
     drawn = problems.problem(settings(kind, dtype=[dtype]), index)

@@ -12,8 +12,10 @@
 // Blocks come in two kinds. Where channels are contiguous, rows of columns are
 // added element by element, one after the other: in registers where a row is a
 // few whole vectors (with AVX-512 most narrow rows are, since pixels of few
-// channels are joined), else to sums in memory. Otherwise planes are summed one
-// after the other, each along its contiguous (or any other) innermost axis.
+// channels are joined), else to sums in memory. Images of short planes are such
+// rows too, and the columns of a plane are added up at the end of a block. Other
+// planes are summed one after the other, each along its contiguous (or any other)
+// innermost axis.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/bias/bias.cpp"
 #include "cpu/simd/simd_target.hpp"
@@ -22,6 +24,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/parallel.hpp"
 #include "cpu/bias/work.hpp"
@@ -165,7 +168,8 @@ HWY_INLINE void sum_few(const bias_work &work, const T *from, int64_t row,
         add_row(from + work.offset_of(row), sums, count);
 }
 
-/// A block of rows of columns: partial[x] for its columns, over its rows.
+/// A block of rows of columns: partial[x] for its columns, or for each plane of
+/// columns, over its rows.
 template <typename T>
 void sum_rows(
         const bias_work &work, const T *from, double *partials, int64_t block) {
@@ -174,7 +178,10 @@ void sum_rows(
     const int64_t count = std::min(work.column_block, work.columns - begin);
     const int64_t row_end
             = std::min(work.rows(), (row_block + 1) * work.row_block);
-    double *partial = partials + row_block * work.columns + begin;
+    double *const written = partials + row_block * work.partial_columns()
+            + begin / work.plane;
+    double of_planes[bias_work::most_columns];
+    double *const partial = work.plane > 1 ? of_planes : written;
     std::fill(partial, partial + count, 0.0);
     // A few in the tensors' accumulator.
     constexpr int64_t few = 16;
@@ -194,6 +201,10 @@ void sum_rows(
         for (int64_t x = 0; x < left; ++x)
             partial[x] += convert_scalar<double>(rest[x]);
     }
+    if (work.plane == 1) return;
+    for (int64_t c = 0; c < count / work.plane; ++c)
+        written[c] = std::accumulate(
+                partial + c * work.plane, partial + (c + 1) * work.plane, 0.0);
 }
 
 template <typename T>
@@ -243,7 +254,8 @@ public:
         parallel_for(work_.blocks(), 1, [&](int64_t begin, int64_t end) {
             sum_blocks_(work_, args[0], partials, begin, end);
         });
-        const int64_t terms = work_.partial_rows() * work_.columns / channels_;
+        const int64_t terms
+                = work_.partial_rows() * work_.partial_columns() / channels_;
         parallel_for(channels_, grain_terms / terms + 1,
                 [&](int64_t begin, int64_t end) {
                     with_type(type_, [&](auto type) {
@@ -256,7 +268,8 @@ public:
                 });
     }
     size_t workspace_bytes() const override {
-        return static_cast<size_t>(work_.partial_rows() * work_.columns)
+        return static_cast<size_t>(
+                       work_.partial_rows() * work_.partial_columns())
                 * sizeof(double);
     }
     std::string backend() const override { return "Highway " + target_; }
@@ -269,9 +282,10 @@ private:
     double sum(const double *partials, int64_t channel) const {
         double total = 0;
         double low = 0;
+        const int64_t columns = work_.partial_columns();
         for (int64_t row = 0; row < work_.partial_rows(); ++row)
-            for (int64_t x = channel; x < work_.columns; x += channels_) {
-                const double addend = partials[row * work_.columns + x];
+            for (int64_t x = channel; x < columns; x += channels_) {
+                const double addend = partials[row * columns + x];
                 const double next = total + addend;
                 const double taken = next - total;
                 const double rest = (total - (next - taken)) + (addend - taken);

@@ -22,6 +22,9 @@ constexpr int64_t most_rows = 64 << 10;
 constexpr int64_t most_sums = 8 << 10;
 // Rows of pixels are joined until they have this many elements.
 constexpr int64_t joined_elements = 128;
+// Planes of at most so many elements are columns, of that many images and more.
+constexpr int64_t short_plane = 256;
+constexpr int64_t least_images = 8;
 
 constexpr int64_t blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -73,6 +76,23 @@ bias_work cut_pixels(const detail::tensor_view &view) {
     return work;
 }
 
+/// Rows are images whose planes are too short to be summed one by one.
+bias_work cut_images(const detail::tensor_view &view, int64_t plane) {
+    bias_work work;
+    work.channels_within = true;
+    work.plane = plane;
+    work.columns = view.dims[1] * plane;
+    work.outer.back() = {view.dims[0], view.strides[0]};
+    work.column_block
+            = std::min(work.columns, bias_work::most_columns / plane * plane);
+    work.column_blocks = blocks_of(work.columns, work.column_block);
+    const int64_t rows = view.dims[0];
+    work.row_block = std::max<int64_t>({64, block_elements / work.column_block,
+            std::min(blocks_of(rows, 256), most_rows)});
+    work.row_blocks = blocks_of(rows, work.row_block);
+    return work;
+}
+
 bias_work cut_planes(const detail::tensor_view &view) {
     bias_work work;
     work.columns = view.dims[1];
@@ -85,6 +105,10 @@ bias_work cut_planes(const detail::tensor_view &view) {
         work.inner = space.back();
         space.pop_back();
     }
+    if (space.empty() && work.inner.stride == 1 && work.inner.dim > 1
+            && work.inner.dim <= short_plane && work.n.dim >= least_images
+            && (work.columns == 1 || work.column_stride == work.inner.dim))
+        return cut_images(view, work.inner.dim);
     put_outer(work, space);
     work.piece = std::min(work.inner.dim, piece_elements);
     work.pieces = blocks_of(work.inner.dim, work.piece);

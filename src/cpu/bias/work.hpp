@@ -15,8 +15,11 @@ struct bias_work {
     };
 
     /// Channels are contiguous: `columns` of them, or a multiple where several
-    /// pixels make a row. Else columns are channels, column_stride apart.
+    /// pixels make a row. Or rows are images of short planes: a column for each
+    /// element, `plane` of them to a channel. Else columns are channels,
+    /// column_stride apart.
     bool channels_within = false;
+    int64_t plane = 1;
     int64_t columns = 1;
     int64_t column_stride = 1;
     /// What rows are counted over: pixels (channels within), or lines of a
@@ -46,8 +49,9 @@ struct bias_work {
         return count;
     }
     int64_t blocks() const { return column_blocks * partial_rows(); }
-    /// Partials of a column.
+    /// Partials of a column, or of a short plane, and of all of them.
     int64_t partial_rows() const { return row_blocks * n_blocks; }
+    int64_t partial_columns() const { return columns / plane; }
     /// Of a pixel or a line.
     int64_t offset_of(int64_t index) const {
         // Divisions would take longer than short rows do.
