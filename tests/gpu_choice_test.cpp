@@ -15,6 +15,7 @@
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/bench_case_ops.hpp"
+#include "support/plan_file.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -136,6 +137,35 @@ TEST_F(gpu_choice, follows_the_numbers_of_products) {
                     << to_string(kind) << " in " << to_string(r.type) << ", "
                     << r.groups << " groups, " << r.src << " to " << r.dst;
         }
+}
+
+// Dense NCX is computed with channels last: an output that is left open lies so, and
+// its step is that of a caller who asked for that layout.
+TEST_F(gpu_choice, lays_out_open_outputs_as_its_kernel_writes_them) {
+    const op open = convolution_op(op::kind::ConvolutionBackwardData,
+            {"open", 4, 1, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                    {1, 1}},
+            layouts()[11], data_type::f32); // any_ncx
+    set_compiled_partition_cache_capacity(0);
+    const engine gpu(engine::kind::gpu, 0);
+    const auto compiled = compile_with(open, {}, gpu);
+    const logical_tensor made = compiled.query_logical_tensor(
+            open.get_outputs().front().get_id());
+    EXPECT_EQ(made.get_strides(),
+            (logical_tensor::dims {64 * 28 * 28, 1, 64 * 28, 64}));
+    op given(open.get_id(), open.get_kind(), open.get_inputs(), {made},
+            open.get_name());
+    for (const auto &[name, value] : open.get_attrs())
+        std::visit([&, key = name](const auto &v) { given.set_attr(key, v); },
+                value);
+    const auto expected = compile_with(given, {}, gpu).get_info().steps;
+    set_compiled_partition_cache_capacity(1024);
+    const auto steps = compiled.get_info().steps;
+    ASSERT_EQ(steps.size(), 1U);
+    ASSERT_EQ(expected.size(), 1U);
+    EXPECT_EQ(steps[0].kernel, expected[0].kernel);
+    EXPECT_EQ(steps[0].backend, expected[0].backend);
+    EXPECT_EQ(steps[0].workspace_bytes, expected[0].workspace_bytes);
 }
 
 // Of each kernel of the library there is machine code, whose registers are read.
