@@ -241,7 +241,8 @@ TEST_P(compiled, callers_scratchpad) {
         EXPECT_EQ(r.all_output_bytes(), expected);
     }
     const logical_tensor smaller(lt.get_id(), data_type::u8,
-            {static_cast<int64_t>(c.get_workspace_size()) - 1},
+            logical_tensor::dims {
+                    static_cast<int64_t>(c.get_workspace_size()) - 1},
             logical_tensor::layout_type::strided);
     for (const tensor &wrong : {tensor(smaller, the_engine(), data),
                  tensor(lt, the_engine(), nullptr)})
