@@ -182,7 +182,8 @@ tensor tensor::make_scalar_tensor(const logical_tensor &lt, void *scalar) {
     };
     if (lt.get_property_type() != logical_tensor::property_type::host_scalar)
         refuse(": its property is not host_scalar");
-    if (!detail::rank_known(lt) || !lt.get_dims().empty()) refuse(": it has dims");
+    if (!detail::rank_known(lt) || !lt.get_dims().empty())
+        refuse(": it has dims");
     if (scalar == nullptr) refuse(": the pointer to the value is null");
     const size_t bytes = lt.get_mem_size();
     const auto copy = std::make_shared<std::vector<std::byte>>(bytes);
