@@ -224,7 +224,7 @@ logical_tensor compiled_partition::get_scratchpad_logical_tensor() const {
     const size_t bytes = get_workspace_size();
     const size_t room = bytes == 0 ? 0 : detail::workspace_alignment - 1;
     return {std::numeric_limits<size_t>::max(), logical_tensor::data_type::u8,
-            {static_cast<int64_t>(bytes + room)},
+            logical_tensor::dims {static_cast<int64_t>(bytes + room)},
             logical_tensor::layout_type::strided};
 }
 
