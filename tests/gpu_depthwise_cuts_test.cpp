@@ -117,7 +117,7 @@ bool cut_by(Cut &work, const problem_facts &facts, bool vectors) {
         return cut(work, facts);
 }
 
-class DepthwiseCuts : public testing::Test {
+class depthwise_cuts : public testing::Test {
 protected:
     void SetUp() override {
         const std::string reason = why_not_comparable();
