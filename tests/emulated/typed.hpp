@@ -92,8 +92,12 @@ private:
                 const double whole = std::nearbyint(value / step) * step;
                 if (whole != 0) {
                     std::frexp(std::abs(whole), &exponent);
-                    const double unit = std::ldexp(1.0, exponent - 11);
-                    best = static_cast<uint16_t>((exponent + 14) << 10
+                    // Below 2^-14 there is no leading one.
+                    const bool small = exponent < -13;
+                    const double unit
+                            = std::ldexp(1.0, small ? -24 : exponent - 11);
+                    best = static_cast<uint16_t>(
+                            (small ? 0 : exponent + 14) << 10
                             | (static_cast<int>(std::abs(whole) / unit) & 1023)
                             | (whole < 0 ? 0x8000 : 0));
                 }
