@@ -231,4 +231,36 @@ std::vector<specification_of_kernel> all_cuts(
     return made;
 }
 
+std::vector<choice> choices_of(
+        const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
+    std::vector<choice> all;
+    for (const mapped_problem &of : forms)
+        for (const specification_of_kernel &each : all_cuts(of, gpu)) {
+            const estimate e = estimate_of(each, of, gpu);
+            all.push_back({e.cycles(), each, e});
+        }
+    std::stable_sort(all.begin(), all.end(),
+            [](const choice &a, const choice &b) { return a.cost < b.cost; });
+    // The best, each unlike those before it.
+    constexpr size_t most_chosen = 12;
+    constexpr double far_off = 2.0;
+    std::vector<choice> chosen;
+    const auto alike = [](const cut &a, const cut &b) {
+        return a.vector == b.vector && a.columns == b.columns
+                && a.repeated == b.repeated && a.ahead == b.ahead
+                && (a.stages > 0) == (b.stages > 0) && a.planes == b.planes;
+    };
+    for (const choice &each : all) {
+        if (each.cost > far_off * all.front().cost) break;
+        if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
+                return alike(other.specification.cut_by,
+                        each.specification.cut_by);
+            }))
+            continue;
+        chosen.push_back(each);
+        if (chosen.size() == most_chosen) break;
+    }
+    return chosen;
+}
+
 } // namespace gradnn::gpu::resample

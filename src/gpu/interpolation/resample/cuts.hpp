@@ -14,18 +14,31 @@ struct gpu_facts {
     int shared_bytes, registers, threads; ///< of a multiprocessor
 };
 
-/// A specification with the estimated cycles of a multiprocessor, and what they come from.
+/// What a multiprocessor's share of a problem takes, in cycles of each of its parts.
+struct estimate {
+    double issue; ///< instructions
+    double wavefronts; ///< of shared memory or the first cache
+    double bytes; ///< of memory, at the rate of a copy
+    double waiting; ///< for bytes, with those that are on their way
+    double turns; ///< that blocks take, over those of full ones
+    double cycles() const;
+};
+
 struct choice {
     double cost;
     specification_of_kernel specification;
-    double instructions, wavefronts, bytes_in_flight; ///< in cycles; in bytes
+    estimate of;
 };
+
+estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
+        const gpu_facts &);
 
 /// All ways to cut a problem that a GPU can hold, without an order.
 std::vector<specification_of_kernel> all_cuts(
         const mapped_problem &, const gpu_facts &);
 
 /// Those that are expected to be fastest, best first; empty where there are none.
-std::vector<choice> choices_of(const mapped_problem &, const gpu_facts &);
+std::vector<choice> choices_of(
+        const std::vector<mapped_problem> &forms, const gpu_facts &);
 
 } // namespace gradnn::gpu::resample
