@@ -1,7 +1,7 @@
 // interpolation.gpu_resample on the CPU: the kernels of random problems, by random ways to
-// cut them, are compiled by the C++ compiler from the text that NVRTC would get, executed
-// (emulated/simt.hpp) and compared with the formula, and bit by bit with one another. Needs
-// no GPU.
+// cut them, and the form that takes everything are compiled by the C++ compiler from the text
+// that NVRTC or nvcc would get, executed (emulated/simt.hpp) and compared with the formula,
+// and bit by bit with one another. Needs no GPU.
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -10,8 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "emulated/compiled.hpp"
 #include "emulated/typed.hpp"
+#include "gpu/interpolation/resample/generic.cuh"
 #include "gpu_cuts/resample.hpp"
 
 namespace gradnn::test {
@@ -22,13 +24,14 @@ using detail::axis_map;
 using detail::data_type;
 using detail::interpolation_problem;
 using detail::tensor_view;
+using detail::text;
 
 /// A kernel for a problem's tensors, at multiples of 16 bytes or anywhere.
 struct job {
     size_t problem;
     bool aligned;
     mapped_problem mapped;
-    std::string specification;
+    std::string specification; ///< empty: the form that takes everything
 };
 
 std::string numbered(const std::string &text, size_t number) {
@@ -40,10 +43,25 @@ std::string numbered(const std::string &text, size_t number) {
 
 std::string source_of(const std::vector<job> &jobs) {
     std::string source
-            = "#include \"gpu/interpolation/resample/resample.cuh\"\n"
+            = "#include \"gpu/interpolation/resample/generic.cuh\"\n"
+              "#include \"gpu/interpolation/resample/resample.cuh\"\n"
               "extern \"C\" void limit(const void *begin, const void *end) {\n"
               "gradnn::emulated::tensors = {{begin, end}}; }\n";
+    for (const char *const type : {"f32", "f64", "bf16", "f16"}) {
+        const std::string name = text("element::", type);
+        source += text("extern \"C\" void any_", type,
+                "(const void *read, void *written, const void *map, const void "
+                "*of, bool descending) {\nusing namespace "
+                "gradnn::gpu::resample;\nusing type = storage<",
+                name, ">;\nusing maps = tables<sum<", name,
+                ">>;\ngradnn::emulated::launch(3, 64, 0, descending, [&] { "
+                "resample_any<",
+                name,
+                ">((const type *)read, (type *)written, *(const maps *)map, "
+                "*(const generic_problem *)of, 64); });\n}\n");
+    }
     for (size_t i = 0; i < jobs.size(); ++i) {
+        if (jobs[i].specification.empty()) continue;
         const std::string s = "specification_" + std::to_string(i);
         source += numbered(jobs[i].specification, i) + "extern \"C\" void run_"
                 + std::to_string(i)
@@ -167,6 +185,8 @@ protected:
                 jobs.push_back({problems.size(), aligned, form,
                         text_of(random.pick(all))});
                 any = true;
+                if (i > 0) continue;
+                jobs.push_back({problems.size(), false, form, {}});
             }
             if (any) problems.push_back(p);
         }
@@ -183,6 +203,15 @@ protected:
         const tables<Sum> map {of(0), of(1), of(2), host.steps.data()};
         library.function<void(const void *, const void *)>("limit")(
                 read.data(), read.end());
+        if (jobs[number].specification.empty()) {
+            const problem_specification &p = jobs[number].mapped.specification;
+            const generic_problem any = generic_of(p);
+            constexpr const char *names[] = {"any_f32", "any_f64", "any_bf16", "any_f16"};
+            library.function<void(const void *, void *, const void *,
+                    const void *, bool)>(names[static_cast<size_t>(p.type)])(
+                    read.data(), written.data(), &map, &any, false);
+            return;
+        }
         library.function<void(const void *, void *, const void *, bool)>(
                 "run_" + std::to_string(number))(
                 read.data(), written.data(), &map, number % 2 == 0);

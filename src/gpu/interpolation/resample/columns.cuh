@@ -21,6 +21,7 @@ struct columns_of_thread {
     static constexpr geometry g = geometry_of(s);
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
+    static constexpr int kept = kept_weights(g, c.columns);
     static constexpr int unit_elements = most(c.vector, c.read_vector);
     using unit = jit::elements<p.type, unit_elements>;
     using raw_row = unit[g.units];
@@ -31,7 +32,7 @@ struct columns_of_thread {
     int begin[c.columns];
     int count[c.columns];
     bool inside[g.units];
-    sum_type weights[c.columns][kept_weights(g, c.columns)];
+    sum_type weights[c.columns][kept];
     const sum_type *rolled_weights;
 
     __device__ static constexpr bool is_constant(int k) {
@@ -74,7 +75,8 @@ struct columns_of_thread {
                         + g.element_of[k][0] - at.first;
             }
 #pragma unroll
-            for (int t = 0; t < (g.rolled ? 0 : g.taps[k]); ++t) {
+            for (int t = 0; t < kept; ++t) {
+                if (t >= g.taps[k]) continue;
                 const int tap = past + t;
                 weights[k][t] = tap >= 0 && tap < at.count ? of_column[tap]
                                                            : sum_type(0);
@@ -115,7 +117,9 @@ struct columns_of_thread {
             for (int v = 0; v < c.vector; ++v) {
                 sum_type added = 0;
 #pragma unroll
-                for (int t = 0; t < g.taps[k]; ++t) {
+                for (int t = 0; t < kept; ++t) {
+                    // Loops of a constant count, which compilers unroll from within.
+                    if (t >= g.taps[k]) continue;
                     const sum_type weight = is_constant(k)
                             ? static_cast<sum_type>(
                                     repeats.weight[k % most(1, repeats.written)][t])

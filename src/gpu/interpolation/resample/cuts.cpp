@@ -105,7 +105,10 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int waiting = g.units * unit
             * std::max(1, c.ahead + (p.middle.is_there() ? 1 : 0));
-    return 34 + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights
+    int checked = 0;
+    for (int u = 0; u < g.units; ++u)
+        checked += g.always_inside[u] ? 0 : 1;
+    return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights
             + waiting + c.ahead * (1 + 2 * wide);
 }
 
