@@ -200,7 +200,8 @@ protected:
             return axis_table<Sum> {
                     host.places[a].data(), host.weights[a].data()};
         };
-        const tables<Sum> map {of(0), of(1), of(2), host.steps.data()};
+        const tables<Sum> map {of(0), of(1), of(2), host.steps.data(),
+                host.middle_steps.data()};
         library.function<void(const void *, const void *)>("limit")(
                 read.data(), read.end());
         if (jobs[number].specification.empty()) {

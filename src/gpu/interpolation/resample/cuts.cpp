@@ -47,7 +47,7 @@ std::vector<cut> columns_of(const problem_specification &p) {
     for (const int vector : vectors_of(p)) {
         cut c {};
         c.vector = vector;
-        c.read_vector = 1;
+        c.middles = c.read_vector = 1;
         for (const int columns : {1, 2, 4, 8}) {
             c.columns = columns;
             if (columns > p.column.written) break;
@@ -98,7 +98,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const int wide = p.type == element::f64 ? 2 : 1;
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide;
+    const int sums = c.columns * c.vector * wide * c.middles;
     int weights = 0;
     for (int k = 0; k < c.columns && p.column.is_there(); ++k)
         if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
@@ -109,7 +109,9 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
     return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights
-            + waiting + c.ahead * (1 + 2 * wide);
+            + waiting + c.ahead * (1 + 2 * wide)
+            + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
+                                             : 0);
 }
 
 /// Whether neighbours of the first axis lie behind one another, as copies of one range take
@@ -227,10 +229,16 @@ void add_tiles(std::vector<specification_of_kernel> &to,
 std::vector<specification_of_kernel> all_cuts(
         const mapped_problem &of, const gpu_facts &gpu) {
     std::vector<specification_of_kernel> made;
-    for (const cut &c : columns_of(of.specification)) {
-        add_threads(made, of, gpu, c);
-        add_tiles(made, of, gpu, c);
-    }
+    const axis &middle = of.specification.middle;
+    for (cut c : columns_of(of.specification))
+        for (const int middles : {1, 2, 3, 4, 6, 8}) {
+            if (middles > middle.written
+                    || (middles > 1 && middles * c.columns * c.vector > 32))
+                break;
+            c.middles = middles;
+            add_threads(made, of, gpu, c);
+            add_tiles(made, of, gpu, c);
+        }
     return made;
 }
 

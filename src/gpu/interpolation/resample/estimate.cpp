@@ -65,6 +65,12 @@ public:
                           + p_.middle.least_taps)
                         / 2
                 : 1;
+        if (c_.middles > 1) {
+            const double of_one
+                    = static_cast<double>(p_.middle.read) / p_.middle.written;
+            rows_ = of_one * c_.middles
+                    + (p_.middle.two ? std::max(1.0, of_one) : 0);
+        }
         const double ratio = static_cast<double>(p_.walk.read) / p_.walk.written;
         const double overlap = p_.walk.two && c_.strip < p_.walk.written
                 ? std::max(1.0, ratio)
@@ -74,7 +80,8 @@ public:
     }
 
     double instructions() const {
-        const double values = c_.columns * c_.vector;
+        const double of_row = c_.columns * c_.vector;
+        const double values = of_row * c_.middles;
         double taps = 0, kept = 0;
         for (int k = 0; k < c_.columns && !g_.rolled; ++k) {
             taps += g_.taps[k];
@@ -88,13 +95,15 @@ public:
         if (g_.rolled)
             row = column_taps_ * (4 + c_.vector * (halves_ ? 2 : 1)) + 8;
         if (!p_.column.is_there()) row -= taps * c_.vector;
-        if (p_.middle.is_there()) row += values + 4;
+        if (p_.middle.is_there())
+            row += c_.middles > 1 ? 2 * of_row + 12 + g_.units * unit_ / 2.0
+                                  : of_row + 4;
         double step = rows_ * row;
         double written = c_.vector > 1
                 ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
                 : static_cast<double>(c_.columns) / g_.write_vector
                         * (halves_ ? 2 : 1);
-        written += values + 4;
+        written = written * c_.middles + values + 4;
         const double begin = 60 + kept * 2 + c_.columns * 4;
         if (!p_.walk.is_there()) return begin + step + written;
         step += values * (p_.walk.two ? 2 : 1) + 11;
@@ -118,7 +127,7 @@ public:
                                 std::max(c_.vector, g_.write_vector) * bytes)
                     / 2;
         return steps_ * (rows_ * of_row + 1)
-                + (p_.walk.is_there() ? c_.strip : 1) * of_store;
+                + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
     }
 
     /// That a thread has on their way and that no neighbour has, at most.
@@ -132,7 +141,9 @@ public:
         const double middle = p_.middle.is_there()
                 ? static_cast<double>(p_.middle.read) / p_.middle.written
                 : 1;
-        return of_row * std::max(1.0, std::min(middle, 8.0))
+        return of_row
+                * (c_.middles > 1 ? 1.0
+                                  : std::max(1.0, std::min(middle, 8.0)))
                 * std::max(1, c_.ahead);
     }
 
@@ -155,8 +166,8 @@ private:
                 position = g_.unit_position[unit]
                         + first(2, tile * c_.columns + g_.unit_column[unit]);
             at += position * pitch(p_.column, written);
-            const int64_t middle = rest % p_.middle.written;
-            rest /= p_.middle.written;
+            const int64_t middle = rest % g_.middles * c_.middles;
+            rest /= g_.middles;
             at += (written ? middle : first(1, middle))
                     * pitch(p_.middle, written);
             const int strips = c_.stages > 0 ? c_.parts : g_.strips;

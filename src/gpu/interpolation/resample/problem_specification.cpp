@@ -322,11 +322,18 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
                 weights[a][i * most + static_cast<size_t>(t)]
                         = static_cast<Sum>(map.weight(map.offset(i) + t));
     }
-    const axis_map &walk = of.maps[0];
-    for (int64_t o = 0; o < walk.dst; ++o)
-        steps.push_back({static_cast<Sum>(walk.low_weight(o)),
-                static_cast<Sum>(walk.high_weight(o)),
-                static_cast<int>(walk.low(o))});
+    steps = steps_of(of.maps[0]);
+    middle_steps = steps_of(of.maps[1]);
+}
+
+template <typename Sum>
+std::vector<step<Sum>> host_tables<Sum>::steps_of(const axis_map &map) {
+    std::vector<step<Sum>> steps;
+    for (int64_t o = 0; o < map.dst; ++o)
+        steps.push_back({static_cast<Sum>(map.low_weight(o)),
+                static_cast<Sum>(map.high_weight(o)),
+                static_cast<int>(map.low(o))});
+    return steps;
 }
 
 template struct host_tables<float>;
@@ -350,7 +357,8 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
             "},\n    .cut_by = {.vector = ", c.vector,
-            ", .columns = ", c.columns, ", .repeated = ", truth(c.repeated),
+            ", .columns = ", c.columns, ", .middles = ", c.middles,
+            ", .repeated = ", truth(c.repeated),
             ", .read_vector = ", c.read_vector, ", .strip = ", c.strip,
             ", .ahead = ", c.ahead, ", .threads = ", c.threads,
             ", .blocks = ", c.blocks, ", .stages = ", c.stages,

@@ -36,9 +36,10 @@ template <typename Sum>
 struct host_tables {
     std::array<std::vector<place>, 3> places;
     std::array<std::vector<Sum>, 3> weights;
-    std::vector<step<Sum>> steps;
+    std::vector<step<Sum>> steps, middle_steps;
 
     explicit host_tables(const mapped_problem &);
+    static std::vector<step<Sum>> steps_of(const detail::axis_map &);
     /// Of positions without taps too, in order.
     static std::vector<place> places_of(const detail::axis_map &);
 };

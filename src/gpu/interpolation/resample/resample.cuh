@@ -21,8 +21,8 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
     typename walk<s>::item at;
     at.tile = rest % g.tiles;
     rest /= g.tiles;
-    at.middle = rest % p.middle.written;
-    rest /= p.middle.written;
+    at.middle = rest % g.middles;
+    rest /= g.middles;
     at.begin = rest % g.strips * c.strip;
     at.end = least(at.begin + c.strip, p.walk.written);
     rest /= g.strips;

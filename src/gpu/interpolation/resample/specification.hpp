@@ -63,10 +63,11 @@ struct problem_specification {
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
 };
 
-/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,
-/// and walks along `strip` positions of the first axis.
+/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row
+/// and of `middles` positions of the middle axis, and walks along `strip` positions of the
+/// first axis.
 struct cut {
-    int vector, columns;
+    int vector, columns, middles;
     /// The columns' taps are read as one window, whose weights are constants; else those
     /// of each column from a place of its own.
     bool repeated;
@@ -87,7 +88,8 @@ struct specification_of_kernel {
 
 struct geometry {
     int outers; ///< positions of all outer axes
-    int vectors, tiles, strips; ///< of the inner elements, a row and the first axis
+    /// Parts of the inner elements, a row, the middle and the first axis.
+    int vectors, tiles, middles, strips;
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
     /// of which column's place (0 for a window), how far from it in positions, and whether
     /// every thread has it.
@@ -230,7 +232,7 @@ constexpr void add_tiles(
     g.shared_bytes = barrier_bytes + g.stage_bytes * c.stages;
     g.fits = g.shared_bytes <= 227 << 10;
     g.all_tiles = ceil_div(g.outers, c.planes) * g.tile_strips;
-    g.tile_items = c.planes * c.parts * p.middle.written
+    g.tile_items = c.planes * c.parts * g.middles
             * (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
 }
 
@@ -244,6 +246,7 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         g.outers *= count;
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
+    g.middles = ceil_div(p.middle.written, c.middles);
     g.strips = ceil_div(p.walk.written, c.strip);
     if (c.repeated)
         add_window(g, p, c);
@@ -263,9 +266,10 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     while (g.write_vector & (g.write_vector - 1))
         --g.write_vector;
 
-    g.items = static_cast<long long>(g.outers) * g.strips * p.middle.written
+    if (g.rolled && c.middles > 1) g.fits = false;
+    g.items = static_cast<long long>(g.outers) * g.strips * g.middles
             * g.tiles * g.vectors;
-    g.fits = g.items < 1LL << 31;
+    g.fits = g.fits && g.items < 1LL << 31;
     if (c.stages > 0) {
         add_tiles(g, p, c);
         g.grid = g.all_tiles;

@@ -26,7 +26,8 @@ struct axis_table {
 template <typename Sum>
 struct tables {
     axis_table<Sum> walk, middle, column;
-    const step<Sum> *steps; ///< by position of `walk` that is read
+    /// By positions of `walk` and `middle` that are read.
+    const step<Sum> *steps, *middle_steps;
 };
 
 } // namespace gradnn::gpu::resample

@@ -116,8 +116,8 @@ struct tile_of_block {
             if constexpr (walks) {
                 at.tile = rest % g.tiles;
                 rest /= g.tiles;
-                at.middle = rest % p.middle.written;
-                rest /= p.middle.written;
+                at.middle = rest % g.middles;
+                rest /= g.middles;
                 at.begin = strip * g.tile_written + rest % c.parts * c.strip;
                 at.end = least(at.begin + c.strip, p.walk.written);
                 plane = rest / c.parts;
