@@ -81,8 +81,8 @@ TEST(resample_compile, first_choices_fit_every_generation) {
     EXPECT_LE(spilling, wanted / 6);
     std::sort(seconds.begin(), seconds.end());
     std::cout << "seconds to compile: median " << seconds[wanted / 2]
-              << ", longest " << seconds.back() << "; " << spilling
-              << " of " << wanted << " spill\n";
+              << ", longest " << seconds.back() << "; " << spilling << " of "
+              << wanted << " spill\n";
 }
 
 } // namespace

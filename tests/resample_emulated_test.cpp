@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 #include "emulated/compiled.hpp"
 #include "emulated/typed.hpp"
-#include "gpu/interpolation/resample/generic.cuh"
 #include "gpu_cuts/resample.hpp"
 
 namespace gradnn::test {
@@ -58,7 +57,7 @@ std::string source_of(const std::vector<job> &jobs) {
                 "resample_any<",
                 name,
                 ">((const type *)read, (type *)written, *(const maps *)map, "
-                "*(const generic_problem *)of, 64); });\n}\n");
+                "*(const problem_specification *)of, 64); });\n}\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;
@@ -148,10 +147,11 @@ expectation expected_of(
 
 /// One ulp of 16-bit types, as the sums are in f32.
 double tolerance(data_type type, double sum, double magnitude) {
-    const double exact = (type == data_type::f64 ? 0x1p-50 : 0x1p-21)
-            * magnitude;
+    const double exact
+            = (type == data_type::f64 ? 0x1p-50 : 0x1p-21) * magnitude;
     if (type == data_type::bf16) return exact + std::abs(sum) * 0x1p-7;
-    if (type == data_type::f16) return exact + std::abs(sum) * 0x1p-10 + 0x1p-24;
+    if (type == data_type::f16)
+        return exact + std::abs(sum) * 0x1p-10 + 0x1p-24;
     return exact;
 }
 
@@ -206,11 +206,11 @@ protected:
                 read.data(), read.end());
         if (jobs[number].specification.empty()) {
             const problem_specification &p = jobs[number].mapped.specification;
-            const generic_problem any = generic_of(p);
-            constexpr const char *names[] = {"any_f32", "any_f64", "any_bf16", "any_f16"};
+            constexpr const char *names[]
+                    = {"any_f32", "any_f64", "any_bf16", "any_f16"};
             library.function<void(const void *, void *, const void *,
                     const void *, bool)>(names[static_cast<size_t>(p.type)])(
-                    read.data(), written.data(), &map, &any, false);
+                    read.data(), written.data(), &map, &p, false);
             return;
         }
         library.function<void(const void *, void *, const void *, bool)>(
@@ -236,10 +236,10 @@ TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
             value = typed::rounded(random.value(), type);
         if (random.integer(0, 2) == 0)
             for (int left = 3; left > 0; --left)
-                values[static_cast<size_t>(random.integer(0,
-                        static_cast<int64_t>(values.size()) - 1))]
-                        = random.pick(
-                        std::vector {HUGE_VAL, -HUGE_VAL, double {NAN}});
+                values[static_cast<size_t>(random.integer(
+                        0, static_cast<int64_t>(values.size()) - 1))]
+                        = random.pick(std::vector {
+                                HUGE_VAL, -HUGE_VAL, double {NAN}});
         const expectation expected = expected_of(p, values);
         std::vector<char> first;
         for (; number < jobs.size() && jobs[number].problem == i; ++number) {

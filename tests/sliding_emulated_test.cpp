@@ -45,10 +45,10 @@ std::string source_of(const std::vector<job> &jobs) {
     source << "#include \"gpu/convolution/sliding/sliding.cuh\"\n"
               "using gradnn::emulated::launch;\n";
     for (size_t i = 0; i < jobs.size(); ++i) {
-        const std::string s = "gradnn::gpu::sliding::specification_"
-                + std::to_string(i);
-        source << numbered(jobs[i].specification, i)
-               << "extern \"C\" void run_" << i
+        const std::string s
+                = "gradnn::gpu::sliding::specification_" + std::to_string(i);
+        source << numbered(jobs[i].specification, i) << "extern \"C\" void run_"
+               << i
                << "(void *read, void *weights, void *written, bool "
                   "descending) {\n"
                   "using namespace gradnn::gpu::sliding;\n"
@@ -62,8 +62,7 @@ std::string source_of(const std::vector<job> &jobs) {
                    << ".of.row.taps * " << s
                    << ".of.column.taps), NAN);\n"
                       "launch(g.grid, "
-                   << s
-                   << ".cut.threads, 0, descending, [&] { slide_weights<"
+                   << s << ".cut.threads, 0, descending, [&] { slide_weights<"
                    << s
                    << ">((const type *)read, (const type *)written, "
                       "parts.data()); });\n"
@@ -154,8 +153,8 @@ TEST(sliding_emulated, random_problems_are_as_the_formula) {
             tensors.emplace_back(data[t], types[t], t == 1 ? 0 : misplaced);
         const bool to_src = p.direction == convolution_direction::backward_data;
         library.function<void(void *, void *, void *, bool)>(
-                "run_" + std::to_string(i))(tensors[to_src ? 2 : 0].data(), tensors[1].data(),
-                tensors[to_src ? 0 : 2].data(), i % 2 == 0);
+                "run_" + std::to_string(i))(tensors[to_src ? 2 : 0].data(),
+                tensors[1].data(), tensors[to_src ? 0 : 2].data(), i % 2 == 0);
         tensors[output].read(data[output]);
         for (double &value : expected[output])
             value = typed::rounded(value, types[output]);

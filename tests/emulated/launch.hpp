@@ -12,7 +12,8 @@ void launch(unsigned grid, unsigned threads, size_t shared, bool descending,
         const Kernel &kernel) {
     std::vector<uint4> memory(shared / 16 + 9);
     const auto past = reinterpret_cast<uintptr_t>(memory.data()) % 128;
-    shared_memory = reinterpret_cast<char *>(memory.data()) + (128 - past) % 128;
+    shared_memory
+            = reinterpret_cast<char *>(memory.data()) + (128 - past) % 128;
     shared_bytes = shared;
     grid_size = {grid, 1, 1};
     for (unsigned i = 0; i < grid; ++i)

@@ -30,7 +30,8 @@ inline float to_float(uint16_t bits, bool f16) {
 /// Values in a type, and what lies beyond both sides of their tensor.
 class typed {
 public:
-    typed(const std::vector<double> &values, detail::data_type type, int misplaced)
+    typed(const std::vector<double> &values, detail::data_type type,
+            int misplaced)
         : type_(type), bytes_(static_cast<size_t>(detail::size_of(type))) {
         storage_.resize(values.size() * bytes_ + 96);
         std::fill(storage_.begin(), storage_.end(), char {0x7f});

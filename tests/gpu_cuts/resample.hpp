@@ -17,14 +17,13 @@ constexpr gpu::resample::gpu_facts resample_h100 {
 
 /// Strides of one of the layouts that tensors come in: dense NCX or NXC, slices of channels,
 /// rows with gaps, permuted axes.
-inline void lay_out_randomly(detail::interpolation_problem &p, bool nxc,
-        random_source &random) {
-    std::array<size_t, 5> order = nxc
-            ? std::array<size_t, 5> {1, 4, 3, 2, 0}
-            : std::array<size_t, 5> {4, 3, 2, 1, 0};
+inline void lay_out_randomly(
+        detail::interpolation_problem &p, bool nxc, random_source &random) {
+    std::array<size_t, 5> order = nxc ? std::array<size_t, 5> {1, 4, 3, 2, 0}
+                                      : std::array<size_t, 5> {4, 3, 2, 1, 0};
     const int64_t kind = random.integer(0, 7);
-    if (kind == 0) std::swap(order[0], order[static_cast<size_t>(
-                           random.integer(1, 4))]);
+    if (kind == 0)
+        std::swap(order[0], order[static_cast<size_t>(random.integer(1, 4))]);
     for (detail::tensor_view *tensor : {&p.diff_dst, &p.diff_src}) {
         int64_t stride = kind == 1 && random.integer(0, 1) == 0 ? 2 : 1;
         for (const size_t axis : order) {
@@ -33,8 +32,7 @@ inline void lay_out_randomly(detail::interpolation_problem &p, bool nxc,
             if (kind == 2 && axis == 1)
                 stride += (nxc ? 1 : stride / tensor->dims[axis])
                         * random.pick(std::vector<int64_t> {1, 4, 8});
-            if (kind == 3 && axis == order[0])
-                stride += random.integer(1, 8);
+            if (kind == 3 && axis == order[0]) stride += random.integer(1, 8);
         }
     }
 }
@@ -59,11 +57,12 @@ inline detail::interpolation_problem random_interpolation(
         p.coordinates = coordinate_mode::half_pixel;
     const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
     const bool nxc = one_in(2);
-    const int64_t channels = random.pick(
-            std::vector<int64_t> {1, 2, 3, 4, 8, 8, 16, 19, 32});
+    const int64_t channels
+            = random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 8, 16, 19, 32});
     p.diff_src.dims = {random.integer(1, 3) * scale, channels, 1, 1, 1};
     p.diff_dst.dims = p.diff_src.dims;
-    const int64_t same_ratio = random.pick(std::vector<int64_t> {2, 2, 3, 4, 8});
+    const int64_t same_ratio
+            = random.pick(std::vector<int64_t> {2, 2, 3, 4, 8});
     const int64_t kind = random.integer(0, 3);
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
         const int64_t longest = (rank == 1 ? 60 : rank == 2 ? 20 : 8) * scale;
@@ -72,8 +71,10 @@ inline detail::interpolation_problem random_interpolation(
         src = random.integer(1, longest);
         if (one_in(2)) src = (src + 3) / 4 * 4;
         if (kind == 0) dst = src * same_ratio;
-        if (kind == 1) dst = std::max<int64_t>(1, src * random.integer(5, 40) / 10);
-        if (kind == 2) dst = std::max<int64_t>(1, src * random.integer(2, 10) / 10);
+        if (kind == 1)
+            dst = std::max<int64_t>(1, src * random.integer(5, 40) / 10);
+        if (kind == 2)
+            dst = std::max<int64_t>(1, src * random.integer(2, 10) / 10);
         if (kind == 3) {
             src = (src + 2) / 3 * 3;
             dst = src / 3 * random.pick(std::vector<int64_t> {2, 4, 5});
@@ -97,10 +98,10 @@ inline detail::interpolation_problem random_interpolation(
         }
         if (p.mode == interpolation_mode::nearest && !axis.scale_given
                 && one_in(4))
-            axis.arithmetic = random.pick(std::vector {
-                    coordinate_arithmetic::float32,
-                    coordinate_arithmetic::float32_fma,
-                    coordinate_arithmetic::float64});
+            axis.arithmetic
+                    = random.pick(std::vector {coordinate_arithmetic::float32,
+                            coordinate_arithmetic::float32_fma,
+                            coordinate_arithmetic::float64});
     }
     lay_out_randomly(p, nxc, random);
     return p;

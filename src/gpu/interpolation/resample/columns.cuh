@@ -63,8 +63,8 @@ struct columns_of_thread {
             if (is_constant(k)) continue;
             const int column = least(first_column + k, p.column.written - 1);
             const place at = table.places[column];
-            const sum_type *const of_column
-                    = table.weights + column * static_cast<long long>(p.column.most_taps);
+            const sum_type *const of_column = table.weights
+                    + column * static_cast<long long>(p.column.most_taps);
             if constexpr (g.rolled) rolled_weights = of_column;
             int past = 0;
             if constexpr (!c.repeated) {
@@ -121,8 +121,8 @@ struct columns_of_thread {
                     // Loops of a constant count, which compilers unroll from within.
                     if (t >= g.taps[k]) continue;
                     const sum_type weight = is_constant(k)
-                            ? static_cast<sum_type>(
-                                    repeats.weight[k % most(1, repeats.written)][t])
+                            ? static_cast<sum_type>(repeats.weight[k
+                                    % most(1, repeats.written)][t])
                             : weights[k][t];
                     added = multiply_add(weight,
                             row[g.unit_of[k][t]]

@@ -25,8 +25,8 @@ std::vector<int> vectors_of(const problem_specification &p) {
 }
 
 /// Elements of a load along the columns of a window.
-std::vector<int> read_vectors_of(const problem_specification &p, int tile_step,
-        bool one_tile) {
+std::vector<int> read_vectors_of(
+        const problem_specification &p, int tile_step, bool one_tile) {
     std::vector<int> made;
     const int bytes = bytes_of(p.type);
     for (int vector = 16 / bytes; vector >= 1; vector /= 2)
@@ -67,12 +67,10 @@ std::vector<cut> columns_of(const problem_specification &p) {
             cut window = c;
             window.columns = columns;
             window.repeated = true;
-            const int step
-                    = p.columns.read * (columns / p.columns.written);
+            const int step = p.columns.read * (columns / p.columns.written);
             const auto read_vectors = vector > 1
                     ? std::vector {1}
-                    : read_vectors_of(
-                            p, step, columns >= p.column.written);
+                    : read_vectors_of(p, step, columns >= p.column.written);
             for (const int read_vector : read_vectors) {
                 window.read_vector = read_vector;
                 made.push_back(window);
@@ -108,10 +106,10 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     int checked = 0;
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
-    return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights
-            + waiting + c.ahead * (1 + 2 * wide)
+    return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0))
+            + weights + waiting + c.ahead * (1 + 2 * wide)
             + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
-                                             : 0);
+                             : 0);
 }
 
 /// Whether neighbours of the first axis lie behind one another, as copies of one range take
@@ -127,28 +125,28 @@ bool is_nested(const problem_specification &p) {
 void add_threads(std::vector<specification_of_kernel> &to,
         const mapped_problem &of, const gpu_facts &gpu, cut c) {
     const problem_specification &p = of.specification;
-    const bool rolled = geometry_of({p, [&] {
-        cut tried = c;
-        tried.strip = 1;
-        tried.threads = 128;
-        return tried;
-    }()}).rolled;
+    const bool rolled = geometry_of({p,
+                                            [&] {
+                                                cut tried = c;
+                                                tried.strip = 1;
+                                                tried.threads = 128;
+                                                return tried;
+                                            }()})
+                                .rolled;
     c.planes = c.parts = 1;
-    const std::vector<int> strips = p.walk.is_there()
-            ? parts_of(p.walk.written)
-            : std::vector<int> {1};
+    const std::vector<int> strips = p.walk.is_there() ? parts_of(p.walk.written)
+                                                      : std::vector<int> {1};
     for (const int strip : strips)
         for (const int ahead : {0, 1, 2, 4}) {
-            const bool plain = p.middle.is_there() || rolled
-                    || !p.walk.is_there();
+            const bool plain
+                    = p.middle.is_there() || rolled || !p.walk.is_there();
             if (plain != (ahead == 0)) continue;
             c.strip = strip;
             c.ahead = ahead;
             c.threads = 128;
             const geometry g = geometry_of({p, c});
             if (!g.fits) continue;
-            const int registers
-                    = ceil_div(registers_of({p, c}, g), 8) * 8;
+            const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
             if (registers > 224) continue;
             c.blocks = std::min(gpu.registers / (c.threads * registers),
                     gpu.threads / c.threads);
@@ -170,8 +168,8 @@ void add_tiles(std::vector<specification_of_kernel> &to,
     for (const int count : p.outer)
         outers *= count;
     const long long whole = (first.read - 1) * first.read_pitch + row_extent(p);
-    const bool one_outer = outers == p.outer[0]
-            && p.outer_read[0] <= whole + whole / 8;
+    const bool one_outer
+            = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
     for (const int tile : parts_of(positions)) {
         const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
         c.tile_read = most_read(of, of_tile);
@@ -209,8 +207,8 @@ void add_tiles(std::vector<specification_of_kernel> &to,
                         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
                                 || g.tile_items < threads / 4)
                             continue;
-                        const int registers = ceil_div(
-                                registers_of({p, c}, g), 8) * 8;
+                        const int registers
+                                = ceil_div(registers_of({p, c}, g), 8) * 8;
                         c.blocks = std::min({gpu.registers
                                         / (threads * registers),
                                 gpu.threads / threads,
@@ -264,8 +262,8 @@ std::vector<choice> choices_of(
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;
         if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
-                return alike(other.specification.cut_by,
-                        each.specification.cut_by);
+                return alike(
+                        other.specification.cut_by, each.specification.cut_by);
             }))
             continue;
         chosen.push_back(each);

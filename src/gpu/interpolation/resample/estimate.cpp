@@ -60,18 +60,18 @@ public:
         : p_(s.of), c_(s.cut_by), g_(geometry_of(s)), of_(of) {
         halves_ = bytes_of(p_.type) == 2;
         unit_ = std::max(c_.vector, c_.read_vector);
-        rows_ = p_.middle.is_there()
-                ? static_cast<double>(p_.middle.most_taps
-                          + p_.middle.least_taps)
+        rows_ = p_.middle.is_there() ? static_cast<double>(p_.middle.most_taps
+                                               + p_.middle.least_taps)
                         / 2
-                : 1;
+                                     : 1;
         if (c_.middles > 1) {
             const double of_one
                     = static_cast<double>(p_.middle.read) / p_.middle.written;
             rows_ = of_one * c_.middles
                     + (p_.middle.two ? std::max(1.0, of_one) : 0);
         }
-        const double ratio = static_cast<double>(p_.walk.read) / p_.walk.written;
+        const double ratio
+                = static_cast<double>(p_.walk.read) / p_.walk.written;
         const double overlap = p_.walk.two && c_.strip < p_.walk.written
                 ? std::max(1.0, ratio)
                 : 0;
@@ -132,18 +132,17 @@ public:
 
     /// That a thread has on their way and that no neighbour has, at most.
     double bytes_in_flight() const {
-        const double ratio = static_cast<double>(p_.column.read)
-                / p_.column.written;
-        const double of_row = std::min<double>(g_.units * unit_,
-                                      std::max(1.0, ratio * c_.columns)
-                                              * c_.vector)
+        const double ratio
+                = static_cast<double>(p_.column.read) / p_.column.written;
+        const double of_row
+                = std::min<double>(g_.units * unit_,
+                          std::max(1.0, ratio * c_.columns) * c_.vector)
                 * bytes_of(p_.type);
         const double middle = p_.middle.is_there()
                 ? static_cast<double>(p_.middle.read) / p_.middle.written
                 : 1;
         return of_row
-                * (c_.middles > 1 ? 1.0
-                                  : std::max(1.0, std::min(middle, 8.0)))
+                * (c_.middles > 1 ? 1.0 : std::max(1.0, std::min(middle, 8.0)))
                 * std::max(1, c_.ahead);
     }
 

@@ -9,22 +9,23 @@ namespace {
 constexpr int threads = 256;
 
 template <element type>
-__global__ void __launch_bounds__(threads) generic_kernel(
-        const jit::stored_of<type> *read, jit::stored_of<type> *written,
-        tables<jit::sum_of<type>> map,
-        const __grid_constant__ generic_problem p) {
+__global__ void __launch_bounds__(threads)
+        generic_kernel(const jit::stored_of<type> *read,
+                jit::stored_of<type> *written, tables<jit::sum_of<type>> map,
+                const __grid_constant__ problem_specification p) {
     wait_and_let_later_work_start();
     resample_any<type>(read, written, map, p, threads);
 }
 
 template <element type>
-void launch_of_type(const char *name, const generic_problem &p,
+void launch_of_type(const char *name, const problem_specification &p,
         const device_tables &map, const launch_stream &stream, const void *read,
         void *written) {
     using stored = jit::stored_of<type>;
-    launch_early(name, generic_kernel<type>, blocks_for(p.elements, threads),
-            threads, 0, stream, static_cast<const stored *>(read),
-            static_cast<stored *>(written), map.as<jit::sum_of<type>>(), p);
+    launch_early(name, generic_kernel<type>,
+            blocks_for(elements_of(p), threads), threads, 0, stream,
+            static_cast<const stored *>(read), static_cast<stored *>(written),
+            map.as<jit::sum_of<type>>(), p);
 }
 
 } // namespace
@@ -50,11 +51,9 @@ device_tables::device_tables(int device, const mapped_problem &of) {
 void launch_generic(const char *name, const problem_specification &of,
         const device_tables &map, const launch_stream &stream, const void *read,
         void *written) {
-    const generic_problem p = generic_of(of);
-    const auto launch_as
-            = [&]<element type>() {
-                  launch_of_type<type>(name, p, map, stream, read, written);
-              };
+    const auto launch_as = [&]<element type>() {
+        launch_of_type<type>(name, of, map, stream, read, written);
+    };
     switch (of.type) {
         case element::f32: return launch_as.operator()<element::f32>();
         case element::f64: return launch_as.operator()<element::f64>();

@@ -17,8 +17,8 @@ public:
     template <typename Sum>
     tables<Sum> as() const {
         const auto axis = [&](size_t a) {
-            return axis_table<Sum> {places_[a].as<place>(),
-                    weights_[a].template as<Sum>()};
+            return axis_table<Sum> {
+                    places_[a].as<place>(), weights_[a].template as<Sum>()};
         };
         return {axis(0), axis(1), axis(2), steps_.as<step<Sum>>(),
                 middle_steps_.as<step<Sum>>()};

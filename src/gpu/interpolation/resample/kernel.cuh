@@ -4,8 +4,8 @@
 
 namespace gradnn::gpu::resample {
 
-extern "C" __global__ void __launch_bounds__(specification.cut_by.threads,
-        specification.cut_by.blocks)
+extern "C" __global__ void __launch_bounds__(
+        specification.cut_by.threads, specification.cut_by.blocks)
         gradnn_resample(const storage<specification.of.type> *read,
                 storage<specification.of.type> *written,
                 const tables<sum<specification.of.type>> map) {

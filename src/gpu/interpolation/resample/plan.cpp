@@ -47,10 +47,10 @@ public:
     /// Without a compiler what takes everything remains.
     void compile(const compile_options &options) {
         for (const specification_of_kernel &each : tried_) {
-            const auto loaded = jit::load(
-                    {"gpu/interpolation/resample/kernel.cuh", text_of(each),
-                            "gradnn_resample"},
-                    options);
+            const auto loaded
+                    = jit::load({"gpu/interpolation/resample/kernel.cuh",
+                                        text_of(each), "gradnn_resample"},
+                            options);
             if (!loaded.kernel) return;
             if (kernel_ && loaded.kernel->local_bytes >= kernel_->local_bytes)
                 continue;
@@ -58,10 +58,9 @@ public:
             const geometry g = geometry_of(each);
             const device_properties &device
                     = properties_of(static_cast<int>(options.device));
-            grid_ = each.cut_by.stages > 0
-                    ? std::min(g.grid,
-                            device.multiprocessors * each.cut_by.blocks)
-                    : g.grid;
+            grid_ = each.cut_by.stages > 0 ? std::min(
+                            g.grid, device.multiprocessors * each.cut_by.blocks)
+                                           : g.grid;
             threads_ = each.cut_by.threads;
             shared_bytes_ = static_cast<size_t>(g.shared_bytes);
             if (shared_bytes_ > default_block_shared_bytes) {
@@ -106,8 +105,8 @@ public:
             const compile_options &options, std::string &refusal) {
         const auto device = static_cast<int>(options.device);
         const device_properties &properties = properties_of(device);
-        for (mapped_problem &each : specifications_of(problem, alignment,
-                     properties.major >= 9, refusal)) {
+        for (mapped_problem &each : specifications_of(
+                     problem, alignment, properties.major >= 9, refusal)) {
             auto map = std::make_shared<const device_tables>(device, each);
             forms_.push_back({std::move(each), std::move(map)});
         }
@@ -160,8 +159,7 @@ private:
             aligned_->launch(stream, args[0], args[1]);
             return;
         }
-        std::call_once(
-                others_compiled_, [&] { others_->compile(options_); });
+        std::call_once(others_compiled_, [&] { others_->compile(options_); });
         others_->launch(stream, args[0], args[1]);
     }
 

@@ -66,8 +66,8 @@ public:
         for (int written = 1; written <= most_period; ++written) {
             if (map_.src < 3 * written) break;
             const int64_t middle = map_.src / 2 / written * written;
-            const int64_t step = map_.first(middle)
-                    - map_.first(middle - written);
+            const int64_t step
+                    = map_.first(middle) - map_.first(middle - written);
             if (step < 1 || step > 1 << 10) continue;
             pattern made {};
             made.written = written;
@@ -87,8 +87,8 @@ private:
             made.taps[k] = static_cast<int>(map_.count(at));
             if (map_.count(at) < 1 || map_.count(at) > most_taps) return false;
             for (int t = 0; t < made.taps[k]; ++t)
-                made.weight[k][t] = rounded(
-                        map_.weight(map_.offset(at) + t), type_);
+                made.weight[k][t]
+                        = rounded(map_.weight(map_.offset(at) + t), type_);
         }
         return true;
     }
@@ -132,8 +132,8 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
             write_pitch, read_pitch};
     made.least_taps = made.most_taps;
     for (int64_t i = 0; i < map.src; ++i)
-        made.least_taps = std::min(
-                made.least_taps, static_cast<int>(map.count(i)));
+        made.least_taps
+                = std::min(made.least_taps, static_cast<int>(map.count(i)));
     for (int64_t o = 0; o < map.dst && !made.two; ++o)
         made.two = map.high_weight(o) != 0;
     return made;
@@ -223,8 +223,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         const int64_t write_pitch = p.diff_src.strides[i];
         const int64_t read_pitch = p.diff_dst.strides[i];
         if (i >= 2) {
-            axis_map map = make_axis_map(
-                    p.mode, p.coordinates, p.axes[i - 2]);
+            axis_map map = make_axis_map(p.mode, p.coordinates, p.axes[i - 2]);
             if (!map.identity) {
                 axes.push_back(axis_of(map, write_pitch, read_pitch));
                 maps.push_back(std::move(map));
@@ -245,15 +244,16 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
     int64_t outers = 1;
     for (size_t i = 0; i < most_outer; ++i) {
         const bool there = i < others.size();
-        s.outer[i] = there ? static_cast<int>(std::min<int64_t>(
-                             others[i].count, most_positions))
+        s.outer[i] = there ? static_cast<int>(
+                             std::min<int64_t>(others[i].count, most_positions))
                            : 1;
         s.outer_write[i] = there ? others[i].written : 0;
         s.outer_read[i] = there ? others[i].read : 0;
         outers *= there ? others[i].count : 1;
     }
     if (outers * s.inner >= most_positions * 4
-            || axes.back().read * axes.back().read_pitch >= most_positions * 4) {
+            || axes.back().read * axes.back().read_pitch
+                    >= most_positions * 4) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
@@ -268,8 +268,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         if (axes.size() == 3) each.maps[1] = maps[1];
         each.specification.column = column;
         if (column.is_there())
-            each.specification.columns
-                    = repetition(column_map, s.type).find();
+            each.specification.columns = repetition(column_map, s.type).find();
         made.push_back(std::move(each));
     };
     if (axes.size() > 1) {
@@ -314,8 +313,8 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
     for (size_t a = 0; a < 3; ++a) {
         const axis_map &map = of.maps[a];
         places[a] = places_of(map);
-        const auto most = static_cast<size_t>(
-                std::max<int64_t>(1, map.max_count));
+        const auto most
+                = static_cast<size_t>(std::max<int64_t>(1, map.max_count));
         weights[a].assign(places[a].size() * most, Sum(0));
         for (size_t i = 0; i < places[a].size(); ++i)
             for (int64_t t = 0; t < map.count(i); ++t)

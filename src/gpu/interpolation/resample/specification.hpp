@@ -63,6 +63,14 @@ struct problem_specification {
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
 };
 
+/// Of diff_src.
+constexpr long long elements_of(const problem_specification &p) {
+    long long all = p.inner;
+    for (const int count : p.outer)
+        all *= count;
+    return all * p.walk.written * p.middle.written * p.column.written;
+}
+
 /// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row
 /// and of `middles` positions of the middle axis, and walks along `strip` positions of the
 /// first axis.
@@ -127,15 +135,14 @@ constexpr bool pitches_divide(
     return true;
 }
 
-constexpr void add_window(geometry &g, const problem_specification &p,
-        const cut &c) {
+constexpr void add_window(
+        geometry &g, const problem_specification &p, const cut &c) {
     const pattern &repeats = p.columns;
     const int periods = c.columns / repeats.written;
     int first = 1 << 30, end = -(1 << 30);
     for (int k = 0; k < c.columns; ++k) {
         const int in = k % repeats.written;
-        const int at
-                = repeats.read * (k / repeats.written) + repeats.first[in];
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in];
         first = least(first, at);
         end = most(end, at + repeats.taps[in]);
         g.taps[k] = repeats.taps[in];
@@ -163,8 +170,8 @@ constexpr void add_window(geometry &g, const problem_specification &p,
     }
     for (int k = 0; k < c.columns; ++k) {
         const int in = k % repeats.written;
-        const int at = repeats.read * (k / repeats.written)
-                + repeats.first[in] - first;
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in]
+                - first;
         for (int t = 0; t < repeats.taps[in]; ++t) {
             g.unit_of[k][t] = static_cast<short>((at + t) / c.read_vector);
             g.element_of[k][t] = static_cast<short>((at + t) % c.read_vector);
@@ -217,8 +224,7 @@ constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
     const int bytes = bytes_of(p.type);
-    g.tile_written
-            = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
+    g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
     const long long elements = (c.planes - 1) * p.outer_read[0]
             + (c.tile_read - 1) * first.read_pitch + row_extent(p);
@@ -226,8 +232,9 @@ constexpr void add_tiles(
             && (c.planes == 1
                     || (g.tile_strips == 1 && g.outers == p.outer[0]));
     if (!g.fits) return;
-    g.stage_bytes = ceil_div(
-            static_cast<int>(elements) * bytes + 2 * stage_margin + 32, 128)
+    g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
+                                    + 2 * stage_margin + 32,
+                            128)
             * 128;
     g.shared_bytes = barrier_bytes + g.stage_bytes * c.stages;
     g.fits = g.shared_bytes <= 227 << 10;
@@ -257,8 +264,7 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
 
     g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
     while (g.write_vector > 1
-            && (p.column.written % g.write_vector
-                    || c.columns % g.write_vector
+            && (p.column.written % g.write_vector || c.columns % g.write_vector
                     || !pitches_divide(p, g.write_vector, true)
                     || p.alignment % (g.write_vector * bytes_of(p.type))
                     || g.write_vector * bytes_of(p.type) > 16))
@@ -267,8 +273,8 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         --g.write_vector;
 
     if (g.rolled && c.middles > 1) g.fits = false;
-    g.items = static_cast<long long>(g.outers) * g.strips * g.middles
-            * g.tiles * g.vectors;
+    g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
+            * g.vectors;
     g.fits = g.fits && g.items < 1LL << 31;
     if (c.stages > 0) {
         add_tiles(g, p, c);

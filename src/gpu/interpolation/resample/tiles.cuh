@@ -30,22 +30,24 @@ struct tile_of_block {
     using sum_type = sum<p.type>;
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
 
-    int outer, strip; ///< the first outer position; which part of the first axis
+    int outer,
+            strip; ///< the first outer position; which part of the first axis
     int from, end; ///< positions of the first axis that it reads
     const type *read; ///< of the first outer position
     type *written;
 
-    __device__ __forceinline__ void find(int number, const tables<sum_type> &map,
-            const type *read_from, type *written_to) {
+    __device__ __forceinline__ void find(int number,
+            const tables<sum_type> &map, const type *read_from,
+            type *written_to) {
         strip = number % g.tile_strips;
         outer = number / g.tile_strips * c.planes;
         read = read_from;
         written = written_to;
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
         const place *const places = walks ? map.walk.places : map.column.places;
-        const place last = places[least((strip + 1) * g.tile_written,
-                                          first_axis.written)
-                - 1];
+        const place last
+                = places[least((strip + 1) * g.tile_written, first_axis.written)
+                        - 1];
         from = places[strip * g.tile_written].first;
         end = last.first + last.count;
         if (end <= from) end = from;
@@ -56,7 +58,8 @@ struct tile_of_block {
     }
     __device__ __forceinline__ int elements_of_copy() const {
         if (end == from) return 0;
-        const int planes = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
+        const int planes
+                = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
         return static_cast<int>((planes - 1) * p.outer_read[0]
                 + (end - from - 1) * first_axis.read_pitch + row_extent(p));
     }
@@ -92,8 +95,8 @@ struct tile_of_block {
             if (thread == 0) {
                 jit::expect_copies(barrier(slot), whole * sizeof(type));
                 if (whole > 0)
-                    jit::copy_bulk(to, aligned, whole * sizeof(type),
-                            barrier(slot));
+                    jit::copy_bulk(
+                            to, aligned, whole * sizeof(type), barrier(slot));
             }
         } else {
             for (int i = thread * in_16_bytes; i < whole;
@@ -105,7 +108,8 @@ struct tile_of_block {
 
     __device__ __forceinline__ void compute(
             int slot, const tables<sum_type> &map) const {
-        const type *const here = stage(slot) + place_in_16_bytes(begin_of_copy());
+        const type *const here
+                = stage(slot) + place_in_16_bytes(begin_of_copy());
         for (int number = static_cast<int>(threadIdx.x); number < g.tile_items;
                 number += c.threads) {
             unsigned rest = number;
@@ -128,8 +132,8 @@ struct tile_of_block {
                 if (at.tile >= g.tiles) continue;
             }
             if (c.planes > 1 && outer + plane >= g.outers) continue;
-            const type *from_here = here + plane * p.outer_read[0]
-                    + vector * c.vector;
+            const type *from_here
+                    = here + plane * p.outer_read[0] + vector * c.vector;
             if constexpr (!walks) from_here -= from * p.column.read_pitch;
             walk<s> of;
             of.run(at, map, from_here, from,

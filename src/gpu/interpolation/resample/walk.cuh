@@ -121,8 +121,8 @@ struct walk {
     __device__ __forceinline__ void add_middle(
             row_sums &to, const type *row, int q, bool exists) const {
         row_sums of_row;
-        add_up_row(of_row, row + (middle.first + q) * p.middle.read_pitch,
-                exists);
+        add_up_row(
+                of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
         add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
     }
     __device__ __forceinline__ void add_up_row(
@@ -148,8 +148,9 @@ struct walk {
         if constexpr (p.middle.is_there()) {
             first_middle = at.middle * c.middles;
             middle = map.middle.places[first_middle];
-            const place last = map.middle.places[least(
-                    first_middle + c.middles, p.middle.written) - 1];
+            const place last = map.middle.places[least(first_middle + c.middles,
+                                                         p.middle.written)
+                    - 1];
             middle.count = last.first + last.count - middle.first;
             middle_weights = map.middle.weights
                     + first_middle * static_cast<long long>(p.middle.most_taps);
@@ -174,8 +175,8 @@ struct walk {
         read += (row - from) * p.walk.read_pitch;
         open_sums open;
         open.begin = at.begin;
-        open.current = row < end ? least(map.steps[row].low, at.begin)
-                                 : at.begin;
+        open.current
+                = row < end ? least(map.steps[row].low, at.begin) : at.begin;
         open.clear();
         written += open.current * p.walk.write_pitch;
         if constexpr (c.ahead == 0) {
