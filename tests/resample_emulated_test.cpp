@@ -57,7 +57,8 @@ std::string source_of(const std::vector<job> &jobs) {
                 "resample_any<",
                 name,
                 ">((const type *)read, (type *)written, *(const maps *)map, "
-                "*(const problem_specification *)of, 64); });\n}\n");
+                "*(const problem_specification *)of, elements_of(*(const "
+                "problem_specification *)of), 64); });\n}\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;

@@ -9,12 +9,12 @@ namespace {
 constexpr int threads = 256;
 
 template <element type>
-__global__ void __launch_bounds__(threads)
-        generic_kernel(const jit::stored_of<type> *read,
-                jit::stored_of<type> *written, tables<jit::sum_of<type>> map,
-                const __grid_constant__ problem_specification p) {
+__global__ void __launch_bounds__(threads) generic_kernel(
+        const jit::stored_of<type> *read, jit::stored_of<type> *written,
+        tables<jit::sum_of<type>> map,
+        const __grid_constant__ problem_specification p, long long elements) {
     wait_and_let_later_work_start();
-    resample_any<type>(read, written, map, p, threads);
+    resample_any<type>(read, written, map, p, elements, threads);
 }
 
 template <element type>
@@ -25,7 +25,7 @@ void launch_of_type(const char *name, const problem_specification &p,
     launch_early(name, generic_kernel<type>,
             blocks_for(elements_of(p), threads), threads, 0, stream,
             static_cast<const stored *>(read), static_cast<stored *>(written),
-            map.as<jit::sum_of<type>>(), p);
+            map.as<jit::sum_of<type>>(), p, elements_of(p));
 }
 
 } // namespace

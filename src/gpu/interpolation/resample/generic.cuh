@@ -26,13 +26,13 @@ struct taps_of_element {
 template <jit::element type>
 __device__ void resample_any(const jit::stored_of<type> *read,
         jit::stored_of<type> *written, const tables<jit::sum_of<type>> &map,
-        const problem_specification &p, int threads) {
+        const problem_specification &p, long long elements, int threads) {
     using sum = jit::sum_of<type>;
     using one = jit::elements<type, 1>;
     const long long step = static_cast<long long>(gridDim.x) * threads;
     for (long long number
             = blockIdx.x * static_cast<long long>(threads) + threadIdx.x;
-            number < elements_of(p); number += step) {
+            number < elements; number += step) {
         long long rest = number;
         const auto take = [&](int count) {
             if (count == 1) return 0LL;
