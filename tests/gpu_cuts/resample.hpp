@@ -65,7 +65,8 @@ inline detail::interpolation_problem random_interpolation(
             = random.pick(std::vector<int64_t> {2, 2, 3, 4, 8});
     const int64_t kind = random.integer(0, 3);
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
-        const int64_t longest = (rank == 1 ? 60 : rank == 2 ? 20 : 8) * scale;
+        int64_t longest = (rank == 1 ? 60 : rank == 2 ? 20 : 8) * scale;
+        if (rank == 1 && scale > 1 && one_in(3)) longest *= 500;
         int64_t &src = p.diff_src.dims[a + 2];
         int64_t &dst = p.diff_dst.dims[a + 2];
         src = random.integer(1, longest);

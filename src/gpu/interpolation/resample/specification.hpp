@@ -31,7 +31,7 @@ struct axis {
     bool two; ///< a position that is read has up to two taps
     long long write_pitch, read_pitch;
 
-    constexpr bool is_there() const { return written * read > 1; }
+    constexpr bool is_there() const { return written > 1 || read > 1; }
 };
 
 constexpr int most_outer = 4;
