@@ -107,7 +107,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
     return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0))
-            + weights + waiting + c.ahead * (1 + 2 * wide)
+            + weights + waiting + c.ahead * (2 + 2 * wide)
             + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
                              : 0);
 }
