@@ -47,6 +47,9 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.gpu_layers", "NCX and NXC with dense rows, any ratio",
                 interpolation::by_images<interpolation::layers::make>,
                 small_images_yield},
+        {"interpolation.gpu_resample",
+                "up to 512 taps along an axis, compiled for the problem",
+                resample::make, resample_yields},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 strided_yields, true},
 };

@@ -26,6 +26,7 @@ rule<interpolation_problem> small_images_yield;
 rule<interpolation_problem> whole_yields;
 rule<interpolation_problem> planes_yields;
 rule<interpolation_problem> bands_yields;
+rule<interpolation_problem> resample_yields;
 rule<interpolation_problem> rows_yields;
 rule<interpolation_problem> ncx_yields;
 rule<interpolation_problem> intervals_yields;

@@ -195,6 +195,11 @@ std::string small_images_yield(
 // and columns are reduced: gpu_layers was 1.01 to 2.2 times as fast in seven of nine, and
 // 0.90 and 0.97 times in two. In one of 2 MB, which has fewer blocks than the device holds,
 // it was 0.77 times as fast: so the rule begins at 4 MiB of diff_src.
+std::string resample_yields(const interpolation_problem & /*problem*/,
+        const compile_options & /*options*/) {
+    return "it was not measured yet";
+}
+
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;

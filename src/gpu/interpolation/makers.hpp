@@ -36,5 +36,8 @@ namespace whole {
 interpolation_maker make;
 }
 } // namespace interpolation
+namespace resample {
+interpolation_maker make;
+}
 
 } // namespace gradnn::gpu

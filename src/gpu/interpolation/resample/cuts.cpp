@@ -1,0 +1,275 @@
+#include "gpu/interpolation/resample/cuts.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace gradnn::gpu::resample {
+
+namespace {
+
+/// The vectors of `most` bytes and fewer that divide a count, the longest first.
+std::vector<int> vectors_of(const problem_specification &p) {
+    std::vector<int> made;
+    const int bytes = bytes_of(p.type);
+    for (int vector = 16 / bytes; vector >= 1; vector /= 2)
+        if (vector == 1
+                || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
+                        && p.column.read_pitch % vector == 0
+                        && p.column.write_pitch % vector == 0
+                        && pitches_divide(p, vector, true)
+                        && pitches_divide(p, vector, false)))
+            made.push_back(vector);
+    // Narrower ones save registers, where there are many sums; not far narrower ones.
+    if (made.size() > 2) made.resize(2);
+    return made;
+}
+
+/// Elements of a load along the columns of a window.
+std::vector<int> read_vectors_of(
+        const problem_specification &p, int tile_step, bool one_tile) {
+    std::vector<int> made;
+    const int bytes = bytes_of(p.type);
+    for (int vector = 16 / bytes; vector >= 1; vector /= 2)
+        if (vector == 1
+                || (p.column.read_pitch == 1
+                        && (one_tile || tile_step % vector == 0)
+                        && p.column.read % vector == 0
+                        && p.alignment % (vector * bytes) == 0
+                        && pitches_divide(p, vector, false)))
+            made.push_back(vector);
+    if (made.size() > 2) made.resize(2);
+    return made;
+}
+
+/// A thread's part of a row.
+std::vector<cut> columns_of(const problem_specification &p) {
+    std::vector<cut> made;
+    for (const int vector : vectors_of(p)) {
+        cut c {};
+        c.vector = vector;
+        c.middles = c.read_vector = 1;
+        for (const int columns : {1, 2, 4, 8}) {
+            c.columns = columns;
+            if (columns > p.column.written) break;
+            // Places of its own.
+            if (columns == 1
+                    || (columns <= 4 && p.column.is_there()
+                            && vector * bytes_of(p.type) <= 8
+                            && columns * p.column.most_taps <= 24))
+                made.push_back(c);
+        }
+        if (p.columns.written == 0) continue;
+        for (int columns = p.columns.written; columns <= most_columns;
+                columns += p.columns.written) {
+            if (columns > p.column.written
+                    || columns * vector > (vector > 1 ? 16 : 8))
+                continue;
+            cut window = c;
+            window.columns = columns;
+            window.repeated = true;
+            const int step = p.columns.read * (columns / p.columns.written);
+            const auto read_vectors = vector > 1
+                    ? std::vector {1}
+                    : read_vectors_of(p, step, columns >= p.column.written);
+            for (const int read_vector : read_vectors) {
+                window.read_vector = read_vector;
+                made.push_back(window);
+            }
+        }
+    }
+    return made;
+}
+
+std::vector<int> parts_of(int count) {
+    std::set<int> made {1, count};
+    for (const int part : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128})
+        if (part < count) made.insert(part);
+    for (int parts = 2; parts <= 6; ++parts)
+        made.insert(ceil_div(count, parts));
+    return {made.begin(), made.end()};
+}
+
+/// Registers of a thread, by what it keeps.
+int registers_of(const specification_of_kernel &s, const geometry &g) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const int wide = p.type == element::f64 ? 2 : 1;
+    const int unit = std::max(
+            1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
+    const int sums = c.columns * c.vector * wide * c.middles;
+    int weights = 0;
+    for (int k = 0; k < c.columns && p.column.is_there(); ++k)
+        if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
+    const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
+    const int waiting = g.units * unit
+            * std::max(1, c.ahead + (p.middle.is_there() ? 1 : 0));
+    int checked = 0;
+    for (int u = 0; u < g.units; ++u)
+        checked += g.always_inside[u] ? 0 : 1;
+    return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0))
+            + weights + waiting + c.ahead * (2 + 2 * wide)
+            + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
+                             : 0);
+}
+
+/// Whether neighbours of the first axis lie behind one another, as copies of one range take
+/// them.
+bool is_nested(const problem_specification &p) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    if (p.alignment < 16) return false;
+    if (p.walk.is_there() && row_extent(p) > first.read_pitch) return false;
+    return first.read_pitch <= 2 * row_extent(p);
+}
+
+/// Threads read global memory.
+void add_threads(std::vector<specification_of_kernel> &to,
+        const mapped_problem &of, const gpu_facts &gpu, cut c) {
+    const problem_specification &p = of.specification;
+    const bool rolled = geometry_of({p,
+                                            [&] {
+                                                cut tried = c;
+                                                tried.strip = 1;
+                                                tried.threads = 128;
+                                                return tried;
+                                            }()})
+                                .rolled;
+    c.planes = c.parts = 1;
+    const std::vector<int> strips = p.walk.is_there() ? parts_of(p.walk.written)
+                                                      : std::vector<int> {1};
+    for (const int strip : strips)
+        for (const int ahead : {0, 1, 2, 4}) {
+            const bool plain
+                    = p.middle.is_there() || rolled || !p.walk.is_there();
+            if (plain != (ahead == 0)) continue;
+            c.strip = strip;
+            c.ahead = ahead;
+            c.threads = 128;
+            const geometry g = geometry_of({p, c});
+            if (!g.fits) continue;
+            const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
+            if (registers > 224) continue;
+            c.blocks = std::min(gpu.registers / (c.threads * registers),
+                    gpu.threads / c.threads);
+            to.push_back({p, c});
+        }
+}
+
+/// Threads read tiles of shared memory.
+void add_tiles(std::vector<specification_of_kernel> &to,
+        const mapped_problem &of, const gpu_facts &gpu, cut c) {
+    const problem_specification &p = of.specification;
+    if (!is_nested(p)) return;
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const int bytes = bytes_of(p.type);
+    const int positions = p.walk.is_there()
+            ? p.walk.written
+            : ceil_div(p.column.written, c.columns);
+    int outers = 1;
+    for (const int count : p.outer)
+        outers *= count;
+    const long long whole = (first.read - 1) * first.read_pitch + row_extent(p);
+    const bool one_outer
+            = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
+    for (const int tile : parts_of(positions)) {
+        const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
+        c.tile_read = most_read(of, of_tile);
+        const long long elements
+                = (c.tile_read - 1) * first.read_pitch + row_extent(p);
+        if (elements * bytes > 150000) continue;
+        if (elements * bytes < 1500 && tile < positions) continue;
+        const bool all = tile == positions;
+        for (const int planes : parts_of(std::min(outers, 512))) {
+            if (planes > 1 && (!all || !one_outer)) continue;
+            if (planes * elements * bytes > 120000) break;
+            if (planes * elements * bytes < 1500 && planes < outers) continue;
+            for (const int parts : {1, 2, 4, 8, 16}) {
+                if (parts > 1 && (!p.walk.is_there() || parts * 2 > tile))
+                    break;
+                for (const int stages : {1, 2}) {
+                    if (stages > 1 && !p.bulk_copies) continue;
+                    for (const int threads : {128, 256, 512}) {
+                        c.strip = ceil_div(tile, parts);
+                        c.parts = ceil_div(tile, c.strip);
+                        c.planes = planes;
+                        c.stages = stages;
+                        c.threads = threads;
+                        c.ahead = 0;
+                        // Strips of a tile may end beyond it.
+                        if (c.strip * c.parts != tile) {
+                            const int more = c.strip * c.parts;
+                            c.tile_read = std::max(c.tile_read,
+                                    most_read(of,
+                                            p.walk.is_there()
+                                                    ? more
+                                                    : more * c.columns));
+                        }
+                        const geometry g = geometry_of({p, c});
+                        if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
+                                || g.tile_items < threads / 4)
+                            continue;
+                        const int registers
+                                = ceil_div(registers_of({p, c}, g), 8) * 8;
+                        c.blocks = std::min({gpu.registers
+                                        / (threads * registers),
+                                gpu.threads / threads,
+                                gpu.shared_bytes / (g.shared_bytes + 1024)});
+                        if (c.blocks < 1 || registers > 224) continue;
+                        to.push_back({p, c});
+                    }
+                }
+            }
+        }
+    }
+}
+
+} // namespace
+
+std::vector<specification_of_kernel> all_cuts(
+        const mapped_problem &of, const gpu_facts &gpu) {
+    std::vector<specification_of_kernel> made;
+    const axis &middle = of.specification.middle;
+    for (cut c : columns_of(of.specification))
+        for (const int middles : {1, 2, 3, 4, 6, 8}) {
+            if (middles > middle.written
+                    || (middles > 1 && middles * c.columns * c.vector > 32))
+                break;
+            c.middles = middles;
+            add_threads(made, of, gpu, c);
+            add_tiles(made, of, gpu, c);
+        }
+    return made;
+}
+
+std::vector<choice> choices_of(
+        const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
+    std::vector<choice> all;
+    for (const mapped_problem &of : forms)
+        for (const specification_of_kernel &each : all_cuts(of, gpu)) {
+            const estimate e = estimate_of(each, of, gpu);
+            all.push_back({e.cycles(), each, e});
+        }
+    std::stable_sort(all.begin(), all.end(),
+            [](const choice &a, const choice &b) { return a.cost < b.cost; });
+    // The best, each unlike those before it.
+    constexpr size_t most_chosen = 12;
+    constexpr double far_off = 2.0;
+    std::vector<choice> chosen;
+    const auto alike = [](const cut &a, const cut &b) {
+        return a.vector == b.vector && a.columns == b.columns
+                && a.repeated == b.repeated && a.ahead == b.ahead
+                && (a.stages > 0) == (b.stages > 0) && a.planes == b.planes;
+    };
+    for (const choice &each : all) {
+        if (each.cost > far_off * all.front().cost) break;
+        if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
+                return alike(
+                        other.specification.cut_by, each.specification.cut_by);
+            }))
+            continue;
+        chosen.push_back(each);
+        if (chosen.size() == most_chosen) break;
+    }
+    return chosen;
+}
+
+} // namespace gradnn::gpu::resample

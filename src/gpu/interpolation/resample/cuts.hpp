@@ -1,0 +1,44 @@
+// How an interpolation may be cut, by estimated time.
+#pragma once
+
+#include <vector>
+
+#include "gpu/interpolation/resample/problem_specification.hpp"
+
+namespace gradnn::gpu::resample {
+
+/// What cuts are made for.
+struct gpu_facts {
+    int multiprocessors;
+    int block_shared_bytes; ///< that a block may have
+    int shared_bytes, registers, threads; ///< of a multiprocessor
+};
+
+/// What a multiprocessor's share of a problem takes, in cycles of each of its parts.
+struct estimate {
+    double issue; ///< instructions
+    double wavefronts; ///< of shared memory or the first cache
+    double bytes; ///< of memory, at the rate of a copy
+    double waiting; ///< for bytes, with those that are on their way
+    double turns; ///< that blocks take, over those of full ones
+    double cycles() const;
+};
+
+struct choice {
+    double cost;
+    specification_of_kernel specification;
+    estimate of;
+};
+
+estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
+        const gpu_facts &);
+
+/// All ways to cut a problem that a GPU can hold, without an order.
+std::vector<specification_of_kernel> all_cuts(
+        const mapped_problem &, const gpu_facts &);
+
+/// Those that are expected to be fastest, best first; empty where there are none.
+std::vector<choice> choices_of(
+        const std::vector<mapped_problem> &forms, const gpu_facts &);
+
+} // namespace gradnn::gpu::resample

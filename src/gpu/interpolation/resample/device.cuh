@@ -1,0 +1,29 @@
+// What resample kernels need of the device beside gpu/jit/device.cuh.
+#pragma once
+
+#include "gpu/device/early_start.cuh"
+#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/resample/tables.hpp"
+#include "gpu/jit/device.cuh"
+
+namespace gradnn::gpu::resample {
+
+template <element type>
+using storage = jit::stored_of<type>;
+template <element type>
+using sum = jit::sum_of<type>;
+using jit::multiply_add;
+
+/// Rounded once, and 0 in place of -0: where all terms are 0 the sign would tell how many a
+/// kernel added.
+template <element type, int count>
+__device__ __forceinline__ jit::elements<type, count> finished(
+        const sum<type> (&sums)[count]) {
+    sum<type> values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        values[i] = sums[i] + sum<type>(0);
+    return jit::elements<type, count>::of(values);
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <set>
+
+#include "gpu/interpolation/resample/cuts.hpp"
+
+namespace gradnn::gpu::resample {
+
+namespace {
+
+// Of a multiprocessor, of an H100's or H200's as measured: bytes of a cycle at the rate of a
+// copy, cycles from a load to its bytes under load, the share of the cycles that issue.
+constexpr double bytes_of_cycle = 13.3, latency = 1100, issued = 0.72;
+
+using lanes = std::array<int64_t, 32>;
+
+/// What 32 lanes take to load `bytes` each from these addresses: lines of the first cache, or
+/// turns of the 32 banks of shared memory.
+double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
+    double count = 0;
+    const int at_once = bytes > 4 ? 128 / bytes : 32;
+    for (size_t first = 0; first < 32; first += static_cast<size_t>(at_once)) {
+        std::array<int64_t, 32> seen {};
+        std::array<int, 32> of_bank {};
+        int words = 0, lines = 0, worst = 0;
+        for (int lane = 0; lane < at_once; ++lane) {
+            const int64_t address
+                    = addresses[first + static_cast<size_t>(lane)];
+            const auto end = seen.begin() + words;
+            const int64_t key = address / (shared ? std::max(4, bytes) : 128);
+            if (std::find(seen.begin(), end, key) != end) continue;
+            seen[static_cast<size_t>(words++)] = key;
+            ++lines;
+            if (!shared) continue;
+            for (int word = 0; word < std::max(1, bytes / 4); ++word)
+                worst = std::max(worst,
+                        ++of_bank[static_cast<size_t>(
+                                (address / 4 + word) % 32)]);
+        }
+        count += shared ? worst : lines;
+    }
+    return count;
+}
+
+/// 32 bytes each, that 32 lanes store to.
+double sectors_of(const lanes &addresses, int bytes) {
+    std::set<int64_t> sectors;
+    for (const int64_t address : addresses)
+        for (int64_t at = address; at < address + bytes; at += 16)
+            sectors.insert(at / 32);
+    return static_cast<double>(sectors.size());
+}
+
+/// What a thread does, in instructions of one lane and in bytes.
+class thread_estimate {
+public:
+    thread_estimate(const specification_of_kernel &s, const mapped_problem &of)
+        : p_(s.of), c_(s.cut_by), g_(geometry_of(s)), of_(of) {
+        halves_ = bytes_of(p_.type) == 2;
+        unit_ = std::max(c_.vector, c_.read_vector);
+        rows_ = p_.middle.is_there() ? static_cast<double>(p_.middle.most_taps
+                                               + p_.middle.least_taps)
+                        / 2
+                                     : 1;
+        if (c_.middles > 1) {
+            const double of_one
+                    = static_cast<double>(p_.middle.read) / p_.middle.written;
+            rows_ = of_one * c_.middles
+                    + (p_.middle.two ? std::max(1.0, of_one) : 0);
+        }
+        const double ratio
+                = static_cast<double>(p_.walk.read) / p_.walk.written;
+        const double overlap = p_.walk.two && c_.strip < p_.walk.written
+                ? std::max(1.0, ratio)
+                : 0;
+        steps_ = p_.walk.is_there() ? c_.strip * ratio + overlap : 1;
+        column_taps_ = g_.rolled ? p_.column.most_taps : 0;
+    }
+
+    double instructions() const {
+        const double of_row = c_.columns * c_.vector;
+        const double values = of_row * c_.middles;
+        double taps = 0, kept = 0;
+        for (int k = 0; k < c_.columns && !g_.rolled; ++k) {
+            taps += g_.taps[k];
+            if (!(c_.repeated && g_.fixed[k])) kept += g_.taps[k];
+        }
+        double checked = 0;
+        for (int u = 0; u < g_.units && !g_.rolled; ++u)
+            checked += g_.always_inside[u] ? 0 : 1.5;
+        double row = g_.units * (1 + (halves_ ? unit_ : 0)) + checked
+                + taps * c_.vector;
+        if (g_.rolled)
+            row = column_taps_ * (4 + c_.vector * (halves_ ? 2 : 1)) + 8;
+        if (!p_.column.is_there()) row -= taps * c_.vector;
+        if (p_.middle.is_there())
+            row += c_.middles > 1 ? 2 * of_row + 12 + g_.units * unit_ / 2.0
+                                  : of_row + 4;
+        double step = rows_ * row;
+        double written = c_.vector > 1
+                ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
+                : static_cast<double>(c_.columns) / g_.write_vector
+                        * (halves_ ? 2 : 1);
+        written = written * c_.middles + values + 4;
+        const double begin = 60 + kept * 2 + c_.columns * 4;
+        if (!p_.walk.is_there()) return begin + step + written;
+        step += values * (p_.walk.two ? 2 : 1) + 11;
+        written += values * 1.5 + 5;
+        return begin + 30 + steps_ * step + c_.strip * written;
+    }
+
+    /// Of a warp; its lanes' addresses are those of the middle of the problem.
+    double wavefronts() const {
+        const bool shared = c_.stages > 0;
+        const int bytes = bytes_of(p_.type);
+        double of_row = 0;
+        const int units = g_.rolled ? 1 : g_.units;
+        for (int u = 0; u < units; ++u)
+            of_row += wavefronts_of(places(u, 0, false), unit_ * bytes, shared);
+        if (g_.rolled) of_row *= column_taps_;
+        // Of a store the second cache takes two sectors a cycle.
+        double of_store = 0;
+        for (int k = 0; k < c_.columns; k += g_.write_vector)
+            of_store += sectors_of(places(0, k, true),
+                                std::max(c_.vector, g_.write_vector) * bytes)
+                    / 2;
+        return steps_ * (rows_ * of_row + 1)
+                + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
+    }
+
+    /// That a thread has on their way and that no neighbour has, at most.
+    double bytes_in_flight() const {
+        const double ratio
+                = static_cast<double>(p_.column.read) / p_.column.written;
+        const double of_row
+                = std::min<double>(g_.units * unit_,
+                          std::max(1.0, ratio * c_.columns) * c_.vector)
+                * bytes_of(p_.type);
+        const double middle = p_.middle.is_there()
+                ? static_cast<double>(p_.middle.read) / p_.middle.written
+                : 1;
+        return of_row
+                * (c_.middles > 1 ? 1.0 : std::max(1.0, std::min(middle, 8.0)))
+                * std::max(1, c_.ahead);
+    }
+
+private:
+    /// Of a warp's lanes, the addresses of a unit that they load, or of a column that they
+    /// store.
+    lanes places(int unit, int column, bool written) const {
+        lanes made {};
+        for (int lane = 0; lane < 32; ++lane) {
+            int64_t rest = lane;
+            int64_t at = rest % g_.vectors * c_.vector;
+            rest /= g_.vectors;
+            const int64_t tile = rest % g_.tiles;
+            rest /= g_.tiles;
+            int64_t position = tile * c_.columns + column;
+            if (!written && c_.repeated)
+                position = tile * g_.tile_step + g_.first_position
+                        + g_.unit_position[unit];
+            else if (!written)
+                position = g_.unit_position[unit]
+                        + first(2, tile * c_.columns + g_.unit_column[unit]);
+            at += position * pitch(p_.column, written);
+            const int64_t middle = rest % g_.middles * c_.middles;
+            rest /= g_.middles;
+            at += (written ? middle : first(1, middle))
+                    * pitch(p_.middle, written);
+            const int strips = c_.stages > 0 ? c_.parts : g_.strips;
+            const int64_t row = std::min<int64_t>(
+                    rest % strips * c_.strip, p_.walk.written - 1);
+            at += (written ? row : first(0, row)) * pitch(p_.walk, written);
+            at += rest / strips
+                    * (written ? p_.outer_write[0] : p_.outer_read[0]);
+            made[static_cast<size_t>(lane)] = (at + 64) * bytes_of(p_.type);
+        }
+        return made;
+    }
+    int64_t first(size_t axis, int64_t position) const {
+        const auto &map = of_.maps[axis];
+        return map.first(std::min(position, map.src - 1));
+    }
+    static int64_t pitch(const axis &of, bool written) {
+        return written ? of.write_pitch : of.read_pitch;
+    }
+
+    const problem_specification &p_;
+    const cut &c_;
+    const geometry g_;
+    const mapped_problem &of_;
+    bool halves_;
+    int unit_;
+    double rows_, steps_, column_taps_;
+};
+
+double elements_moved(const problem_specification &p) {
+    double outers = p.inner;
+    for (const int count : p.outer)
+        outers *= count;
+    double read = 1, written = 1;
+    for (const axis *a : {&p.walk, &p.middle, &p.column}) {
+        read *= a->read;
+        written *= a->written;
+    }
+    return outers * (read + written);
+}
+
+} // namespace
+
+double estimate::cycles() const {
+    constexpr double sharpness = 3.7;
+    double sum = 0;
+    for (const double each : {issue, wavefronts, bytes, waiting})
+        sum += std::pow(each, sharpness);
+    return std::pow(sum, 1 / sharpness) * turns;
+}
+
+estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
+        const gpu_facts &gpu) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const geometry g = geometry_of(s);
+    const thread_estimate thread(s, of);
+    const double bytes = bytes_of(p.type);
+    const double sms = gpu.multiprocessors;
+    estimate made {};
+    made.bytes = elements_moved(p) * bytes / sms / bytes_of_cycle;
+    const double warps_held = c.blocks * c.threads / 32.0;
+    // Few warps issue less often.
+    const double issue_rate = 4 * issued / (1 + 4 / warps_held);
+    double warps = 0, in_flight = 0, blocks = 0, read_again = 1;
+    if (c.stages == 0) {
+        warps = std::ceil(static_cast<double>(g.items) / 32);
+        made.issue = warps * thread.instructions() / sms / issue_rate;
+        in_flight = thread.bytes_in_flight()
+                * std::min<double>(c.blocks * c.threads,
+                        static_cast<double>(g.items) / sms);
+        blocks = g.grid;
+    } else {
+        const double turns = ceil_div(g.tile_items, c.threads);
+        warps = static_cast<double>(g.all_tiles) * ceil_div(g.tile_items, 32);
+        made.issue = g.all_tiles * c.threads / 32.0
+                * (turns * thread.instructions() + 70) / sms / issue_rate;
+        in_flight = static_cast<double>(g.stage_bytes) * c.blocks
+                * (c.stages > 1 ? 0.85 : 0.45);
+        const axis &first = p.walk.is_there() ? p.walk : p.column;
+        read_again = std::max(1.0,
+                static_cast<double>(c.tile_read) * g.tile_strips / first.read);
+        blocks = g.all_tiles;
+    }
+    made.wavefronts = warps * thread.wavefronts() / sms;
+    // Two thirds of what tiles read again is found in the second cache.
+    made.bytes *= 1 + (read_again - 1) / 3;
+    made.waiting = elements_moved(p) * bytes / sms * latency
+            / std::max(1.0, in_flight) * 0.8;
+    const double waves = blocks / (sms * c.blocks);
+    made.turns = waves < 12 ? 1 + 0.7 * (std::ceil(waves) / waves - 1) : 1;
+    return made;
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,15 @@
+// The kernel, for the specification that it is compiled with.
+#include "gpu/interpolation/resample/resample.cuh"
+#include "specification.hpp"
+
+namespace gradnn::gpu::resample {
+
+extern "C" __global__ void __launch_bounds__(
+        specification.cut_by.threads, specification.cut_by.blocks)
+        gradnn_resample(const storage<specification.of.type> *read,
+                storage<specification.of.type> *written,
+                const tables<sum<specification.of.type>> map) {
+    resample<specification>(read, written, map);
+}
+
+} // namespace gradnn::gpu::resample

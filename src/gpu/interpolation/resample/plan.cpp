@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "gpu/interpolation/makers.hpp"
+#include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu/interpolation/resample/generic.hpp"
+#include "gpu/jit/load.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/plan_timer.hpp"
+
+namespace gradnn::gpu::resample {
+
+using detail::tensor_view;
+
+namespace {
+
+constexpr const char *name = "interpolation.gpu_resample";
+constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
+
+gpu_facts facts_of(const device_properties &device) {
+    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
+            static_cast<int>(device.sm.shared_bytes),
+            static_cast<int>(device.sm.registers),
+            static_cast<int>(device.sm.threads)};
+}
+
+/// A problem in one of its forms, with its maps on the device.
+struct resident_form {
+    mapped_problem of;
+    std::shared_ptr<const device_tables> map;
+};
+
+/// Of tensors at multiples of so many bytes: the first of some kernels that spills no
+/// registers, or what takes everything.
+class variant {
+public:
+    variant(resident_form form, std::vector<specification_of_kernel> tried)
+        : form_(std::move(form)), tried_(std::move(tried)) {}
+
+    /// Without a compiler what takes everything remains.
+    void compile(const compile_options &options) {
+        for (const specification_of_kernel &each : tried_) {
+            const auto loaded
+                    = jit::load({"gpu/interpolation/resample/kernel.cuh",
+                                        text_of(each), "gradnn_resample"},
+                            options);
+            if (!loaded.kernel) return;
+            if (kernel_ && loaded.kernel->local_bytes >= kernel_->local_bytes)
+                continue;
+            kernel_ = loaded.kernel;
+            const geometry g = geometry_of(each);
+            const device_properties &device
+                    = properties_of(static_cast<int>(options.device));
+            grid_ = each.cut_by.stages > 0 ? std::min(
+                            g.grid, device.multiprocessors * each.cut_by.blocks)
+                                           : g.grid;
+            threads_ = each.cut_by.threads;
+            shared_bytes_ = static_cast<size_t>(g.shared_bytes);
+            if (shared_bytes_ > default_block_shared_bytes) {
+                const allocation_guard guard(static_cast<int>(options.device));
+                allow_shared_bytes(kernel_->function, shared_bytes_);
+            }
+            if (kernel_->local_bytes == 0) return;
+        }
+    }
+
+    void launch(const launch_stream &stream, const void *read,
+            void *written) const {
+        const problem_specification &p = form_.of.specification;
+        if (!kernel_)
+            launch_generic(name, p, *form_.map, stream, read, written);
+        else if (p.type == element::f64)
+            launch_compiled<double>(stream, read, written);
+        else
+            launch_compiled<float>(stream, read, written);
+    }
+
+private:
+    template <typename Sum>
+    void launch_compiled(const launch_stream &stream, const void *read,
+            void *written) const {
+        jit::launch_early(name, *kernel_, grid_, threads_, shared_bytes_,
+                stream, read, written, form_.map->as<Sum>());
+    }
+
+    const resident_form form_;
+    const std::vector<specification_of_kernel> tried_;
+    std::shared_ptr<const jit::compiled_kernel> kernel_;
+    int64_t grid_ = 0;
+    int threads_ = 0;
+    size_t shared_bytes_ = 0;
+};
+
+/// Of a problem all forms with their tables, and the choices among them.
+class variants {
+public:
+    variants(const interpolation_problem &problem, int alignment,
+            const compile_options &options, std::string &refusal) {
+        const auto device = static_cast<int>(options.device);
+        const device_properties &properties = properties_of(device);
+        for (mapped_problem &each : specifications_of(
+                     problem, alignment, properties.major >= 9, refusal)) {
+            auto map = std::make_shared<const device_tables>(device, each);
+            forms_.push_back({std::move(each), std::move(map)});
+        }
+        if (!options.specialise) return;
+        std::vector<mapped_problem> problems;
+        for (const resident_form &each : forms_)
+            problems.push_back(each.of);
+        choices_ = choices_of(problems, facts_of(properties));
+    }
+    bool are_there() const { return !forms_.empty(); }
+    size_t count() const { return std::max<size_t>(1, choices_.size()); }
+
+    /// The best `tried` ones from a number on, of the form of the first.
+    std::unique_ptr<variant> from(size_t number, size_t tried) const {
+        if (choices_.empty())
+            return std::make_unique<variant>(
+                    forms_[0], std::vector<specification_of_kernel> {});
+        const bool walks = choices_[number].specification.of.walk.is_there();
+        std::vector<specification_of_kernel> all;
+        for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
+            if (choices_[i].specification.of.walk.is_there() == walks)
+                all.push_back(choices_[i].specification);
+        const auto form = std::find_if(
+                forms_.begin(), forms_.end(), [&](const resident_form &each) {
+                    return each.of.specification.walk.is_there() == walks;
+                });
+        return std::make_unique<variant>(*form, std::move(all));
+    }
+
+private:
+    std::vector<resident_form> forms_;
+    std::vector<choice> choices_;
+};
+
+class resample_plan final : public kernel_plan {
+public:
+    /// Of tensors at multiples of 16 bytes, compiled, and of others.
+    resample_plan(std::unique_ptr<variant> aligned,
+            std::unique_ptr<variant> others, const compile_options &options)
+        : aligned_(std::move(aligned)),
+          others_(std::move(others)),
+          options_(options) {}
+
+    size_t workspace_bytes() const override { return 0; }
+
+private:
+    void submit(std::span<void *const> args, std::byte * /*workspace*/,
+            const launch_stream &stream) const override {
+        if (is_aligned(args[0], vectors) && is_aligned(args[1], vectors)) {
+            aligned_->launch(stream, args[0], args[1]);
+            return;
+        }
+        std::call_once(others_compiled_, [&] { others_->compile(options_); });
+        others_->launch(stream, args[0], args[1]);
+    }
+
+    const std::unique_ptr<variant> aligned_, others_;
+    const compile_options options_;
+    mutable std::once_flag others_compiled_;
+};
+
+/// Of a tensor, from its first element to its last.
+size_t bytes_of_tensor(const tensor_view &tensor) {
+    int64_t last = 0;
+    for (size_t i = 0; i < tensor.dims.size(); ++i)
+        last += (tensor.dims[i] - 1) * tensor.strides[i];
+    return static_cast<size_t>((last + 1) * detail::size_of(tensor.type));
+}
+
+} // namespace
+
+plan_or_refusal make(
+        const interpolation_problem &problem, const compile_options &options) {
+    constexpr size_t most_tried = 3, most_measured = 6;
+    std::string refusal;
+    const variants aligned(problem, vectors, options, refusal);
+    if (!aligned.are_there()) return plan_or_refusal::refuse(refusal);
+    const variants others(problem,
+            static_cast<int>(detail::size_of(problem.diff_src.type)), options,
+            refusal);
+    // By measuring one plan for each way to cut the work; else the best by estimate.
+    std::vector<std::unique_ptr<resample_plan>> plans;
+    const size_t count
+            = options.autotune ? std::min(aligned.count(), most_measured) : 1;
+    for (size_t i = 0; i < count; ++i) {
+        auto first = aligned.from(i, options.autotune ? 1 : most_tried);
+        first->compile(options);
+        plans.push_back(std::make_unique<resample_plan>(
+                std::move(first), others.from(0, most_tried), options));
+    }
+    size_t best = 0;
+    if (plans.size() > 1) {
+        std::vector<const detail::plan *> timed;
+        for (const auto &each : plans)
+            timed.push_back(each.get());
+        const std::array<size_t, 2> bytes {bytes_of_tensor(problem.diff_dst),
+                bytes_of_tensor(problem.diff_src)};
+        const std::vector<double> times
+                = plans_timer.time(timed, bytes, options);
+        best = static_cast<size_t>(
+                std::min_element(times.begin(), times.end()) - times.begin());
+    }
+    return std::move(plans[best]);
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,368 @@
+#include "gpu/interpolation/resample/problem_specification.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/text.hpp"
+#include "kernel/problem_text.hpp"
+
+namespace gradnn::gpu::resample {
+
+using detail::axis_map;
+using detail::data_type;
+using detail::given;
+using detail::interpolation_problem;
+using detail::text;
+
+namespace {
+
+constexpr int64_t most_positions = int64_t {1} << 29;
+constexpr int64_t most_weights = int64_t {1} << 26;
+/// Of one axis: sums of more lose digits where they are added one after the other.
+constexpr int64_t longest_chain = 512;
+
+element element_of(data_type type) {
+    return type == data_type::f64     ? element::f64
+            : type == data_type::f32  ? element::f32
+            : type == data_type::bf16 ? element::bf16
+                                      : element::f16;
+}
+
+struct dimension {
+    int64_t count, written, read; ///< positions, and pitches in elements
+};
+
+/// Neighbours become one where both tensors have them side by side.
+std::vector<dimension> merged(std::vector<dimension> all) {
+    std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
+        return std::pair(a.written, a.read) < std::pair(b.written, b.read);
+    });
+    std::vector<dimension> made;
+    for (const dimension &each : all)
+        if (!made.empty()
+                && each.written == made.back().count * made.back().written
+                && each.read == made.back().count * made.back().read)
+            made.back().count *= each.count;
+        else
+            made.push_back(each);
+    return made;
+}
+
+/// In the type of the sums.
+double rounded(double weight, element type) {
+    return type == element::f64 ? weight : static_cast<float>(weight);
+}
+
+/// Of a position, its places and weights as those of one in the middle, `periods` away.
+class repetition {
+public:
+    repetition(const axis_map &map, element type) : map_(map), type_(type) {}
+
+    pattern find() const {
+        for (int written = 1; written <= most_period; ++written) {
+            if (map_.src < 3 * written) break;
+            const int64_t middle = map_.src / 2 / written * written;
+            const int64_t step
+                    = map_.first(middle) - map_.first(middle - written);
+            if (step < 1 || step > 1 << 10) continue;
+            pattern made {};
+            made.written = written;
+            made.read = static_cast<int>(step);
+            if (fill(made, middle) && holds(made)) return made;
+        }
+        return {};
+    }
+
+private:
+    bool fill(pattern &made, int64_t middle) const {
+        for (int k = 0; k < made.written; ++k) {
+            const int64_t at = middle + k;
+            if (at >= map_.src) return false;
+            made.first[k] = static_cast<int>(
+                    map_.first(at) - middle / made.written * made.read);
+            made.taps[k] = static_cast<int>(map_.count(at));
+            if (map_.count(at) < 1 || map_.count(at) > most_taps) return false;
+            for (int t = 0; t < made.taps[k]; ++t)
+                made.weight[k][t]
+                        = rounded(map_.weight(map_.offset(at) + t), type_);
+        }
+        return true;
+    }
+    bool holds(pattern &made) const {
+        constexpr int most_odd = 8;
+        int last_odd = -1; ///< of those at the begin
+        made.odd_last = 0;
+        for (int64_t i = 0; i < map_.src; ++i) {
+            const auto k = static_cast<int>(i % made.written);
+            const int64_t window = i / made.written * made.read + made.first[k];
+            const int64_t first = std::max<int64_t>(0, window);
+            const int64_t end = std::min(map_.dst, window + made.taps[k]);
+            if (map_.first(i) != first || map_.first(i) + map_.count(i) != end)
+                return false;
+            bool same = true;
+            for (int64_t o = first; o < end; ++o)
+                same = same
+                        && rounded(map_.weight(map_.offset(i) + o - first),
+                                   type_)
+                                == made.weight[k][o - window];
+            if (same) continue;
+            if (i < most_odd)
+                last_odd = static_cast<int>(i);
+            else if (i >= map_.src - most_odd)
+                made.odd_last = std::max(
+                        made.odd_last, static_cast<int>(map_.src - i));
+            else
+                return false;
+        }
+        made.odd_first = last_odd + 1;
+        return true;
+    }
+
+    const axis_map &map_;
+    element type_;
+};
+
+axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
+    axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
+            static_cast<int>(std::max<int64_t>(1, map.max_count)), false,
+            write_pitch, read_pitch};
+    made.least_taps = made.most_taps;
+    for (int64_t i = 0; i < map.src; ++i)
+        made.least_taps
+                = std::min(made.least_taps, static_cast<int>(map.count(i)));
+    for (int64_t o = 0; o < map.dst && !made.two; ++o)
+        made.two = map.high_weight(o) != 0;
+    return made;
+}
+
+std::string refusal_of(
+        const interpolation_problem &p, const std::vector<axis_map> &maps) {
+    if (maps.empty())
+        return "takes an axis that is resampled, given equal sizes";
+    for (const axis_map &map : maps) {
+        if (map.max_count > longest_chain)
+            return text("takes sums of at most ", longest_chain,
+                    " terms along an axis, given ", map.max_count);
+        if (std::max(map.src, map.dst) >= most_positions
+                || map.src * map.max_count > most_weights)
+            return "takes axes whose tables are small; " + given(p);
+    }
+    for (const auto *tensor : {&p.diff_src, &p.diff_dst})
+        for (size_t i = 0; i < 5; ++i)
+            if (tensor->dims[i] >= most_positions)
+                return "takes less than 2^29 positions along an axis; "
+                        + given(p);
+    return {};
+}
+
+std::string_view name_of(element type) {
+    switch (type) {
+        case element::f32: return "element::f32";
+        case element::f64: return "element::f64";
+        case element::bf16: return "element::bf16";
+        case element::f16: break;
+    }
+    return "element::f16";
+}
+std::string_view truth(bool value) {
+    return value ? "true" : "false";
+}
+std::string text_of(const axis &a) {
+    return text("{.written = ", a.written, ", .read = ", a.read,
+            ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
+            ", .two = ", truth(a.two), ", .write_pitch = ", a.write_pitch,
+            ", .read_pitch = ", a.read_pitch, "}");
+}
+template <typename Values, typename Text>
+std::string list_of(const Values &values, size_t count, const Text &one) {
+    std::string list = "{";
+    for (size_t i = 0; i < count; ++i)
+        list += (i == 0 ? "" : ", ") + one(values[i]);
+    return list + "}";
+}
+/// With all digits.
+std::string digits_of(double value) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%.17g", value);
+    return digits;
+}
+std::string text_of(const pattern &of) {
+    if (of.written == 0) return "{}";
+    const auto count = static_cast<size_t>(of.written);
+    const auto number = [](int value) { return std::to_string(value); };
+    std::string weights = "{";
+    for (size_t k = 0; k < count; ++k)
+        weights += list_of(of.weight[k], static_cast<size_t>(of.taps[k]),
+                           digits_of)
+                + ", ";
+    return text("{.written = ", of.written, ", .read = ", of.read,
+            ", .odd_first = ", of.odd_first, ", .odd_last = ", of.odd_last,
+            ", .first = ", list_of(of.first, count, number),
+            ", .taps = ", list_of(of.taps, count, number),
+            ",\n            .weight = ", weights, "}}");
+}
+
+} // namespace
+
+std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
+        int alignment, bool bulk_copies, std::string &refusal) {
+    problem_specification s {};
+    s.type = element_of(p.diff_src.type);
+    s.alignment = alignment;
+    s.bulk_copies = bulk_copies;
+    s.inner = 1;
+
+    std::vector<axis_map> maps;
+    std::vector<axis> axes;
+    std::vector<dimension> others;
+    for (size_t i = 0; i < 5; ++i) {
+        const int64_t write_pitch = p.diff_src.strides[i];
+        const int64_t read_pitch = p.diff_dst.strides[i];
+        if (i >= 2) {
+            axis_map map = make_axis_map(p.mode, p.coordinates, p.axes[i - 2]);
+            if (!map.identity) {
+                axes.push_back(axis_of(map, write_pitch, read_pitch));
+                maps.push_back(std::move(map));
+                continue;
+            }
+        }
+        if (p.diff_src.dims[i] > 1)
+            others.push_back({p.diff_src.dims[i], write_pitch, read_pitch});
+    }
+    refusal = refusal_of(p, maps);
+    if (!refusal.empty()) return {};
+    others = merged(std::move(others));
+    if (!others.empty() && others[0].written == 1 && others[0].read == 1) {
+        s.inner = static_cast<int>(
+                std::min<int64_t>(others[0].count, most_positions));
+        others.erase(others.begin());
+    }
+    int64_t outers = 1;
+    for (size_t i = 0; i < most_outer; ++i) {
+        const bool there = i < others.size();
+        s.outer[i] = there ? static_cast<int>(
+                             std::min<int64_t>(others[i].count, most_positions))
+                           : 1;
+        s.outer_write[i] = there ? others[i].written : 0;
+        s.outer_read[i] = there ? others[i].read : 0;
+        outers *= there ? others[i].count : 1;
+    }
+    if (outers * s.inner >= most_positions * 4
+            || axes.back().read * axes.back().read_pitch
+                    >= most_positions * 4) {
+        refusal = "takes fewer elements that are not resampled; " + given(p);
+        return {};
+    }
+    constexpr axis none {1, 1, 1, 1, false, 0, 0};
+    const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
+    std::vector<mapped_problem> made;
+    const auto add = [&](const axis &walk, const axis_map &walk_map,
+                             const axis &column, const axis_map &column_map) {
+        mapped_problem each {s, {walk_map, no_map, column_map}};
+        each.specification.walk = walk;
+        each.specification.middle = axes.size() == 3 ? axes[1] : none;
+        if (axes.size() == 3) each.maps[1] = maps[1];
+        each.specification.column = column;
+        if (column.is_there())
+            each.specification.columns = repetition(column_map, s.type).find();
+        made.push_back(std::move(each));
+    };
+    if (axes.size() > 1) {
+        add(axes[0], maps[0], axes.back(), maps.back());
+    } else {
+        add(none, no_map, axes[0], maps[0]);
+        add(axes[0], maps[0], none, no_map);
+    }
+    return made;
+}
+
+int most_read(const mapped_problem &of, int written) {
+    const axis_map &map
+            = of.specification.walk.is_there() ? of.maps[0] : of.maps[2];
+    int64_t result = 1;
+    const auto places = host_tables<float>::places_of(map);
+    for (size_t i = 0; i < places.size(); i += static_cast<size_t>(written)) {
+        const place last = places[std::min(
+                places.size() - 1, i + static_cast<size_t>(written) - 1)];
+        result = std::max<int64_t>(
+                result, last.first + last.count - places[i].first);
+    }
+    return static_cast<int>(result);
+}
+
+template <typename Sum>
+std::vector<place> host_tables<Sum>::places_of(const axis_map &map) {
+    std::vector<place> places(static_cast<size_t>(map.src));
+    int64_t end = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+        // Those that have no taps lie in order too.
+        const int64_t count = map.count(i);
+        const int64_t first = count > 0 ? map.first(i) : end;
+        places[i] = {static_cast<int>(first), static_cast<int>(count)};
+        end = first + count;
+    }
+    return places;
+}
+
+template <typename Sum>
+host_tables<Sum>::host_tables(const mapped_problem &of) {
+    for (size_t a = 0; a < 3; ++a) {
+        const axis_map &map = of.maps[a];
+        places[a] = places_of(map);
+        const auto most
+                = static_cast<size_t>(std::max<int64_t>(1, map.max_count));
+        weights[a].assign(places[a].size() * most, Sum(0));
+        for (size_t i = 0; i < places[a].size(); ++i)
+            for (int64_t t = 0; t < map.count(i); ++t)
+                weights[a][i * most + static_cast<size_t>(t)]
+                        = static_cast<Sum>(map.weight(map.offset(i) + t));
+    }
+    steps = steps_of(of.maps[0]);
+    middle_steps = steps_of(of.maps[1]);
+}
+
+template <typename Sum>
+std::vector<step<Sum>> host_tables<Sum>::steps_of(const axis_map &map) {
+    std::vector<step<Sum>> steps;
+    for (int64_t o = 0; o < map.dst; ++o)
+        steps.push_back({static_cast<Sum>(map.low_weight(o)),
+                static_cast<Sum>(map.high_weight(o)),
+                static_cast<int>(map.low(o))});
+    return steps;
+}
+
+template struct host_tables<float>;
+template struct host_tables<double>;
+
+std::string text_of(const specification_of_kernel &s) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const auto number = [](auto value) { return std::to_string(value); };
+    return text("#include \"gpu/interpolation/resample/specification.hpp\"\n"
+                "namespace gradnn::gpu::resample {\nconstexpr "
+                "specification_of_kernel specification {\n    .of = {.type = ",
+            name_of(p.type), ", .inner = ", p.inner,
+            ",\n        .outer = ", list_of(p.outer, most_outer, number),
+            ", .outer_write = ", list_of(p.outer_write, most_outer, number),
+            ", .outer_read = ", list_of(p.outer_read, most_outer, number),
+            ",\n        .walk = ", text_of(p.walk),
+            ",\n        .middle = ", text_of(p.middle),
+            ",\n        .column = ", text_of(p.column),
+            ",\n        .columns = ", text_of(p.columns),
+            ",\n        .alignment = ", p.alignment,
+            ", .bulk_copies = ", truth(p.bulk_copies),
+            "},\n    .cut_by = {.vector = ", c.vector,
+            ", .columns = ", c.columns, ", .middles = ", c.middles,
+            ", .repeated = ", truth(c.repeated),
+            ", .read_vector = ", c.read_vector, ", .strip = ", c.strip,
+            ", .ahead = ", c.ahead, ", .threads = ", c.threads,
+            ", .blocks = ", c.blocks, ", .stages = ", c.stages,
+            ", .planes = ", c.planes, ", .parts = ", c.parts,
+            ", .tile_read = ", c.tile_read, "},\n};\n}\n");
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,47 @@
+// An interpolation as the resample kernels see it, and their specifications as source text.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/resample/tables.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/problem.hpp"
+
+namespace gradnn::gpu::resample {
+
+/// A problem with the maps of its axes: walk, middle, column.
+struct mapped_problem {
+    problem_specification specification;
+    std::array<detail::axis_map, 3> maps;
+};
+
+/// The problem of tensors whose first elements are at multiples of so many bytes. In more
+/// than one form where there are ways to walk: the first serves as any. Empty, and the
+/// reason in `refusal`, where the kernels do not take it.
+std::vector<mapped_problem> specifications_of(
+        const detail::interpolation_problem &, int alignment, bool bulk_copies,
+        std::string &refusal);
+
+/// The text of the header that a kernel is compiled with.
+std::string text_of(const specification_of_kernel &);
+
+/// The most positions of the first axis that so many neighbouring ones of diff_src take.
+int most_read(const mapped_problem &, int written);
+
+/// The tables of a problem, on the host.
+template <typename Sum>
+struct host_tables {
+    std::array<std::vector<place>, 3> places;
+    std::array<std::vector<Sum>, 3> weights;
+    std::vector<step<Sum>> steps, middle_steps;
+
+    explicit host_tables(const mapped_problem &);
+    static std::vector<step<Sum>> steps_of(const detail::axis_map &);
+    /// Of positions without taps too, in order.
+    static std::vector<place> places_of(const detail::axis_map &);
+};
+
+} // namespace gradnn::gpu::resample

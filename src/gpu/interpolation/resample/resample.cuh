@@ -1,0 +1,44 @@
+// The kernels, by the form that their specification says: threads read global memory, or
+// tiles of shared memory.
+#pragma once
+
+#include "gpu/interpolation/resample/tiles.cuh"
+#include "gpu/interpolation/resample/walk.cuh"
+
+namespace gradnn::gpu::resample {
+
+template <specification_of_kernel s>
+__device__ void resample_of_threads(const storage<s.of.type> *read,
+        storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_of(s);
+    const unsigned number = blockIdx.x * c.threads + threadIdx.x;
+    if (number >= g.items) return;
+    unsigned rest = number;
+    const int vector = rest % g.vectors;
+    rest /= g.vectors;
+    typename walk<s>::item at;
+    at.tile = rest % g.tiles;
+    rest /= g.tiles;
+    at.middle = rest % g.middles;
+    rest /= g.middles;
+    at.begin = rest % g.strips * c.strip;
+    at.end = least(at.begin + c.strip, p.walk.written);
+    rest /= g.strips;
+    move_to_outer<p>(rest, read, written);
+    walk<s> of;
+    of.run(at, map, read + vector * c.vector, 0, written + vector * c.vector);
+}
+
+template <specification_of_kernel s>
+__device__ void resample(const storage<s.of.type> *read,
+        storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
+    wait_and_let_later_work_start();
+    if constexpr (s.cut_by.stages > 0)
+        resample_of_tiles<s>(read, written, map);
+    else
+        resample_of_threads<s>(read, written, map);
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,288 @@
+// What a resample kernel is compiled for: the problem, how its work is cut, and what follows
+// from them. Read by the host, which plans, and by the kernels, for which all of it is
+// constant.
+#pragma once
+
+#include "gpu/jit/element.hpp"
+
+namespace gradnn::gpu::resample {
+
+using jit::bytes_of;
+using jit::element;
+
+constexpr int ceil_div(int a, int b) {
+    return a / b + (a % b > 0);
+}
+constexpr int floor_div(int a, int b) {
+    return a / b - (a % b < 0);
+}
+constexpr int least(int a, int b) {
+    return a < b ? a : b;
+}
+constexpr int most(int a, int b) {
+    return a > b ? a : b;
+}
+
+/// A resampled axis: diff_src, which is written, has `written` positions, diff_dst `read`.
+/// Both are 1 where there is none. Pitches are elements from a position to the next.
+struct axis {
+    int written, read;
+    int least_taps, most_taps; ///< of a position that is written
+    bool two; ///< a position that is read has up to two taps
+    long long write_pitch, read_pitch;
+
+    constexpr bool is_there() const { return written > 1 || read > 1; }
+};
+
+constexpr int most_outer = 4;
+constexpr int most_period = 8;
+constexpr int most_taps = 32; ///< that are unrolled
+constexpr int most_columns = 8, most_units = 64;
+
+/// Where the map of the columns repeats: position `written` * u + k has its taps from
+/// `read` * u + first[k] on, as many as taps[k], but for those outside. The weights are those
+/// of all positions but the first `odd_first` and the last `odd_last`.
+struct pattern {
+    int written, read; ///< 0 where it does not repeat
+    int odd_first, odd_last;
+    int first[most_period], taps[most_period];
+    double weight[most_period][most_taps];
+};
+
+/// The problem on canonical axes: up to four outer ones, up to three that are resampled, and
+/// inner elements side by side in both tensors. Of two resampled axes the first is `walk`,
+/// the last `column`.
+struct problem_specification {
+    element type;
+    int inner;
+    int outer[most_outer];
+    long long outer_write[most_outer], outer_read[most_outer];
+    axis walk, middle, column;
+    pattern columns; ///< how the map of `column` repeats
+    int alignment; ///< of the first elements of both tensors, in bytes
+    bool bulk_copies; ///< whether the device has them (compute capability 9.0)
+};
+
+/// Of diff_src.
+constexpr long long elements_of(const problem_specification &p) {
+    long long all = p.inner;
+    for (const int count : p.outer)
+        all *= count;
+    return all * p.walk.written * p.middle.written * p.column.written;
+}
+
+/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row
+/// and of `middles` positions of the middle axis, and walks along `strip` positions of the
+/// first axis.
+struct cut {
+    int vector, columns, middles;
+    /// The columns' taps are read as one window, whose weights are constants; else those
+    /// of each column from a place of its own.
+    bool repeated;
+    int read_vector; ///< elements of a load along a row; 1 where vector is more than 1
+    int strip;
+    int ahead; ///< rows on their way; 0: loaded when they are needed
+    int threads, blocks; ///< of a block; that a multiprocessor is to hold
+    /// Tiles of shared memory, filled by copies of one range each; 0: threads read global
+    /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
+    /// most so many positions of the first axis are read.
+    int stages, planes, parts, tile_read;
+};
+
+struct specification_of_kernel {
+    problem_specification of;
+    cut cut_by;
+};
+
+struct geometry {
+    int outers; ///< positions of all outer axes
+    /// Parts of the inner elements, a row, the middle and the first axis.
+    int vectors, tiles, middles, strips;
+    /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
+    /// of which column's place (0 for a window), how far from it in positions, and whether
+    /// every thread has it.
+    int units;
+    short unit_column[most_units], unit_position[most_units],
+            unit_tap[most_units];
+    bool always_inside[most_units];
+    /// By column and tap: the unit, and the element in it.
+    int taps[most_columns];
+    short unit_of[most_columns][most_taps], element_of[most_columns][most_taps];
+    /// Whether the weights of a column are constants.
+    bool fixed[most_columns];
+    bool rolled; ///< one column of many taps: a loop over them
+    int first_position; ///< of a window, from the first of the period
+    int tile_step; ///< positions that are read from a tile to the next
+    int write_vector; ///< columns that are stored at once
+    // Of tiles in shared memory:
+    int tile_items, tile_written, tile_strips, all_tiles;
+    int stage_bytes, shared_bytes;
+    long long items;
+    int grid; ///< blocks; of tiles in shared memory, at most
+    bool fits;
+};
+
+/// Whether all pitches but those of the columns and the inner elements are multiples.
+constexpr bool pitches_divide(
+        const problem_specification &p, int by, bool written) {
+    for (int i = 0; i < most_outer; ++i)
+        if (p.outer[i] > 1
+                && (written ? p.outer_write[i] : p.outer_read[i]) % by)
+            return false;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
+            return false;
+    return true;
+}
+
+constexpr void add_window(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const pattern &repeats = p.columns;
+    const int periods = c.columns / repeats.written;
+    int first = 1 << 30, end = -(1 << 30);
+    for (int k = 0; k < c.columns; ++k) {
+        const int in = k % repeats.written;
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in];
+        first = least(first, at);
+        end = most(end, at + repeats.taps[in]);
+        g.taps[k] = repeats.taps[in];
+        // Tiles of one column have the edges' weights now and then.
+        g.fixed[k] = true;
+        for (int j = 0; j < repeats.odd_first; ++j)
+            if (j % c.columns == k) g.fixed[k] = false;
+        for (int j = 0; j < repeats.odd_last; ++j)
+            if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
+    }
+    g.tile_step = repeats.read * periods;
+    first = floor_div(first, c.read_vector) * c.read_vector;
+    g.first_position = first;
+    g.units = ceil_div(end - first, c.read_vector);
+    if (g.units > most_units) {
+        g.fits = false;
+        return;
+    }
+    const int furthest = (g.tiles - 1) * g.tile_step;
+    for (int u = 0; u < g.units; ++u) {
+        const int at = first + u * c.read_vector;
+        g.unit_position[u] = static_cast<short>(at - first);
+        g.always_inside[u]
+                = at >= 0 && furthest + at + c.read_vector <= p.column.read;
+    }
+    for (int k = 0; k < c.columns; ++k) {
+        const int in = k % repeats.written;
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in]
+                - first;
+        for (int t = 0; t < repeats.taps[in]; ++t) {
+            g.unit_of[k][t] = static_cast<short>((at + t) / c.read_vector);
+            g.element_of[k][t] = static_cast<short>((at + t) % c.read_vector);
+        }
+    }
+}
+
+constexpr void add_places(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const int taps = p.column.most_taps;
+    g.units = c.columns * taps;
+    if (g.units > most_units || taps > most_taps) {
+        g.rolled = true;
+        g.units = 1;
+        g.fits = c.columns == 1 && c.ahead == 0;
+        return;
+    }
+    for (int k = 0; k < c.columns; ++k) {
+        g.taps[k] = taps;
+        for (int t = 0; t < taps; ++t) {
+            const int u = k * taps + t;
+            g.unit_column[u] = static_cast<short>(k);
+            g.unit_position[u] = g.unit_tap[u] = static_cast<short>(t);
+            g.always_inside[u] = t < p.column.least_taps;
+            g.unit_of[k][t] = static_cast<short>(u);
+        }
+    }
+}
+
+/// From the first element that is read of a position of the first axis to the last.
+constexpr long long row_extent(const problem_specification &p) {
+    const long long columns = p.column.read - 1;
+    if (!p.walk.is_there()) return p.inner;
+    return (p.middle.read - 1) * p.middle.read_pitch
+            + columns * p.column.read_pitch + p.inner;
+}
+/// And of the whole tensor.
+constexpr long long tensor_extent(const problem_specification &p) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    long long all = (first.read - 1) * first.read_pitch + row_extent(p);
+    for (int i = 0; i < most_outer; ++i)
+        all += (p.outer[i] - 1) * p.outer_read[i];
+    return all;
+}
+
+constexpr int stage_margin = 64; ///< bytes around what is copied
+constexpr int barrier_bytes = 128; ///< ahead of the stages
+
+constexpr void add_tiles(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const int bytes = bytes_of(p.type);
+    g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
+    g.tile_strips = ceil_div(first.written, g.tile_written);
+    const long long elements = (c.planes - 1) * p.outer_read[0]
+            + (c.tile_read - 1) * first.read_pitch + row_extent(p);
+    g.fits = g.fits && elements < 1 << 24
+            && (c.planes == 1
+                    || (g.tile_strips == 1 && g.outers == p.outer[0]));
+    if (!g.fits) return;
+    g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
+                                    + 2 * stage_margin + 32,
+                            128)
+            * 128;
+    g.shared_bytes = barrier_bytes + g.stage_bytes * c.stages;
+    g.fits = g.shared_bytes <= 227 << 10;
+    g.all_tiles = ceil_div(g.outers, c.planes) * g.tile_strips;
+    g.tile_items = c.planes * c.parts * g.middles
+            * (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    geometry g {};
+    g.fits = true;
+    g.outers = 1;
+    for (const int count : p.outer)
+        g.outers *= count;
+    g.vectors = p.inner / c.vector;
+    g.tiles = ceil_div(p.column.written, c.columns);
+    g.middles = ceil_div(p.middle.written, c.middles);
+    g.strips = ceil_div(p.walk.written, c.strip);
+    if (c.repeated)
+        add_window(g, p, c);
+    else
+        add_places(g, p, c);
+    if (p.middle.is_there() && c.ahead > 0) g.fits = false;
+    if (!g.fits) return g;
+
+    g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
+    while (g.write_vector > 1
+            && (p.column.written % g.write_vector || c.columns % g.write_vector
+                    || !pitches_divide(p, g.write_vector, true)
+                    || p.alignment % (g.write_vector * bytes_of(p.type))
+                    || g.write_vector * bytes_of(p.type) > 16))
+        --g.write_vector;
+    while (g.write_vector & (g.write_vector - 1))
+        --g.write_vector;
+
+    if (g.rolled && c.middles > 1) g.fits = false;
+    g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
+            * g.vectors;
+    g.fits = g.fits && g.items < 1LL << 31;
+    if (c.stages > 0) {
+        add_tiles(g, p, c);
+        g.grid = g.all_tiles;
+    } else {
+        g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+    }
+    return g;
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,264 @@
+// A thread walks along the first axis: every row is read once, and adds to at most two open
+// sums.
+#pragma once
+
+#include "gpu/interpolation/resample/columns.cuh"
+
+namespace gradnn::gpu::resample {
+
+template <specification_of_kernel s>
+struct walk {
+    using columns = columns_of_thread<s>;
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    using row_sums = typename columns::row_sums;
+    using raw_row = typename columns::raw_row;
+    /// Of a thread's positions of the middle axis.
+    using layer_sums = row_sums[c.middles];
+
+    columns along;
+    int first_middle;
+    place middle; ///< all taps of these positions
+    const sum_type *middle_weights; ///< where there is one position
+    const step<sum_type> *middle_steps; ///< where there are more
+
+    /// A thread's place: of the columns by tiles, of the middle axis, and of its strip.
+    struct item {
+        int tile, middle, begin, end;
+    };
+
+    /// Calls visit(middle, column, inner element) for all sums of a thread.
+    template <typename Visit>
+    __device__ __forceinline__ static void each_sum(const Visit &visit) {
+#pragma unroll
+        for (int m = 0; m < c.middles; ++m)
+#pragma unroll
+            for (int k = 0; k < c.columns; ++k)
+#pragma unroll
+                for (int v = 0; v < c.vector; ++v)
+                    visit(m, k, v);
+    }
+
+    /// Sums of a position of the first axis over the middle one and the columns.
+    __device__ __forceinline__ void add_up(
+            layer_sums &to, const type *layer) const {
+        if constexpr (!p.middle.is_there()) {
+            add_up_row(to[0], layer, true);
+        } else if constexpr (c.middles > 1) {
+            walk_middle(to, layer);
+        } else {
+            each_sum([&](int m, int k, int v) { to[m][k][v] = 0; });
+            constexpr bool rolled = p.middle.most_taps * g.units > most_units
+                    || p.middle.most_taps > 8;
+            if constexpr (rolled) {
+#pragma unroll 1
+                for (int q = 0; q < middle.count; ++q)
+                    add_middle(to[0], layer, q, true);
+            } else {
+#pragma unroll
+                for (int q = 0; q < p.middle.most_taps; ++q)
+                    add_middle(to[0], layer, q,
+                            q < p.middle.least_taps || q < middle.count);
+            }
+        }
+    }
+    /// Every row is read once, and the next one is on its way.
+    __device__ __forceinline__ void walk_middle(
+            layer_sums &to, const type *layer) const {
+        const int end = middle.first + middle.count;
+        int row = middle.first;
+        const type *next = layer + row * p.middle.read_pitch;
+        raw_row raw, later;
+        step<sum_type> taken {}, following {};
+        if (row < end) following = middle_steps[row];
+        along.load(later, next, row < end);
+        row_sums high;
+#pragma unroll
+        for (int m = -1; m < c.middles; ++m) {
+            row_sums low;
+#pragma unroll
+            for (int k = 0; k < c.columns; ++k)
+#pragma unroll
+                for (int v = 0; v < c.vector; ++v) {
+                    low[k][v] = m < 0 ? sum_type(0) : high[k][v];
+                    high[k][v] = 0;
+                }
+#pragma unroll 1
+            while (row < end && following.low == first_middle + m) {
+                taken = following;
+#pragma unroll
+                for (int u = 0; u < g.units; ++u)
+                    raw[u] = later[u];
+                ++row;
+                next += p.middle.read_pitch;
+                if (row < end) following = middle_steps[row];
+                along.load(later, next, row < end);
+                row_sums sums;
+                along.add_up(sums, raw);
+                if (m >= 0) add_weighted(low, taken.low_weight, sums);
+                if (m + 1 < c.middles && taken.high_weight != 0)
+                    add_weighted(high, taken.high_weight, sums);
+            }
+            if (m < 0) continue;
+#pragma unroll
+            for (int k = 0; k < c.columns; ++k)
+#pragma unroll
+                for (int v = 0; v < c.vector; ++v)
+                    to[most(m, 0)][k][v] = low[k][v];
+        }
+    }
+    __device__ __forceinline__ static void add_weighted(
+            row_sums &to, sum_type weight, const row_sums &sums) {
+#pragma unroll
+        for (int k = 0; k < c.columns; ++k)
+#pragma unroll
+            for (int v = 0; v < c.vector; ++v)
+                to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
+    }
+    __device__ __forceinline__ void add_middle(
+            row_sums &to, const type *row, int q, bool exists) const {
+        row_sums of_row;
+        add_up_row(
+                of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
+        add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
+    }
+    __device__ __forceinline__ void add_up_row(
+            row_sums &to, const type *row, bool exists) const {
+        if constexpr (g.rolled) {
+            if (exists) along.add_up_rolled(to, row);
+            if (!exists)
+                for (int v = 0; v < c.vector; ++v)
+                    to[0][v] = 0;
+        } else {
+            raw_row raw;
+            along.load(raw, row, exists);
+            along.add_up(to, raw);
+        }
+    }
+
+    /// `read` is where the position `from` of the first axis begins, `written` where its
+    /// position 0 does.
+    __device__ __forceinline__ void run(const item &at,
+            const tables<sum_type> &map, const type *read, int from,
+            type *written) {
+        along.find(at.tile, map.column);
+        if constexpr (p.middle.is_there()) {
+            first_middle = at.middle * c.middles;
+            middle = map.middle.places[first_middle];
+            const place last = map.middle.places[least(first_middle + c.middles,
+                                                         p.middle.written)
+                    - 1];
+            middle.count = last.first + last.count - middle.first;
+            middle_weights = map.middle.weights
+                    + first_middle * static_cast<long long>(p.middle.most_taps);
+            middle_steps = map.middle_steps;
+            written += first_middle * p.middle.write_pitch;
+        }
+        if constexpr (!p.walk.is_there()) {
+            layer_sums sums;
+            add_up(sums, read);
+            along.write(written, sums[0]);
+        } else {
+            walk_strip(at, map, read, from, written);
+        }
+    }
+
+    __device__ __forceinline__ void walk_strip(const item &at,
+            const tables<sum_type> &map, const type *read, int from,
+            type *written) {
+        const place last = map.walk.places[at.end - 1];
+        int row = map.walk.places[at.begin].first;
+        const int end = last.first + last.count;
+        read += (row - from) * p.walk.read_pitch;
+        open_sums open;
+        open.begin = at.begin;
+        open.current
+                = row < end ? least(map.steps[row].low, at.begin) : at.begin;
+        open.clear();
+        written += open.current * p.walk.write_pitch;
+        if constexpr (c.ahead == 0) {
+#pragma unroll 1
+            for (; row < end; ++row, read += p.walk.read_pitch) {
+                layer_sums sums;
+                add_up(sums, read);
+                open.add(*this, map.steps[row], sums, written);
+            }
+        } else {
+            raw_row raw[c.ahead];
+            step<sum_type> steps[c.ahead];
+            const type *next = read;
+            int next_row = row;
+            const auto load = [&](int slot) {
+                if (next_row < end) steps[slot] = map.steps[next_row];
+                along.load(raw[slot], next, next_row < end);
+                next += p.walk.read_pitch;
+                ++next_row;
+            };
+#pragma unroll
+            for (int slot = 0; slot < c.ahead; ++slot)
+                load(slot);
+#pragma unroll 1
+            while (row < end) {
+#pragma unroll
+                for (int slot = 0; slot < c.ahead; ++slot) {
+                    if (row >= end) break;
+                    layer_sums sums;
+                    along.add_up(sums[0], raw[slot]);
+                    const step<sum_type> taken = steps[slot];
+                    load(slot);
+                    open.add(*this, taken, sums, written);
+                    ++row;
+                }
+            }
+        }
+        while (open.current < at.end)
+            open.write_one(*this, written);
+    }
+
+    struct open_sums {
+        int begin, current;
+        layer_sums low, high;
+
+        __device__ __forceinline__ void clear() {
+            each_sum([&](int m, int k, int v) {
+                low[m][k][v] = high[m][k][v] = 0;
+            });
+        }
+        __device__ __forceinline__ void write_one(
+                const walk &of, type *&written) {
+            if (current >= begin) {
+#pragma unroll
+                for (int m = 0; m < c.middles; ++m)
+                    if (p.middle.written % c.middles == 0
+                            || of.first_middle + m < p.middle.written)
+                        of.along.write(
+                                written + m * p.middle.write_pitch, low[m]);
+            }
+            each_sum([&](int m, int k, int v) {
+                low[m][k][v] = p.walk.two ? high[m][k][v] : sum_type(0);
+                high[m][k][v] = 0;
+            });
+            ++current;
+            written += p.walk.write_pitch;
+        }
+        __device__ __forceinline__ void add(const walk &of,
+                const step<sum_type> &to, const layer_sums &sums,
+                type *&written) {
+            while (current < to.low)
+                write_one(of, written);
+#pragma unroll
+            for (int m = 0; m < c.middles; ++m)
+                add_weighted(low[m], to.low_weight, sums[m]);
+            if (p.walk.two && to.high_weight != 0) {
+#pragma unroll
+                for (int m = 0; m < c.middles; ++m)
+                    add_weighted(high[m], to.high_weight, sums[m]);
+            }
+        }
+    };
+};
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,111 @@
+// Random problems for interpolation.gpu_resample.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "gpu/interpolation/resample/cuts.hpp"
+#include "kernel/problem.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+
+constexpr gpu::resample::gpu_facts resample_h100 {
+        132, 227 << 10, 228 << 10, 65536, 2048};
+
+/// Strides of one of the layouts that tensors come in: dense NCX or NXC, slices of channels,
+/// rows with gaps, permuted axes.
+inline void lay_out_randomly(
+        detail::interpolation_problem &p, bool nxc, random_source &random) {
+    std::array<size_t, 5> order = nxc ? std::array<size_t, 5> {1, 4, 3, 2, 0}
+                                      : std::array<size_t, 5> {4, 3, 2, 1, 0};
+    const int64_t kind = random.integer(0, 7);
+    if (kind == 0)
+        std::swap(order[0], order[static_cast<size_t>(random.integer(1, 4))]);
+    for (detail::tensor_view *tensor : {&p.diff_dst, &p.diff_src}) {
+        int64_t stride = kind == 1 && random.integer(0, 1) == 0 ? 2 : 1;
+        for (const size_t axis : order) {
+            tensor->strides[axis] = stride;
+            stride *= tensor->dims[axis];
+            if (kind == 2 && axis == 1)
+                stride += (nxc ? 1 : stride / tensor->dims[axis])
+                        * random.pick(std::vector<int64_t> {1, 4, 8});
+            if (kind == 3 && axis == order[0]) stride += random.integer(1, 8);
+        }
+    }
+}
+
+/// Of any rank, mode, layout and ratio, so large that the kernels have more than one
+/// of everything; `scale` enlarges it.
+inline detail::interpolation_problem random_interpolation(
+        random_source &random, int64_t scale = 1) {
+    using namespace detail;
+    interpolation_problem p;
+    const auto one_in
+            = [&](int64_t count) { return random.integer(1, count) == 1; };
+    p.diff_src.type = p.diff_dst.type = random.pick(std::vector {
+            data_type::f32, data_type::f64, data_type::bf16, data_type::f16});
+    p.mode = one_in(4) ? interpolation_mode::nearest
+                       : interpolation_mode::linear;
+    p.coordinates = random.pick(std::vector {coordinate_mode::half_pixel,
+            coordinate_mode::half_pixel, coordinate_mode::asymmetric,
+            coordinate_mode::align_corners});
+    if (p.mode == interpolation_mode::nearest
+            && p.coordinates == coordinate_mode::align_corners)
+        p.coordinates = coordinate_mode::half_pixel;
+    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
+    const bool nxc = one_in(2);
+    const int64_t channels
+            = random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 8, 16, 19, 32});
+    p.diff_src.dims = {random.integer(1, 3) * scale, channels, 1, 1, 1};
+    p.diff_dst.dims = p.diff_src.dims;
+    const int64_t same_ratio
+            = random.pick(std::vector<int64_t> {2, 2, 3, 4, 8});
+    const int64_t kind = random.integer(0, 3);
+    for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
+        int64_t longest = (rank == 1 ? 60 : rank == 2 ? 20 : 8) * scale;
+        if (rank == 1 && scale > 1 && one_in(3)) longest *= 500;
+        int64_t &src = p.diff_src.dims[a + 2];
+        int64_t &dst = p.diff_dst.dims[a + 2];
+        src = random.integer(1, longest);
+        if (one_in(2)) src = (src + 3) / 4 * 4;
+        if (kind == 0) dst = src * same_ratio;
+        if (kind == 1)
+            dst = std::max<int64_t>(1, src * random.integer(5, 40) / 10);
+        if (kind == 2)
+            dst = std::max<int64_t>(1, src * random.integer(2, 10) / 10);
+        if (kind == 3) {
+            src = (src + 2) / 3 * 3;
+            dst = src / 3 * random.pick(std::vector<int64_t> {2, 4, 5});
+        }
+        if (one_in(6)) dst = src;
+        if (one_in(20)) dst = src * 40;
+        if (one_in(20)) src = 1;
+        interpolation_axis &axis = p.axes[a];
+        axis.src = src;
+        axis.dst = dst;
+        if (p.coordinates == coordinate_mode::align_corners) continue;
+        if (one_in(6)) {
+            axis.scale_given = true;
+            axis.scale = one_in(2)
+                    ? static_cast<float>(same_ratio)
+                    : static_cast<float>(dst) / static_cast<float>(src) * 1.01F;
+        } else if (one_in(8)) {
+            axis.ratio_given = true;
+            axis.ratio = static_cast<double>(src) / static_cast<double>(dst)
+                    * 0.99;
+        }
+        if (p.mode == interpolation_mode::nearest && !axis.scale_given
+                && one_in(4))
+            axis.arithmetic
+                    = random.pick(std::vector {coordinate_arithmetic::float32,
+                            coordinate_arithmetic::float32_fma,
+                            coordinate_arithmetic::float64});
+    }
+    lay_out_randomly(p, nxc, random);
+    return p;
+}
+
+} // namespace gradnn::test

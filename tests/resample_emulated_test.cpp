@@ -1,0 +1,285 @@
+// interpolation.gpu_resample on the CPU: the kernels of random problems, by random ways to
+// cut them, and the form that takes everything are compiled by the C++ compiler from the text
+// that NVRTC or nvcc would get, executed (emulated/simt.hpp) and compared with the formula,
+// and bit by bit with one another. Needs no GPU.
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "emulated/compiled.hpp"
+#include "emulated/typed.hpp"
+#include "gpu_cuts/resample.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using namespace gpu::resample;
+using detail::axis_map;
+using detail::data_type;
+using detail::interpolation_problem;
+using detail::tensor_view;
+using detail::text;
+
+/// A kernel for a problem's tensors, at multiples of 16 bytes or anywhere.
+struct job {
+    size_t problem;
+    bool aligned;
+    mapped_problem mapped;
+    std::string specification; ///< empty: the form that takes everything
+};
+
+std::string numbered(const std::string &text, size_t number) {
+    const std::string name = "specification_of_kernel specification {";
+    const size_t at = text.find(name);
+    return text.substr(0, at) + "specification_of_kernel specification_"
+            + std::to_string(number) + " {" + text.substr(at + name.size());
+}
+
+std::string source_of(const std::vector<job> &jobs) {
+    std::string source
+            = "#include \"gpu/interpolation/resample/generic.cuh\"\n"
+              "#include \"gpu/interpolation/resample/resample.cuh\"\n"
+              "extern \"C\" void limit(const void *begin, const void *end) {\n"
+              "gradnn::emulated::tensors = {{begin, end}}; }\n";
+    for (const char *const type : {"f32", "f64", "bf16", "f16"}) {
+        const std::string name = text("element::", type);
+        source += text("extern \"C\" void any_", type,
+                "(const void *read, void *written, const void *map, const void "
+                "*of, bool descending) {\nusing namespace "
+                "gradnn::gpu::resample;\nusing type = storage<",
+                name, ">;\nusing maps = tables<sum<", name,
+                ">>;\ngradnn::emulated::launch(3, 64, 0, descending, [&] { "
+                "resample_any<",
+                name,
+                ">((const type *)read, (type *)written, *(const maps *)map, "
+                "*(const problem_specification *)of, elements_of(*(const "
+                "problem_specification *)of), 64); });\n}\n");
+    }
+    for (size_t i = 0; i < jobs.size(); ++i) {
+        if (jobs[i].specification.empty()) continue;
+        const std::string s = "specification_" + std::to_string(i);
+        source += numbered(jobs[i].specification, i) + "extern \"C\" void run_"
+                + std::to_string(i)
+                + "(const void *read, void *written, const void *map, bool "
+                  "descending) {\nusing namespace gradnn::gpu::resample;\n"
+                  "constexpr auto g = geometry_of("
+                + s + ");\nconst unsigned grid = " + s
+                + ".cut_by.stages ? std::min(g.grid, 3) : g.grid;\n"
+                  "using type = storage<"
+                + s + ".of.type>;\nusing maps = tables<sum<" + s
+                + ".of.type>>;\ngradnn::emulated::launch(grid, " + s
+                + ".cut_by.threads, g.shared_bytes, descending, [&] { resample<"
+                + s
+                + ">((const type *)read, (type *)written, *(const maps *)map); "
+                  "});\n}\n";
+    }
+    return source;
+}
+
+size_t elements_of(const tensor_view &tensor) {
+    int64_t last = 0;
+    for (size_t i = 0; i < 5; ++i)
+        last += (tensor.dims[i] - 1) * tensor.strides[i];
+    return static_cast<size_t>(last + 1);
+}
+
+/// Calls visit(position, place) for all of a tensor.
+template <typename Visit>
+void each_element(const tensor_view &tensor, const Visit &visit) {
+    std::array<int64_t, 5> at {};
+    for (;;) {
+        int64_t place = 0;
+        for (size_t i = 0; i < 5; ++i)
+            place += at[i] * tensor.strides[i];
+        visit(at, static_cast<size_t>(place));
+        size_t axis = 5;
+        while (axis > 0 && ++at[axis - 1] == tensor.dims[axis - 1])
+            at[--axis] = 0;
+        if (axis == 0) return;
+    }
+}
+
+/// By the maps: sums, and those of the terms' magnitudes.
+struct expectation {
+    std::vector<double> sums, magnitudes;
+    std::vector<bool> exists; ///< whether an element is the tensor's
+};
+expectation expected_of(
+        const interpolation_problem &p, const std::vector<double> &read) {
+    std::array<axis_map, 3> maps;
+    for (size_t a = 0; a < 3; ++a)
+        maps[a] = make_axis_map(p.mode, p.coordinates, p.axes[a]);
+    expectation made;
+    const size_t count = elements_of(p.diff_src);
+    made.sums.assign(count, 0.0);
+    made.magnitudes.assign(count, 0.0);
+    made.exists.assign(count, false);
+    each_element(p.diff_dst, [&](const auto &at, size_t place) {
+        std::array<std::array<std::pair<int64_t, double>, 2>, 3> taps;
+        for (size_t a = 0; a < 3; ++a) {
+            const int64_t o = at[a + 2];
+            taps[a][0] = {maps[a].low(o), maps[a].low_weight(o)};
+            taps[a][1] = {maps[a].low(o) + 1, maps[a].high_weight(o)};
+        }
+        for (int which = 0; which < 8; ++which) {
+            double weight = 1;
+            int64_t to = at[0] * p.diff_src.strides[0]
+                    + at[1] * p.diff_src.strides[1];
+            for (size_t a = 0; a < 3; ++a) {
+                const auto &[i, w] = taps[a][which >> a & 1];
+                weight *= w;
+                to += i * p.diff_src.strides[a + 2];
+            }
+            if (weight == 0) continue;
+            made.sums[static_cast<size_t>(to)] += weight * read[place];
+            made.magnitudes[static_cast<size_t>(to)]
+                    += std::abs(weight * read[place]);
+        }
+    });
+    each_element(p.diff_src,
+            [&](const auto &, size_t place) { made.exists[place] = true; });
+    return made;
+}
+
+/// One ulp of 16-bit types, as the sums are in f32.
+double tolerance(data_type type, double sum, double magnitude) {
+    const double exact
+            = (type == data_type::f64 ? 0x1p-50 : 0x1p-21) * magnitude;
+    if (type == data_type::bf16) return exact + std::abs(sum) * 0x1p-7;
+    if (type == data_type::f16)
+        return exact + std::abs(sum) * 0x1p-10 + 0x1p-24;
+    return exact;
+}
+
+class resample_emulated : public testing::Test {
+protected:
+    std::vector<interpolation_problem> problems;
+    std::vector<job> jobs;
+
+    /// Kernels of `cuts` cuts for each of `count` random problems.
+    void draw(random_source &random, size_t count, size_t cuts) {
+        while (problems.size() < count) {
+            const interpolation_problem p = random_interpolation(random);
+            bool any = false;
+            for (size_t i = 0; i < cuts; ++i) {
+                const bool aligned = random.integer(0, 3) != 0;
+                std::string refusal;
+                const auto forms = specifications_of(p,
+                        aligned ? 16
+                                : static_cast<int>(
+                                        detail::size_of(p.diff_src.type)),
+                        random.integer(0, 2) != 0, refusal);
+                if (forms.empty()) break;
+                const mapped_problem &form = random.pick(forms);
+                auto all = all_cuts(form, resample_h100);
+                // Of both kinds alike.
+                const bool staged = random.integer(0, 1) == 0;
+                std::erase_if(all, [&](const auto &each) {
+                    return (each.cut_by.stages > 0) != staged;
+                });
+                if (all.empty()) continue;
+                jobs.push_back({problems.size(), aligned, form,
+                        text_of(random.pick(all))});
+                any = true;
+                if (i > 0) continue;
+                jobs.push_back({problems.size(), false, form, {}});
+            }
+            if (any) problems.push_back(p);
+        }
+    }
+
+    template <typename Sum>
+    void run(const emulated::compiled &library, size_t number, typed &read,
+            typed &written) {
+        const host_tables<Sum> host(jobs[number].mapped);
+        const auto of = [&](size_t a) {
+            return axis_table<Sum> {
+                    host.places[a].data(), host.weights[a].data()};
+        };
+        const tables<Sum> map {of(0), of(1), of(2), host.steps.data(),
+                host.middle_steps.data()};
+        library.function<void(const void *, const void *)>("limit")(
+                read.data(), read.end());
+        if (jobs[number].specification.empty()) {
+            const problem_specification &p = jobs[number].mapped.specification;
+            constexpr const char *names[]
+                    = {"any_f32", "any_f64", "any_bf16", "any_f16"};
+            library.function<void(const void *, void *, const void *,
+                    const void *, bool)>(names[static_cast<size_t>(p.type)])(
+                    read.data(), written.data(), &map, &p, false);
+            return;
+        }
+        library.function<void(const void *, void *, const void *, bool)>(
+                "run_" + std::to_string(number))(
+                read.data(), written.data(), &map, number % 2 == 0);
+    }
+};
+
+TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
+    const uint64_t seed = test_seed(20261129);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    const char *const count = std::getenv("GRADNN_TEST_COUNT");
+    draw(random, count ? std::stoul(count) : 24, 3);
+    const emulated::compiled library(source_of(jobs));
+    ASSERT_TRUE(library.is_there());
+    size_t number = 0;
+    for (size_t i = 0; i < problems.size(); ++i) {
+        const interpolation_problem &p = problems[i];
+        const data_type type = p.diff_src.type;
+        std::vector<double> values(elements_of(p.diff_dst));
+        for (double &value : values)
+            value = typed::rounded(random.value(), type);
+        if (random.integer(0, 2) == 0)
+            for (int left = 3; left > 0; --left)
+                values[static_cast<size_t>(random.integer(
+                        0, static_cast<int64_t>(values.size()) - 1))]
+                        = random.pick(std::vector {
+                                HUGE_VAL, -HUGE_VAL, double {NAN}});
+        const expectation expected = expected_of(p, values);
+        std::vector<char> first;
+        for (; number < jobs.size() && jobs[number].problem == i; ++number) {
+            SCOPED_TRACE("kernel " + std::to_string(number) + "\n"
+                    + jobs[number].specification);
+            const int misplaced = jobs[number].aligned
+                    ? 0
+                    : static_cast<int>(detail::size_of(type));
+            typed read(values, type, misplaced);
+            typed written(std::vector<double>(elements_of(p.diff_src), -77.0),
+                    type, misplaced);
+            if (type == data_type::f64)
+                run<double>(library, number, read, written);
+            else
+                run<float>(library, number, read, written);
+            ASSERT_TRUE(written.kept_outside());
+            std::vector<double> found(elements_of(p.diff_src));
+            written.read(found);
+            for (size_t e = 0; e < found.size(); ++e) {
+                const double sum = expected.sums[e];
+                if (!expected.exists[e])
+                    ASSERT_EQ(found[e], typed::rounded(-77, type))
+                            << "between elements, at " << e;
+                else if (std::isfinite(sum))
+                    ASSERT_LE(std::abs(found[e] - sum),
+                            tolerance(type, sum, expected.magnitudes[e]))
+                            << "element " << e << ", " << found[e] << " for "
+                            << sum;
+                else
+                    ASSERT_TRUE(std::isnan(sum) ? std::isnan(found[e])
+                                                : found[e] == sum)
+                            << "element " << e << ", " << found[e] << " for "
+                            << sum;
+            }
+            if (first.empty()) first = written.bytes();
+            ASSERT_EQ(first, written.bytes()) << "unlike the first's bits";
+        }
+    }
+}
+
+} // namespace
+} // namespace gradnn::test
