@@ -52,11 +52,12 @@ TEST(resample_compile, first_choices_fit_every_generation) {
         const auto choices = choices_of(forms, of.facts);
         if (choices.empty()) continue;
         const specification_of_kernel &first = choices.front().specification;
+        const std::string specification = text_of(first);
         ++compiled;
-        SCOPED_TRACE(std::to_string(of.architecture) + "\n" + text_of(first));
+        SCOPED_TRACE(std::to_string(of.architecture) + "\n" + specification);
         jit::compilation what;
         what.files = jit::with_includes(
-                "gpu/interpolation/resample/kernel.cuh", text_of(first));
+                "gpu/interpolation/resample/kernel.cuh", specification);
         what.architecture = of.architecture;
         const auto start = std::chrono::steady_clock::now();
         const jit::compiled_code made = jit::compile(what);
