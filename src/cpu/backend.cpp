@@ -78,6 +78,18 @@ private:
     }
 };
 
+/// Execute returns when all is done.
+struct cpu_stream final : stream_impl {
+    using stream_impl::stream_impl;
+    ~cpu_stream() override { release_workspace(); }
+    void wait() override {}
+    std::unique_ptr<step_clock> make_step_clock(size_t steps) override {
+        auto made = std::make_unique<cpu_step_clock>();
+        made->marks.reserve(steps + 1);
+        return made;
+    }
+};
+
 std::shared_ptr<const engine_impl> make_engine(
         size_t index, const allocator &alloc) {
     if (index != 0)
@@ -88,12 +100,12 @@ std::shared_ptr<const engine_impl> make_engine(
 
 std::shared_ptr<stream_impl> make_stream(
         std::shared_ptr<const engine_impl> engine) {
-    return std::make_shared<detail::cpu_stream>(std::move(engine));
+    return std::make_shared<cpu_stream>(std::move(engine));
 }
 
 bool run_on_native_stream(std::shared_ptr<const engine_impl> engine, void *,
         const std::function<void(stream_impl &)> &run) {
-    detail::cpu_stream stream(std::move(engine));
+    cpu_stream stream(std::move(engine));
     run(stream);
     return false;
 }
@@ -106,15 +118,5 @@ constinit const detail::backend backend {engine::kind::cpu,
         onednn_version};
 
 } // namespace cpu
-
-namespace detail {
-
-std::unique_ptr<step_clock> cpu_stream::make_step_clock(size_t steps) {
-    auto made = std::make_unique<cpu::cpu_step_clock>();
-    made->marks.reserve(steps + 1);
-    return made;
-}
-
-} // namespace detail
 
 } // namespace gradnn

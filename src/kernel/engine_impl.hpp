@@ -1,12 +1,11 @@
 // What stands behind the engine and stream handles. The CPU's is in
-// engine.cpp, the GPU's in gpu/runtime/engine.cpp.
+// cpu/backend.cpp, the GPU's in gpu/runtime/engine.hpp.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,28 +98,6 @@ struct stream_impl {
 private:
     void *workspace_ = nullptr;
     size_t workspace_bytes_ = 0;
-};
-
-/// A stream of the CPU: execute returns when all is done.
-struct cpu_stream final : stream_impl {
-    using stream_impl::stream_impl;
-    ~cpu_stream() override { release_workspace(); }
-    void wait() override {}
-    std::unique_ptr<step_clock> make_step_clock(size_t steps) override;
-};
-
-/// A stream for one execution with the caller's workspace: on the CPU, or on the
-/// cudaStream_t `native` of a GPU engine's device.
-class native_stream {
-public:
-    native_stream(std::shared_ptr<const engine_impl> engine, void *native);
-    stream_impl &get() { return gpu_ ? *gpu_ : *cpu_; }
-    /// Whether what was executed is in a CUDA graph, which refers to it.
-    bool is_captured() const;
-
-private:
-    std::optional<cpu_stream> cpu_; // here, since calls on the CPU may be short
-    std::unique_ptr<stream_impl> gpu_;
 };
 
 /// Lets the library's own files reach behind the public handles.
