@@ -49,7 +49,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 small_images_yield},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
-                resample::make, resample_yields},
+                resample::make, resample_yields, true},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 strided_yields, true},
 };

@@ -185,6 +185,11 @@ std::string small_images_yield(
             : std::string();
 }
 
+std::string resample_yields(const interpolation_problem & /*problem*/,
+        const compile_options & /*options*/) {
+    return "no GPU has run its tests yet";
+}
+
 // Small volumes: 391x8 volumes of 8x11x19 to 16x22x38 in bf16 take 62 us, by gpu_layers 53
 // (H200, b302d5c). Volumes of seed 501 (H100, 6f5a3d2): gpu_layers was 1.03 to 2.2 times
 // as fast in 11 of 12 in f32 and f64, and 0.95 times in one. In 16 bits the shares of the
@@ -195,11 +200,6 @@ std::string small_images_yield(
 // and columns are reduced: gpu_layers was 1.01 to 2.2 times as fast in seven of nine, and
 // 0.90 and 0.97 times in two. In one of 2 MB, which has fewer blocks than the device holds,
 // it was 0.77 times as fast: so the rule begins at 4 MiB of diff_src.
-std::string resample_yields(const interpolation_problem & /*problem*/,
-        const compile_options & /*options*/) {
-    return "it was not measured yet";
-}
-
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
