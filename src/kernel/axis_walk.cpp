@@ -184,12 +184,12 @@ void axis_walk::find_line() {
     if (one.den != two.den || one.den != last.den) return;
     const wide_integer slope = two.num - one.num;
     const wide_integer offset = one.num - slope;
-    if (last.num != slope * (dst_ + 1) + offset) return;
-    const wide_ratio zero = coordinate(0);
-    if (zero.num * one.den != offset * zero.den) return;
     if (slope < 0 || slope > most || one.den > most || offset > most
             || offset < -most)
         return;
+    if (last.num != slope * (dst_ + 1) + offset) return;
+    const wide_ratio zero = coordinate(0);
+    if (zero.num != offset || (zero.den != one.den && offset != 0)) return;
     linear_ = true;
     slope_ = static_cast<int64_t>(slope);
     offset_ = static_cast<int64_t>(offset);
