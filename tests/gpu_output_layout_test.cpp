@@ -44,7 +44,8 @@ convolution_problem gradient_of_src(data_type type, bool channels_last,
     return problem;
 }
 
-TEST(gpu_output_layout, is_channels_last_where_the_output_would_be_copied) {
+TEST(gpu_output_layout_rule,
+        is_channels_last_where_the_output_would_be_copied) {
     const detail::compile_options strict;
     std::vector<data_type> types {data_type::f16, data_type::bf16};
     if (gpu::implicit_gemm::is_built()) {
@@ -62,7 +63,7 @@ TEST(gpu_output_layout, is_channels_last_where_the_output_would_be_copied) {
     }
 }
 
-TEST(gpu_output_layout, stays_where_nothing_is_gained) {
+TEST(gpu_output_layout_rule, stays_where_nothing_is_gained) {
     const detail::compile_options strict;
     for (const data_type type : float_types()) {
         SCOPED_TRACE(to_string(type));
