@@ -171,7 +171,8 @@ private:
         return true;
     }
 
-    /// Where most vectors have a pattern of their own, for all of theirs.
+    /// Where most vectors have a pattern of their own, for all of theirs; those of
+    /// the rest are not compared any more.
     void make_room() {
         constexpr size_t some = 1024;
         const size_t patterns = taps_.patterns.size();
@@ -182,10 +183,12 @@ private:
         taps_.patterns.reserve(all);
         taps_.lanes.reserve(all * lane_values_.size());
         weights_.reserve(all * lane_weights_.size());
+        shares_ = false;
     }
 
     /// The number of the pattern of lane_values_ and lane_weights_.
     int32_t number_of(const element_taps::pattern &pattern) {
+        if (!shares_) return append(pattern);
         const uint64_t hash = hash_of(
                 hash_of(0, lane_values_.data(),
                         lane_values_.size() * sizeof(int32_t)),
@@ -199,8 +202,12 @@ private:
                     && same(lane_weights_, weights_, number);
         });
         if (known) return *known;
-        const auto number = static_cast<int32_t>(taps_.patterns.size());
         numbers_.add(hash);
+        return append(pattern);
+    }
+
+    int32_t append(const element_taps::pattern &pattern) {
+        const auto number = static_cast<int32_t>(taps_.patterns.size());
         taps_.patterns.push_back(pattern);
         taps_.lanes.insert(
                 taps_.lanes.end(), lane_values_.begin(), lane_values_.end());
@@ -226,6 +233,7 @@ private:
     std::vector<int32_t> lane_values_;
     std::vector<Acc> lane_weights_;
     int64_t reach_ = 1;
+    bool shares_ = true; ///< patterns are compared
     hashed_numbers numbers_;
     /// How far before its first element's taps it looks, and its pattern.
     std::unordered_map<int64_t, std::pair<int64_t, int32_t>> by_place_;
