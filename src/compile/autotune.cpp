@@ -37,13 +37,6 @@ std::string head_of_key(const char *problem, const std::string &device) {
 }
 
 /// From the first element to the end of the last.
-size_t bytes_of(const auto &tensor) {
-    int64_t last = 0;
-    for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
-        last += (tensor.dims[axis] - 1) * tensor.strides[axis];
-    return static_cast<size_t>((last + 1) * size_of(tensor.type));
-}
-
 std::string microseconds(double time) {
     if (std::isinf(time)) return "not measured in the time there was";
     return text(std::fixed, std::setprecision(1), time, " us measured");
@@ -88,15 +81,6 @@ std::string measurement_key(const convolution_problem &problem,
     if (options.convolution_workspace_limit)
         key += text("; workspace ", *options.convolution_workspace_limit);
     return key;
-}
-
-std::vector<size_t> argument_bytes(const interpolation_problem &problem) {
-    return {bytes_of(problem.diff_dst), bytes_of(problem.diff_src)};
-}
-
-std::vector<size_t> argument_bytes(const convolution_problem &problem) {
-    return {bytes_of(problem.src), bytes_of(problem.weights),
-            bytes_of(problem.dst)};
 }
 
 bool take_fastest(executable_step &step, std::vector<rival_kernel> rivals,

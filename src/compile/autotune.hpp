@@ -17,10 +17,6 @@ std::string measurement_key(const interpolation_problem &problem,
 std::string measurement_key(const convolution_problem &problem,
         const compile_options &options, const std::string &device);
 
-/// Bytes of each argument of a plan.
-std::vector<size_t> argument_bytes(const interpolation_problem &problem);
-std::vector<size_t> argument_bytes(const convolution_problem &problem);
-
 /// A row beside the one that the rules take, which takes the problem too.
 struct rival_kernel {
     const char *kernel;

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "compile/autotune.hpp"
+#include "kernel/argument_bytes.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/backend.hpp"
 #include "kernel/plan_cache.hpp"

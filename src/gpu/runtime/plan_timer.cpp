@@ -137,4 +137,18 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
 
 constexpr detail::plan_timer plans_timer {device_name, time};
 
+size_t fastest_of(std::span<const detail::plan *const> plans,
+        std::span<const size_t> argument_bytes,
+        const detail::compile_options &options) {
+    if (plans.size() < 2) return 0;
+    try {
+        const std::vector<double> times = time(plans, argument_bytes, options);
+        return static_cast<size_t>(
+                std::min_element(times.begin(), times.end()) - times.begin());
+    } catch (const error &failure) {
+        if (failure.status != status::out_of_memory) throw;
+        return 0;
+    }
+}
+
 } // namespace gradnn::gpu

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,6 +16,7 @@
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
+#include "kernel/argument_bytes.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::sliding {
@@ -266,34 +266,6 @@ private:
     mutable std::once_flag others_compiled_;
 };
 
-/// Of a tensor, from its first element to its last.
-template <typename View>
-size_t bytes_of_tensor(const View &tensor) {
-    int64_t last = 0;
-    for (size_t i = 0; i < tensor.dims.size(); ++i)
-        last += (tensor.dims[i] - 1) * tensor.strides[i];
-    return static_cast<size_t>((last + 1) * detail::size_of(tensor.type));
-}
-
-/// By measuring, where there are several.
-std::unique_ptr<sliding_plan> fastest(
-        std::vector<std::unique_ptr<sliding_plan>> plans,
-        const convolution_problem &problem, const compile_options &options) {
-    size_t best = 0;
-    if (plans.size() > 1) {
-        std::vector<const detail::plan *> timed;
-        for (const auto &each : plans)
-            timed.push_back(each.get());
-        const std::array<size_t, 3> bytes {bytes_of_tensor(problem.src),
-                bytes_of_tensor(problem.weights), bytes_of_tensor(problem.dst)};
-        const std::vector<double> times
-                = plans_timer.time(timed, bytes, options);
-        best = static_cast<size_t>(
-                std::min_element(times.begin(), times.end()) - times.begin());
-    }
-    return std::move(plans[best]);
-}
-
 } // namespace
 
 plan_or_refusal make(
@@ -332,8 +304,12 @@ plan_or_refusal make(
     }
     if (plans.empty())
         return detail::refuse("windows whose taps fit in registers", problem);
-    return within_workspace_limit(
-            fastest(std::move(plans), problem, options), options, "its sums");
+    std::vector<const detail::plan *> timed;
+    for (const auto &each : plans)
+        timed.push_back(each.get());
+    const size_t best
+            = fastest_of(timed, detail::argument_bytes(problem), options);
+    return within_workspace_limit(std::move(plans[best]), options, "its sums");
 }
 
 } // namespace gradnn::gpu::sliding

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,10 +13,9 @@
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
+#include "kernel/argument_bytes.hpp"
 
 namespace gradnn::gpu::resample {
-
-using detail::tensor_view;
 
 namespace {
 
@@ -168,14 +166,6 @@ private:
     mutable std::once_flag others_compiled_;
 };
 
-/// Of a tensor, from its first element to its last.
-size_t bytes_of_tensor(const tensor_view &tensor) {
-    int64_t last = 0;
-    for (size_t i = 0; i < tensor.dims.size(); ++i)
-        last += (tensor.dims[i] - 1) * tensor.strides[i];
-    return static_cast<size_t>((last + 1) * detail::size_of(tensor.type));
-}
-
 } // namespace
 
 plan_or_refusal make(
@@ -197,18 +187,11 @@ plan_or_refusal make(
         plans.push_back(std::make_unique<resample_plan>(
                 std::move(first), others.from(0, most_tried), options));
     }
-    size_t best = 0;
-    if (plans.size() > 1) {
-        std::vector<const detail::plan *> timed;
-        for (const auto &each : plans)
-            timed.push_back(each.get());
-        const std::array<size_t, 2> bytes {bytes_of_tensor(problem.diff_dst),
-                bytes_of_tensor(problem.diff_src)};
-        const std::vector<double> times
-                = plans_timer.time(timed, bytes, options);
-        best = static_cast<size_t>(
-                std::min_element(times.begin(), times.end()) - times.begin());
-    }
+    std::vector<const detail::plan *> timed;
+    for (const auto &each : plans)
+        timed.push_back(each.get());
+    const size_t best
+            = fastest_of(timed, detail::argument_bytes(problem), options);
     return std::move(plans[best]);
 }
 
