@@ -106,8 +106,14 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     int checked = 0;
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
-    return 40 + checked / 2 + sums * (walks + (p.middle.is_there() ? 1 : 0))
-            + weights + waiting + c.ahead * (2 + 2 * wide)
+    // What a thread keeps of further lanes.
+    const int kept = c.stages > 0 ? (g.sets - 1)
+                    * (weights + checked / 4 + 2
+                            + (c.repeated ? 1 : 2 * c.columns))
+                                  : 0;
+    return 40 + kept + checked / 2
+            + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
+            + c.ahead * (2 + 2 * wide)
             + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
                              : 0);
 }
@@ -205,7 +211,9 @@ void add_tiles(std::vector<specification_of_kernel> &to,
                         }
                         const geometry g = geometry_of({p, c});
                         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
-                                || g.tile_items < threads / 4)
+                                || static_cast<long long>(g.lanes)
+                                                * g.lane_items
+                                        < threads / 2)
                             continue;
                         const int registers
                                 = ceil_div(registers_of({p, c}, g), 8) * 8;
@@ -242,14 +250,28 @@ std::vector<specification_of_kernel> all_cuts(
 
 std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
-    std::vector<choice> all;
+    // Priced in full: the best of a price without wavefronts.
+    constexpr size_t most_priced = 200;
+    struct candidate {
+        double cost;
+        const mapped_problem *of;
+        specification_of_kernel specification;
+    };
+    std::vector<candidate> candidates;
     for (const mapped_problem &of : forms)
-        for (const specification_of_kernel &each : all_cuts(of, gpu)) {
-            const estimate e = estimate_of(each, of, gpu);
-            all.push_back({e.cycles(), each, e});
-        }
-    std::stable_sort(all.begin(), all.end(),
-            [](const choice &a, const choice &b) { return a.cost < b.cost; });
+        for (const specification_of_kernel &each : all_cuts(of, gpu))
+            candidates.push_back(
+                    {estimate_of(each, of, gpu, false).cycles(), &of, each});
+    const auto cheaper
+            = [](const auto &a, const auto &b) { return a.cost < b.cost; };
+    std::stable_sort(candidates.begin(), candidates.end(), cheaper);
+    if (candidates.size() > most_priced) candidates.resize(most_priced);
+    std::vector<choice> all;
+    for (const candidate &each : candidates) {
+        const estimate e = estimate_of(each.specification, *each.of, gpu, true);
+        all.push_back({e.cycles(), each.specification, e});
+    }
+    std::stable_sort(all.begin(), all.end(), cheaper);
     // The best, each unlike those before it.
     constexpr size_t most_chosen = 12;
     constexpr double far_off = 2.0;

@@ -20,6 +20,7 @@ struct estimate {
     double wavefronts; ///< of shared memory or the first cache
     double bytes; ///< of memory, at the rate of a copy
     double waiting; ///< for bytes, with those that are on their way
+    double path; ///< what a thread does, one after the other
     double turns; ///< that blocks take, over those of full ones
     double cycles() const;
 };
@@ -30,8 +31,10 @@ struct choice {
     estimate of;
 };
 
+/// Wavefronts are counted lane by lane, which takes most of an estimate's time: without them
+/// it is too low.
 estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
-        const gpu_facts &);
+        const gpu_facts &, bool with_wavefronts);
 
 /// All ways to cut a problem that a GPU can hold, without an order.
 std::vector<specification_of_kernel> all_cuts(

@@ -104,11 +104,27 @@ public:
                 : static_cast<double>(c_.columns) / g_.write_vector
                         * (halves_ ? 2 : 1);
         written = written * c_.middles + values + 4;
-        const double begin = 60 + kept * 2 + c_.columns * 4;
+        // Tiles keep the columns.
+        const double begin
+                = c_.stages > 0 ? 18 : 60 + kept * 2 + c_.columns * 4;
         if (!p_.walk.is_there()) return begin + step + written;
         step += values * (p_.walk.two ? 2 : 1) + 11;
         written += values * 1.5 + 5;
         return begin + 30 + steps_ * step + c_.strip * written;
+    }
+
+    /// Cycles from begin to end, if nothing else runs.
+    double path() const {
+        const bool shared = c_.stages > 0;
+        double chain = 4.0 * (g_.rolled ? column_taps_ : g_.taps[0]) + 20;
+        const double load = shared ? 40 : 700;
+        if (g_.rolled) chain += column_taps_ / 4 * load;
+        // Rows of the middle axis are unrolled, or walked with one on its way.
+        double step = c_.middles > 1 ? rows_ * std::max(load, chain)
+                                     : load + rows_ * chain;
+        if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
+        const double begin = shared ? 40 : 2000;
+        return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));
     }
 
     /// Of a warp; its lanes' addresses are those of the middle of the problem.
@@ -152,11 +168,12 @@ private:
     lanes places(int unit, int column, bool written) const {
         lanes made {};
         for (int lane = 0; lane < 32; ++lane) {
+            const bool tiled = c_.stages > 0;
             int64_t rest = lane;
             int64_t at = rest % g_.vectors * c_.vector;
-            rest /= g_.vectors;
+            rest = tiled ? rest % g_.lanes / g_.vectors : rest / g_.vectors;
             const int64_t tile = rest % g_.tiles;
-            rest /= g_.tiles;
+            rest = tiled ? lane / g_.lanes : rest / g_.tiles;
             int64_t position = tile * c_.columns + column;
             if (!written && c_.repeated)
                 position = tile * g_.tile_step + g_.first_position
@@ -165,19 +182,26 @@ private:
                 position = g_.unit_position[unit]
                         + first(2, tile * c_.columns + g_.unit_column[unit]);
             at += position * pitch(p_.column, written);
+            if (tiled) {
+                at += rest % c_.planes * outer_pitch(written);
+                rest /= c_.planes;
+            }
             const int64_t middle = rest % g_.middles * c_.middles;
             rest /= g_.middles;
             at += (written ? middle : first(1, middle))
                     * pitch(p_.middle, written);
-            const int strips = c_.stages > 0 ? c_.parts : g_.strips;
+            const int strips = tiled ? c_.parts : g_.strips;
             const int64_t row = std::min<int64_t>(
                     rest % strips * c_.strip, p_.walk.written - 1);
             at += (written ? row : first(0, row)) * pitch(p_.walk, written);
-            at += rest / strips
-                    * (written ? p_.outer_write[0] : p_.outer_read[0]);
-            made[static_cast<size_t>(lane)] = (at + 64) * bytes_of(p_.type);
+            if (!tiled) at += rest / strips * outer_pitch(written);
+            made[static_cast<size_t>(lane)]
+                    = (at + (1 << 24)) * bytes_of(p_.type);
         }
         return made;
+    }
+    int64_t outer_pitch(bool written) const {
+        return written ? p_.outer_write[0] : p_.outer_read[0];
     }
     int64_t first(size_t axis, int64_t position) const {
         const auto &map = of_.maps[axis];
@@ -213,13 +237,13 @@ double elements_moved(const problem_specification &p) {
 double estimate::cycles() const {
     constexpr double sharpness = 3.7;
     double sum = 0;
-    for (const double each : {issue, wavefronts, bytes, waiting})
+    for (const double each : {issue, wavefronts, bytes, waiting, path})
         sum += std::pow(each, sharpness);
     return std::pow(sum, 1 / sharpness) * turns;
 }
 
 estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
-        const gpu_facts &gpu) {
+        const gpu_facts &gpu, bool with_wavefronts) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const geometry g = geometry_of(s);
@@ -231,32 +255,39 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const double warps_held = c.blocks * c.threads / 32.0;
     // Few warps issue less often.
     const double issue_rate = 4 * issued / (1 + 4 / warps_held);
-    double warps = 0, in_flight = 0, blocks = 0, read_again = 1;
+    double warps = 0, in_flight = 0, read_again = 1;
+    const double blocks = c.stages > 0 ? g.all_tiles : g.grid;
+    const double waves = blocks / (sms * c.blocks);
     if (c.stages == 0) {
         warps = std::ceil(static_cast<double>(g.items) / 32);
         made.issue = warps * thread.instructions() / sms / issue_rate;
         in_flight = thread.bytes_in_flight()
                 * std::min<double>(c.blocks * c.threads,
                         static_cast<double>(g.items) / sms);
-        blocks = g.grid;
+        made.path = thread.path() * std::max(1.0, waves);
     } else {
-        const double turns = ceil_div(g.tile_items, c.threads);
-        warps = static_cast<double>(g.all_tiles) * ceil_div(g.tile_items, 32);
-        made.issue = g.all_tiles * c.threads / 32.0
-                * (turns * thread.instructions() + 70) / sms / issue_rate;
+        const double turns = ceil_div(g.lane_items, g.groups);
+        const double of_tile = g.sets > 1
+                ? static_cast<double>(ceil_div(g.lanes, 32)) * g.lane_items
+                : ceil_div(g.groups * g.lanes, 32) * turns;
+        warps = g.all_tiles * of_tile;
+        made.issue = (warps * thread.instructions()
+                             + g.all_tiles * c.threads / 32.0 * 60)
+                / sms / issue_rate;
         in_flight = static_cast<double>(g.stage_bytes) * c.blocks
                 * (c.stages > 1 ? 0.85 : 0.45);
         const axis &first = p.walk.is_there() ? p.walk : p.column;
         read_again = std::max(1.0,
                 static_cast<double>(c.tile_read) * g.tile_strips / first.read);
-        blocks = g.all_tiles;
+        const double copied = c.stages > 1 ? 0 : latency;
+        made.path = (200 + copied + turns * g.sets * thread.path())
+                * std::max(1.0, waves);
     }
-    made.wavefronts = warps * thread.wavefronts() / sms;
+    if (with_wavefronts) made.wavefronts = warps * thread.wavefronts() / sms;
     // Two thirds of what tiles read again is found in the second cache.
     made.bytes *= 1 + (read_again - 1) / 3;
     made.waiting = elements_moved(p) * bytes / sms * latency
             / std::max(1.0, in_flight) * 0.8;
-    const double waves = blocks / (sms * c.blocks);
     made.turns = waves < 12 ? 1 + 0.7 * (std::ceil(waves) / waves - 1) : 1;
     return made;
 }

@@ -18,16 +18,16 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
     unsigned rest = number;
     const int vector = rest % g.vectors;
     rest /= g.vectors;
-    typename walk<s>::item at;
-    at.tile = rest % g.tiles;
+    walk<s> of;
+    of.along.find(rest % g.tiles, map.column);
     rest /= g.tiles;
+    typename walk<s>::item at;
     at.middle = rest % g.middles;
     rest /= g.middles;
     at.begin = rest % g.strips * c.strip;
     at.end = least(at.begin + c.strip, p.walk.written);
     rest /= g.strips;
     move_to_outer<p>(rest, read, written);
-    walk<s> of;
     of.run(at, map, read + vector * c.vector, 0, written + vector * c.vector);
 }
 

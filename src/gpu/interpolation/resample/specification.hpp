@@ -114,8 +114,12 @@ struct geometry {
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
     int write_vector; ///< columns that are stored at once
-    // Of tiles in shared memory:
-    int tile_items, tile_written, tile_strips, all_tiles;
+    // Of tiles in shared memory. A tile's columns and vectors are lanes; a thread keeps those
+    // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
+    // (planes, parts of the walk, the middle) that a lane has.
+    int lanes, sets, groups, lane_items;
+    int tile_written, tile_strips, all_tiles;
+    int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, shared_bytes;
     long long items;
     int grid; ///< blocks; of tiles in shared memory, at most
@@ -217,8 +221,14 @@ constexpr long long tensor_extent(const problem_specification &p) {
     return all;
 }
 
+/// Words of 4 bytes of a sum.
+constexpr int sum_words(const problem_specification &p) {
+    return p.type == element::f64 ? 2 : 1;
+}
+
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int barrier_bytes = 128; ///< ahead of the stages
+constexpr int barrier_bytes = 128; ///< ahead of the tables and the stages
+constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 
 constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
@@ -236,11 +246,20 @@ constexpr void add_tiles(
                                     + 2 * stage_margin + 32,
                             128)
             * 128;
-    g.shared_bytes = barrier_bytes + g.stage_bytes * c.stages;
-    g.fits = g.shared_bytes <= 227 << 10;
+    long long tables = 0;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there())
+            tables += a->written * (2 + a->most_taps * sum_words(p)) * 4LL
+                    + a->read * sum_words(p) * 16LL;
+    if (tables <= most_table_bytes)
+        g.table_bytes = ceil_div(static_cast<int>(tables) + 64, 128) * 128;
+    g.shared_bytes = barrier_bytes + g.table_bytes + g.stage_bytes * c.stages;
     g.all_tiles = ceil_div(g.outers, c.planes) * g.tile_strips;
-    g.tile_items = c.planes * c.parts * g.middles
-            * (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
+    g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
+    g.sets = ceil_div(g.lanes, c.threads);
+    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
+    g.lane_items = c.planes * (p.walk.is_there() ? c.parts * g.middles : 1);
+    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets;
 }
 
 constexpr geometry geometry_of(const specification_of_kernel &s) {

@@ -36,23 +36,30 @@ struct tile_of_block {
     const type *read; ///< of the first outer position
     type *written;
 
+    /// Strips of one outer position lie behind one another where they share rows; else the
+    /// outer positions of one strip do, whose columns threads keep.
     __device__ __forceinline__ void find(int number,
             const tables<sum_type> &map, const type *read_from,
             type *written_to) {
-        strip = number % g.tile_strips;
-        outer = number / g.tile_strips * c.planes;
+        constexpr int outers = ceil_div(g.outers, c.planes);
+        strip = walks ? number % g.tile_strips : number / outers;
+        outer = (walks ? number / g.tile_strips : number % outers) * c.planes;
         read = read_from;
         written = written_to;
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
-        const place *const places = walks ? map.walk.places : map.column.places;
-        const place last
-                = places[least((strip + 1) * g.tile_written, first_axis.written)
-                        - 1];
-        from = places[strip * g.tile_written].first;
-        end = last.first + last.count;
-        if (end <= from) end = from;
+        if constexpr (g.tile_strips == 1) {
+            from = 0;
+            end = first_axis.read;
+        } else {
+            const place *const places
+                    = walks ? map.walk.places : map.column.places;
+            const place last = places[least((strip + 1) * g.tile_written,
+                                              first_axis.written)
+                    - 1];
+            from = places[strip * g.tile_written].first;
+            end = most(from, last.first + last.count);
+        }
     }
-    /// Elements that are copied, and where the first one lies in 16 bytes.
     __device__ __forceinline__ const type *begin_of_copy() const {
         return read + from * first_axis.read_pitch;
     }
@@ -69,7 +76,7 @@ struct tile_of_block {
     }
     __device__ __forceinline__ static type *stage(int slot) {
         return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + slot * g.stage_bytes + stage_margin);
+                + g.table_bytes + slot * g.stage_bytes + stage_margin);
     }
     __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
         return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
@@ -77,8 +84,8 @@ struct tile_of_block {
     }
 
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
-    /// Whole 16 bytes, but at the tensor's end.
-    __device__ __forceinline__ void copy(int slot, const type *tensor) const {
+    /// Whole 16 bytes, but at the tensor's end. Says whether threads have copied too.
+    __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
         const type *const begin = begin_of_copy();
         const int past = place_in_16_bytes(begin);
         const type *const aligned = begin - past;
@@ -86,11 +93,11 @@ struct tile_of_block {
         const long long left = tensor + tensor_extent(p) - aligned;
         int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
         if (whole > left) whole -= in_16_bytes;
-        if (elements_of_copy() == 0) whole = 0;
+        if (end == from) whole = 0;
         type *const to = stage(slot);
         const int thread = static_cast<int>(threadIdx.x);
-        if (thread < count - whole && elements_of_copy() > 0)
-            to[whole + thread] = aligned[whole + thread];
+        const int rest = end == from ? 0 : count - whole;
+        if (thread < rest) to[whole + thread] = aligned[whole + thread];
         if constexpr (p.bulk_copies) {
             if (thread == 0) {
                 jit::expect_copies(barrier(slot), whole * sizeof(type));
@@ -104,43 +111,111 @@ struct tile_of_block {
                 *reinterpret_cast<uint4 *>(to + i)
                         = *reinterpret_cast<const uint4 *>(aligned + i);
         }
+        return !p.bulk_copies || rest > 0;
+    }
+};
+
+/// The lanes of a thread, whose columns it keeps from tile to tile.
+template <specification_of_kernel s>
+struct lanes_of_thread {
+    using tile = tile_of_block<s>;
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+
+    walk<s> of[g.sets];
+    bool active[g.sets];
+    int strip; ///< that the columns are of
+
+    __device__ __forceinline__ static int lane(int set) {
+        const int thread = static_cast<int>(threadIdx.x);
+        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
+    }
+    __device__ __forceinline__ static int first_item() {
+        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
+    }
+
+    __device__ __forceinline__ void find(
+            int of_strip, const axis_table<sum_type> &table) {
+        strip = of_strip;
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            const int columns = lane(set) / g.vectors
+                    + (tile::walks ? 0 : strip * c.strip);
+            active[set] = columns < g.tiles && lane(set) < g.lanes
+                    && first_item() < g.groups;
+            if (active[set]) of[set].along.find(columns, table);
+        }
     }
 
     __device__ __forceinline__ void compute(
-            int slot, const tables<sum_type> &map) const {
-        const type *const here
-                = stage(slot) + place_in_16_bytes(begin_of_copy());
-        for (int number = static_cast<int>(threadIdx.x); number < g.tile_items;
-                number += c.threads) {
-            unsigned rest = number;
-            const int vector = rest % g.vectors;
-            rest /= g.vectors;
-            typename walk<s>::item at {0, 0, 0, 0};
-            int plane = 0;
-            if constexpr (walks) {
-                at.tile = rest % g.tiles;
-                rest /= g.tiles;
-                at.middle = rest % g.middles;
-                rest /= g.middles;
-                at.begin = strip * g.tile_written + rest % c.parts * c.strip;
-                at.end = least(at.begin + c.strip, p.walk.written);
-                plane = rest / c.parts;
-                if (at.begin >= p.walk.written) continue;
-            } else {
-                at.tile = strip * c.strip + rest % c.strip;
-                plane = rest / c.strip;
-                if (at.tile >= g.tiles) continue;
+            const tile &at, int slot, const tables<sum_type> &map) {
+        const type *here = tile::stage(slot)
+                + tile::place_in_16_bytes(at.begin_of_copy());
+        if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
+        const int planes = least(c.planes, g.outers - at.outer);
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            if (!active[set]) continue;
+            const int inner = lane(set) % g.vectors * c.vector;
+#pragma unroll 2
+            for (int number = first_item(); number < g.lane_items;
+                    number += g.groups) {
+                const int plane = number % c.planes;
+                if (plane >= planes) continue;
+                int rest = number / c.planes;
+                typename walk<s>::item item {0, 0, 0};
+                if constexpr (tile::walks) {
+                    item.middle = rest % g.middles;
+                    rest /= g.middles;
+                    item.begin = at.strip * g.tile_written + rest * c.strip;
+                    item.end = least(item.begin + c.strip, p.walk.written);
+                    if (item.begin >= p.walk.written) continue;
+                }
+                of[set].run(item, map, here + plane * p.outer_read[0] + inner,
+                        at.from, at.written + plane * p.outer_write[0] + inner);
             }
-            if (c.planes > 1 && outer + plane >= g.outers) continue;
-            const type *from_here
-                    = here + plane * p.outer_read[0] + vector * c.vector;
-            if constexpr (!walks) from_here -= from * p.column.read_pitch;
-            walk<s> of;
-            of.run(at, map, from_here, from,
-                    written + plane * p.outer_write[0] + vector * c.vector);
         }
     }
 };
+
+/// By all threads, `count` values to shared memory at `to`, where `values` points then.
+template <int threads, typename Value>
+__device__ __forceinline__ void keep(
+        const Value *&values, int count, char *&to) {
+    Value *const kept = reinterpret_cast<Value *>(to);
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += threads)
+        kept[i] = values[i];
+    values = kept;
+    to += (count * sizeof(Value) + 15) / 16 * 16;
+}
+
+/// The maps of walk and middle in shared memory; a __syncthreads is to follow.
+template <specification_of_kernel s>
+__device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
+        const tables<sum<s.of.type>> &map) {
+    static constexpr problem_specification p = s.of;
+    tables<sum<p.type>> near = map;
+    if constexpr (geometry_of(s).table_bytes > 0) {
+        char *to = jit::dynamic_shared() + barrier_bytes;
+        constexpr int threads = s.cut_by.threads;
+        if constexpr (p.walk.is_there()) {
+            keep<threads>(near.steps, p.walk.read, to);
+            keep<threads>(near.walk.places, p.walk.written, to);
+        }
+        if constexpr (p.middle.is_there()) {
+            keep<threads>(near.middle.places, p.middle.written, to);
+            if constexpr (s.cut_by.middles == 1)
+                keep<threads>(near.middle.weights,
+                        p.middle.written * p.middle.most_taps, to);
+            else
+                keep<threads>(near.middle_steps, p.middle.read, to);
+        }
+    }
+    return near;
+}
 
 template <specification_of_kernel s>
 __device__ void resample_of_tiles(const storage<s.of.type> *read,
@@ -148,34 +223,46 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_of(s);
     using tile = tile_of_block<s>;
-    const int blocks = static_cast<int>(gridDim.x);
-    int number = static_cast<int>(blockIdx.x);
+    // Every block has neighbouring tiles.
+    const auto first_of = [](unsigned block) {
+        return static_cast<int>(
+                static_cast<long long>(g.all_tiles) * block / gridDim.x);
+    };
+    int number = first_of(blockIdx.x);
+    const int end = first_of(blockIdx.x + 1);
     if constexpr (s.of.bulk_copies) {
         if (threadIdx.x == 0)
             for (int slot = 0; slot < c.stages; ++slot)
                 jit::begin_barrier(tile::barrier(slot));
         __syncthreads();
     }
-    tile at;
+    tile at[c.stages];
+    bool threads_copied[c.stages];
+#pragma unroll
     for (int slot = 0; slot < c.stages; ++slot)
-        if (number + slot * blocks < g.all_tiles) {
-            at.find(number + slot * blocks, map, read, written);
-            at.copy(slot, read);
+        if (number + slot < end) {
+            at[slot].find(number + slot, map, read, written);
+            threads_copied[slot] = at[slot].copy(slot, read);
         }
-    for (int turn = 0; number < g.all_tiles; number += blocks, ++turn) {
-        const int slot = turn % c.stages;
-        at.find(number, map, read, written);
-        // Also for the last elements of the tensor, which threads copy.
-        __syncthreads();
-        if constexpr (s.of.bulk_copies)
-            jit::wait_for_copies(tile::barrier(slot), turn / c.stages % 2);
-        at.compute(slot, map);
-        __syncthreads();
-        const int later = number + c.stages * blocks;
-        if (later < g.all_tiles) {
-            tile next;
-            next.find(later, map, read, written);
-            next.copy(slot, read);
+    const auto near = tables_of_block<s>(map);
+    lanes_of_thread<s> lanes;
+    lanes.find(at[0].strip, map.column);
+    __syncthreads();
+    for (int parity = 0; number < end; parity ^= 1) {
+#pragma unroll
+        for (int slot = 0; slot < c.stages; ++slot, ++number) {
+            if (number >= end) break;
+            if (threads_copied[slot]) __syncthreads();
+            if constexpr (s.of.bulk_copies)
+                jit::wait_for_copies(tile::barrier(slot), parity);
+            if (!tile::walks && at[slot].strip != lanes.strip)
+                lanes.find(at[slot].strip, map.column);
+            lanes.compute(at[slot], slot, near);
+            __syncthreads();
+            if (number + c.stages < end) {
+                at[slot].find(number + c.stages, near, read, written);
+                threads_copied[slot] = at[slot].copy(slot, read);
+            }
         }
     }
 }

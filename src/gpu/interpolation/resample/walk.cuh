@@ -25,9 +25,9 @@ struct walk {
     const sum_type *middle_weights; ///< where there is one position
     const step<sum_type> *middle_steps; ///< where there are more
 
-    /// A thread's place: of the columns by tiles, of the middle axis, and of its strip.
+    /// A thread's place: of the middle axis, and of its strip.
     struct item {
-        int tile, middle, begin, end;
+        int middle, begin, end;
     };
 
     /// Calls visit(middle, column, inner element) for all sums of a thread.
@@ -139,12 +139,11 @@ struct walk {
         }
     }
 
-    /// `read` is where the position `from` of the first axis begins, `written` where its
-    /// position 0 does.
+    /// After `along` found its columns. `read` is where the position `from` of the first axis
+    /// begins, `written` where its position 0 does.
     __device__ __forceinline__ void run(const item &at,
             const tables<sum_type> &map, const type *read, int from,
             type *written) {
-        along.find(at.tile, map.column);
         if constexpr (p.middle.is_there()) {
             first_middle = at.middle * c.middles;
             middle = map.middle.places[first_middle];
