@@ -23,7 +23,8 @@ struct columns_of_thread {
     using sum_type = sum<p.type>;
     static constexpr int kept = kept_weights(g, c.columns);
     static constexpr int unit_elements = most(c.vector, c.read_vector);
-    using unit = jit::elements<p.type, unit_elements>;
+    using read_type = storage<read_type_of(p)>;
+    using unit = jit::elements<read_type_of(p), unit_elements>;
     using raw_row = unit[g.units];
     using row_sums = sum_type[c.columns][c.vector];
 
@@ -92,10 +93,10 @@ struct columns_of_thread {
 
     /// Zeros in place of what is no tap, where `exists` says that the row is there.
     __device__ __forceinline__ void load(
-            raw_row &to, const type *row, bool exists) const {
+            raw_row &to, const read_type *row, bool exists) const {
 #pragma unroll
         for (int u = 0; u < g.units; ++u) {
-            const type *const at = row + begin[g.unit_column[u]]
+            const read_type *const at = row + begin[g.unit_column[u]]
                     + g.unit_position[u] * p.column.read_pitch;
             to[u] = exists && inside[u] ? unit::load(at) : unit::zeros();
         }
@@ -135,17 +136,37 @@ struct columns_of_thread {
 
     /// The same for a column of many taps, in place of load and add_up.
     __device__ __forceinline__ void add_up_rolled(
-            row_sums &to, const type *row) const {
+            row_sums &to, const read_type *row) const {
 #pragma unroll
         for (int v = 0; v < c.vector; ++v)
             to[0][v] = 0;
-        const type *at = row + begin[0];
+        const read_type *at = row + begin[0];
 #pragma unroll 4
         for (int t = 0; t < count[0]; ++t, at += p.column.read_pitch) {
             const unit taken = unit::load(at);
 #pragma unroll
             for (int v = 0; v < c.vector; ++v)
                 to[0][v] = multiply_add(rolled_weights[t], taken[v], to[0][v]);
+        }
+    }
+
+    /// To a row of sums, where inner elements are `inner` apart.
+    __device__ __forceinline__ void keep(
+            sum_type *row, const row_sums &sums) const {
+        sum_type *const to = row + first_column * p.inner;
+        constexpr element of
+                = p.type == element::f64 ? element::f64 : element::f32;
+        constexpr int wide = line_store_of(p, c.columns);
+#pragma unroll
+        for (int k = 0; k < c.columns; k += wide) {
+            if (p.column.written % c.columns
+                    && first_column + k >= p.column.written)
+                continue;
+            sum_type together[wide];
+#pragma unroll
+            for (int i = 0; i < wide; ++i)
+                together[i] = sums[k + i][0];
+            jit::elements<of, wide>::of(together).store(to + k * p.inner);
         }
     }
 

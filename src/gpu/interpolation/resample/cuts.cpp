@@ -160,10 +160,28 @@ void add_threads(std::vector<specification_of_kernel> &to,
         }
 }
 
-/// Threads read tiles of shared memory.
+/// The vectors of the second of two passes; 0 where there is none to take.
+int line_vector_of(const problem_specification &p, const cut &c) {
+    if (!p.walk.is_there() || !p.column.is_there() || c.vector > 1
+            || c.middles > 1 || p.column.write_pitch != p.inner)
+        return 0;
+    const int length = p.column.written * p.inner;
+    for (int vector = p.type == element::f64 ? 2 : 4; vector > 1; vector /= 2)
+        if (length % vector == 0 && pitches_divide(p, vector, true)
+                && p.alignment % (vector * bytes_of(p.type)) == 0)
+            return vector;
+    return 1;
+}
+
+/// Threads read tiles of shared memory, in one pass or in two.
 void add_tiles(std::vector<specification_of_kernel> &to,
         const mapped_problem &of, const gpu_facts &gpu, cut c) {
     const problem_specification &p = of.specification;
+    if (c.line_vector == 0 && line_vector_of(p, c) > 0) {
+        cut two = c;
+        two.line_vector = line_vector_of(p, c);
+        add_tiles(to, of, gpu, two);
+    }
     if (!is_nested(p)) return;
     const axis &first = p.walk.is_there() ? p.walk : p.column;
     const int bytes = bytes_of(p.type);
@@ -278,8 +296,9 @@ std::vector<choice> choices_of(
     std::vector<choice> chosen;
     const auto alike = [](const cut &a, const cut &b) {
         return a.vector == b.vector && a.columns == b.columns
-                && a.repeated == b.repeated && a.ahead == b.ahead
-                && (a.stages > 0) == (b.stages > 0) && a.planes == b.planes;
+                && a.line_vector == b.line_vector && a.repeated == b.repeated
+                && a.ahead == b.ahead && (a.stages > 0) == (b.stages > 0)
+                && a.planes == b.planes;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

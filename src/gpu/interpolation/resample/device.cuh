@@ -13,6 +13,12 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 using jit::multiply_add;
+/// Of what is read.
+constexpr element read_type_of(const problem_specification &p) {
+    return !p.reads_sums             ? p.type
+            : p.type == element::f64 ? element::f64
+                                     : element::f32;
+}
 
 /// Rounded once, and 0 in place of -0: where all terms are 0 the sign would tell how many a
 /// kernel added.

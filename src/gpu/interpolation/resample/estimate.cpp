@@ -59,6 +59,8 @@ public:
     thread_estimate(const specification_of_kernel &s, const mapped_problem &of)
         : p_(s.of), c_(s.cut_by), g_(geometry_of(s)), of_(of) {
         halves_ = bytes_of(p_.type) == 2;
+        read_halves_ = halves_ && !p_.reads_sums;
+        shared_ = c_.stages > 0 || p_.reads_sums;
         unit_ = std::max(c_.vector, c_.read_vector);
         rows_ = p_.middle.is_there() ? static_cast<double>(p_.middle.most_taps
                                                + p_.middle.least_taps)
@@ -90,14 +92,19 @@ public:
         double checked = 0;
         for (int u = 0; u < g_.units && !g_.rolled; ++u)
             checked += g_.always_inside[u] ? 0 : 1.5;
-        double row = g_.units * (1 + (halves_ ? unit_ : 0)) + checked
+        double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
                 + taps * c_.vector;
         if (g_.rolled)
-            row = column_taps_ * (4 + c_.vector * (halves_ ? 2 : 1)) + 8;
+            row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
         if (!p_.column.is_there()) row -= taps * c_.vector;
-        if (p_.middle.is_there())
+        if (p_.middle.is_there() && c_.line_vector == 0)
             row += c_.middles > 1 ? 2 * of_row + 12 + g_.units * unit_ / 2.0
                                   : of_row + 4;
+        // The first of two passes: each row by itself, to shared memory.
+        if (c_.line_vector > 0)
+            return row + 10
+                    + static_cast<double>(c_.columns)
+                    / line_store_of(p_, c_.columns);
         double step = rows_ * row;
         double written = c_.vector > 1
                 ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
@@ -105,8 +112,7 @@ public:
                         * (halves_ ? 2 : 1);
         written = written * c_.middles + values + 4;
         // Tiles keep the columns.
-        const double begin
-                = c_.stages > 0 ? 18 : 60 + kept * 2 + c_.columns * 4;
+        const double begin = shared_ ? 18 : 60 + kept * 2 + c_.columns * 4;
         if (!p_.walk.is_there()) return begin + step + written;
         step += values * (p_.walk.two ? 2 : 1) + 11;
         written += values * 1.5 + 5;
@@ -115,7 +121,7 @@ public:
 
     /// Cycles from begin to end, if nothing else runs.
     double path() const {
-        const bool shared = c_.stages > 0;
+        const bool shared = shared_;
         double chain = 4.0 * (g_.rolled ? column_taps_ : g_.taps[0]) + 20;
         const double load = shared ? 40 : 700;
         if (g_.rolled) chain += column_taps_ / 4 * load;
@@ -123,19 +129,22 @@ public:
         double step = c_.middles > 1 ? rows_ * std::max(load, chain)
                                      : load + rows_ * chain;
         if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
+        if (c_.line_vector > 0) return load + chain + 20;
         const double begin = shared ? 40 : 2000;
         return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));
     }
 
     /// Of a warp; its lanes' addresses are those of the middle of the problem.
     double wavefronts() const {
-        const bool shared = c_.stages > 0;
-        const int bytes = bytes_of(p_.type);
+        const int bytes = p_.reads_sums && halves_ ? 4 : bytes_of(p_.type);
         double of_row = 0;
         const int units = g_.rolled ? 1 : g_.units;
         for (int u = 0; u < units; ++u)
-            of_row += wavefronts_of(places(u, 0, false), unit_ * bytes, shared);
+            of_row += wavefronts_of(
+                    places(u, 0, false), unit_ * bytes, shared_);
         if (g_.rolled) of_row *= column_taps_;
+        if (c_.line_vector > 0) // and the sums that are kept
+            return of_row + c_.columns * sum_words(p_);
         // Of a store the second cache takes two sectors a cycle.
         double of_store = 0;
         for (int k = 0; k < c_.columns; k += g_.write_vector)
@@ -195,8 +204,10 @@ private:
                     rest % strips * c_.strip, p_.walk.written - 1);
             at += (written ? row : first(0, row)) * pitch(p_.walk, written);
             if (!tiled) at += rest / strips * outer_pitch(written);
-            made[static_cast<size_t>(lane)]
-                    = (at + (1 << 24)) * bytes_of(p_.type);
+            const int bytes = p_.reads_sums && halves_ && !written
+                    ? 4
+                    : bytes_of(p_.type);
+            made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
         }
         return made;
     }
@@ -215,7 +226,7 @@ private:
     const cut &c_;
     const geometry g_;
     const mapped_problem &of_;
-    bool halves_;
+    bool halves_, read_halves_, shared_;
     int unit_;
     double rows_, steps_, column_taps_;
 };
@@ -280,10 +291,21 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         read_again = std::max(1.0,
                 static_cast<double>(c.tile_read) * g.tile_strips / first.read);
         const double copied = c.stages > 1 ? 0 : latency;
-        made.path = (200 + copied + turns * g.sets * thread.path())
-                * std::max(1.0, waves);
+        double path = 200 + copied + turns * g.sets * thread.path();
+        if (c.line_vector > 0) {
+            const specification_of_kernel next = second_pass_of(s);
+            const thread_estimate second(next, of);
+            const double threads = static_cast<double>(next.of.inner)
+                    / c.line_vector * c.planes * c.parts * p.middle.written;
+            const double seconds = g.all_tiles * std::ceil(threads / 32);
+            made.issue += seconds * second.instructions() / sms / issue_rate;
+            if (with_wavefronts)
+                made.wavefronts += seconds * second.wavefronts() / sms;
+            path += std::ceil(threads / c.threads) * second.path() + 60;
+        }
+        made.path = path * std::max(1.0, waves);
     }
-    if (with_wavefronts) made.wavefronts = warps * thread.wavefronts() / sms;
+    if (with_wavefronts) made.wavefronts += warps * thread.wavefronts() / sms;
     // Two thirds of what tiles read again is found in the second cache.
     made.bytes *= 1 + (read_again - 1) / 3;
     made.waiting = elements_moved(p) * bytes / sms * latency

@@ -353,7 +353,7 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .middle = ", text_of(p.middle),
             ",\n        .column = ", text_of(p.column),
             ",\n        .columns = ", text_of(p.columns),
-            ",\n        .alignment = ", p.alignment,
+            ",\n        .reads_sums = false, .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
@@ -362,7 +362,8 @@ std::string text_of(const specification_of_kernel &s) {
             ", .ahead = ", c.ahead, ", .threads = ", c.threads,
             ", .blocks = ", c.blocks, ", .stages = ", c.stages,
             ", .planes = ", c.planes, ", .parts = ", c.parts,
-            ", .tile_read = ", c.tile_read, "},\n};\n}\n");
+            ", .tile_read = ", c.tile_read, ", .line_vector = ", c.line_vector,
+            "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::resample

@@ -59,6 +59,7 @@ struct problem_specification {
     long long outer_write[most_outer], outer_read[most_outer];
     axis walk, middle, column;
     pattern columns; ///< how the map of `column` repeats
+    bool reads_sums; ///< what is read are sums, not elements
     int alignment; ///< of the first elements of both tensors, in bytes
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
 };
@@ -87,12 +88,43 @@ struct cut {
     /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
     /// most so many positions of the first axis are read.
     int stages, planes, parts, tile_read;
+    /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
+    /// where the other axes take vectors of so many.
+    int line_vector;
 };
 
 struct specification_of_kernel {
     problem_specification of;
     cut cut_by;
 };
+
+/// The second pass of a tile.
+constexpr specification_of_kernel second_pass_of(
+        const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    problem_specification &p = made.of;
+    p.reads_sums = true;
+    p.inner *= p.column.written;
+    p.column = {1, 1, 1, 1, false, 0, 0};
+    p.columns = {};
+    p.middle.read_pitch = p.inner;
+    p.walk.read_pitch = p.middle.read * p.middle.read_pitch;
+    p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
+    cut &c = made.cut_by;
+    c.vector = c.line_vector;
+    c.columns = c.middles = c.read_vector = 1;
+    c.repeated = false;
+    c.stages = c.line_vector = 0;
+    return made;
+}
+
+/// Columns' sums that are stored at once.
+constexpr int line_store_of(const problem_specification &p, int columns) {
+    int wide = p.inner > 1 ? 1 : p.type == element::f64 ? 2 : 4;
+    while (columns % wide || p.column.written % wide)
+        wide /= 2;
+    return wide;
+}
 
 struct geometry {
     int outers; ///< positions of all outer axes
@@ -120,7 +152,7 @@ struct geometry {
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips, all_tiles;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
-    int stage_bytes, shared_bytes;
+    int stage_bytes, line_bytes, shared_bytes;
     long long items;
     int grid; ///< blocks; of tiles in shared memory, at most
     bool fits;
@@ -253,12 +285,23 @@ constexpr void add_tiles(
                     + a->read * sum_words(p) * 16LL;
     if (tables <= most_table_bytes)
         g.table_bytes = ceil_div(static_cast<int>(tables) + 64, 128) * 128;
-    g.shared_bytes = barrier_bytes + g.table_bytes + g.stage_bytes * c.stages;
+    if (c.line_vector > 0) {
+        const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
+                * p.column.written * p.inner;
+        g.fits = sums < 1 << 24;
+        if (!g.fits) return;
+        g.line_bytes
+                = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;
+    }
+    g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
+            + g.stage_bytes * c.stages;
     g.all_tiles = ceil_div(g.outers, c.planes) * g.tile_strips;
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items = c.planes * (p.walk.is_there() ? c.parts * g.middles : 1);
+    if (c.line_vector > 0)
+        g.lane_items = c.planes * c.tile_read * p.middle.read;
     g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets;
 }
 

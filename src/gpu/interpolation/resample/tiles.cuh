@@ -76,7 +76,13 @@ struct tile_of_block {
     }
     __device__ __forceinline__ static type *stage(int slot) {
         return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + g.table_bytes + slot * g.stage_bytes + stage_margin);
+                + g.table_bytes + g.line_bytes + slot * g.stage_bytes
+                + stage_margin);
+    }
+    /// The columns' sums of all rows of a tile.
+    __device__ __forceinline__ static sum_type *lines() {
+        return reinterpret_cast<sum_type *>(
+                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
     }
     __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
         return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
@@ -150,10 +156,14 @@ struct lanes_of_thread {
         }
     }
 
+    __device__ __forceinline__ static const type *begin_of(
+            const tile &at, int slot) {
+        return tile::stage(slot) + tile::place_in_16_bytes(at.begin_of_copy());
+    }
+
     __device__ __forceinline__ void compute(
             const tile &at, int slot, const tables<sum_type> &map) {
-        const type *here = tile::stage(slot)
-                + tile::place_in_16_bytes(at.begin_of_copy());
+        const type *here = begin_of(at, slot);
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
 #pragma unroll
@@ -179,7 +189,65 @@ struct lanes_of_thread {
             }
         }
     }
+
+    /// The first pass: the columns' sums of all rows.
+    __device__ __forceinline__ void fill_lines(const tile &at, int slot) {
+        const type *const here = begin_of(at, slot);
+        const int planes = least(c.planes, g.outers - at.outer);
+        constexpr int length = p.column.written * p.inner;
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            if (!active[set]) continue;
+            const int inner = lane(set) % g.vectors;
+#pragma unroll 2
+            for (int number = first_item(); number < g.lane_items;
+                    number += g.groups) {
+                const int middle = number % p.middle.read;
+                const int row = number / p.middle.read % c.tile_read;
+                const int plane = number / p.middle.read / c.tile_read;
+                if (row >= at.end - at.from || plane >= planes) continue;
+                typename walk<s>::row_sums sums;
+                of[set].add_up_row(sums,
+                        here + plane * p.outer_read[0] + row * p.walk.read_pitch
+                                + middle * p.middle.read_pitch + inner,
+                        true);
+                of[set].along.keep(
+                        tile::lines() + number * length + inner, sums);
+            }
+        }
+    }
 };
+
+/// The second pass: the sums of the other axes, from those of the columns.
+template <specification_of_kernel s>
+__device__ __forceinline__ void add_up_lines(
+        const tile_of_block<s> &at, const tables<sum<s.of.type>> &map) {
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr specification_of_kernel second = second_pass_of(s);
+    using tile = tile_of_block<s>;
+    constexpr int lanes = second.of.inner / c.line_vector;
+    constexpr int items = c.planes * c.parts * p.middle.written;
+    const int planes = least(c.planes, geometry_of(s).outers - at.outer);
+    for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
+            number += c.threads) {
+        const int inner = number % lanes * c.line_vector;
+        int rest = number / lanes;
+        const int plane = rest % c.planes;
+        if (plane >= planes) continue;
+        rest /= c.planes;
+        typename walk<second>::item item {rest % p.middle.written, 0, 0};
+        item.begin = at.strip * geometry_of(s).tile_written
+                + rest / p.middle.written * c.strip;
+        item.end = least(item.begin + c.strip, p.walk.written);
+        if (item.begin >= p.walk.written) continue;
+        walk<second> of;
+        of.along.find(0, map.column);
+        of.run(item, map,
+                tile::lines() + plane * second.of.outer_read[0] + inner,
+                at.from, at.written + plane * p.outer_write[0] + inner);
+    }
+}
 
 /// By all threads, `count` values to shared memory at `to`, where `values` points then.
 template <int threads, typename Value>
@@ -207,7 +275,7 @@ __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
         }
         if constexpr (p.middle.is_there()) {
             keep<threads>(near.middle.places, p.middle.written, to);
-            if constexpr (s.cut_by.middles == 1)
+            if constexpr (s.cut_by.middles == 1 || s.cut_by.line_vector > 0)
                 keep<threads>(near.middle.weights,
                         p.middle.written * p.middle.most_taps, to);
             else
@@ -257,11 +325,19 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
                 jit::wait_for_copies(tile::barrier(slot), parity);
             if (!tile::walks && at[slot].strip != lanes.strip)
                 lanes.find(at[slot].strip, map.column);
-            lanes.compute(at[slot], slot, near);
+            const tile now = at[slot];
+            if constexpr (c.line_vector > 0)
+                lanes.fill_lines(now, slot);
+            else
+                lanes.compute(now, slot, near);
             __syncthreads();
             if (number + c.stages < end) {
                 at[slot].find(number + c.stages, near, read, written);
                 threads_copied[slot] = at[slot].copy(slot, read);
+            }
+            if constexpr (c.line_vector > 0) {
+                add_up_lines<s>(now, near);
+                __syncthreads();
             }
         }
     }

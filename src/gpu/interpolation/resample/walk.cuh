@@ -13,6 +13,7 @@ struct walk {
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_of(s);
     using type = storage<p.type>;
+    using read_type = storage<read_type_of(p)>;
     using sum_type = sum<p.type>;
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
@@ -44,7 +45,7 @@ struct walk {
 
     /// Sums of a position of the first axis over the middle one and the columns.
     __device__ __forceinline__ void add_up(
-            layer_sums &to, const type *layer) const {
+            layer_sums &to, const read_type *layer) const {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to[0], layer, true);
         } else if constexpr (c.middles > 1) {
@@ -67,10 +68,10 @@ struct walk {
     }
     /// Every row is read once, and the next one is on its way.
     __device__ __forceinline__ void walk_middle(
-            layer_sums &to, const type *layer) const {
+            layer_sums &to, const read_type *layer) const {
         const int end = middle.first + middle.count;
         int row = middle.first;
-        const type *next = layer + row * p.middle.read_pitch;
+        const read_type *next = layer + row * p.middle.read_pitch;
         raw_row raw, later;
         step<sum_type> taken {}, following {};
         if (row < end) following = middle_steps[row];
@@ -119,14 +120,14 @@ struct walk {
                 to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
     }
     __device__ __forceinline__ void add_middle(
-            row_sums &to, const type *row, int q, bool exists) const {
+            row_sums &to, const read_type *row, int q, bool exists) const {
         row_sums of_row;
         add_up_row(
                 of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
         add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
     }
     __device__ __forceinline__ void add_up_row(
-            row_sums &to, const type *row, bool exists) const {
+            row_sums &to, const read_type *row, bool exists) const {
         if constexpr (g.rolled) {
             if (exists) along.add_up_rolled(to, row);
             if (!exists)
@@ -142,7 +143,7 @@ struct walk {
     /// After `along` found its columns. `read` is where the position `from` of the first axis
     /// begins, `written` where its position 0 does.
     __device__ __forceinline__ void run(const item &at,
-            const tables<sum_type> &map, const type *read, int from,
+            const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
         if constexpr (p.middle.is_there()) {
             first_middle = at.middle * c.middles;
@@ -166,7 +167,7 @@ struct walk {
     }
 
     __device__ __forceinline__ void walk_strip(const item &at,
-            const tables<sum_type> &map, const type *read, int from,
+            const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
         const place last = map.walk.places[at.end - 1];
         int row = map.walk.places[at.begin].first;
@@ -188,7 +189,7 @@ struct walk {
         } else {
             raw_row raw[c.ahead];
             step<sum_type> steps[c.ahead];
-            const type *next = read;
+            const read_type *next = read;
             int next_row = row;
             const auto load = [&](int slot) {
                 if (next_row < end) steps[slot] = map.steps[next_row];
