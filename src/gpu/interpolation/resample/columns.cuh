@@ -174,25 +174,21 @@ struct columns_of_thread {
     __device__ __forceinline__ void write(
             type *row, const row_sums &sums) const {
         type *const to = row + first_column * p.column.write_pitch;
-        if constexpr (c.vector > 1) {
+        constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
 #pragma unroll
-            for (int k = 0; k < c.columns; ++k)
-                if (p.column.written % c.columns == 0
-                        || first_column + k < p.column.written)
-                    finished<p.type, c.vector>(sums[k]).stream(
-                            to + k * p.column.write_pitch);
-        } else {
+        for (int k = 0; k < c.columns; k += wide) {
+            if (p.column.written % c.columns
+                    && first_column + k >= p.column.written)
+                continue;
+            sum_type together[wide * c.vector];
 #pragma unroll
-            for (int k = 0; k < c.columns; k += g.write_vector) {
-                sum_type together[g.write_vector];
-#pragma unroll
-                for (int i = 0; i < g.write_vector; ++i)
-                    together[i] = sums[k + i][0];
-                if (p.column.written % c.columns == 0
-                        || first_column + k < p.column.written)
-                    finished<p.type, g.write_vector>(together).stream(
-                            to + k * p.column.write_pitch);
-            }
+            for (int i = 0; i < wide * c.vector; ++i)
+                together[i] = sums[k + i / c.vector][i % c.vector];
+            const auto made = finished<p.type, wide * c.vector>(together);
+            if constexpr (c.streams)
+                made.stream(to + k * p.column.write_pitch);
+            else
+                made.store(to + k * p.column.write_pitch);
         }
     }
 };

@@ -5,6 +5,8 @@
 
 namespace gradnn::gpu::resample {
 
+using detail::axis_map;
+
 namespace {
 
 /// The vectors of `most` bytes and fewer that divide a count, the longest first.
@@ -48,6 +50,7 @@ std::vector<cut> columns_of(const problem_specification &p) {
         cut c {};
         c.vector = vector;
         c.middles = c.read_vector = 1;
+        c.streams = true;
         for (const int columns : {1, 2, 4, 8}) {
             c.columns = columns;
             if (columns > p.column.written) break;
@@ -80,11 +83,12 @@ std::vector<cut> columns_of(const problem_specification &p) {
     return made;
 }
 
-std::vector<int> parts_of(int count) {
+/// Of a count: halves, and fewer where they are `fine`.
+std::vector<int> parts_of(int count, bool fine) {
     std::set<int> made {1, count};
-    for (const int part : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128})
-        if (part < count) made.insert(part);
-    for (int parts = 2; parts <= 6; ++parts)
+    for (int part = 2; part < std::min(count, 4096); part *= 2)
+        made.insert(part);
+    for (int parts = 2; fine && parts <= 6; ++parts)
         made.insert(ceil_div(count, parts));
     return {made.begin(), made.end()};
 }
@@ -122,9 +126,16 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
 /// them.
 bool is_nested(const problem_specification &p) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const long long row = row_extent(p, p.middle.read);
     if (p.alignment < 16) return false;
-    if (p.walk.is_there() && row_extent(p) > first.read_pitch) return false;
-    return first.read_pitch <= 2 * row_extent(p);
+    if (p.walk.is_there() && row > first.read_pitch) return false;
+    return first.read_pitch <= 2 * row;
+}
+/// And those of the middle axis.
+bool middle_is_nested(const problem_specification &p) {
+    const long long row = row_extent(p, 1);
+    return p.middle.is_there() && p.middle.read_pitch >= row
+            && p.middle.read_pitch <= 2 * row;
 }
 
 /// Threads read global memory.
@@ -140,8 +151,11 @@ void add_threads(std::vector<specification_of_kernel> &to,
                                             }()})
                                 .rolled;
     c.planes = c.parts = 1;
-    const std::vector<int> strips = p.walk.is_there() ? parts_of(p.walk.written)
-                                                      : std::vector<int> {1};
+    c.middle_part = p.middle.written;
+    c.middle_read = p.middle.read;
+    const std::vector<int> strips = p.walk.is_there()
+            ? parts_of(p.walk.written, true)
+            : std::vector<int> {1};
     for (const int strip : strips)
         for (const int ahead : {0, 1, 2, 4}) {
             const bool plain
@@ -173,6 +187,47 @@ int line_vector_of(const problem_specification &p, const cut &c) {
     return 1;
 }
 
+/// By tiles of so many positions of the first axis: stages, threads and parts.
+void add_tiles_of(std::vector<specification_of_kernel> &to,
+        const mapped_problem &of, const gpu_facts &gpu, cut c, int tile) {
+    const problem_specification &p = of.specification;
+    c.ahead = 0;
+    const int tile_read = c.tile_read;
+    const geometry of_columns = geometry_of_columns({p, c});
+    if (!of_columns.fits) return;
+    for (const int parts : {1, 2, 4, 8, 16}) {
+        if (parts > 1 && (!p.walk.is_there() || parts * 2 > tile)) break;
+        c.strip = ceil_div(tile, parts);
+        c.parts = ceil_div(tile, c.strip);
+        // Strips of a tile may end beyond it.
+        const int more
+                = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
+        c.tile_read = c.strip * c.parts == tile
+                ? tile_read
+                : std::max(tile_read,
+                        most_read(of.maps[p.walk.is_there() ? 0 : 2], more));
+        for (const int stages : {1, 2}) {
+            if (stages > 1 && !p.bulk_copies) continue;
+            for (const int threads : {128, 256, 512}) {
+                c.stages = stages;
+                c.threads = threads;
+                geometry g = of_columns;
+                add_tiles(g, p, c);
+                if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
+                        || static_cast<long long>(g.lanes) * g.lane_items
+                                < threads / 2)
+                    continue;
+                const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
+                c.blocks = std::min({gpu.registers / (threads * registers),
+                        gpu.threads / threads,
+                        gpu.shared_bytes / (g.shared_bytes + 1024)});
+                if (c.blocks < 1 || registers > 224) continue;
+                to.push_back({p, c});
+            }
+        }
+    }
+}
+
 /// Threads read tiles of shared memory, in one pass or in two.
 void add_tiles(std::vector<specification_of_kernel> &to,
         const mapped_problem &of, const gpu_facts &gpu, cut c) {
@@ -184,6 +239,7 @@ void add_tiles(std::vector<specification_of_kernel> &to,
     }
     if (!is_nested(p)) return;
     const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const axis_map &map = of.maps[p.walk.is_there() ? 0 : 2];
     const int bytes = bytes_of(p.type);
     const int positions = p.walk.is_there()
             ? p.walk.written
@@ -191,58 +247,42 @@ void add_tiles(std::vector<specification_of_kernel> &to,
     int outers = 1;
     for (const int count : p.outer)
         outers *= count;
-    const long long whole = (first.read - 1) * first.read_pitch + row_extent(p);
+    const long long whole = (first.read - 1) * first.read_pitch
+            + row_extent(p, p.middle.read);
     const bool one_outer
             = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
-    for (const int tile : parts_of(positions)) {
-        const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
-        c.tile_read = most_read(of, of_tile);
-        const long long elements
-                = (c.tile_read - 1) * first.read_pitch + row_extent(p);
-        if (elements * bytes > 150000) continue;
-        if (elements * bytes < 1500 && tile < positions) continue;
-        const bool all = tile == positions;
-        for (const int planes : parts_of(std::min(outers, 512))) {
-            if (planes > 1 && (!all || !one_outer)) continue;
-            if (planes * elements * bytes > 120000) break;
-            if (planes * elements * bytes < 1500 && planes < outers) continue;
-            for (const int parts : {1, 2, 4, 8, 16}) {
-                if (parts > 1 && (!p.walk.is_there() || parts * 2 > tile))
-                    break;
-                for (const int stages : {1, 2}) {
-                    if (stages > 1 && !p.bulk_copies) continue;
-                    for (const int threads : {128, 256, 512}) {
-                        c.strip = ceil_div(tile, parts);
-                        c.parts = ceil_div(tile, c.strip);
-                        c.planes = planes;
-                        c.stages = stages;
-                        c.threads = threads;
-                        c.ahead = 0;
-                        // Strips of a tile may end beyond it.
-                        if (c.strip * c.parts != tile) {
-                            const int more = c.strip * c.parts;
-                            c.tile_read = std::max(c.tile_read,
-                                    most_read(of,
-                                            p.walk.is_there()
-                                                    ? more
-                                                    : more * c.columns));
-                        }
-                        const geometry g = geometry_of({p, c});
-                        if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
-                                || static_cast<long long>(g.lanes)
-                                                * g.lane_items
-                                        < threads / 2)
-                            continue;
-                        const int registers
-                                = ceil_div(registers_of({p, c}, g), 8) * 8;
-                        c.blocks = std::min({gpu.registers
-                                        / (threads * registers),
-                                gpu.threads / threads,
-                                gpu.shared_bytes / (g.shared_bytes + 1024)});
-                        if (c.blocks < 1 || registers > 224) continue;
-                        to.push_back({p, c});
-                    }
-                }
+    const auto fits
+            = [&](long long elements) { return elements * bytes <= 120000; };
+    const auto pays = [&](long long elements, bool boxes) {
+        return elements * bytes >= (boxes ? 12000 : 1500);
+    };
+    for (const int middle_part : middle_is_nested(p)
+                    ? parts_of(p.middle.written, false)
+                    : std::vector {p.middle.written}) {
+        c.middle_part = middle_part;
+        c.middle_read = middle_part == p.middle.written
+                ? p.middle.read
+                : most_read(of.maps[1], middle_part);
+        const bool boxes = middle_part < p.middle.written;
+        const long long row = row_extent(p, c.middle_read);
+        // Each row is a copy.
+        if (boxes && row * bytes < 400) continue;
+        for (const int tile : parts_of(positions, !boxes)) {
+            const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
+            c.tile_read = most_read(map, of_tile);
+            const long long elements = boxes
+                    ? c.tile_read * (row + 24)
+                    : (c.tile_read - 1) * first.read_pitch + row;
+            const bool all = tile == positions && !boxes;
+            if (!fits(elements)) break;
+            if (!all && !pays(elements, boxes)) continue;
+            for (const int planes : parts_of(std::min(outers, 512), false)) {
+                if (planes > 1 && (!all || !one_outer)) break;
+                if (!fits(planes * elements)) break;
+                if (!pays(planes * elements, boxes) && planes < outers)
+                    continue;
+                c.planes = planes;
+                add_tiles_of(to, of, gpu, c, tile);
             }
         }
     }

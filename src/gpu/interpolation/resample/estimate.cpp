@@ -56,8 +56,9 @@ double sectors_of(const lanes &addresses, int bytes) {
 /// What a thread does, in instructions of one lane and in bytes.
 class thread_estimate {
 public:
-    thread_estimate(const specification_of_kernel &s, const mapped_problem &of)
-        : p_(s.of), c_(s.cut_by), g_(geometry_of(s)), of_(of) {
+    thread_estimate(const specification_of_kernel &s, const geometry &g,
+            const mapped_problem &of)
+        : p_(s.of), c_(s.cut_by), g_(g), of_(of) {
         halves_ = bytes_of(p_.type) == 2;
         read_halves_ = halves_ && !p_.reads_sums;
         shared_ = c_.stages > 0 || p_.reads_sums;
@@ -224,7 +225,7 @@ private:
 
     const problem_specification &p_;
     const cut &c_;
-    const geometry g_;
+    const geometry &g_;
     const mapped_problem &of_;
     bool halves_, read_halves_, shared_;
     int unit_;
@@ -258,7 +259,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const geometry g = geometry_of(s);
-    const thread_estimate thread(s, of);
+    const thread_estimate thread(s, g, of);
     const double bytes = bytes_of(p.type);
     const double sms = gpu.multiprocessors;
     estimate made {};
@@ -289,20 +290,24 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
                 * (c.stages > 1 ? 0.85 : 0.45);
         const axis &first = p.walk.is_there() ? p.walk : p.column;
         read_again = std::max(1.0,
-                static_cast<double>(c.tile_read) * g.tile_strips / first.read);
+                static_cast<double>(c.tile_read) * g.tile_strips / first.read
+                        * c.middle_read * g.middle_strips / p.middle.read);
         const double copied = c.stages > 1 ? 0 : latency;
         double path = 200 + copied + turns * g.sets * thread.path();
         if (c.line_vector > 0) {
             const specification_of_kernel next = second_pass_of(s);
-            const thread_estimate second(next, of);
+            const geometry next_geometry = geometry_of(next);
+            const thread_estimate second(next, next_geometry, of);
             const double threads = static_cast<double>(next.of.inner)
-                    / c.line_vector * c.planes * c.parts * p.middle.written;
+                    / c.line_vector * c.planes * c.parts * c.middle_part;
             const double seconds = g.all_tiles * std::ceil(threads / 32);
             made.issue += seconds * second.instructions() / sms / issue_rate;
             if (with_wavefronts)
                 made.wavefronts += seconds * second.wavefronts() / sms;
             path += std::ceil(threads / c.threads) * second.path() + 60;
         }
+        // A warp submits the copies of boxes.
+        if (g.boxes) path += 30.0 * c.tile_read;
         made.path = path * std::max(1.0, waves);
     }
     if (with_wavefronts) made.wavefronts += warps * thread.wavefronts() / sms;

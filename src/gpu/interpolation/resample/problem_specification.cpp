@@ -280,9 +280,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
     return made;
 }
 
-int most_read(const mapped_problem &of, int written) {
-    const axis_map &map
-            = of.specification.walk.is_there() ? of.maps[0] : of.maps[2];
+int most_read(const axis_map &map, int written) {
     int64_t result = 1;
     const auto places = host_tables<float>::places_of(map);
     for (size_t i = 0; i < places.size(); i += static_cast<size_t>(written)) {
@@ -362,8 +360,10 @@ std::string text_of(const specification_of_kernel &s) {
             ", .ahead = ", c.ahead, ", .threads = ", c.threads,
             ", .blocks = ", c.blocks, ", .stages = ", c.stages,
             ", .planes = ", c.planes, ", .parts = ", c.parts,
-            ", .tile_read = ", c.tile_read, ", .line_vector = ", c.line_vector,
-            "},\n};\n}\n");
+            ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
+            ", .middle_read = ", c.middle_read,
+            ", .line_vector = ", c.line_vector,
+            ", .streams = ", truth(c.streams), "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::resample

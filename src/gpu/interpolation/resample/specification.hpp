@@ -88,9 +88,12 @@ struct cut {
     /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
     /// most so many positions of the first axis are read.
     int stages, planes, parts, tile_read;
+    int middle_part,
+            middle_read; ///< the same for the middle axis, without parts
     /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
     /// where the other axes take vectors of so many.
     int line_vector;
+    bool streams; ///< stores are the first to leave the caches
 };
 
 struct specification_of_kernel {
@@ -108,7 +111,7 @@ constexpr specification_of_kernel second_pass_of(
     p.column = {1, 1, 1, 1, false, 0, 0};
     p.columns = {};
     p.middle.read_pitch = p.inner;
-    p.walk.read_pitch = p.middle.read * p.middle.read_pitch;
+    p.walk.read_pitch = s.cut_by.middle_read * p.middle.read_pitch;
     p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
     cut &c = made.cut_by;
     c.vector = c.line_vector;
@@ -150,7 +153,10 @@ struct geometry {
     // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
-    int tile_written, tile_strips, all_tiles;
+    int tile_written, tile_strips, middle_strips, all_tiles;
+    int middle_items; ///< of a tile
+    bool boxes; ///< a tile is not one range of memory, but one for each of its rows
+    int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, shared_bytes;
     long long items;
@@ -237,17 +243,19 @@ constexpr void add_places(
     }
 }
 
-/// From the first element that is read of a position of the first axis to the last.
-constexpr long long row_extent(const problem_specification &p) {
+/// From the first element that is read of a position of the first axis to the last, with so
+/// many positions of the middle axis.
+constexpr long long row_extent(const problem_specification &p, int middles) {
     const long long columns = p.column.read - 1;
     if (!p.walk.is_there()) return p.inner;
-    return (p.middle.read - 1) * p.middle.read_pitch
-            + columns * p.column.read_pitch + p.inner;
+    return (middles - 1) * p.middle.read_pitch + columns * p.column.read_pitch
+            + p.inner;
 }
 /// And of the whole tensor.
 constexpr long long tensor_extent(const problem_specification &p) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    long long all = (first.read - 1) * first.read_pitch + row_extent(p);
+    long long all = (first.read - 1) * first.read_pitch
+            + row_extent(p, p.middle.read);
     for (int i = 0; i < most_outer; ++i)
         all += (p.outer[i] - 1) * p.outer_read[i];
     return all;
@@ -259,53 +267,77 @@ constexpr int sum_words(const problem_specification &p) {
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int barrier_bytes = 128; ///< ahead of the tables and the stages
+constexpr int barrier_bytes
+        = 128; ///< ahead of the tables, the sums and the stages
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
+
+/// Bytes of the maps of walk and middle.
+constexpr long long table_bytes_of(const problem_specification &p) {
+    long long bytes = 0;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there())
+            bytes += a->written * (2 + a->most_taps * sum_words(p)) * 4LL
+                    + a->read * sum_words(p) * 16LL;
+    return bytes;
+}
 
 constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    const int bytes = bytes_of(p.type);
+    const int bytes = bytes_of(p.type), in_16_bytes = 16 / bytes;
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    const long long elements = (c.planes - 1) * p.outer_read[0]
-            + (c.tile_read - 1) * first.read_pitch + row_extent(p);
-    g.fits = g.fits && elements < 1 << 24
+    g.middle_strips = ceil_div(p.middle.written, c.middle_part);
+    g.middle_items = ceil_div(c.middle_part, c.middles);
+    g.boxes = g.middle_strips > 1;
+    const long long row = row_extent(p, c.middle_read);
+    long long elements = 0;
+    if (g.boxes) {
+        // Rows keep their places in 16 bytes.
+        const long long past
+                = (first.read_pitch - row) % in_16_bytes + in_16_bytes;
+        g.stage_row
+                = static_cast<int>(row + 2 * in_16_bytes + past % in_16_bytes);
+        elements = 1LL * c.tile_read * g.stage_row;
+    } else {
+        g.stage_row = static_cast<int>(first.read_pitch);
+        elements = (c.planes - 1) * p.outer_read[0]
+                + (c.tile_read - 1) * first.read_pitch + row;
+    }
+    const long long sums = 1LL * c.planes * c.tile_read * c.middle_read
+            * p.column.written * p.inner;
+    g.fits = g.fits && elements < 1 << 24 && sums < 1 << 24
+            && c.middle_part % c.middles == 0
             && (c.planes == 1
-                    || (g.tile_strips == 1 && g.outers == p.outer[0]));
+                    || (g.tile_strips == 1 && !g.boxes
+                            && g.outers == p.outer[0]));
     if (!g.fits) return;
     g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
                                     + 2 * stage_margin + 32,
                             128)
             * 128;
-    long long tables = 0;
-    for (const axis *a : {&p.walk, &p.middle})
-        if (a->is_there())
-            tables += a->written * (2 + a->most_taps * sum_words(p)) * 4LL
-                    + a->read * sum_words(p) * 16LL;
-    if (tables <= most_table_bytes)
+    const long long tables = table_bytes_of(p);
+    if (tables > 0 && tables <= most_table_bytes)
         g.table_bytes = ceil_div(static_cast<int>(tables) + 64, 128) * 128;
-    if (c.line_vector > 0) {
-        const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
-                * p.column.written * p.inner;
-        g.fits = sums < 1 << 24;
-        if (!g.fits) return;
+    if (c.line_vector > 0)
         g.line_bytes
                 = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;
-    }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
             + g.stage_bytes * c.stages;
-    g.all_tiles = ceil_div(g.outers, c.planes) * g.tile_strips;
+    g.all_tiles
+            = ceil_div(g.outers, c.planes) * g.middle_strips * g.tile_strips;
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
-    g.lane_items = c.planes * (p.walk.is_there() ? c.parts * g.middles : 1);
+    g.lane_items
+            = c.planes * (p.walk.is_there() ? c.parts * g.middle_items : 1);
     if (c.line_vector > 0)
-        g.lane_items = c.planes * c.tile_read * p.middle.read;
+        g.lane_items = c.planes * c.tile_read * c.middle_read;
     g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets;
 }
 
-constexpr geometry geometry_of(const specification_of_kernel &s) {
+/// What follows from a thread's part of a row alone.
+constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     geometry g {};
@@ -316,7 +348,6 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
     g.middles = ceil_div(p.middle.written, c.middles);
-    g.strips = ceil_div(p.walk.written, c.strip);
     if (c.repeated)
         add_window(g, p, c);
     else
@@ -325,19 +356,25 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     if (!g.fits) return g;
 
     g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
-    while (g.write_vector > 1
-            && (p.column.written % g.write_vector || c.columns % g.write_vector
-                    || !pitches_divide(p, g.write_vector, true)
-                    || p.alignment % (g.write_vector * bytes_of(p.type))
-                    || g.write_vector * bytes_of(p.type) > 16))
+    while (g.write_vector & (g.write_vector - 1)
+            || p.column.written % g.write_vector || c.columns % g.write_vector
+            || !pitches_divide(p, g.write_vector, true)
+            || p.alignment % (g.write_vector * bytes_of(p.type))
+            || g.write_vector * bytes_of(p.type) > 16)
         --g.write_vector;
-    while (g.write_vector & (g.write_vector - 1))
-        --g.write_vector;
-
     if (g.rolled && c.middles > 1) g.fits = false;
+    return g;
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    geometry g = geometry_of_columns(s);
+    if (!g.fits) return g;
+    g.strips = ceil_div(p.walk.written, c.strip);
     g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
             * g.vectors;
-    g.fits = g.fits && g.items < 1LL << 31;
+    g.fits = g.items < 1LL << 31;
     if (c.stages > 0) {
         add_tiles(g, p, c);
         g.grid = g.all_tiles;
@@ -345,6 +382,14 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }
     return g;
+}
+
+/// As a tile's only pass reads it, from shared memory.
+constexpr specification_of_kernel staged(const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    if (s.of.walk.is_there())
+        made.of.walk.read_pitch = geometry_of(s).stage_row;
+    return made;
 }
 
 } // namespace gradnn::gpu::resample

@@ -30,9 +30,10 @@ struct tile_of_block {
     using sum_type = sum<p.type>;
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
 
-    int outer,
-            strip; ///< the first outer position; which part of the first axis
+    int outer; ///< the first outer position
+    int strip, middle; ///< which parts of the first axis and of the middle one
     int from, end; ///< positions of the first axis that it reads
+    int from_middle, end_middle;
     const type *read; ///< of the first outer position
     type *written;
 
@@ -43,7 +44,10 @@ struct tile_of_block {
             type *written_to) {
         constexpr int outers = ceil_div(g.outers, c.planes);
         strip = walks ? number % g.tile_strips : number / outers;
-        outer = (walks ? number / g.tile_strips : number % outers) * c.planes;
+        outer = walks ? number / g.tile_strips : number % outers;
+        middle = g.boxes ? outer % g.middle_strips : 0;
+        if constexpr (g.boxes) outer /= g.middle_strips;
+        outer *= c.planes;
         read = read_from;
         written = written_to;
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
@@ -59,16 +63,30 @@ struct tile_of_block {
             from = places[strip * g.tile_written].first;
             end = most(from, last.first + last.count);
         }
+        from_middle = 0;
+        end_middle = p.middle.read;
+        if constexpr (g.boxes) {
+            const place last
+                    = map.middle.places[least((middle + 1) * c.middle_part,
+                                                p.middle.written)
+                            - 1];
+            from_middle = map.middle.places[middle * c.middle_part].first;
+            end_middle = most(from_middle, last.first + last.count);
+            if (end_middle == from_middle) end = from;
+        }
     }
     __device__ __forceinline__ const type *begin_of_copy() const {
-        return read + from * first_axis.read_pitch;
+        return read + from * first_axis.read_pitch
+                + from_middle * p.middle.read_pitch;
     }
+    /// Of a copy.
     __device__ __forceinline__ int elements_of_copy() const {
-        if (end == from) return 0;
+        const long long row = row_extent(p, end_middle - from_middle);
+        if constexpr (g.boxes) return static_cast<int>(row);
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
         return static_cast<int>((planes - 1) * p.outer_read[0]
-                + (end - from - 1) * first_axis.read_pitch + row_extent(p));
+                + (end - from - 1) * first_axis.read_pitch + row);
     }
     __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(
@@ -89,35 +107,64 @@ struct tile_of_block {
                 + slot;
     }
 
-    /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
-    /// Whole 16 bytes, but at the tensor's end. Says whether threads have copied too.
-    __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
-        const type *const begin = begin_of_copy();
+    /// Of copy `i` the whole 16 bytes that it takes and where they begin; `rest` elements at
+    /// the tensor's end are beyond them.
+    struct range {
+        const type *begin;
+        type *to;
+        int whole, rest;
+    };
+    __device__ __forceinline__ range range_of(
+            int i, int slot, const type *tensor) const {
+        const type *const first = begin_of_copy();
+        const type *const begin = first + i * first_axis.read_pitch;
         const int past = place_in_16_bytes(begin);
-        const type *const aligned = begin - past;
         const int count = past + elements_of_copy();
-        const long long left = tensor + tensor_extent(p) - aligned;
+        const long long left = tensor + tensor_extent(p) - (begin - past);
         int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
         if (whole > left) whole -= in_16_bytes;
-        if (end == from) whole = 0;
-        type *const to = stage(slot);
+        return {begin - past,
+                stage(slot) + place_in_16_bytes(first) + i * g.stage_row - past,
+                whole, most(0, count - whole)};
+    }
+
+    /// Threads that submit bulk copies.
+    static constexpr int copiers = g.boxes ? 32 : 1;
+
+    /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
+    /// Says whether threads have copied themselves.
+    __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
+        const int copies = end == from ? 0 : g.boxes ? end - from : 1;
         const int thread = static_cast<int>(threadIdx.x);
-        const int rest = end == from ? 0 : count - whole;
-        if (thread < rest) to[whole + thread] = aligned[whole + thread];
+        bool by_threads = !p.bulk_copies;
+        if (copies > 0) {
+            const range last = range_of(copies - 1, slot, tensor);
+            by_threads = by_threads || last.rest > 0;
+            if (thread < last.rest)
+                last.to[last.whole + thread] = last.begin[last.whole + thread];
+        }
         if constexpr (p.bulk_copies) {
-            if (thread == 0) {
-                jit::expect_copies(barrier(slot), whole * sizeof(type));
-                if (whole > 0)
-                    jit::copy_bulk(
-                            to, aligned, whole * sizeof(type), barrier(slot));
+            if (thread >= copiers) return by_threads;
+            uint32_t bytes = 0;
+            for (int i = thread; i < copies; i += copiers)
+                bytes += range_of(i, slot, tensor).whole * sizeof(type);
+            jit::expect_copies(barrier(slot), bytes);
+            for (int i = thread; i < copies; i += copiers) {
+                const range one = range_of(i, slot, tensor);
+                if (one.whole > 0)
+                    jit::copy_bulk(one.to, one.begin, one.whole * sizeof(type),
+                            barrier(slot));
             }
         } else {
-            for (int i = thread * in_16_bytes; i < whole;
-                    i += c.threads * in_16_bytes)
-                *reinterpret_cast<uint4 *>(to + i)
-                        = *reinterpret_cast<const uint4 *>(aligned + i);
+            for (int i = 0; i < copies; ++i) {
+                const range one = range_of(i, slot, tensor);
+                for (int j = thread * in_16_bytes; j < one.whole;
+                        j += c.threads * in_16_bytes)
+                    *reinterpret_cast<uint4 *>(one.to + j)
+                            = *reinterpret_cast<const uint4 *>(one.begin + j);
+            }
         }
-        return !p.bulk_copies || rest > 0;
+        return by_threads;
     }
 };
 
@@ -130,8 +177,9 @@ struct lanes_of_thread {
     static constexpr geometry g = geometry_of(s);
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
+    using walk_of_lane = walk<staged(s)>;
 
-    walk<s> of[g.sets];
+    walk_of_lane of[g.sets];
     bool active[g.sets];
     int strip; ///< that the columns are of
 
@@ -165,6 +213,7 @@ struct lanes_of_thread {
             const tile &at, int slot, const tables<sum_type> &map) {
         const type *here = begin_of(at, slot);
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
+        here -= at.from_middle * p.middle.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
@@ -176,10 +225,12 @@ struct lanes_of_thread {
                 const int plane = number % c.planes;
                 if (plane >= planes) continue;
                 int rest = number / c.planes;
-                typename walk<s>::item item {0, 0, 0};
+                typename walk_of_lane::item item {0, 0, 0};
                 if constexpr (tile::walks) {
-                    item.middle = rest % g.middles;
-                    rest /= g.middles;
+                    item.middle = at.middle * g.middle_items
+                            + rest % g.middle_items;
+                    rest /= g.middle_items;
+                    if (g.boxes && item.middle >= g.middles) continue;
                     item.begin = at.strip * g.tile_written + rest * c.strip;
                     item.end = least(item.begin + c.strip, p.walk.written);
                     if (item.begin >= p.walk.written) continue;
@@ -202,13 +253,15 @@ struct lanes_of_thread {
 #pragma unroll 2
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
-                const int middle = number % p.middle.read;
-                const int row = number / p.middle.read % c.tile_read;
-                const int plane = number / p.middle.read / c.tile_read;
-                if (row >= at.end - at.from || plane >= planes) continue;
-                typename walk<s>::row_sums sums;
+                const int middle = number % c.middle_read;
+                const int row = number / c.middle_read % c.tile_read;
+                const int plane = number / c.middle_read / c.tile_read;
+                if (row >= at.end - at.from || plane >= planes
+                        || middle >= at.end_middle - at.from_middle)
+                    continue;
+                typename walk_of_lane::row_sums sums;
                 of[set].add_up_row(sums,
-                        here + plane * p.outer_read[0] + row * p.walk.read_pitch
+                        here + plane * p.outer_read[0] + row * g.stage_row
                                 + middle * p.middle.read_pitch + inner,
                         true);
                 of[set].along.keep(
@@ -227,7 +280,7 @@ __device__ __forceinline__ void add_up_lines(
     static constexpr specification_of_kernel second = second_pass_of(s);
     using tile = tile_of_block<s>;
     constexpr int lanes = second.of.inner / c.line_vector;
-    constexpr int items = c.planes * c.parts * p.middle.written;
+    constexpr int items = c.planes * c.parts * c.middle_part;
     const int planes = least(c.planes, geometry_of(s).outers - at.outer);
     for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
             number += c.threads) {
@@ -236,15 +289,18 @@ __device__ __forceinline__ void add_up_lines(
         const int plane = rest % c.planes;
         if (plane >= planes) continue;
         rest /= c.planes;
-        typename walk<second>::item item {rest % p.middle.written, 0, 0};
+        typename walk<second>::item item {
+                at.middle * c.middle_part + rest % c.middle_part, 0, 0};
         item.begin = at.strip * geometry_of(s).tile_written
-                + rest / p.middle.written * c.strip;
+                + rest / c.middle_part * c.strip;
         item.end = least(item.begin + c.strip, p.walk.written);
-        if (item.begin >= p.walk.written) continue;
+        if (item.begin >= p.walk.written || item.middle >= p.middle.written)
+            continue;
         walk<second> of;
         of.along.find(0, map.column);
         of.run(item, map,
-                tile::lines() + plane * second.of.outer_read[0] + inner,
+                tile::lines() + plane * second.of.outer_read[0] + inner
+                        - at.from_middle * second.of.middle.read_pitch,
                 at.from, at.written + plane * p.outer_write[0] + inner);
     }
 }
@@ -301,7 +357,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     if constexpr (s.of.bulk_copies) {
         if (threadIdx.x == 0)
             for (int slot = 0; slot < c.stages; ++slot)
-                jit::begin_barrier(tile::barrier(slot));
+                jit::begin_barrier(tile::barrier(slot), tile::copiers);
         __syncthreads();
     }
     tile at[c.stages];

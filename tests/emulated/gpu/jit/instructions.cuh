@@ -69,15 +69,15 @@ struct barrier_state {
         const void *from;
         uint32_t bytes;
     };
-    bool begun = false;
-    bool arrived = false; ///< of the phase that is under way
+    int arrivals = 0; ///< of a phase; 0: not begun
+    int arrived = 0; ///< of the phase that is under way
     int64_t missing = 0; ///< bytes of it that no copy has brought
     uint32_t phases = 0; ///< that are complete
     std::vector<copy> later; ///< that are made when a thread has waited
 
     void complete_if_all() {
-        if (!arrived || missing != 0) return;
-        arrived = false;
+        if (arrived < arrivals || missing != 0) return;
+        arrived = 0;
         ++phases;
     }
 };
@@ -91,16 +91,16 @@ inline barrier_state &state_of(const copy_barrier *barrier) {
     return all[barrier];
 }
 
-inline void begin_barrier(copy_barrier *barrier) {
-    state_of(barrier) = {.begun = true};
+inline void begin_barrier(copy_barrier *barrier, int threads = 1) {
+    state_of(barrier) = {.arrivals = threads};
 }
 
 inline void expect_copies(copy_barrier *barrier, uint32_t bytes) {
     barrier_state &state = state_of(barrier);
-    if (!state.begun || state.arrived)
+    if (state.arrived == state.arrivals)
         throw std::logic_error("copies expected on a barrier that is not there"
                                " or expects others");
-    state.arrived = true;
+    ++state.arrived;
     state.missing += bytes;
     state.complete_if_all();
 }
