@@ -185,10 +185,10 @@ struct columns_of_thread {
             for (int i = 0; i < wide * c.vector; ++i)
                 together[i] = sums[k + i / c.vector][i % c.vector];
             const auto made = finished<p.type, wide * c.vector>(together);
-            if constexpr (c.streams)
-                made.stream(to + k * p.column.write_pitch);
-            else
+            if constexpr (c.gathers)
                 made.store(to + k * p.column.write_pitch);
+            else
+                made.stream(to + k * p.column.write_pitch);
         }
     }
 };

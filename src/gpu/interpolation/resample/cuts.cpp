@@ -50,7 +50,6 @@ std::vector<cut> columns_of(const problem_specification &p) {
         cut c {};
         c.vector = vector;
         c.middles = c.read_vector = 1;
-        c.streams = true;
         for (const int columns : {1, 2, 4, 8}) {
             c.columns = columns;
             if (columns > p.column.written) break;
@@ -151,6 +150,7 @@ void add_threads(std::vector<specification_of_kernel> &to,
                                             }()})
                                 .rolled;
     c.planes = c.parts = 1;
+    c.gathers = false;
     c.middle_part = p.middle.written;
     c.middle_read = p.middle.read;
     const std::vector<int> strips = p.walk.is_there()
@@ -211,18 +211,24 @@ void add_tiles_of(std::vector<specification_of_kernel> &to,
             for (const int threads : {128, 256, 512}) {
                 c.stages = stages;
                 c.threads = threads;
-                geometry g = of_columns;
-                add_tiles(g, p, c);
-                if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
-                        || static_cast<long long>(g.lanes) * g.lane_items
-                                < threads / 2)
-                    continue;
-                const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
-                c.blocks = std::min({gpu.registers / (threads * registers),
-                        gpu.threads / threads,
-                        gpu.shared_bytes / (g.shared_bytes + 1024)});
-                if (c.blocks < 1 || registers > 224) continue;
-                to.push_back({p, c});
+                for (const bool gathers : {false, true}) {
+                    // Whole vectors are written well.
+                    if (gathers && c.vector * bytes_of(p.type) >= 8) break;
+                    c.gathers = gathers;
+                    geometry g = of_columns;
+                    add_tiles(g, p, c);
+                    if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
+                            || static_cast<long long>(g.lanes) * g.lane_items
+                                    < threads / 2)
+                        continue;
+                    const int registers
+                            = ceil_div(registers_of({p, c}, g), 8) * 8;
+                    c.blocks = std::min({gpu.registers / (threads * registers),
+                            gpu.threads / threads,
+                            gpu.shared_bytes / (g.shared_bytes + 1024)});
+                    if (c.blocks < 1 || registers > 224) continue;
+                    to.push_back({p, c});
+                }
             }
         }
     }

@@ -146,12 +146,15 @@ public:
         if (g_.rolled) of_row *= column_taps_;
         if (c_.line_vector > 0) // and the sums that are kept
             return of_row + c_.columns * sum_words(p_);
-        // Of a store the second cache takes two sectors a cycle.
+        // Of a store the second cache takes less than a sector a cycle.
         double of_store = 0;
-        for (int k = 0; k < c_.columns; k += g_.write_vector)
-            of_store += sectors_of(places(0, k, true),
-                                std::max(c_.vector, g_.write_vector) * bytes)
-                    / 2;
+        for (int k = 0; k < c_.columns; k += g_.write_vector) {
+            const lanes to = places(0, k, true);
+            const int wide
+                    = std::max(c_.vector, g_.write_vector) * bytes_of(p_.type);
+            of_store += c_.gathers ? wavefronts_of(to, wide, true)
+                                   : sectors_of(to, wide) * 1.2;
+        }
         return steps_ * (rows_ * of_row + 1)
                 + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
     }
@@ -192,19 +195,21 @@ private:
                 position = g_.unit_position[unit]
                         + first(2, tile * c_.columns + g_.unit_column[unit]);
             at += position * pitch(p_.column, written);
-            if (tiled) {
+            if (tiled && c_.gathers) {
                 at += rest % c_.planes * outer_pitch(written);
                 rest /= c_.planes;
             }
-            const int64_t middle = rest % g_.middles * c_.middles;
-            rest /= g_.middles;
+            const int middles = tiled ? g_.middle_items : g_.middles;
+            const int64_t middle = rest % middles * c_.middles;
+            rest /= middles;
             at += (written ? middle : first(1, middle))
                     * pitch(p_.middle, written);
             const int strips = tiled ? c_.parts : g_.strips;
             const int64_t row = std::min<int64_t>(
                     rest % strips * c_.strip, p_.walk.written - 1);
             at += (written ? row : first(0, row)) * pitch(p_.walk, written);
-            if (!tiled) at += rest / strips * outer_pitch(written);
+            if (!tiled || !c_.gathers)
+                at += rest / strips * outer_pitch(written);
             const int bytes = p_.reads_sums && halves_ && !written
                     ? 4
                     : bytes_of(p_.type);
@@ -232,16 +237,14 @@ private:
     double rows_, steps_, column_taps_;
 };
 
+double elements_written(const problem_specification &p) {
+    return static_cast<double>(elements_of(p));
+}
 double elements_moved(const problem_specification &p) {
-    double outers = p.inner;
-    for (const int count : p.outer)
-        outers *= count;
-    double read = 1, written = 1;
-    for (const axis *a : {&p.walk, &p.middle, &p.column}) {
-        read *= a->read;
-        written *= a->written;
-    }
-    return outers * (read + written);
+    double read_for_one = 1;
+    for (const axis *a : {&p.walk, &p.middle, &p.column})
+        read_for_one *= static_cast<double>(a->read) / a->written;
+    return elements_written(p) * (1 + read_for_one);
 }
 
 } // namespace
@@ -305,6 +308,13 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
             if (with_wavefronts)
                 made.wavefronts += seconds * second.wavefronts() / sms;
             path += std::ceil(threads / c.threads) * second.path() + 60;
+        }
+        if (c.gathers) {
+            const double flushed
+                    = elements_written(p) * bytes / 16 / 32; // by warps
+            made.issue += flushed * 14 / sms / issue_rate;
+            made.wavefronts += with_wavefronts ? flushed * 10 / sms : 0;
+            path += 100 + 40.0 * flushed / g.all_tiles * 32 / c.threads;
         }
         // A warp submits the copies of boxes.
         if (g.boxes) path += 30.0 * c.tile_read;

@@ -363,7 +363,7 @@ std::string text_of(const specification_of_kernel &s) {
             ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
             ", .middle_read = ", c.middle_read,
             ", .line_vector = ", c.line_vector,
-            ", .streams = ", truth(c.streams), "},\n};\n}\n");
+            ", .gathers = ", truth(c.gathers), "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::resample

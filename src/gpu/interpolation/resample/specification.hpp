@@ -93,7 +93,9 @@ struct cut {
     /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
     /// where the other axes take vectors of so many.
     int line_vector;
-    bool streams; ///< stores are the first to leave the caches
+    /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
+    /// threads copy 16 bytes by 16 bytes.
+    bool gathers;
 };
 
 struct specification_of_kernel {
@@ -158,7 +160,7 @@ struct geometry {
     bool boxes; ///< a tile is not one range of memory, but one for each of its rows
     int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
-    int stage_bytes, line_bytes, shared_bytes;
+    int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
     long long items;
     int grid; ///< blocks; of tiles in shared memory, at most
     bool fits;
@@ -281,6 +283,19 @@ constexpr long long table_bytes_of(const problem_specification &p) {
     return bytes;
 }
 
+/// Elements from a position of the first axis to the next, where what is written has no gaps
+/// but for those between outer positions; else 0.
+constexpr long long dense_step(const problem_specification &p) {
+    long long step = p.inner;
+    for (const axis *a : {&p.column, &p.middle, &p.walk}) {
+        if (!a->is_there()) continue;
+        if (a->write_pitch != step) return 0;
+        if (a == (p.walk.is_there() ? &p.walk : &p.column)) break;
+        step *= a->written;
+    }
+    return step;
+}
+
 constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
@@ -322,8 +337,18 @@ constexpr void add_tiles(
     if (c.line_vector > 0)
         g.line_bytes
                 = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;
+    if (c.gathers) {
+        const long long step = dense_step(p);
+        const long long count
+                = c.planes * step * least(first.written, g.tile_written);
+        g.fits = step > 0 && !g.boxes && count < 1 << 20
+                && (c.planes == 1 || p.outer_write[0] == step * first.written);
+        if (!g.fits) return;
+        g.gathered_bytes
+                = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
+    }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
-            + g.stage_bytes * c.stages;
+            + g.gathered_bytes + g.stage_bytes * c.stages;
     g.all_tiles
             = ceil_div(g.outers, c.planes) * g.middle_strips * g.tile_strips;
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;

@@ -94,13 +94,18 @@ struct tile_of_block {
     }
     __device__ __forceinline__ static type *stage(int slot) {
         return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + g.table_bytes + g.line_bytes + slot * g.stage_bytes
-                + stage_margin);
+                + g.table_bytes + g.line_bytes + g.gathered_bytes
+                + slot * g.stage_bytes + stage_margin);
     }
     /// The columns' sums of all rows of a tile.
     __device__ __forceinline__ static sum_type *lines() {
         return reinterpret_cast<sum_type *>(
                 jit::dynamic_shared() + barrier_bytes + g.table_bytes);
+    }
+    /// Where what is written gathers, at its places in 16 bytes of memory.
+    __device__ __forceinline__ static type *gathered() {
+        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
+                + g.table_bytes + g.line_bytes);
     }
     __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
         return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
@@ -126,6 +131,41 @@ struct tile_of_block {
         return {begin - past,
                 stage(slot) + place_in_16_bytes(first) + i * g.stage_row - past,
                 whole, most(0, count - whole)};
+    }
+
+    /// The first element that is written.
+    __device__ __forceinline__ type *begin_of_written() const {
+        return written
+                + strip * g.tile_written
+                * static_cast<long long>(first_axis.write_pitch);
+    }
+    /// Where threads write the first outer position: there or to what gathers.
+    __device__ __forceinline__ type *destination() const {
+        if constexpr (!c.gathers) return written;
+        type *const begin = begin_of_written();
+        return gathered() + place_in_16_bytes(begin) - (begin - written);
+    }
+    /// By all threads, from what gathered.
+    __device__ __forceinline__ void flush() const {
+        type *const begin = begin_of_written();
+        const int planes = least(c.planes, g.outers - outer);
+        const int positions = least(
+                g.tile_written, first_axis.written - strip * g.tile_written);
+        const int past = place_in_16_bytes(begin);
+        const int count = static_cast<int>(dense_step(p)) * positions * planes;
+        const int thread = static_cast<int>(threadIdx.x);
+        for (int i = thread * in_16_bytes; i < past + count;
+                i += c.threads * in_16_bytes) {
+            const type *const from_here = gathered() + i;
+            type *const to = begin + (i - past);
+            if (i >= past && i + in_16_bytes <= past + count) {
+                __stcs(reinterpret_cast<uint4 *>(to),
+                        *reinterpret_cast<const uint4 *>(from_here));
+                continue;
+            }
+            for (int j = 0; j < in_16_bytes; ++j)
+                if (i + j >= past && i + j < past + count) to[j] = from_here[j];
+        }
     }
 
     /// Threads that submit bulk copies.
@@ -167,6 +207,18 @@ struct tile_of_block {
         return by_threads;
     }
 };
+
+/// Of so many items of a tile, those of different planes are neighbours: threads side by side
+/// do the same then. Where they write to memory those of a plane are, which leaves fewer
+/// places that are written in part.
+template <cut c>
+__device__ __forceinline__ constexpr int plane_of(int item, int items) {
+    return c.gathers ? item % c.planes : item / (items / c.planes);
+}
+template <cut c>
+__device__ __forceinline__ constexpr int rest_of(int item, int items) {
+    return c.gathers ? item / c.planes : item % (items / c.planes);
+}
 
 /// The lanes of a thread, whose columns it keeps from tile to tile.
 template <specification_of_kernel s>
@@ -212,6 +264,7 @@ struct lanes_of_thread {
     __device__ __forceinline__ void compute(
             const tile &at, int slot, const tables<sum_type> &map) {
         const type *here = begin_of(at, slot);
+        type *const to = at.destination();
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
         here -= at.from_middle * p.middle.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
@@ -222,9 +275,9 @@ struct lanes_of_thread {
 #pragma unroll 2
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
-                const int plane = number % c.planes;
+                const int plane = plane_of<c>(number, g.lane_items);
+                int rest = rest_of<c>(number, g.lane_items);
                 if (plane >= planes) continue;
-                int rest = number / c.planes;
                 typename walk_of_lane::item item {0, 0, 0};
                 if constexpr (tile::walks) {
                     item.middle = at.middle * g.middle_items
@@ -236,7 +289,7 @@ struct lanes_of_thread {
                     if (item.begin >= p.walk.written) continue;
                 }
                 of[set].run(item, map, here + plane * p.outer_read[0] + inner,
-                        at.from, at.written + plane * p.outer_write[0] + inner);
+                        at.from, to + plane * p.outer_write[0] + inner);
             }
         }
     }
@@ -281,14 +334,14 @@ __device__ __forceinline__ void add_up_lines(
     using tile = tile_of_block<s>;
     constexpr int lanes = second.of.inner / c.line_vector;
     constexpr int items = c.planes * c.parts * c.middle_part;
+    storage<p.type> *const to = at.destination();
     const int planes = least(c.planes, geometry_of(s).outers - at.outer);
     for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
             number += c.threads) {
         const int inner = number % lanes * c.line_vector;
-        int rest = number / lanes;
-        const int plane = rest % c.planes;
+        const int plane = plane_of<c>(number / lanes, items);
+        const int rest = rest_of<c>(number / lanes, items);
         if (plane >= planes) continue;
-        rest /= c.planes;
         typename walk<second>::item item {
                 at.middle * c.middle_part + rest % c.middle_part, 0, 0};
         item.begin = at.strip * geometry_of(s).tile_written
@@ -301,7 +354,7 @@ __device__ __forceinline__ void add_up_lines(
         of.run(item, map,
                 tile::lines() + plane * second.of.outer_read[0] + inner
                         - at.from_middle * second.of.middle.read_pitch,
-                at.from, at.written + plane * p.outer_write[0] + inner);
+                at.from, to + plane * p.outer_write[0] + inner);
     }
 }
 
@@ -394,6 +447,10 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
             if constexpr (c.line_vector > 0) {
                 add_up_lines<s>(now, near);
                 __syncthreads();
+            }
+            if constexpr (c.gathers) {
+                now.flush();
+                if (c.line_vector == 0) __syncthreads();
             }
         }
     }
