@@ -180,11 +180,11 @@ protected:
                 // Of both kinds alike.
                 const bool staged = random.integer(0, 1) == 0;
                 std::erase_if(all, [&](const auto &each) {
-                    return (each.cut_by.stages > 0) != staged;
+                    return (each.stages > 0) != staged;
                 });
                 if (all.empty()) continue;
                 jobs.push_back({problems.size(), aligned, form,
-                        text_of(random.pick(all))});
+                        text_of({form.specification, random.pick(all)})});
                 any = true;
                 if (i > 0) continue;
                 jobs.push_back({problems.size(), false, form, {}});

@@ -1,6 +1,7 @@
 #include "gpu/interpolation/resample/cuts.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace gradnn::gpu::resample {
@@ -121,6 +122,43 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
                              : 0);
 }
 
+/// Of an axis, the most positions that so many neighbouring ones of diff_src take.
+class reads_of_axis {
+public:
+    explicit reads_of_axis(const axis_map &map)
+        : places_(host_tables<float>::places_of(map)) {}
+
+    int most(int written) {
+        int &result = known_[written];
+        if (result > 0) return result;
+        result = 1;
+        const auto step = static_cast<size_t>(written);
+        for (size_t i = 0; i < places_.size(); i += step) {
+            const place last = places_[std::min(places_.size(), i + step) - 1];
+            result = std::max(
+                    result, last.first + last.count - places_[i].first);
+        }
+        return result;
+    }
+
+private:
+    std::vector<place> places_;
+    std::map<int, int> known_;
+};
+
+/// A problem whose cuts are listed, by tiles of its first and its middle axis.
+struct tiled_problem {
+    const mapped_problem &of;
+    const gpu_facts &gpu;
+    reads_of_axis first, middle;
+
+    tiled_problem(const mapped_problem &problem, const gpu_facts &facts)
+        : of(problem),
+          gpu(facts),
+          first(problem.maps[problem.specification.walk.is_there() ? 0 : 2]),
+          middle(problem.maps[1]) {}
+};
+
 /// Whether neighbours of the first axis lie behind one another, as copies of one range take
 /// them.
 bool is_nested(const problem_specification &p) {
@@ -138,8 +176,8 @@ bool middle_is_nested(const problem_specification &p) {
 }
 
 /// Threads read global memory.
-void add_threads(std::vector<specification_of_kernel> &to,
-        const mapped_problem &of, const gpu_facts &gpu, cut c) {
+void add_threads(std::vector<cut> &to, const mapped_problem &of,
+        const gpu_facts &gpu, cut c) {
     const problem_specification &p = of.specification;
     const bool rolled = geometry_of({p,
                                             [&] {
@@ -170,7 +208,7 @@ void add_threads(std::vector<specification_of_kernel> &to,
             if (registers > 224) continue;
             c.blocks = std::min(gpu.registers / (c.threads * registers),
                     gpu.threads / c.threads);
-            to.push_back({p, c});
+            to.push_back(c);
         }
 }
 
@@ -188,9 +226,9 @@ int line_vector_of(const problem_specification &p, const cut &c) {
 }
 
 /// By tiles of so many positions of the first axis: stages, threads and parts.
-void add_tiles_of(std::vector<specification_of_kernel> &to,
-        const mapped_problem &of, const gpu_facts &gpu, cut c, int tile) {
-    const problem_specification &p = of.specification;
+void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
+    const problem_specification &p = in.of.specification;
+    const gpu_facts &gpu = in.gpu;
     c.ahead = 0;
     const int tile_read = c.tile_read;
     const geometry of_columns = geometry_of_columns({p, c});
@@ -204,8 +242,7 @@ void add_tiles_of(std::vector<specification_of_kernel> &to,
                 = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
         c.tile_read = c.strip * c.parts == tile
                 ? tile_read
-                : std::max(tile_read,
-                        most_read(of.maps[p.walk.is_there() ? 0 : 2], more));
+                : std::max(tile_read, in.first.most(more));
         for (const int stages : {1, 2}) {
             if (stages > 1 && !p.bulk_copies) continue;
             for (const int threads : {128, 256, 512}) {
@@ -227,7 +264,7 @@ void add_tiles_of(std::vector<specification_of_kernel> &to,
                             gpu.threads / threads,
                             gpu.shared_bytes / (g.shared_bytes + 1024)});
                     if (c.blocks < 1 || registers > 224) continue;
-                    to.push_back({p, c});
+                    to.push_back(c);
                 }
             }
         }
@@ -235,17 +272,15 @@ void add_tiles_of(std::vector<specification_of_kernel> &to,
 }
 
 /// Threads read tiles of shared memory, in one pass or in two.
-void add_tiles(std::vector<specification_of_kernel> &to,
-        const mapped_problem &of, const gpu_facts &gpu, cut c) {
-    const problem_specification &p = of.specification;
+void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
+    const problem_specification &p = in.of.specification;
     if (c.line_vector == 0 && line_vector_of(p, c) > 0) {
         cut two = c;
         two.line_vector = line_vector_of(p, c);
-        add_tiles(to, of, gpu, two);
+        add_tiles(to, in, two);
     }
     if (!is_nested(p)) return;
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    const axis_map &map = of.maps[p.walk.is_there() ? 0 : 2];
     const int bytes = bytes_of(p.type);
     const int positions = p.walk.is_there()
             ? p.walk.written
@@ -268,14 +303,14 @@ void add_tiles(std::vector<specification_of_kernel> &to,
         c.middle_part = middle_part;
         c.middle_read = middle_part == p.middle.written
                 ? p.middle.read
-                : most_read(of.maps[1], middle_part);
+                : in.middle.most(middle_part);
         const bool boxes = middle_part < p.middle.written;
         const long long row = row_extent(p, c.middle_read);
         // Each row is a copy.
         if (boxes && row * bytes < 400) continue;
         for (const int tile : parts_of(positions, !boxes)) {
             const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
-            c.tile_read = most_read(map, of_tile);
+            c.tile_read = in.first.most(of_tile);
             const long long elements = boxes
                     ? c.tile_read * (row + 24)
                     : (c.tile_read - 1) * first.read_pitch + row;
@@ -288,7 +323,7 @@ void add_tiles(std::vector<specification_of_kernel> &to,
                 if (!pays(planes * elements, boxes) && planes < outers)
                     continue;
                 c.planes = planes;
-                add_tiles_of(to, of, gpu, c, tile);
+                add_tiles_of(to, in, c, tile);
             }
         }
     }
@@ -296,9 +331,9 @@ void add_tiles(std::vector<specification_of_kernel> &to,
 
 } // namespace
 
-std::vector<specification_of_kernel> all_cuts(
-        const mapped_problem &of, const gpu_facts &gpu) {
-    std::vector<specification_of_kernel> made;
+std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
+    std::vector<cut> made;
+    tiled_problem in(of, gpu);
     const axis &middle = of.specification.middle;
     for (cut c : columns_of(of.specification))
         for (const int middles : {1, 2, 3, 4, 6, 8}) {
@@ -307,7 +342,7 @@ std::vector<specification_of_kernel> all_cuts(
                 break;
             c.middles = middles;
             add_threads(made, of, gpu, c);
-            add_tiles(made, of, gpu, c);
+            add_tiles(made, in, c);
         }
     return made;
 }
@@ -319,21 +354,26 @@ std::vector<choice> choices_of(
     struct candidate {
         double cost;
         const mapped_problem *of;
-        specification_of_kernel specification;
+        cut cut_by;
     };
     std::vector<candidate> candidates;
-    for (const mapped_problem &of : forms)
-        for (const specification_of_kernel &each : all_cuts(of, gpu))
+    for (const mapped_problem &of : forms) {
+        specification_of_kernel s {of.specification, {}};
+        for (const cut &each : all_cuts(of, gpu)) {
+            s.cut_by = each;
             candidates.push_back(
-                    {estimate_of(each, of, gpu, false).cycles(), &of, each});
+                    {estimate_of(s, of, gpu, false).cycles(), &of, each});
+        }
+    }
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
     if (candidates.size() > most_priced) candidates.resize(most_priced);
     std::vector<choice> all;
     for (const candidate &each : candidates) {
-        const estimate e = estimate_of(each.specification, *each.of, gpu, true);
-        all.push_back({e.cycles(), each.specification, e});
+        const specification_of_kernel s {each.of->specification, each.cut_by};
+        const estimate e = estimate_of(s, *each.of, gpu, true);
+        all.push_back({e.cycles(), s, e});
     }
     std::stable_sort(all.begin(), all.end(), cheaper);
     // The best, each unlike those before it.

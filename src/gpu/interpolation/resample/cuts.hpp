@@ -37,8 +37,7 @@ estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
         const gpu_facts &, bool with_wavefronts);
 
 /// All ways to cut a problem that a GPU can hold, without an order.
-std::vector<specification_of_kernel> all_cuts(
-        const mapped_problem &, const gpu_facts &);
+std::vector<cut> all_cuts(const mapped_problem &, const gpu_facts &);
 
 /// Those that are expected to be fastest, best first; empty where there are none.
 std::vector<choice> choices_of(

@@ -12,7 +12,7 @@ namespace {
 
 // Of a multiprocessor, of an H100's or H200's as measured: bytes of a cycle at the rate of a
 // copy, cycles from a load to its bytes under load, the share of the cycles that issue.
-constexpr double bytes_of_cycle = 13.3, latency = 1100, issued = 0.72;
+constexpr double bytes_of_cycle = 13.3, latency = 1100, issued = 0.52;
 
 using lanes = std::array<int64_t, 32>;
 
@@ -155,7 +155,11 @@ public:
             of_store += c_.gathers ? wavefronts_of(to, wide, true)
                                    : sectors_of(to, wide) * 1.2;
         }
-        return steps_ * (rows_ * of_row + 1)
+        // Places and weights, which threads that read global memory load each time.
+        double found = 0;
+        for (int k = 0; k < c_.columns && c_.stages == 0 && !p_.reads_sums; ++k)
+            if (!c_.repeated || !g_.fixed[k]) found += 2.0 + g_.taps[k];
+        return found + steps_ * (rows_ * of_row + 1)
                 + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
     }
 
@@ -250,7 +254,7 @@ double elements_moved(const problem_specification &p) {
 } // namespace
 
 double estimate::cycles() const {
-    constexpr double sharpness = 3.7;
+    constexpr double sharpness = 2.5;
     double sum = 0;
     for (const double each : {issue, wavefronts, bytes, waiting, path})
         sum += std::pow(each, sharpness);
@@ -320,11 +324,16 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         if (g.boxes) path += 30.0 * c.tile_read;
         made.path = path * std::max(1.0, waves);
     }
-    if (with_wavefronts) made.wavefronts += warps * thread.wavefronts() / sms;
+    // Not all of them follow one another.
+    constexpr double between = 1.24, on_path = 0.47;
+    if (with_wavefronts)
+        made.wavefronts = (made.wavefronts + warps * thread.wavefronts() / sms)
+                * between;
+    made.path *= on_path;
     // Two thirds of what tiles read again is found in the second cache.
     made.bytes *= 1 + (read_again - 1) / 3;
     made.waiting = elements_moved(p) * bytes / sms * latency
-            / std::max(1.0, in_flight) * 0.8;
+            / std::max(1.0, in_flight) * 0.34;
     made.turns = waves < 12 ? 1 + 0.7 * (std::ceil(waves) / waves - 1) : 1;
     return made;
 }

@@ -280,18 +280,6 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
     return made;
 }
 
-int most_read(const axis_map &map, int written) {
-    int64_t result = 1;
-    const auto places = host_tables<float>::places_of(map);
-    for (size_t i = 0; i < places.size(); i += static_cast<size_t>(written)) {
-        const place last = places[std::min(
-                places.size() - 1, i + static_cast<size_t>(written) - 1)];
-        result = std::max<int64_t>(
-                result, last.first + last.count - places[i].first);
-    }
-    return static_cast<int>(result);
-}
-
 template <typename Sum>
 std::vector<place> host_tables<Sum>::places_of(const axis_map &map) {
     std::vector<place> places(static_cast<size_t>(map.src));

@@ -28,9 +28,6 @@ std::vector<mapped_problem> specifications_of(
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);
 
-/// The most positions of an axis that so many neighbouring ones of diff_src take.
-int most_read(const detail::axis_map &, int written);
-
 /// The tables of a problem, on the host.
 template <typename Sum>
 struct host_tables {

@@ -321,7 +321,8 @@ constexpr void add_tiles(
     }
     const long long sums = 1LL * c.planes * c.tile_read * c.middle_read
             * p.column.written * p.inner;
-    g.fits = g.fits && elements < 1 << 24 && sums < 1 << 24
+    g.fits = g.fits && elements < 1 << 24
+            && (c.line_vector == 0 || sums < 1 << 24)
             && c.middle_part % c.middles == 0
             && (c.planes == 1
                     || (g.tile_strips == 1 && !g.boxes
