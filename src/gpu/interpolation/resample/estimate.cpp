@@ -331,9 +331,13 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         made.wavefronts
                 = (made.wavefronts + warps * thread.wavefronts() / sms) * 1.24;
     made.path *= c.stages > 0 ? 1.2 : 0.3;
-    // Sectors that are written in part by many planes at a time leave the second cache early.
+    // Sectors that are written in part, by many planes at a time or with short rows, leave
+    // the second cache early.
     const double written = elements_written(p) / elements_moved(p);
-    if (c.stages > 0 && !c.gathers)
+    const double row_bytes = bytes * p.column.written * p.inner;
+    if (c.stages == 0)
+        made.bytes *= 1 + 1.2 * written * std::min(1.0, 64 / row_bytes);
+    else if (!c.gathers)
         made.bytes *= 1 + 0.17 * written * std::log2(c.planes);
     // Two thirds of what tiles read again is found in the second cache.
     made.bytes *= 1 + (read_again - 1) / 3;
