@@ -23,8 +23,6 @@ rule<convolution_problem> wide_weights_yields;
 rule<convolution_problem> cudnn_yields;
 rule<convolution_problem> direct_yields;
 rule<interpolation_problem> small_images_yield;
-rule<interpolation_problem> whole_yields;
-rule<interpolation_problem> planes_yields;
 rule<interpolation_problem> bands_yields;
 rule<interpolation_problem> resample_yields;
 rule<interpolation_problem> rows_yields;

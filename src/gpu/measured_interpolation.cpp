@@ -16,7 +16,7 @@
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
-#include "gpu/interpolation/whole/described.hpp"
+#include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/axis_map.hpp"
 
@@ -57,15 +57,21 @@ bool is_small(const interpolation_problem &problem) {
             < small_problem;
 }
 
-/// Many dense volumes (of one channel in NCX, of all channels in NXC) of at most 96 KiB
-/// of diff_dst each.
+/// Channels side by side in both tensors.
+bool is_channels_last(const interpolation_problem &problem) {
+    return problem.diff_src.dims[1] != 1 && problem.diff_src.strides[1] == 1
+            && problem.diff_dst.strides[1] == 1;
+}
+
+/// Many volumes (of one channel in NCX, of all channels in NXC) of at most 96 KiB of
+/// diff_dst each.
 bool are_small_volumes(const interpolation_problem &problem) {
     constexpr int64_t most_bytes = int64_t {96} << 10;
-    if (!is_volume(problem) || is_small(problem)) return false;
-    const auto facts = interpolation::whole::describe(problem);
-    return facts
-            && elements_of(problem.diff_dst) * facts->element_bytes
-                    / facts->groups
+    const auto &dims = problem.diff_dst.dims;
+    const int64_t channels = is_channels_last(problem) ? dims[1] : 1;
+    return is_volume(problem) && !is_small(problem)
+            && dims[2] * dims[3] * dims[4] * channels
+                    * detail::size_of(problem.diff_dst.type)
             <= most_bytes;
 }
 constexpr const char *small_volumes
@@ -119,57 +125,6 @@ bool rows_are_reduced(const interpolation_problem &problem) {
 
 } // namespace
 
-// Volumes: 37 of seeds 1107, 1108 and 1301 and vol_few_channels were timed by gpu_whole
-// and gpu_layers, which take nearly all of them (H200, b302d5c). The margins below give
-// the least total time: the mean is 1.016 times that of the faster kernel of each
-// problem, the worst 1.12 times. gpu_whole for all of them gives 1.08 and 1.48 times. In
-// f64, 12 problems were planes: gpu_whole was 1.5 to 1.9 times as fast as gpu_layers in
-// three of them, and 0.87 times in one, for which its estimate is 1.28 times as large.
-// Small volumes that gpu_pixels takes in NXC after this kernel yields were not timed.
-//
-// Planes: 110 problems of seeds 1103 and 1104 were timed at 5f75348 and aa414fa beside the
-// kernel that the other rules take (H200). gpu_whole was
-// 0.88 to 1.03 times as fast in f64 where one tensor has four times the elements of the
-// other, and 0.6 to 2.0 times, mostly below 1, in f32 and 16 bits. Problems of 1 MB were
-// 0.67 and 0.79 times as fast. The limit of 4 MiB lies between those and the others, which
-// have 64 MB.
-//
-// Planes in 16 bits, 142 of seeds 1113 and 1114 (bench/sweep --every-row), H100, 76571f0:
-// 0.91 times as fast as the kernel that was chosen, in the mean; the six linear ones with
-// fewer rows and more columns in diff_dst 3.95, 3.76, 1.68, 1.45, 1.13 and 0.77 times.
-std::string whole_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    const auto &dims = problem.diff_src.dims;
-    const int64_t bytes = detail::size_of(problem.diff_src.type);
-    const int64_t src = elements_of(problem.diff_src);
-    const int64_t dst = elements_of(problem.diff_dst);
-    if (is_small(problem)) return "problems of less than 4 MiB were slower";
-    if (is_volume(problem)) {
-        if (!are_small_volumes(problem))
-            return "volumes of more than 96 KiB of diff_dst were slower";
-    } else {
-        if (dims[2] == 1 && dims[3] == 1 && problem.diff_dst.dims[2] == 1
-                && problem.diff_dst.dims[3] == 1)
-            return "rows alone were not measured";
-        if (bytes == 2 && is_flattened_and_widened(problem)) return {};
-        if (bytes != 8) return "planes in all but f64 were slower";
-        if (src >= 4 * dst || dst >= 4 * src)
-            return "f64 planes with four times the elements in one tensor were "
-                   "slower";
-    }
-    const double margin = bytes == 2 ? 1.02 : 1.1;
-    const device_properties &device
-            = properties_of(static_cast<int>(options.device));
-    const double own = interpolation::whole::estimated_cycles(problem, device);
-    if (own == 0) return {}; // it refuses
-    const double other
-            = interpolation::layers::estimated_cycles(problem, device);
-    return other != 0 && own > margin * other
-            ? detail::text("estimated at ", static_cast<int64_t>(own),
-                    " cycles, another kernel at ", static_cast<int64_t>(other))
-            : std::string();
-}
-
 // With a launch for each image, an image of 2.8 MiB takes 4.6 us, where
 // interpolation.gpu_strided takes 11.8; one of 0.7 MiB 2.8 and 2.9 us, one of 0.35 MiB 2.6
 // and 1.5 us (H100, e401cbb).
@@ -185,9 +140,30 @@ std::string small_images_yield(
             : std::string();
 }
 
-std::string resample_yields(const interpolation_problem & /*problem*/,
-        const compile_options & /*options*/) {
-    return "no GPU has run its tests yet";
+// Small planes and volumes, and what becomes lower and wider, 53 of 256 problems (`gradnn
+// bench --every-kernel --seconds 0.01`, seeds 5401 to 5404, H100, 98f9cff): 0.965 times the time
+// of the kernels that took them until then, gpu_planes and gpu_whole (deleted) or gpu_layers.
+// Of all 256 its time is 0.98 times that of the choice, but 1.07 times in the cases of
+// bench/cases.json, where gpu_bands, gpu_pixels and gpu_ncx are faster.
+std::string resample_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    constexpr int64_t most_elements = 2048; // of a plane
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    if (!options.specialise || !jit::available())
+        return "its kernels are not compiled for the problem here";
+    if (is_small(problem))
+        return "problems of less than 4 MiB are not worth compiling for";
+    if (is_volume(problem))
+        return are_small_volumes(problem)
+                ? std::string()
+                : "volumes of more than 96 KiB of diff_dst were slower";
+    if (is_flattened_and_widened(problem)) return {};
+    if (is_channels_last(problem) || dst[3] == src[3])
+        return "planes in NXC, and rows alone, were slower";
+    return std::max(dst[3] * dst[4], src[3] * src[4]) > most_elements
+            ? "planes of more than 2048 elements were slower"
+            : std::string();
 }
 
 // Small volumes: 391x8 volumes of 8x11x19 to 16x22x38 in bf16 take 62 us, by gpu_layers 53
@@ -225,35 +201,22 @@ std::string ncx_yields(
                                : small_images_yield(problem, options);
 }
 
-// Columns alone: gpu_rows was 1.02 to 2.2 times as fast in 13 of 16 problems of seeds 501
-// and 503, and 0.95 to 0.99 times in three (`gradnn bench --every-kernel --seconds 0.015`,
-// H100, 5b451f6).
-std::string planes_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    return are_columns_alone(problem)
-            ? "columns that are resampled alone were slower"
-            : small_images_yield(problem, options);
-}
-
-// f64 in NXC, 13 problems of the same run: gpu_rows was 0.75 to 0.92 times as fast as
+// f64 in NXC, 13 problems of seeds 501 and 503 (H100, 5b451f6): gpu_rows was 0.75 to 0.92 times as fast as
 // gpu_intervals and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see
 // pixels_yields. Two problems in f32 take gpu_intervals 91 and 116 us and gpu_rows 44 and
 // 53 (H200). By gpu_intervals, 1x383 rows of 18412 to 9206 in f64 had 0.50 times PyTorch's
 // speed; gpu_rows was not timed.
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    const bool nxc = problem.diff_src.dims[1] != 1
-            && problem.diff_src.strides[1] == 1
-            && problem.diff_dst.strides[1] == 1;
-    return nxc && detail::size_of(problem.diff_src.type) == 8
+    return is_channels_last(problem)
+                    && detail::size_of(problem.diff_src.type) == 8
                     && !are_few_rows(problem)
             ? "f64 in NXC was slower"
             : small_images_yield(problem, options);
 }
 
 // Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by gpu_layers
-// 81 and by gpu_whole 90 (H200, b302d5c). gpu_whole was 0.97 to 2.3 times as fast in f32
-// and f64, in 110 problems of seeds 1103 and 1104.
+// 81 (H200, b302d5c).
 // A warp computes the short rows of several planes side by side if the number of planes is
 // a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
 // the copy rate; gpu_ncx reaches 72 % (H100, 607230b).

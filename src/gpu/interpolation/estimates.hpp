@@ -7,11 +7,6 @@
 
 namespace gradnn::gpu::interpolation {
 
-namespace whole {
-double estimated_cycles(const detail::interpolation_problem &problem,
-        const device_properties &device);
-} // namespace whole
-
 namespace layers {
 double estimated_cycles(const detail::interpolation_problem &problem,
         const device_properties &device);

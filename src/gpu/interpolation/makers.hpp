@@ -26,13 +26,7 @@ interpolation_maker make;
 namespace pixels {
 interpolation_maker make;
 }
-namespace planes {
-interpolation_maker make;
-}
 namespace rows {
-interpolation_maker make;
-}
-namespace whole {
 interpolation_maker make;
 }
 } // namespace interpolation

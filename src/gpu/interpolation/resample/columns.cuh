@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/interpolation/resample/device.cuh"
-#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/resample/geometry.hpp"
 
 namespace gradnn::gpu::resample {
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/problem_specification.hpp"
 
 namespace gradnn::gpu::resample {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/device/early_start.cuh"
-#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/tables.hpp"
 #include "gpu/jit/device.cuh"
 

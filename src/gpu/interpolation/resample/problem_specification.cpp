@@ -24,6 +24,8 @@ constexpr int64_t most_positions = int64_t {1} << 29;
 constexpr int64_t most_weights = int64_t {1} << 26;
 /// Of one axis: sums of more lose digits where they are added one after the other.
 constexpr int64_t longest_chain = 512;
+/// Of all axes: a thread has one, and others have nothing to do meanwhile.
+constexpr int64_t longest_sum = 2048;
 
 element element_of(data_type type) {
     return type == data_type::f64     ? element::f64
@@ -143,7 +145,9 @@ std::string refusal_of(
         const interpolation_problem &p, const std::vector<axis_map> &maps) {
     if (maps.empty())
         return "takes an axis that is resampled, given equal sizes";
+    int64_t terms = 1;
     for (const axis_map &map : maps) {
+        terms *= std::max<int64_t>(1, map.max_count);
         if (map.max_count > longest_chain)
             return text("takes sums of at most ", longest_chain,
                     " terms along an axis, given ", map.max_count);
@@ -151,6 +155,9 @@ std::string refusal_of(
                 || map.src * map.max_count > most_weights)
             return "takes axes whose tables are small; " + given(p);
     }
+    if (terms > longest_sum)
+        return text(
+                "takes sums of at most ", longest_sum, " terms, given ", terms);
     for (const auto *tensor : {&p.diff_src, &p.diff_dst})
         for (size_t i = 0; i < 5; ++i)
             if (tensor->dims[i] >= most_positions)

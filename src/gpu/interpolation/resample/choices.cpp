@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include "gpu/interpolation/resample/cuts.hpp"
+
+namespace gradnn::gpu::resample {
+
+std::vector<choice> choices_of(
+        const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
+    // Priced in full: the best of a price without wavefronts.
+    constexpr size_t most_priced = 200;
+    struct candidate {
+        double cost;
+        const mapped_problem *of;
+        cut cut_by;
+    };
+    std::vector<candidate> candidates;
+    for (const mapped_problem &of : forms) {
+        specification_of_kernel s {of.specification, {}};
+        for (const cut &each : all_cuts(of, gpu)) {
+            s.cut_by = each;
+            candidates.push_back(
+                    {estimate_of(s, of, gpu, false).cycles(), &of, each});
+        }
+    }
+    const auto cheaper
+            = [](const auto &a, const auto &b) { return a.cost < b.cost; };
+    std::stable_sort(candidates.begin(), candidates.end(), cheaper);
+    if (candidates.size() > most_priced) candidates.resize(most_priced);
+    std::vector<choice> all;
+    for (const candidate &each : candidates) {
+        const specification_of_kernel s {each.of->specification, each.cut_by};
+        const estimate e = estimate_of(s, *each.of, gpu, true);
+        all.push_back({e.cycles(), s, e});
+    }
+    std::stable_sort(all.begin(), all.end(), cheaper);
+    // The best, each unlike those before it.
+    constexpr size_t most_chosen = 12;
+    constexpr double far_off = 2.0;
+    std::vector<choice> chosen;
+    const auto alike = [](const cut &a, const cut &b) {
+        return a.vector == b.vector && a.columns == b.columns
+                && a.line_vector == b.line_vector && a.repeated == b.repeated
+                && a.ahead == b.ahead && (a.stages > 0) == (b.stages > 0)
+                && a.planes == b.planes;
+    };
+    for (const choice &each : all) {
+        if (each.cost > far_off * all.front().cost) break;
+        if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
+                return alike(
+                        other.specification.cut_by, each.specification.cut_by);
+            }))
+            continue;
+        chosen.push_back(each);
+        if (chosen.size() == most_chosen) break;
+    }
+    return chosen;
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,324 @@
+// What follows from a kernel's specification: how lanes, tiles and shared memory lie. Read by
+// the host, which plans, and by the kernels.
+#pragma once
+
+#include "gpu/interpolation/resample/specification.hpp"
+
+namespace gradnn::gpu::resample {
+
+/// The second pass of a tile.
+constexpr specification_of_kernel second_pass_of(
+        const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    problem_specification &p = made.of;
+    p.reads_sums = true;
+    p.inner *= p.column.written;
+    p.column = {1, 1, 1, 1, false, 0, 0};
+    p.columns = {};
+    p.middle.read_pitch = p.inner;
+    p.walk.read_pitch = s.cut_by.middle_read * p.middle.read_pitch;
+    p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
+    cut &c = made.cut_by;
+    c.vector = c.line_vector;
+    c.columns = c.middles = c.read_vector = 1;
+    c.repeated = false;
+    c.stages = c.line_vector = 0;
+    return made;
+}
+
+/// Columns' sums that are stored at once.
+constexpr int line_store_of(const problem_specification &p, int columns) {
+    int wide = p.inner > 1 ? 1 : p.type == element::f64 ? 2 : 4;
+    while (columns % wide || p.column.written % wide)
+        wide /= 2;
+    return wide;
+}
+
+struct geometry {
+    int outers; ///< positions of all outer axes
+    /// Parts of the inner elements, a row, the middle and the first axis.
+    int vectors, tiles, middles, strips;
+    /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
+    /// of which column's place (0 for a window), how far from it in positions, and whether
+    /// every thread has it.
+    int units;
+    short unit_column[most_units], unit_position[most_units],
+            unit_tap[most_units];
+    bool always_inside[most_units];
+    /// By column and tap: the unit, and the element in it.
+    int taps[most_columns];
+    short unit_of[most_columns][most_taps], element_of[most_columns][most_taps];
+    /// Whether the weights of a column are constants.
+    bool fixed[most_columns];
+    bool rolled; ///< one column of many taps: a loop over them
+    int first_position; ///< of a window, from the first of the period
+    int tile_step; ///< positions that are read from a tile to the next
+    int write_vector; ///< columns that are stored at once
+    // Of tiles in shared memory. A tile's columns and vectors are lanes; a thread keeps those
+    // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
+    // (planes, parts of the walk, the middle) that a lane has.
+    int lanes, sets, groups, lane_items;
+    int tile_written, tile_strips, middle_strips, all_tiles;
+    int middle_items; ///< of a tile
+    bool boxes; ///< a tile is not one range of memory, but one for each of its rows
+    int stage_row; ///< elements from a row of a tile to the next, in shared memory
+    int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
+    int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
+    long long items;
+    int grid; ///< blocks; of tiles in shared memory, at most
+    bool fits;
+};
+
+/// Whether all pitches but those of the columns and the inner elements are multiples.
+constexpr bool pitches_divide(
+        const problem_specification &p, int by, bool written) {
+    for (int i = 0; i < most_outer; ++i)
+        if (p.outer[i] > 1
+                && (written ? p.outer_write[i] : p.outer_read[i]) % by)
+            return false;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
+            return false;
+    return true;
+}
+
+constexpr void add_window(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const pattern &repeats = p.columns;
+    const int periods = c.columns / repeats.written;
+    int first = 1 << 30, end = -(1 << 30);
+    for (int k = 0; k < c.columns; ++k) {
+        const int in = k % repeats.written;
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in];
+        first = least(first, at);
+        end = most(end, at + repeats.taps[in]);
+        g.taps[k] = repeats.taps[in];
+        // Tiles of one column have the edges' weights now and then.
+        g.fixed[k] = true;
+        for (int j = 0; j < repeats.odd_first; ++j)
+            if (j % c.columns == k) g.fixed[k] = false;
+        for (int j = 0; j < repeats.odd_last; ++j)
+            if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
+    }
+    g.tile_step = repeats.read * periods;
+    first = floor_div(first, c.read_vector) * c.read_vector;
+    g.first_position = first;
+    g.units = ceil_div(end - first, c.read_vector);
+    if (g.units > most_units) {
+        g.fits = false;
+        return;
+    }
+    const int furthest = (g.tiles - 1) * g.tile_step;
+    for (int u = 0; u < g.units; ++u) {
+        const int at = first + u * c.read_vector;
+        g.unit_position[u] = static_cast<short>(at - first);
+        g.always_inside[u]
+                = at >= 0 && furthest + at + c.read_vector <= p.column.read;
+    }
+    for (int k = 0; k < c.columns; ++k) {
+        const int in = k % repeats.written;
+        const int at = repeats.read * (k / repeats.written) + repeats.first[in]
+                - first;
+        for (int t = 0; t < repeats.taps[in]; ++t) {
+            g.unit_of[k][t] = static_cast<short>((at + t) / c.read_vector);
+            g.element_of[k][t] = static_cast<short>((at + t) % c.read_vector);
+        }
+    }
+}
+
+constexpr void add_places(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const int taps = p.column.most_taps;
+    g.units = c.columns * taps;
+    if (g.units > most_units || taps > most_taps) {
+        g.rolled = true;
+        g.units = 1;
+        g.fits = c.columns == 1 && c.ahead == 0;
+        return;
+    }
+    for (int k = 0; k < c.columns; ++k) {
+        g.taps[k] = taps;
+        for (int t = 0; t < taps; ++t) {
+            const int u = k * taps + t;
+            g.unit_column[u] = static_cast<short>(k);
+            g.unit_position[u] = g.unit_tap[u] = static_cast<short>(t);
+            g.always_inside[u] = t < p.column.least_taps;
+            g.unit_of[k][t] = static_cast<short>(u);
+        }
+    }
+}
+
+/// From the first element that is read of a position of the first axis to the last, with so
+/// many positions of the middle axis.
+constexpr long long row_extent(const problem_specification &p, int middles) {
+    const long long columns = p.column.read - 1;
+    if (!p.walk.is_there()) return p.inner;
+    return (middles - 1) * p.middle.read_pitch + columns * p.column.read_pitch
+            + p.inner;
+}
+/// And of the whole tensor.
+constexpr long long tensor_extent(const problem_specification &p) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    long long all = (first.read - 1) * first.read_pitch
+            + row_extent(p, p.middle.read);
+    for (int i = 0; i < most_outer; ++i)
+        all += (p.outer[i] - 1) * p.outer_read[i];
+    return all;
+}
+
+/// Words of 4 bytes of a sum.
+constexpr int sum_words(const problem_specification &p) {
+    return p.type == element::f64 ? 2 : 1;
+}
+
+constexpr int stage_margin = 64; ///< bytes around what is copied
+constexpr int barrier_bytes
+        = 128; ///< ahead of the tables, the sums and the stages
+constexpr int most_sets = 4, most_table_bytes = 24 << 10;
+
+/// Bytes of the maps of walk and middle.
+constexpr long long table_bytes_of(const problem_specification &p) {
+    long long bytes = 0;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there())
+            bytes += a->written * (2 + a->most_taps * sum_words(p)) * 4LL
+                    + a->read * sum_words(p) * 16LL;
+    return bytes;
+}
+
+/// Elements from a position of the first axis to the next, where what is written has no gaps
+/// but for those between outer positions; else 0.
+constexpr long long dense_step(const problem_specification &p) {
+    long long step = p.inner;
+    for (const axis *a : {&p.column, &p.middle, &p.walk}) {
+        if (!a->is_there()) continue;
+        if (a->write_pitch != step) return 0;
+        if (a == (p.walk.is_there() ? &p.walk : &p.column)) break;
+        step *= a->written;
+    }
+    return step;
+}
+
+constexpr void add_tiles(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const int bytes = bytes_of(p.type), in_16_bytes = 16 / bytes;
+    g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
+    g.tile_strips = ceil_div(first.written, g.tile_written);
+    g.middle_strips = ceil_div(p.middle.written, c.middle_part);
+    g.middle_items = ceil_div(c.middle_part, c.middles);
+    g.boxes = g.middle_strips > 1;
+    const long long row = row_extent(p, c.middle_read);
+    long long elements = 0;
+    if (g.boxes) {
+        // Rows keep their places in 16 bytes.
+        const long long past
+                = (first.read_pitch - row) % in_16_bytes + in_16_bytes;
+        g.stage_row
+                = static_cast<int>(row + 2 * in_16_bytes + past % in_16_bytes);
+        elements = 1LL * c.tile_read * g.stage_row;
+    } else {
+        g.stage_row = static_cast<int>(first.read_pitch);
+        elements = (c.planes - 1) * p.outer_read[0]
+                + (c.tile_read - 1) * first.read_pitch + row;
+    }
+    const long long sums = 1LL * c.planes * c.tile_read * c.middle_read
+            * p.column.written * p.inner;
+    g.fits = g.fits && elements < 1 << 24
+            && (c.line_vector == 0 || sums < 1 << 24)
+            && c.middle_part % c.middles == 0
+            && (c.planes == 1
+                    || (g.tile_strips == 1 && !g.boxes
+                            && g.outers == p.outer[0]));
+    if (!g.fits) return;
+    g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
+                                    + 2 * stage_margin + 32,
+                            128)
+            * 128;
+    const long long tables = table_bytes_of(p);
+    if (tables > 0 && tables <= most_table_bytes)
+        g.table_bytes = ceil_div(static_cast<int>(tables) + 64, 128) * 128;
+    if (c.line_vector > 0)
+        g.line_bytes
+                = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;
+    if (c.gathers) {
+        const long long step = dense_step(p);
+        const long long count
+                = c.planes * step * least(first.written, g.tile_written);
+        g.fits = step > 0 && !g.boxes && count < 1 << 20
+                && (c.planes == 1 || p.outer_write[0] == step * first.written);
+        if (!g.fits) return;
+        g.gathered_bytes
+                = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
+    }
+    g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
+            + g.gathered_bytes + g.stage_bytes * c.stages;
+    g.all_tiles
+            = ceil_div(g.outers, c.planes) * g.middle_strips * g.tile_strips;
+    g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
+    g.sets = ceil_div(g.lanes, c.threads);
+    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
+    g.lane_items
+            = c.planes * (p.walk.is_there() ? c.parts * g.middle_items : 1);
+    if (c.line_vector > 0)
+        g.lane_items = c.planes * c.tile_read * c.middle_read;
+    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets;
+}
+
+/// What follows from a thread's part of a row alone.
+constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    geometry g {};
+    g.fits = true;
+    g.outers = 1;
+    for (const int count : p.outer)
+        g.outers *= count;
+    g.vectors = p.inner / c.vector;
+    g.tiles = ceil_div(p.column.written, c.columns);
+    g.middles = ceil_div(p.middle.written, c.middles);
+    if (c.repeated)
+        add_window(g, p, c);
+    else
+        add_places(g, p, c);
+    if (p.middle.is_there() && c.ahead > 0) g.fits = false;
+    if (!g.fits) return g;
+
+    g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
+    while (g.write_vector & (g.write_vector - 1)
+            || p.column.written % g.write_vector || c.columns % g.write_vector
+            || !pitches_divide(p, g.write_vector, true)
+            || p.alignment % (g.write_vector * bytes_of(p.type))
+            || g.write_vector * bytes_of(p.type) > 16)
+        --g.write_vector;
+    if (g.rolled && c.middles > 1) g.fits = false;
+    return g;
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    geometry g = geometry_of_columns(s);
+    if (!g.fits) return g;
+    g.strips = ceil_div(p.walk.written, c.strip);
+    g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
+            * g.vectors;
+    g.fits = g.items < 1LL << 31;
+    if (c.stages > 0) {
+        add_tiles(g, p, c);
+        g.grid = g.all_tiles;
+    } else {
+        g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+    }
+    return g;
+}
+
+/// As a tile's only pass reads it, from shared memory.
+constexpr specification_of_kernel staged(const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    if (s.of.walk.is_there())
+        made.of.walk.read_pitch = geometry_of(s).stage_row;
+    return made;
+}
+
+} // namespace gradnn::gpu::resample

@@ -1,0 +1,211 @@
+// A tile of shared memory: what of a problem it has, and the copies to it and from it.
+#pragma once
+
+#include "gpu/interpolation/resample/device.cuh"
+
+namespace gradnn::gpu::resample {
+
+/// To a position of the outer axes.
+template <problem_specification p, typename Type>
+__device__ __forceinline__ void move_to_outer(
+        unsigned outer, const Type *&read, Type *&written) {
+#pragma unroll
+    for (int i = 0; i < most_outer; ++i) {
+        if (p.outer[i] == 1) continue;
+        const unsigned at = outer % p.outer[i];
+        outer /= p.outer[i];
+        read += at * p.outer_read[i];
+        written += at * p.outer_write[i];
+    }
+}
+
+template <specification_of_kernel s>
+struct tile_of_block {
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_of(s);
+    static constexpr bool walks = p.walk.is_there();
+    static constexpr axis first_axis = walks ? p.walk : p.column;
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
+
+    int outer; ///< the first outer position
+    int strip, middle; ///< which parts of the first axis and of the middle one
+    int from, end; ///< positions of the first axis that it reads
+    int from_middle, end_middle;
+    const type *read; ///< of the first outer position
+    type *written;
+
+    /// Strips of one outer position lie behind one another where they share rows; else the
+    /// outer positions of one strip do, whose columns threads keep.
+    __device__ __forceinline__ void find(int number,
+            const tables<sum_type> &map, const type *read_from,
+            type *written_to) {
+        constexpr int outers = ceil_div(g.outers, c.planes);
+        strip = walks ? number % g.tile_strips : number / outers;
+        outer = walks ? number / g.tile_strips : number % outers;
+        middle = g.boxes ? outer % g.middle_strips : 0;
+        if constexpr (g.boxes) outer /= g.middle_strips;
+        outer *= c.planes;
+        read = read_from;
+        written = written_to;
+        move_to_outer<p>(static_cast<unsigned>(outer), read, written);
+        if constexpr (g.tile_strips == 1) {
+            from = 0;
+            end = first_axis.read;
+        } else {
+            const place *const places
+                    = walks ? map.walk.places : map.column.places;
+            const place last = places[least((strip + 1) * g.tile_written,
+                                              first_axis.written)
+                    - 1];
+            from = places[strip * g.tile_written].first;
+            end = most(from, last.first + last.count);
+        }
+        from_middle = 0;
+        end_middle = p.middle.read;
+        if constexpr (g.boxes) {
+            const place last
+                    = map.middle.places[least((middle + 1) * c.middle_part,
+                                                p.middle.written)
+                            - 1];
+            from_middle = map.middle.places[middle * c.middle_part].first;
+            end_middle = most(from_middle, last.first + last.count);
+            if (end_middle == from_middle) end = from;
+        }
+    }
+    __device__ __forceinline__ const type *begin_of_copy() const {
+        return read + from * first_axis.read_pitch
+                + from_middle * p.middle.read_pitch;
+    }
+    /// Of a copy.
+    __device__ __forceinline__ int elements_of_copy() const {
+        const long long row = row_extent(p, end_middle - from_middle);
+        if constexpr (g.boxes) return static_cast<int>(row);
+        const int planes
+                = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
+        return static_cast<int>((planes - 1) * p.outer_read[0]
+                + (end - from - 1) * first_axis.read_pitch + row);
+    }
+    __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
+        return static_cast<int>(
+                reinterpret_cast<uintptr_t>(at) % 16 / sizeof(type));
+    }
+    __device__ __forceinline__ static type *stage(int slot) {
+        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
+                + g.table_bytes + g.line_bytes + g.gathered_bytes
+                + slot * g.stage_bytes + stage_margin);
+    }
+    /// The columns' sums of all rows of a tile.
+    __device__ __forceinline__ static sum_type *lines() {
+        return reinterpret_cast<sum_type *>(
+                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
+    }
+    /// Where what is written gathers, at its places in 16 bytes of memory.
+    __device__ __forceinline__ static type *gathered() {
+        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
+                + g.table_bytes + g.line_bytes);
+    }
+    __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
+        return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
+                + slot;
+    }
+
+    /// Of copy `i` the whole 16 bytes that it takes and where they begin; `rest` elements at
+    /// the tensor's end are beyond them.
+    struct range {
+        const type *begin;
+        type *to;
+        int whole, rest;
+    };
+    __device__ __forceinline__ range range_of(
+            int i, int slot, const type *tensor) const {
+        const type *const first = begin_of_copy();
+        const type *const begin = first + i * first_axis.read_pitch;
+        const int past = place_in_16_bytes(begin);
+        const int count = past + elements_of_copy();
+        const long long left = tensor + tensor_extent(p) - (begin - past);
+        int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
+        if (whole > left) whole -= in_16_bytes;
+        return {begin - past,
+                stage(slot) + place_in_16_bytes(first) + i * g.stage_row - past,
+                whole, most(0, count - whole)};
+    }
+
+    /// The first element that is written.
+    __device__ __forceinline__ type *begin_of_written() const {
+        return written
+                + strip * g.tile_written
+                * static_cast<long long>(first_axis.write_pitch);
+    }
+    /// Where threads write the first outer position: there or to what gathers.
+    __device__ __forceinline__ type *destination() const {
+        if constexpr (!c.gathers) return written;
+        type *const begin = begin_of_written();
+        return gathered() + place_in_16_bytes(begin) - (begin - written);
+    }
+    /// By all threads, from what gathered.
+    __device__ __forceinline__ void flush() const {
+        type *const begin = begin_of_written();
+        const int planes = least(c.planes, g.outers - outer);
+        const int positions = least(
+                g.tile_written, first_axis.written - strip * g.tile_written);
+        const int past = place_in_16_bytes(begin);
+        const int count = static_cast<int>(dense_step(p)) * positions * planes;
+        const int thread = static_cast<int>(threadIdx.x);
+        for (int i = thread * in_16_bytes; i < past + count;
+                i += c.threads * in_16_bytes) {
+            const type *const from_here = gathered() + i;
+            type *const to = begin + (i - past);
+            if (i >= past && i + in_16_bytes <= past + count) {
+                __stcs(reinterpret_cast<uint4 *>(to),
+                        *reinterpret_cast<const uint4 *>(from_here));
+                continue;
+            }
+            for (int j = 0; j < in_16_bytes; ++j)
+                if (i + j >= past && i + j < past + count) to[j] = from_here[j];
+        }
+    }
+
+    /// Threads that submit bulk copies.
+    static constexpr int copiers = g.boxes ? 32 : 1;
+
+    /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
+    /// Says whether threads have copied themselves.
+    __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
+        const int copies = end == from ? 0 : g.boxes ? end - from : 1;
+        const int thread = static_cast<int>(threadIdx.x);
+        bool by_threads = !p.bulk_copies;
+        if (copies > 0) {
+            const range last = range_of(copies - 1, slot, tensor);
+            by_threads = by_threads || last.rest > 0;
+            if (thread < last.rest)
+                last.to[last.whole + thread] = last.begin[last.whole + thread];
+        }
+        if constexpr (p.bulk_copies) {
+            if (thread >= copiers) return by_threads;
+            uint32_t bytes = 0;
+            for (int i = thread; i < copies; i += copiers)
+                bytes += range_of(i, slot, tensor).whole * sizeof(type);
+            jit::expect_copies(barrier(slot), bytes);
+            for (int i = thread; i < copies; i += copiers) {
+                const range one = range_of(i, slot, tensor);
+                if (one.whole > 0)
+                    jit::copy_bulk(one.to, one.begin, one.whole * sizeof(type),
+                            barrier(slot));
+            }
+        } else {
+            for (int i = 0; i < copies; ++i) {
+                const range one = range_of(i, slot, tensor);
+                for (int j = thread * in_16_bytes; j < one.whole;
+                        j += c.threads * in_16_bytes)
+                    *reinterpret_cast<uint4 *>(one.to + j)
+                            = *reinterpret_cast<const uint4 *>(one.begin + j);
+            }
+        }
+        return by_threads;
+    }
+};
+
+} // namespace gradnn::gpu::resample
