@@ -112,11 +112,10 @@ convolution_problem problem_of(const convolution_case &c, lt::data_type type,
     };
     lt::dims dims {c.out, c.in / c.groups};
     dims.insert(dims.end(), c.src.size(), c.kernel);
-    lt::dims grouped = dims;
-    if (c.groups > 1) {
-        grouped[0] /= c.groups;
-        grouped.insert(grouped.begin(), c.groups);
-    }
+    lt::dims grouped;
+    if (c.groups > 1) grouped.push_back(c.groups);
+    grouped.insert(grouped.end(), dims.begin(), dims.end());
+    if (c.groups > 1) grouped[1] /= c.groups;
     return {c, which, shape(c.in, c.src), shape(c.out, dst_space),
             {dims, type, false}, grouped};
 }
