@@ -18,8 +18,6 @@ namespace {
 
 /// Terms of one sum before it is put down: bounds the error of f32 sums.
 constexpr int64_t longest_sum = 192;
-/// Bytes that all staged planes of a task aim at.
-constexpr int64_t stage_aim = int64_t {256} << 10;
 
 class planes_data_plan final : public planes_plan {
 public:
@@ -181,7 +179,6 @@ void planes_data_plan::write(const staged_tile &tile, const gather_phase &phase,
         const std::byte *out) const {
     const tensor_view &view = written();
     const auto &first = tile.range().first;
-    const auto &count = tile.range().count;
     int64_t base = n * view.strides[0] + channel * view.strides[1];
     std::array<int64_t, 3> strides {};
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -190,14 +187,13 @@ void planes_data_plan::write(const staged_tile &tile, const gather_phase &phase,
         base += positions.first * view.strides[axis + 2]
                 + first[axis] * strides[axis];
     }
-    for (int64_t d = 0; d < count[0]; ++d)
-        for (int64_t h = 0; h < count[1]; ++h)
-            kernels_.narrow(out + tile.line(d, h) * kernels_.wide_bytes, 1,
-                    out_pitch(tile),
-                    static_cast<std::byte *>(data)
-                            + (base + d * strides[0] + h * strides[1])
-                                    * size_of(view.type),
-                    strides[2], view.strides[1], count[2], channels);
+    tile.for_each_position(base, strides, channels, [&](const staged_run &run) {
+        kernels_.narrow(out + run.at * kernels_.wide_bytes, run.step,
+                out_pitch(tile),
+                static_cast<std::byte *>(data)
+                        + run.offset * size_of(view.type),
+                run.stride, view.strides[1], run.length, channels);
+    });
 }
 
 void planes_data_plan::run(int64_t task, std::span<void *const> args,

@@ -20,6 +20,7 @@ staged_axis::staged_axis(const gather_axis &axis) : step(axis.step) {
         reach = std::max(reach, staged.q);
         taps.push_back(staged);
     }
+    is_point = axis.whole && taps.size() == 1 && step == 1 && low == 0;
 }
 
 staged_tile::staged_tile(

@@ -8,6 +8,9 @@
 // f = (d * Q_h + h) * Q_w + w, and what tap t adds to it is at f + offset[t]:
 // all positions are one run, and the few that stand between the lines cost
 // less than lines that do not fill a vector.
+//
+// Where lines are short and there are many planes one behind the other, elements
+// are copied from plane to plane: a few long copies in place of many short ones.
 #pragma once
 
 #include <array>
@@ -24,6 +27,7 @@ struct staged_axis {
 
     int64_t step = 1;
     int64_t low = 0; ///< the smallest offset of a tap
+    bool is_point = false; ///< position j reads element j, all being inside
     int64_t reach = 0; ///< the largest q of a tap at j0
     std::vector<int64_t> remainders; ///< those that taps have, each once
     struct staged_tap {
@@ -31,6 +35,17 @@ struct staged_axis {
         int64_t q = 0;
     };
     std::vector<staged_tap> taps;
+};
+
+/// Elements that are copied together: element i is at + i * step of the staged
+/// plane, and offset + i * stride of a channel of the tensor.
+struct staged_run {
+    int64_t at = 0;
+    int64_t step = 1;
+    int64_t length = 0;
+    int64_t offset = 0;
+    int64_t stride = 0;
+    bool inside = true;
 };
 
 /// A tile of one phase.
@@ -67,21 +82,27 @@ public:
     /// offsets[c * taps() + t], for `channels` planes `pitch` apart.
     void find_offsets(int64_t channels, int64_t pitch, int64_t *offsets) const;
 
-    /// Calls body(at, length, inside, offset) for all pieces of lines of a
-    /// staged plane, `at` being the element's place in it and offset that in
-    /// a channel of the tensor `read`, whose neighbours are
-    /// step * its stride apart.
+    /// Calls body(run) for runs that make up a staged plane of the tensor `read`,
+    /// of which so many channels are copied at a time.
     template <typename Body>
-    void for_each_piece(
-            const detail::tensor_view &read, const Body &body) const;
-    int64_t read_stride(const detail::tensor_view &read) const {
-        return axes_[2]->step * read.strides[4];
-    }
+    void for_each_read(const detail::tensor_view &read, int64_t channels,
+            const Body &body) const;
+    /// The same for the tile's positions in a tensor whose position (0, 0, 0) of
+    /// the tile is at `first`, and whose axes have these strides.
+    template <typename Body>
+    void for_each_position(int64_t first, const std::array<int64_t, 3> &strides,
+            int64_t channels, const Body &body) const;
 
     /// Whether any staged element lies outside the tensor.
     bool leaves(const detail::tensor_view &read) const;
 
 private:
+    /// Whether runs go from plane to plane: a call takes as long as some 40
+    /// elements that are copied one by one, and a channel's line as long as 4.
+    bool is_deep(int64_t channels) const {
+        return axes_[0]->is_point && sizes_[2] < sizes_[0]
+                && (sizes_[2] - 4) * channels < 40;
+    }
     int64_t volume_elements() const {
         return sizes_[0] * sizes_[1] * sizes_[2];
     }
@@ -101,12 +122,44 @@ private:
 };
 
 template <typename Body>
-void staged_tile::for_each_piece(
-        const detail::tensor_view &read, const Body &body) const {
+void staged_tile::for_each_read(const detail::tensor_view &read,
+        int64_t channels, const Body &body) const {
     const auto inside = [&](size_t axis, int64_t at) {
         return at >= 0 && at < read.dims[axis + 2];
     };
+    staged_run run;
+    if (is_deep(channels)) {
+        run.step = sizes_[1] * sizes_[2];
+        run.length = sizes_[0];
+        run.stride = read.strides[2];
+        for (int64_t vh = 0; vh < remainders(1); ++vh)
+            for (int64_t vw = 0; vw < remainders(2); ++vw) {
+                const int64_t start
+                        = (vh * remainders(2) + vw) * volume_elements();
+                for (int64_t qh = 0; qh < sizes_[1]; ++qh)
+                    for (int64_t qw = 0; qw < sizes_[2]; ++qw) {
+                        const int64_t h = element(1, vh, qh);
+                        const int64_t w = element(2, vw, qw);
+                        run.at = start + line(0, qh) + qw;
+                        run.inside = inside(1, h) && inside(2, w);
+                        run.offset = range_.first[0] * read.strides[2]
+                                + h * read.strides[3] + w * read.strides[4];
+                        body(static_cast<const staged_run &>(run));
+                    }
+            }
+        return;
+    }
     const int64_t step = axes_[2]->step;
+    run.stride = step * read.strides[4];
+    const auto piece
+            = [&](int64_t at, int64_t length, bool is_inside, int64_t offset) {
+                  if (length == 0) return;
+                  run.at = at;
+                  run.length = length;
+                  run.inside = is_inside;
+                  run.offset = offset;
+                  body(static_cast<const staged_run &>(run));
+              };
     int64_t at = 0;
     for (int64_t vd = 0; vd < remainders(0); ++vd)
         for (int64_t vh = 0; vh < remainders(1); ++vh)
@@ -129,17 +182,44 @@ void staged_tile::for_each_piece(
                         const int64_t d = element(0, vd, qd);
                         const int64_t h = element(1, vh, qh);
                         if (begin >= end || !inside(0, d) || !inside(1, h)) {
-                            body(at, sizes_[2], false, int64_t {0});
+                            piece(at, sizes_[2], false, 0);
                             continue;
                         }
-                        if (begin > 0) body(at, begin, false, int64_t {0});
-                        body(at + begin, end - begin, true,
+                        piece(at, begin, false, 0);
+                        piece(at + begin, end - begin, true,
                                 first + d * read.strides[2]
                                         + h * read.strides[3]);
-                        if (end < sizes_[2])
-                            body(at + end, sizes_[2] - end, false, int64_t {0});
+                        piece(at + end, sizes_[2] - end, false, 0);
                     }
             }
+}
+
+template <typename Body>
+void staged_tile::for_each_position(int64_t first,
+        const std::array<int64_t, 3> &strides, int64_t channels,
+        const Body &body) const {
+    const auto &count = range_.count;
+    staged_run run;
+    if (is_deep(channels)) {
+        run.step = sizes_[1] * sizes_[2];
+        run.length = count[0];
+        run.stride = strides[0];
+        for (int64_t h = 0; h < count[1]; ++h)
+            for (int64_t w = 0; w < count[2]; ++w) {
+                run.at = line(0, h) + w;
+                run.offset = first + h * strides[1] + w * strides[2];
+                body(static_cast<const staged_run &>(run));
+            }
+        return;
+    }
+    run.length = count[2];
+    run.stride = strides[2];
+    for (int64_t d = 0; d < count[0]; ++d)
+        for (int64_t h = 0; h < count[1]; ++h) {
+            run.at = line(d, h);
+            run.offset = first + d * strides[0] + h * strides[1];
+            body(static_cast<const staged_run &>(run));
+        }
 }
 
 } // namespace gradnn::cpu

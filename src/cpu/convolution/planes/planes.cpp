@@ -31,6 +31,8 @@ namespace {
 /// are read once.
 constexpr int64_t plane_aim = 6144;
 constexpr int64_t transposed_plane_aim = 768;
+/// Bytes of contiguous channels that tiles of several images leave room for.
+constexpr int64_t channels_aim = 1024;
 /// What a plane may have.
 constexpr int64_t plane_most = 65536;
 /// With more channels to a group the matrix product is faster: of the written
@@ -89,8 +91,9 @@ planes_plan::planes_plan(const convolution_problem &problem)
     decide_tiles();
 }
 
-/// Whole planes where they are small; else axes are halved, the innermost
-/// last. From the problem alone.
+/// Whole planes where they are small, several one behind the other where no tap
+/// goes from one to the next; else axes are halved, the innermost last. From the
+/// problem alone.
 void planes_plan::decide_tiles() {
     std::array<int64_t, 3> size = phases_.positions();
     const auto measure = [&] {
@@ -109,6 +112,14 @@ void planes_plan::decide_tiles() {
     const bool transposed = read().strides[4] != 1 && read().strides[1] == 1
             && groups_ * ins_ > 1;
     const int64_t aim = transposed ? transposed_plane_aim : plane_aim;
+    int64_t images_aim = transposed_plane_aim;
+    if (transposed)
+        images_aim = std::min(images_aim,
+                stage_aim / kernels_.wide_bytes
+                        / std::min(groups_ * ins_,
+                                channels_aim / size_of(read().type)));
+    while (size[0] > 1 && staged_axes_[0][0].is_point && measure() > images_aim)
+        halve(0);
     while (measure() > aim) {
         if (size[0] > 1)
             halve(0);
@@ -138,59 +149,66 @@ void planes_plan::stage(const staged_tile &tile, const void *data, int64_t n,
     const int64_t wide = kernels_.wide_bytes;
     const int64_t pitch = tile.plane_pitch(kernels_.lanes);
     const int64_t base = n * view.strides[0] + channel * view.strides[1];
-    const auto zero = [&](int64_t at, int64_t length) {
+    tile.for_each_read(view, channels, [&](const staged_run &run) {
+        if (run.inside) {
+            kernels_.widen(static_cast<const std::byte *>(data)
+                            + (base + run.offset) * size_of(view.type),
+                    run.stride, view.strides[1], planes + run.at * wide,
+                    run.step, pitch, run.length, channels);
+            return;
+        }
         for (int64_t c = 0; c < channels; ++c)
-            std::memset(planes + (c * pitch + at) * wide, 0,
-                    static_cast<size_t>(length * wide));
-    };
-    tile.for_each_piece(
-            view, [&](int64_t at, int64_t length, bool inside, int64_t offset) {
-                if (!inside) {
-                    zero(at, length);
-                    return;
-                }
-                kernels_.widen(static_cast<const std::byte *>(data)
-                                + (base + offset) * size_of(view.type),
-                        tile.read_stride(view), view.strides[1],
-                        planes + at * wide, 1, pitch, length, channels);
-            });
-    zero(tile.plane_elements(), pitch - tile.plane_elements());
+            fill(planes + c * pitch * wide, run, false);
+    });
+    const staged_run end = end_of(tile);
+    for (int64_t c = 0; c < channels; ++c)
+        fill(planes + c * pitch * wide, end, false);
+}
+
+staged_run planes_plan::end_of(const staged_tile &tile) const {
+    staged_run end;
+    end.at = tile.plane_elements();
+    end.length = tile.plane_pitch(kernels_.lanes) - end.at;
+    return end;
 }
 
 void planes_plan::fill(
-        std::byte *mask, int64_t at, int64_t length, bool one) const {
-    for (int64_t i = at; i < at + length; ++i) {
-        if (kernels_.wide_bytes == 8)
-            reinterpret_cast<double *>(mask)[i] = one ? 1 : 0;
+        std::byte *plane, const staged_run &run, bool one) const {
+    const auto fill_with = [&](auto value) {
+        auto *to = reinterpret_cast<decltype(value) *>(plane) + run.at;
+        if (run.step == 1)
+            std::fill_n(to, run.length, value);
         else
-            reinterpret_cast<float *>(mask)[i] = one ? 1 : 0;
-    }
+            for (int64_t i = 0; i < run.length; ++i)
+                to[i * run.step] = value;
+    };
+    if (kernels_.wide_bytes == 8)
+        fill_with(one ? 1.0 : 0.0);
+    else
+        fill_with(one ? 1.0F : 0.0F);
 }
 
 void planes_plan::stage_mask(const staged_tile &tile, std::byte *mask) const {
-    tile.for_each_piece(
-            read(), [&](int64_t at, int64_t length, bool inside, int64_t) {
-                fill(mask, at, length, inside);
-            });
-    fill(mask, tile.plane_elements(),
-            tile.plane_pitch(kernels_.lanes) - tile.plane_elements(), false);
+    tile.for_each_read(read(), 1,
+            [&](const staged_run &run) { fill(mask, run, run.inside); });
+    fill(mask, end_of(tile), false);
 }
 
 namespace {
 
+bool is_point(const convolution_problem &problem, size_t axis) {
+    return problem.weights.dims[axis + 3] == 1 && problem.strides[axis] == 1
+            && problem.pads_begin[axis] == 0
+            && problem.src.dims[axis + 2] == problem.dst.dims[axis + 2];
+}
+
 /// Windows of one point do not care where a line of the image ends: axes that
 /// follow one another in both tensors become one.
-convolution_problem with_long_lines(convolution_problem problem) {
-    const auto is_point = [&](size_t axis) {
-        return problem.weights.dims[axis + 3] == 1 && problem.strides[axis] == 1
-                && problem.pads_begin[axis] == 0
-                && problem.src.dims[axis + 2] == problem.dst.dims[axis + 2];
-    };
-    if (!is_point(2)) return problem;
+void merge_lines(convolution_problem &problem) {
     const auto follows = [](const detail::tensor_view &view, size_t axis) {
         return view.strides[axis] == view.strides[4] * view.dims[4];
     };
-    for (size_t axis = 2; axis-- > 0 && is_point(axis);) {
+    for (size_t axis = 2; axis-- > 0 && is_point(problem, axis);) {
         if (problem.src.dims[axis + 2] == 1) continue;
         if (problem.src.dims[4] == 1 || !follows(problem.src, axis + 2)
                 || !follows(problem.dst, axis + 2))
@@ -201,14 +219,24 @@ convolution_problem with_long_lines(convolution_problem problem) {
             view->strides[axis + 2] = 0;
         }
     }
-    return problem;
+}
+
+/// Images without depth are the planes of one image, one behind the other.
+void merge_images(convolution_problem &problem) {
+    if (!is_point(problem, 0) || problem.src.dims[2] != 1) return;
+    for (detail::tensor_view *view : {&problem.src, &problem.dst}) {
+        std::swap(view->dims[0], view->dims[2]);
+        view->strides[2] = view->strides[0];
+    }
 }
 
 } // namespace
 
 plan_or_refusal make_convolution_planes(
         const convolution_problem &given, const compile_options &options) {
-    const convolution_problem problem = with_long_lines(given);
+    convolution_problem problem = given;
+    if (is_point(problem, 2)) merge_lines(problem);
+    merge_images(problem);
     std::string refusal = planes_plan::refusal(problem);
     if (!refusal.empty()) return plan_or_refusal::refuse(std::move(refusal));
     return problem.direction == convolution_direction::backward_weights

@@ -11,6 +11,9 @@
 
 namespace gradnn::cpu {
 
+/// Bytes that all staged planes of a task aim at.
+constexpr int64_t stage_aim = int64_t {256} << 10;
+
 class planes_plan : public detail::plan {
 public:
     explicit planes_plan(const detail::convolution_problem &problem);
@@ -51,8 +54,10 @@ protected:
             int64_t channel, int64_t channels, std::byte *planes) const;
     /// 1 where a staged element lies inside the tensor.
     void stage_mask(const staged_tile &tile, std::byte *mask) const;
-    /// mask[at], ... = one ? 1 : 0, in the type of staged planes.
-    void fill(std::byte *mask, int64_t at, int64_t length, bool one) const;
+    /// Elements of a run = one ? 1 : 0, in the type of staged planes.
+    void fill(std::byte *plane, const staged_run &run, bool one) const;
+    /// What of a staged plane no position reads, except in whole vectors.
+    staged_run end_of(const staged_tile &tile) const;
 
     detail::convolution_problem problem_;
     plane_kernels kernels_;

@@ -19,8 +19,6 @@ using detail::weights_view;
 
 namespace {
 
-/// Bytes that all staged planes of a task aim at.
-constexpr int64_t stage_aim = int64_t {256} << 10;
 /// Bytes of lane totals.
 constexpr int64_t totals_most = int64_t {512} << 10;
 /// Tiles whose lanes are summed apart: bounds the error of f32 sums.
@@ -129,29 +127,29 @@ void planes_weights_plan::stage_dst(const staged_tile &tile, const void *data,
         int64_t n, int64_t channel, int64_t channels, std::byte *planes) const {
     const tensor_view &view = problem_.dst;
     const int64_t wide = kernels_.wide_bytes;
-    const auto &first = tile.range().first;
-    const auto &count = tile.range().count;
     std::memset(
             planes, 0, static_cast<size_t>(channels * out_pitch(tile) * wide));
-    const int64_t base = n * view.strides[0] + channel * view.strides[1]
-            + first[0] * view.strides[2] + first[1] * view.strides[3]
-            + first[2] * view.strides[4];
-    for (int64_t d = 0; d < count[0]; ++d)
-        for (int64_t h = 0; h < count[1]; ++h)
-            kernels_.widen(static_cast<const std::byte *>(data)
-                            + (base + d * view.strides[2] + h * view.strides[3])
-                                    * size_of(view.type),
-                    view.strides[4], view.strides[1],
-                    planes + tile.line(d, h) * wide, 1, out_pitch(tile),
-                    count[2], channels);
+    std::array<int64_t, 3> strides {};
+    int64_t base = n * view.strides[0] + channel * view.strides[1];
+    for (size_t axis = 0; axis < 3; ++axis) {
+        strides[axis] = view.strides[axis + 2];
+        base += tile.range().first[axis] * strides[axis];
+    }
+    tile.for_each_position(base, strides, channels, [&](const staged_run &run) {
+        kernels_.widen(static_cast<const std::byte *>(data)
+                        + run.offset * size_of(view.type),
+                run.stride, view.strides[1], planes + run.at * wide, run.step,
+                out_pitch(tile), run.length, channels);
+    });
 }
 
 void planes_weights_plan::stage_dst_mask(
         const staged_tile &tile, std::byte *mask) const {
-    fill(mask, 0, out_pitch(tile), false);
-    for (int64_t d = 0; d < tile.range().count[0]; ++d)
-        for (int64_t h = 0; h < tile.range().count[1]; ++h)
-            fill(mask, tile.line(d, h), tile.range().count[2], true);
+    staged_run all;
+    all.length = out_pitch(tile);
+    fill(mask, all, false);
+    tile.for_each_position(
+            0, {}, 1, [&](const staged_run &run) { fill(mask, run, true); });
 }
 
 void planes_weights_plan::correlate(
