@@ -142,11 +142,14 @@ std::vector<op> ops_of(const std::string &line) {
             const layout l = layout_named(lies);
             if (!up) {
                 const bool transposed = said[0] == "tconv";
+                const words types = split(type, ':');
+                wanted_outputs wanted;
+                wanted.f32_gradients = types.size() > 1;
                 ops.push_back(convolution_op(transposed
                                 ? op::kind::ConvTransposeBackward
                                 : op::kind::ConvBackward,
                         convolution_of(said[1], said.at(4), transposed), l,
-                        type_named(type)));
+                        type_named(types[0]), wanted));
                 continue;
             }
             const sizes planes = sizes_of(said.at(6));
