@@ -31,10 +31,15 @@ constexpr size_t most_parts = 27;
 constexpr double worthwhile = 0.75;
 
 /// In products, of a part with its copies; starting it takes about as long as two
-/// million products.
+/// million products, and a line that is copied as long as some 700.
 double estimate(const convolution_problem &problem) {
     constexpr double start = 2e6;
     constexpr double of_element = 24;
+    constexpr double of_line = 700;
+    const auto lines = [](const detail::tensor_view &view) {
+        return static_cast<double>(view.dims[0] * view.dims[2] * view.dims[3]
+                * (view.strides[1] == 1 ? 1 : view.dims[1]));
+    };
     const auto count = [](const auto &view) {
         double elements = 1;
         for (const int64_t dim : view.dims)
@@ -53,7 +58,8 @@ double estimate(const convolution_problem &problem) {
     } else {
         products *= dst / static_cast<double>(problem.weights.dims[1]);
     }
-    return start + products + of_element * (weights + src + dst);
+    return start + products + of_element * (weights + src + dst)
+            + of_line * (lines(problem.src) + lines(problem.dst));
 }
 
 int output_of(const convolution_problem &problem) {
@@ -152,12 +158,16 @@ std::unique_ptr<detail::plan> plan_of(
     return nullptr;
 }
 
+/// Of oneDNN's.
+bool is_product_of_matrices(const detail::plan &made) {
+    return made.backend().find("gemm") != std::string::npos;
+}
+
 /// By oneDNN's kernels for windows, where these take it.
 std::unique_ptr<detail::plan> windows_plan_of(
         const convolution_problem &problem, const compile_options &options) {
     auto made = make_convolution_onednn(problem, options);
-    if (!made.plan || made.plan->backend().find("gemm") != std::string::npos)
-        return nullptr;
+    if (!made.plan || is_product_of_matrices(*made.plan)) return nullptr;
     return std::move(made.plan);
 }
 
@@ -212,14 +222,18 @@ void builder::add_part(const convolution_part &part) {
 // oneDNN's kernels for windows skip taps beside the tensor where they write data:
 // what is left to gain, parts lose by their copies and short rows (0.9 to 4 times as
 // long in 11 random problems, 1.2 and more in nine of them). Its products of
-// matrices, and gradients of weights, compute all taps.
+// matrices, and gradients of weights, compute all taps; convolution.planes has no
+// columns.
 bool builder::is_worthwhile(double cost, size_t parts) const {
     const double whole = estimate(problem_);
     if (parts == 1
             || problem_.direction == convolution_direction::backward_weights)
         return cost <= worthwhile * whole;
-    return cost <= worthwhile * (whole + columns_of(problem_))
-            && windows_plan_of(problem_, options_) == nullptr;
+    if (cost > worthwhile * (whole + columns_of(problem_))) return false;
+    const auto onednn = make_convolution_onednn(problem_, options_);
+    if (onednn.plan) return is_product_of_matrices(*onednn.plan);
+    return cost <= worthwhile * whole
+            || !make_convolution_planes(problem_, options_).plan;
 }
 
 bool builder::cut_output() {
