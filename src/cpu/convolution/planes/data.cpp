@@ -138,7 +138,7 @@ void planes_data_plan::sum(const staged_tile &tile, const gather_phase &phase,
     const int64_t wide = kernels_.wide_bytes;
     const int64_t terms = i_count * phase.taps;
     const int64_t pitch = tile.plane_pitch(kernels_.lanes);
-    const int64_t vectors = out_pitch(tile) / kernels_.lanes;
+    const int64_t count = vectors(tile);
     tile.find_offsets(i_count, pitch, place.offsets);
     bool mask_staged = false;
     for (int64_t g = 0; g < groups; ++g) {
@@ -162,14 +162,14 @@ void planes_data_plan::sum(const staged_tile &tile, const gather_phase &phase,
                             * wide;
             if (mask) {
                 kernels_.multiply_masked(terms, place.offsets, packed, some, in,
-                        place.mask, phase.taps, out, out_pitch(tile), vectors,
+                        place.mask, phase.taps, out, out_pitch(tile), count,
                         i_first > 0);
                 continue;
             }
             for (int64_t t = 0; t < terms; t += longest_sum)
                 kernels_.multiply(std::min(longest_sum, terms - t),
                         place.offsets + t, packed + t * some * wide, some, in,
-                        out, out_pitch(tile), vectors, i_first + t > 0);
+                        out, out_pitch(tile), count, i_first + t > 0);
         }
     }
 }

@@ -58,9 +58,13 @@ public:
     /// most_elements has that many here, and must not be staged.
     static constexpr int64_t most_elements = int64_t {1} << 40;
     int64_t plane_elements() const { return elements_; }
-    /// The same with what a vector may read past the end, whole vectors.
+    /// The same with what a vector may read past the end.
     int64_t plane_pitch(int64_t lanes) const {
-        return (plane_elements() + 2 * lanes - 1) / lanes * lanes;
+        return odd_vectors(plane_elements() + lanes, lanes);
+    }
+    /// Of planes with a place for each position.
+    int64_t out_pitch(int64_t lanes) const {
+        return odd_vectors(positions(), lanes);
     }
     /// Positions f of the tile, those between lines included.
     int64_t positions() const {
@@ -97,6 +101,11 @@ public:
     bool leaves(const detail::tensor_view &read) const;
 
 private:
+    /// An odd number of vectors, so that planes that are read or written in turn
+    /// are not all in the same lines of the first-level cache.
+    static int64_t odd_vectors(int64_t elements, int64_t lanes) {
+        return ((elements + lanes - 1) / lanes | 1) * lanes;
+    }
     /// Whether runs go from plane to plane: a call takes as long as some 40
     /// elements that are copied one by one, and a channel's line as long as 4.
     bool is_deep(int64_t channels) const {

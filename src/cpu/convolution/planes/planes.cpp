@@ -26,13 +26,17 @@ using detail::tensor_view;
 
 namespace {
 
-/// Elements of one staged plane that tiles aim at: where channels are
-/// contiguous, few, so that many channels are staged together and cache lines
-/// are read once.
+/// Elements of one staged plane that tiles aim at: few where channels are
+/// contiguous, so that many channels are staged together and cache lines are
+/// read once, and where a tile has several images.
 constexpr int64_t plane_aim = 6144;
-constexpr int64_t transposed_plane_aim = 768;
+constexpr int64_t small_plane_aim = 768;
 /// Bytes of contiguous channels that tiles of several images leave room for.
 constexpr int64_t channels_aim = 1024;
+/// Elements that are worth a start, and bytes of images beyond which a start costs
+/// less than that memory waits while a tile is computed.
+constexpr int64_t few_elements = 128;
+constexpr int64_t images_bytes = int64_t {16} << 10;
 /// What a plane may have.
 constexpr int64_t plane_most = 65536;
 /// With more channels to a group the matrix product is faster: of the written
@@ -111,14 +115,21 @@ void planes_plan::decide_tiles() {
             = [&](size_t axis) { size[axis] = ceil_divide(size[axis], 2); };
     const bool transposed = read().strides[4] != 1 && read().strides[1] == 1
             && groups_ * ins_ > 1;
-    const int64_t aim = transposed ? transposed_plane_aim : plane_aim;
-    int64_t images_aim = transposed_plane_aim;
+    const int64_t aim = transposed ? small_plane_aim : plane_aim;
+    int64_t images_aim = small_plane_aim;
     if (transposed)
         images_aim = std::min(images_aim,
                 stage_aim / kernels_.wide_bytes
                         / std::min(groups_ * ins_,
                                 channels_aim / size_of(read().type)));
-    while (size[0] > 1 && staged_axes_[0][0].is_point && measure() > images_aim)
+    const auto image_bytes = [](const tensor_view &view) {
+        return view.dims[1] * view.dims[3] * view.dims[4] * size_of(view.type);
+    };
+    const int64_t bytes = image_bytes(problem_.src) + image_bytes(problem_.dst);
+    while (size[0] > 1 && staged_axes_[0][0].is_point
+            && (measure() > images_aim
+                    || (measure() > few_elements
+                            && size[0] * bytes > images_bytes)))
         halve(0);
     while (measure() > aim) {
         if (size[0] > 1)

@@ -46,7 +46,10 @@ protected:
         return {staged_[phase], tiling_.range_of(number, phases_.all()[phase])};
     }
     int64_t out_pitch(const staged_tile &tile) const {
-        return round_up(tile.positions(), kernels_.lanes);
+        return tile.out_pitch(kernels_.lanes);
+    }
+    int64_t vectors(const staged_tile &tile) const {
+        return ceil_divide(tile.positions(), kernels_.lanes);
     }
 
     /// Channels [channel, channel + channels) of image n as staged planes.

@@ -156,7 +156,7 @@ void planes_weights_plan::correlate(
         const staged_tile &tile, int64_t groups, const memory &place) const {
     const int64_t wide = kernels_.wide_bytes;
     const int64_t pitch = tile.plane_pitch(kernels_.lanes);
-    const int64_t vectors = out_pitch(tile) / kernels_.lanes;
+    const int64_t count = vectors(tile);
     tile.find_offsets(ins_, pitch, place.offsets);
     bool masks_staged = false;
     for (int64_t g = 0; g < groups; ++g) {
@@ -178,10 +178,10 @@ void planes_weights_plan::correlate(
             if (mask)
                 kernels_.correlate_masked(terms(), place.offsets, some, src,
                         out, out_pitch(tile), place.src_mask, taps_,
-                        place.dst_mask, vectors, totals);
+                        place.dst_mask, count, totals);
             else
                 kernels_.correlate(terms(), place.offsets, some, src, out,
-                        out_pitch(tile), vectors, totals);
+                        out_pitch(tile), count, totals);
         }
     }
 }
