@@ -30,8 +30,8 @@ struct convolution_case {
     int64_t in; ///< channels of src
     int64_t out; ///< channels of dst
     std::vector<int64_t> src;
-    int64_t kernel;
-    int64_t stride;
+    std::vector<int64_t> kernel; ///< by axis
+    std::vector<int64_t> stride;
     int64_t pad;
     int64_t dilation;
     int64_t groups;
@@ -41,8 +41,8 @@ struct convolution_case {
     bool cpu_peer;
 };
 
-/// `cpu` cuts batch and channels to what a machine of two cores runs in short
-/// time; an interpolation still moves 64 MB.
+/// `cpu` cuts batch and channels, or a signal's length, to what a machine of two
+/// cores runs in short time; an interpolation still moves 64 MB.
 enum class case_size { gpu, cpu };
 
 struct case_list {
@@ -57,32 +57,43 @@ inline case_list load_cases(const std::string &file, case_size size) {
     if (!text) throw std::runtime_error(file + " cannot be read");
     const auto json = nlohmann::json::parse(text);
     // On the CPU `cpu` overrides what it names.
-    const auto number = [size](const nlohmann::json &each, const char *key) {
-        const nlohmann::json &from
-                = size == case_size::cpu && each.at("cpu").contains(key)
-                ? each.at("cpu")
-                : each;
-        return from.at(key).get<int64_t>();
+    const auto completed
+            = [size](const nlohmann::json &listed, nlohmann::json defaults) {
+                  defaults["cpu_peer"] = false;
+                  defaults.update(listed);
+                  if (size == case_size::cpu) defaults.update(listed.at("cpu"));
+                  return defaults;
+              };
+    // One number for all axes, or a list.
+    const auto by_axis = [](const nlohmann::json &each, const char *key) {
+        const nlohmann::json &value = each.at(key);
+        if (value.is_array()) return value.get<std::vector<int64_t>>();
+        return std::vector<int64_t>(
+                each.at("src").size(), value.get<int64_t>());
     };
     case_list cases;
-    for (const nlohmann::json &each : json.at("interpolation"))
-        cases.interpolation.push_back({each.at("name"), number(each, "n"),
-                number(each, "c"), each.at("src"), each.at("dst"),
-                each.value("mode", "linear"),
-                each.value("coordinate_transformation_mode", "half_pixel"),
-                each.value("scales", std::vector<float>()),
-                each.value("cpu_peer", false)});
-    for (const nlohmann::json &each : json.at("convolution"))
-        cases.convolution.push_back({each.at("name"), number(each, "n"),
-                number(each, "in"), number(each, "out"), each.at("src"),
-                number(each, "kernel"), each.value("stride", int64_t {1}),
-                each.value("pad", int64_t {0}),
-                each.value("dilation", int64_t {1}),
-                each.value("groups", int64_t {1}),
-                each.value("transposed", false),
-                each.value("output_padding", int64_t {0}),
-                each.value("f32_gradients", false),
-                each.value("cpu_peer", false)});
+    for (const nlohmann::json &listed : json.at("interpolation")) {
+        const auto each = completed(listed,
+                {{"mode", "linear"},
+                        {"coordinate_transformation_mode", "half_pixel"},
+                        {"scales", nlohmann::json::array()}});
+        cases.interpolation.push_back({each.at("name"), each.at("n"),
+                each.at("c"), each.at("src"), each.at("dst"), each.at("mode"),
+                each.at("coordinate_transformation_mode"), each.at("scales"),
+                each.at("cpu_peer")});
+    }
+    for (const nlohmann::json &listed : json.at("convolution")) {
+        const auto each = completed(listed,
+                {{"stride", 1}, {"pad", 0}, {"dilation", 1}, {"groups", 1},
+                        {"transposed", false}, {"output_padding", 0},
+                        {"f32_gradients", false}});
+        cases.convolution.push_back({each.at("name"), each.at("n"),
+                each.at("in"), each.at("out"), each.at("src"),
+                by_axis(each, "kernel"), by_axis(each, "stride"),
+                each.at("pad"), each.at("dilation"), each.at("groups"),
+                each.at("transposed"), each.at("output_padding"),
+                each.at("f32_gradients"), each.at("cpu_peer")});
+    }
     return cases;
 }
 

@@ -101,9 +101,10 @@ struct convolution_problem {
 convolution_problem problem_of(const convolution_case &c, lt::data_type type,
         bool nxc, direction which) {
     lt::dims dst_space;
-    for (const int64_t size : c.src)
-        dst_space.push_back(
-                (size + 2 * c.pad - (c.kernel - 1) * c.dilation - 1) / c.stride
+    for (size_t axis = 0; axis < c.src.size(); ++axis)
+        dst_space.push_back((c.src[axis] + 2 * c.pad
+                                    - (c.kernel[axis] - 1) * c.dilation - 1)
+                        / c.stride[axis]
                 + 1);
     const auto shape = [&](int64_t channels, const lt::dims &space) {
         lt::dims dims {c.batch, channels};
@@ -111,7 +112,7 @@ convolution_problem problem_of(const convolution_case &c, lt::data_type type,
         return tensor_plan {dims, type, nxc};
     };
     lt::dims dims {c.out, c.in / c.groups};
-    dims.insert(dims.end(), c.src.size(), c.kernel);
+    dims.insert(dims.end(), c.kernel.begin(), c.kernel.end());
     lt::dims grouped;
     if (c.groups > 1) grouped.push_back(c.groups);
     grouped.insert(grouped.end(), dims.begin(), dims.end());
@@ -128,7 +129,7 @@ op op_of(const convolution_problem &p) {
                         : op::kind::ConvolutionBackwardWeights,
             {p.of_data() ? dst : src, p.of_data() ? weights : dst},
             {p.of_data() ? src : weights});
-    conv.set_attr(op::attr::strides, p.list(p.c.stride))
+    conv.set_attr(op::attr::strides, p.c.stride)
             .set_attr(op::attr::pads_begin, p.list(p.c.pad))
             .set_attr(op::attr::pads_end, p.list(p.c.pad))
             .set_attr(op::attr::dilations, p.list(p.c.dilation))
@@ -150,13 +151,13 @@ std::vector<int> arguments_of(const convolution_problem &p) {
 /// `any_data` that of the data too, which it takes as it is otherwise.
 dnnl_run peer_of(const convolution_problem &p, bool any_data) {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const auto strides = p.list(p.c.stride), dilates = p.list(p.c.dilation - 1),
+    const auto strides = p.c.stride, dilates = p.list(p.c.dilation - 1),
                pads = p.list(p.c.pad);
     // The far pad that makes dst follow from src exactly.
     lt::dims far;
     for (size_t axis = 0; axis < p.c.src.size(); ++axis)
-        far.push_back((p.dst.ncx[axis + 2] - 1) * p.c.stride
-                + (p.c.kernel - 1) * p.c.dilation + 1 - p.c.src[axis]
+        far.push_back((p.dst.ncx[axis + 2] - 1) * p.c.stride[axis]
+                + (p.c.kernel[axis] - 1) * p.c.dilation + 1 - p.c.src[axis]
                 - p.c.pad);
     const auto algorithm = dnnl::algorithm::convolution_direct;
     const auto src = dnnl_desc(p.src, any_data),

@@ -37,6 +37,24 @@ if(GRADNN_STATIC OR NOT GRADNN_PATCHELF)
     return()
 endif()
 
+# Libraries of the wheel that are linked with an older glibc run on that one. The
+# compiler's C++ library is linked in then; its libgomp, which would take the
+# machine's own glibc, is left out.
+set(GRADNN_GLIBC_STUBS "" CACHE PATH
+    "The C library of an older glibc for the wheel (scripts/setup glibc)")
+mark_as_advanced(GRADNN_GLIBC_STUBS)
+function(gradnn_link_older_glibc target)
+    if(GRADNN_GLIBC_STUBS)
+        target_sources(${target} PRIVATE
+            "${PROJECT_SOURCE_DIR}/cmake/older_glibc.cpp")
+        # -z defs: what that glibc does not have is an error here.
+        target_link_options(${target} PRIVATE -static-libstdc++ -Wl,-z,defs)
+        target_link_directories(${target} PRIVATE "${GRADNN_GLIBC_STUBS}")
+        target_link_libraries(${target} PRIVATE -Wl,--as-needed
+            -lpthread -ldl -lm -lc "${GRADNN_GLIBC_STUBS}/ld.so")
+    endif()
+endfunction()
+
 set(python_folder "${PROJECT_BINARY_DIR}/python")
 file(MAKE_DIRECTORY "${python_folder}")
 
@@ -101,7 +119,7 @@ endif()
 # The compiler's own libgomp, with the licence text of Debian's package.
 execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libgomp.so.1
     OUTPUT_VARIABLE libgomp OUTPUT_STRIP_TRAILING_WHITESPACE)
-if(EXISTS "${libgomp}")
+if(EXISTS "${libgomp}" AND NOT GRADNN_GLIBC_STUBS)
     file(REAL_PATH "${libgomp}" libgomp)
     install(PROGRAMS "${libgomp}" DESTINATION gradnn/lib/fallback
         RENAME libgomp.so.1 COMPONENT python EXCLUDE_FROM_ALL)
@@ -118,6 +136,7 @@ if(GRADNN_WITH_CUTLASS
     install(FILES "${PROJECT_SOURCE_DIR}/third_party/cutlass/LICENSE.txt"
         DESTINATION gradnn/licences/cutlass COMPONENT python EXCLUDE_FROM_ALL)
 endif()
+gradnn_link_older_glibc(gradnn_python)
 install(TARGETS gradnn_python LIBRARY DESTINATION gradnn/lib
     COMPONENT python EXCLUDE_FROM_ALL)
 

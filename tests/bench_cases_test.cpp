@@ -89,23 +89,26 @@ convolution_case cut_down(const bench::convolution_case &c) {
     const int64_t in = groups * few_channels(c.in / c.groups);
     const int64_t out = groups * few_channels(c.out / c.groups);
     const size_t rank = c.src.size();
-    const int64_t reach = (c.kernel - 1) * c.dilation + 1;
     sizes large;
-    for (const int64_t size : c.src)
+    for (size_t axis = 0; axis < rank; ++axis) {
+        const int64_t size = c.src[axis];
+        const int64_t stride = c.stride[axis];
+        const int64_t reach = (c.kernel[axis] - 1) * c.dilation + 1;
         if (c.transposed) {
             constexpr int64_t limits[] = {24, 7, 4};
-            large.push_back((cut(size, limits[rank - 1]) - 1) * c.stride + reach
+            large.push_back((cut(size, limits[rank - 1]) - 1) * stride + reach
                     - 2 * c.pad + c.output_padding);
         } else {
             constexpr int64_t limits[] = {48, 11, 7};
             const int64_t least
-                    = std::max(limits[rank - 1], reach - 2 * c.pad + c.stride);
-            large.push_back(cut(size, least, std::lcm(c.stride, 2)));
+                    = std::max(limits[rank - 1], reach - 2 * c.pad + stride);
+            large.push_back(cut(size, least, std::lcm(stride, 2)));
         }
+    }
     const auto list = [&](int64_t value) { return sizes(rank, value); };
     return {c.name, 1, groups, c.transposed ? out : in, c.transposed ? in : out,
-            large, list(c.kernel), list(c.stride), list(c.dilation),
-            list(c.pad), list(c.pad)};
+            large, c.kernel, c.stride, list(c.dilation), list(c.pad),
+            list(c.pad)};
 }
 
 /// OIX and IOX weights with the channels last in memory, as PyTorch holds them

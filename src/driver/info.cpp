@@ -58,7 +58,8 @@ json gpus_json() {
                         std::to_string(gpu.compute_capability_major) + "."
                                 + std::to_string(gpu.compute_capability_minor)},
                 {"multiprocessors", gpu.multiprocessors},
-                {"l2_bytes", gpu.l2_bytes}});
+                {"l2_bytes", gpu.l2_bytes},
+                {"code", gpu::code_of_device(i).text}});
     }
     return gpus;
 }
@@ -86,8 +87,6 @@ json machine_json() {
             {"nvrtc_file", compiler.path}, {"no_nvrtc", compiler.missing}};
 }
 
-namespace {} // namespace
-
 int info(bool as_json) {
     const json machine = machine_json();
     if (as_json) {
@@ -106,7 +105,7 @@ int info(bool as_json) {
     rows.add({"cache", bytes_text(machine["cache_bytes"].get<int64_t>())});
     rows.add({"memory available",
             bytes_text(machine["memory_bytes"].get<int64_t>())});
-    for (const json &gpu : machine["gpus"])
+    for (const json &gpu : machine["gpus"]) {
         rows.add({"GPU",
                 gpu["name"].get<std::string>() + ", compute capability "
                         + gpu["compute_capability"].get<std::string>() + ", "
@@ -115,6 +114,8 @@ int info(bool as_json) {
                         + std::to_string(gpu["multiprocessors"].get<int>())
                         + " multiprocessors, "
                         + bytes_text(gpu["l2_bytes"].get<int64_t>()) + " L2"});
+        rows.add({"GPU code", gpu["code"].get<std::string>()});
+    }
     // What there is, or the reason for having none.
     const auto add = [&](const char *label, const char *key, bool reason) {
         const auto value = machine[key].get<std::string>();

@@ -41,6 +41,10 @@ kernel_compiler find_kernel_compiler() {
     return {};
 }
 
+device_code code_of_device(size_t) {
+    return {};
+}
+
 size_t available_memory(const engine &) {
     refuse("memory of a GPU");
 }

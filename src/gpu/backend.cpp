@@ -41,6 +41,15 @@ void check_index(size_t index) {
                         ", counted from 0"));
 }
 
+/// Refuses a device that has to do without kernels.
+void check_device(size_t index) {
+    check_index(index);
+    if (const device_code code = code_of_device(index); code.ptx == 0)
+        throw error(status::unimplemented,
+                text("engine: gpu index ", index,
+                        ": kernels that it runs: ", code.text));
+}
+
 /// Refuses a CUDA stream of another device.
 void check_device_of(cudaStream_t native, int device) {
 #if CUDART_VERSION >= 12080
@@ -74,7 +83,7 @@ const detail::engine_impl &gpu_engine_of(const engine &aengine) {
 
 std::shared_ptr<const detail::engine_impl> make_engine(
         size_t index, const allocator &alloc) {
-    check_index(index);
+    check_device(index);
     if (alloc.get_host_allocate() != nullptr)
         throw error(status::invalid_arguments,
                 "engine: a GPU engine is given an allocator of host memory; "
@@ -116,7 +125,7 @@ using detail::access;
 using detail::text;
 
 engine make_engine_with_allocator(size_t index, const device_allocator &alloc) {
-    gpu::check_index(index);
+    gpu::check_device(index);
     if ((alloc.allocate == nullptr) != (alloc.deallocate == nullptr))
         throw error(status::invalid_arguments,
                 "cuda_interop::device_allocator: both functions must be null "

@@ -20,4 +20,13 @@ struct kernel_compiler {
 };
 kernel_compiler find_kernel_compiler();
 
+/// Which of the kernels that were compiled with the library a device runs.
+struct device_code {
+    int ptx = 0; ///< that they were made of, 90 for compute capability 9.0; 0: none
+    std::string
+            text; ///< "machine code for compute capability 9.0", "none: why"
+};
+/// Asked once, for which CUDA makes a context on the device.
+device_code code_of_device(size_t index);
+
 } // namespace gradnn::gpu

@@ -1,9 +1,10 @@
 // A stand-in for the CUDA runtime: one GPU that is not there.
 //
 // A program that links gradnn_fake_cuda makes plans for a GPU on any machine: it
-// has the properties of an H200, memory of the host, and occupancies computed
-// from the kernels' machine code. Kernels that are launched do nothing. It takes
-// the place of libcudart.so, which such a program does not link.
+// has the properties of an H200, or of the GPU that GRADNN_FAKE_GPU names
+// (devices.cpp), memory of the host, and occupancies computed from the kernels'
+// machine code. Kernels that are launched do nothing. It takes the place of
+// libcudart.so, which such a program does not link.
 #pragma once
 
 #include <array>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace gradnn::fake_cuda {
-
-/// The compute capability's two digits.
-constexpr unsigned architecture = 90;
 
 /// Something that a GPU would have been given to do.
 struct event {

@@ -1,12 +1,17 @@
 // A stand-in for NVRTC that compiles nothing, at once: its code has every kernel, for the
 // stand-in of the CUDA runtime (functions.cpp). GRADNN_NVRTC names it.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include <nvrtc.h>
 
 #include "fake_cuda/fake_code.hpp"
 
 #define GRADNN_SHOWN __attribute__((visibility("default")))
+
+/// Those of devices.cpp that gradnn has kernels for.
+constexpr int known_architectures[] = {80, 86, 89, 90, 100, 120};
 
 extern "C" {
 
@@ -16,11 +21,12 @@ GRADNN_SHOWN nvrtcResult nvrtcVersion(int *major, int *minor) {
     return NVRTC_SUCCESS;
 }
 GRADNN_SHOWN nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
-    *count = 1;
+    *count = static_cast<int>(std::size(known_architectures));
     return NVRTC_SUCCESS;
 }
 GRADNN_SHOWN nvrtcResult nvrtcGetSupportedArchs(int *architectures) {
-    *architectures = 90;
+    std::copy(std::begin(known_architectures), std::end(known_architectures),
+            architectures);
     return NVRTC_SUCCESS;
 }
 GRADNN_SHOWN nvrtcResult nvrtcCreateProgram(nvrtcProgram *program,

@@ -7,10 +7,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <elf.h>
 
 namespace gradnn::fake_cuda {
@@ -186,6 +190,25 @@ void read_elf(const elf_file &elf, kernel_codes &codes) {
     }
 }
 
+/// Of nvcc -Xfatbin=-compress-all, since 12.8.
+std::vector<std::byte> decompressed(
+        const entry_layout &entry, const std::byte *contents) {
+    constexpr uint64_t by_zstd = 0x8000;
+    using decompress_f = size_t(void *, size_t, const void *, size_t);
+    void *const library = dlopen("libzstd.so.1", RTLD_NOW);
+    if ((entry.flags & by_zstd) == 0 || library == nullptr)
+        throw std::runtime_error(
+                "compressed machine code, which takes libzstd.so.1 and an nvcc "
+                "that compresses by it");
+    auto *const decompress = reinterpret_cast<decompress_f *>(
+            dlsym(library, "ZSTD_decompress"));
+    std::vector<std::byte> code(entry.uncompressed_bytes);
+    if (decompress(code.data(), code.size(), contents, entry.compressed_bytes)
+            != code.size())
+        throw std::runtime_error("compressed machine code that is damaged");
+    return code;
+}
+
 } // namespace
 
 kernel_codes read_machine_code(const void *code, size_t bytes) {
@@ -194,7 +217,8 @@ kernel_codes read_machine_code(const void *code, size_t bytes) {
     return codes;
 }
 
-kernel_codes read_fat_binary(const void *wrapper, unsigned architecture) {
+kernel_codes read_fat_binary(
+        const void *wrapper, unsigned architecture, bool or_nearest) {
     const auto outer
             = read<wrapper_layout>(static_cast<const std::byte *>(wrapper));
     if (outer.magic != wrapper_magic)
@@ -202,21 +226,33 @@ kernel_codes read_fat_binary(const void *wrapper, unsigned architecture) {
     const auto header = read<header_layout>(outer.data);
     if (header.magic != header_magic)
         throw std::runtime_error("a fat binary with an unknown header");
-    kernel_codes codes;
+    // The machine code of each architecture.
+    std::multimap<unsigned, std::pair<entry_layout, const std::byte *>> parts;
     const std::byte *const end
             = outer.data + header.header_bytes + header.bytes;
     for (const std::byte *place = outer.data + header.header_bytes;
             place < end;) {
         const auto entry = read<entry_layout>(place);
         const std::byte *const contents = place + entry.header_bytes;
-        if (entry.kind == machine_code && entry.architecture == architecture) {
-            if (entry.uncompressed_bytes != 0)
-                throw std::runtime_error(
-                        "compressed machine code, which is not read here; "
-                        "nvcc -Xfatbin=-no-compress leaves it as it is");
+        if (entry.kind == machine_code)
+            parts.insert({entry.architecture, {entry, contents}});
+        place = contents + entry.bytes;
+    }
+    if (or_nearest && !parts.contains(architecture) && !parts.empty()) {
+        const auto above = parts.upper_bound(architecture);
+        architecture
+                = (above == parts.begin() ? above : std::prev(above))->first;
+    }
+    kernel_codes codes;
+    const auto [first, last] = parts.equal_range(architecture);
+    for (auto part = first; part != last; ++part) {
+        const auto &[entry, contents] = part->second;
+        if (entry.uncompressed_bytes != 0) {
+            const auto code = decompressed(entry, contents);
+            read_elf(elf_file(code.data(), code.size()), codes);
+        } else {
             read_elf(elf_file(contents, entry.bytes), codes);
         }
-        place = contents + entry.bytes;
     }
     return codes;
 }

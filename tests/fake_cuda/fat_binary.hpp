@@ -20,9 +20,11 @@ struct kernel_code {
 using kernel_codes = std::map<std::string, kernel_code, std::less<>>;
 
 /// The kernels of a fat binary for one architecture (90: compute capability
-/// 9.0), given as __cudaRegisterFatBinary is. Empty where it has no machine
-/// code for that one. Throws std::runtime_error where it cannot be read.
-kernel_codes read_fat_binary(const void *wrapper, unsigned architecture);
+/// 9.0), given as __cudaRegisterFatBinary is; with `or_nearest` for the nearest
+/// below it that it has, or else above. Empty where it has no such machine code. Throws
+/// std::runtime_error where it cannot be read.
+kernel_codes read_fat_binary(
+        const void *wrapper, unsigned architecture, bool or_nearest);
 
 /// The kernels of machine code alone, as NVRTC gives it: an ELF file.
 kernel_codes read_machine_code(const void *code, size_t bytes);

@@ -58,14 +58,21 @@ registry &known() {
     return *all;
 }
 
+/// gradnn has no kernels for GPUs before compute capability 8.0. For another one that
+/// this program has no machine code for, that of the nearest stands: registers differ
+/// little between them.
+constexpr unsigned oldest_architecture = 80;
+
 const kernel_code *code_of(const function &of) {
     module &home = *of.home;
     if (!home.read) {
         home.read = true;
         try {
-            home.codes = read_fat_binary(home.wrapper, architecture);
+            if (architecture() >= oldest_architecture)
+                home.codes = read_fat_binary(
+                        home.wrapper, architecture(), !is_default_gpu());
             if (home.codes.empty())
-                home.problem = "no machine code for compute capability 9.0";
+                home.problem = "no machine code for the stand-in's GPU";
         } catch (const std::exception &failure) {
             home.problem = failure.what();
         }
@@ -353,8 +360,8 @@ cudaError_t cudaFuncGetAttributes(
                 attributes->localSizeBytes = code.local_bytes;
                 attributes->maxThreadsPerBlock = code.most_threads;
                 attributes->numRegs = code.registers;
-                attributes->ptxVersion = architecture;
-                attributes->binaryVersion = architecture;
+                attributes->ptxVersion = static_cast<int>(architecture());
+                attributes->binaryVersion = static_cast<int>(architecture());
                 attributes->maxDynamicSharedSizeBytes = dynamic_limit(of, code);
                 attributes->preferredShmemCarveout = -1;
                 return cudaSuccess;

@@ -111,35 +111,6 @@ cudaError_t transfer(
     return cudaSuccess;
 }
 
-/// The figures of an NVIDIA H200: compute capability 9.0 by the CUDA programming
-/// guide, the rest as seen on such a machine.
-cudaDeviceProp make_properties() {
-    cudaDeviceProp made {};
-    std::strncpy(made.name, "NVIDIA H200 (stand-in)", sizeof made.name - 1);
-    made.totalGlobalMem = size_t {143771} << 20U;
-    made.major = architecture / 10;
-    made.minor = architecture % 10;
-    made.multiProcessorCount = 132;
-    made.l2CacheSize = 60 << 20;
-    made.warpSize = 32;
-    made.maxThreadsPerBlock = 1024;
-    made.maxThreadsPerMultiProcessor = 2048;
-    made.maxBlocksPerMultiProcessor = 32;
-    made.regsPerBlock = 65536;
-    made.regsPerMultiprocessor = 65536;
-    made.sharedMemPerBlock = 48 * 1024;
-    made.sharedMemPerBlockOptin = 227 * 1024;
-    made.sharedMemPerMultiprocessor = 228 * 1024;
-    made.reservedSharedMemPerBlock = 1024;
-    made.maxThreadsDim[0] = made.maxThreadsDim[1] = 1024;
-    made.maxThreadsDim[2] = 64;
-    made.maxGridSize[0] = 0x7fffffff;
-    made.maxGridSize[1] = made.maxGridSize[2] = 65535;
-    made.memoryPoolsSupported = 1;
-    made.unifiedAddressing = 1;
-    return made;
-}
-
 } // namespace
 
 void note(event happened) {
@@ -166,11 +137,6 @@ void set_capture_elsewhere(bool captured) {
 
 bool is_unsafe_here() {
     return captured_elsewhere && capture_mode != cudaStreamCaptureModeRelaxed;
-}
-
-const cudaDeviceProp &properties() {
-    static const cudaDeviceProp all = make_properties();
-    return all;
 }
 
 cudaError_t keep(cudaError_t result) {

@@ -13,7 +13,14 @@ namespace gradnn::fake_cuda {
 /// Keeps an event for take_events.
 void note(event happened);
 
+/// Of the GPU that GRADNN_FAKE_GPU names ("L4"; devices.cpp lists them), or of an H200.
 const cudaDeviceProp &properties();
+
+/// Its compute capability's two digits.
+unsigned architecture();
+
+/// Whether it is the H200.
+bool is_default_gpu();
 
 /// Has the device's clock go on by the time that a kernel takes.
 void pass_time_of(const std::string &kernel);

@@ -19,12 +19,13 @@ inline interpolation_case sizes_of(const bench::interpolation_case &c) {
 inline convolution_case sizes_of(const bench::convolution_case &c) {
     sizes large = c.src;
     if (c.transposed)
-        for (int64_t &size : large)
-            size = (size - 1) * c.stride + (c.kernel - 1) * c.dilation + 1
-                    - 2 * c.pad + c.output_padding;
+        for (size_t i = 0; i < large.size(); ++i)
+            large[i] = (large[i] - 1) * c.stride[i]
+                    + (c.kernel[i] - 1) * c.dilation + 1 - 2 * c.pad
+                    + c.output_padding;
     const auto list = [&](int64_t value) { return sizes(c.src.size(), value); };
     return {c.name, c.batch, c.groups, c.transposed ? c.out : c.in,
-            c.transposed ? c.in : c.out, large, list(c.kernel), list(c.stride),
+            c.transposed ? c.in : c.out, large, c.kernel, c.stride,
             list(c.dilation), list(c.pad), list(c.pad)};
 }
 

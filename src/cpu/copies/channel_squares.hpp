@@ -86,6 +86,37 @@ constexpr bool paired_squares
         = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
 constexpr int64_t group = paired_squares ? 16 : 8;
 
+#if HWY_TARGET != HWY_SCALAR
+
+using group_tag = hn::FixedTag<uint16_t, group>;
+
+/// A register of a group: 8 elements and, where squares are paired, 8 more that
+/// lie `second` elements after the first.
+HWY_INLINE hn::VFromD<group_tag> load_parts(
+        const uint16_t *from, [[maybe_unused]] int64_t second) {
+    const hn::FixedTag<uint16_t, 8> part;
+    const auto low = hn::LoadU(part, from);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    return hn::Combine(group_tag(), hn::LoadU(part, from + second), low);
+#else
+    return low;
+#endif
+}
+
+/// The reverse.
+HWY_INLINE void store_parts(hn::VFromD<group_tag> row, uint16_t *to,
+        [[maybe_unused]] int64_t second) {
+    const hn::FixedTag<uint16_t, 8> part;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    hn::StoreU(hn::LowerHalf(part, row), part, to);
+    hn::StoreU(hn::UpperHalf(part, row), part, to + second);
+#else
+    hn::StoreU(row, part, to);
+#endif
+}
+
+#endif
+
 /// blocked[p][c + i] = plain[i][p] for a group of channels i and 8 points.
 template <int64_t block>
 HWY_INLINE void gather_square(const channel_group &work, const uint16_t *plain,
@@ -96,30 +127,19 @@ HWY_INLINE void gather_square(const channel_group &work, const uint16_t *plain,
         for (int64_t k = p; k < p + square; ++k)
             blocked[blocked_at<block>(work, i, k)] = plain[i * stride + k];
 #else
-    const hn::FixedTag<uint16_t, group> d;
-    const hn::FixedTag<uint16_t, 8> part;
-    hn::VFromD<decltype(d)> row[square];
+    const group_tag d;
+    hn::VFromD<group_tag> row[square];
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < square; ++r) {
-        const auto low = hn::LoadU(part, plain + (c + r) * stride + p);
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-        row[r] = hn::Combine(
-                d, hn::LoadU(part, plain + (c + r + square) * stride + p), low);
-#else
-        row[r] = low;
-#endif
-    }
+    for (int64_t r = 0; r < square; ++r)
+        row[r] = load_parts(plain + (c + r) * stride + p, square * stride);
     transpose_squares(d, row);
     uint16_t *to = blocked + blocked_at<block>(work, c, p);
 #pragma GCC unroll 8
     for (int64_t k = 0; k < square; ++k) {
-        if constexpr (group <= block) {
+        if constexpr (group <= block)
             hn::StoreU(row[k], d, to + k * block);
-        } else {
-            hn::StoreU(hn::LowerHalf(part, row[k]), part, to + k * block);
-            hn::StoreU(hn::UpperHalf(part, row[k]), part,
-                    to + work.block_pitch + k * block);
-        }
+        else
+            store_parts(row[k], to + k * block, work.block_pitch);
     }
 #endif
 }
@@ -134,30 +154,20 @@ HWY_INLINE void scatter_square(const channel_group &work,
         for (int64_t k = p; k < p + square; ++k)
             plain[i * stride + k] = blocked[blocked_at<block>(work, i, k)];
 #else
-    const hn::FixedTag<uint16_t, group> d;
-    const hn::FixedTag<uint16_t, 8> part;
-    hn::VFromD<decltype(d)> row[square];
+    const group_tag d;
+    hn::VFromD<group_tag> row[square];
     const uint16_t *from = blocked + blocked_at<block>(work, c, p);
 #pragma GCC unroll 8
     for (int64_t k = 0; k < square; ++k) {
         if constexpr (group <= block)
             row[k] = hn::LoadU(d, from + k * block);
         else
-            row[k] = hn::Combine(d,
-                    hn::LoadU(part, from + work.block_pitch + k * block),
-                    hn::LoadU(part, from + k * block));
+            row[k] = load_parts(from + k * block, work.block_pitch);
     }
     transpose_squares(d, row);
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < square; ++r) {
-        uint16_t *to = plain + (c + r) * stride + p;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-        hn::StoreU(hn::LowerHalf(part, row[r]), part, to);
-        hn::StoreU(hn::UpperHalf(part, row[r]), part, to + square * stride);
-#else
-        hn::StoreU(row[r], part, to);
-#endif
-    }
+    for (int64_t r = 0; r < square; ++r)
+        store_parts(row[r], plain + (c + r) * stride + p, square * stride);
 #endif
 }
 

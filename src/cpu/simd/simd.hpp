@@ -137,7 +137,7 @@ HWY_INLINE bool any_nan(D d, hn::VFromD<D> a, hn::VFromD<D> b) {
 /// The bits of numbers, rounded to nearest even at bit 16.
 template <class D>
 HWY_INLINE hn::VFromD<hn::Rebind<uint32_t, D>> rounded_bits(
-        D d, hn::VFromD<D> v) {
+        D, hn::VFromD<D> v) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v);
     const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));

@@ -121,11 +121,6 @@ std::optional<work_cut> cut_of(const convolution_problem &problem,
     if (!mapping) return std::nullopt;
     const device_properties &device
             = properties_of(static_cast<int>(options.device));
-    if (device.major < 8) {
-        refusal = text("takes compute capability 8.0 or later, given ",
-                device.major, ".", device.minor);
-        return std::nullopt;
-    }
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return std::nullopt;

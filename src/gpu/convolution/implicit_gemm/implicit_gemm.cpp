@@ -90,10 +90,6 @@ plan_or_refusal make_part(const tile_set &set,
     if (!mapping) return plan_or_refusal::refuse(refusal);
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
-    if (properties.major < 8)
-        return plan_or_refusal::refuse(
-                text("takes compute capability 8.0 or later, given ",
-                        properties.major, ".", properties.minor));
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return plan_or_refusal::refuse(refusal);
