@@ -253,8 +253,9 @@ constexpr void add_tiles(
     }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
             + g.gathered_bytes + g.stage_bytes * c.stages;
-    g.all_tiles
-            = ceil_div(g.outers, c.planes) * g.middle_strips * g.tile_strips;
+    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.middle_strips
+            * g.tile_strips;
+    g.all_tiles = static_cast<int>(all);
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
@@ -262,7 +263,8 @@ constexpr void add_tiles(
             = c.planes * (p.walk.is_there() ? c.parts * g.middle_items : 1);
     if (c.line_vector > 0)
         g.lane_items = c.planes * c.tile_read * c.middle_read;
-    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets;
+    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
+            && all < 1LL << 30;
 }
 
 /// What follows from a thread's part of a row alone.
@@ -303,11 +305,11 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     g.strips = ceil_div(p.walk.written, c.strip);
     g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
             * g.vectors;
-    g.fits = g.items < 1LL << 31;
     if (c.stages > 0) {
         add_tiles(g, p, c);
         g.grid = g.all_tiles;
     } else {
+        g.fits = g.items < 1LL << 31;
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }
     return g;
