@@ -2,6 +2,7 @@
 // libraries that are linked with an older one (GRADNN_GLIBC_STUBS, python.cmake).
 // Hidden, so that it serves this library alone.
 #include <cstdint>
+#include <cstdlib>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ GRADNN_HIDDEN int fstat64(int file, struct stat64 *found) noexcept {
 // Since 2.36.
 GRADNN_HIDDEN uint32_t arc4random() noexcept {
     uint32_t value = 0;
-    return getentropy(&value, sizeof value) == 0 ? value : 4;
+    if (getentropy(&value, sizeof value) != 0) std::abort();
+    return value;
 }
 
 } // extern "C"
