@@ -140,12 +140,9 @@ std::string small_images_yield(
             : std::string();
 }
 
-// Small planes and volumes, and what becomes lower and wider, 67 of 256 problems of seeds 5401
-// to 5404 (`gradnn bench --every-kernel --seconds 0.01`, H100, 98f9cff): 0.975 times the time of
-// the kernel that the rules chose, which were gpu_planes, gpu_whole (both gone since),
-// gpu_layers and gpu_ncx; over 1.15 times in seven. Of all 256 its time is 0.98 times that of
-// the choice, of 208 cases of bench/cases.json 1.07 times: gpu_bands, gpu_pixels and gpu_ncx
-// are faster there.
+// Small planes and volumes, and what becomes lower and wider, 67 of 256 problems (`gradnn bench
+// --every-kernel`, seeds 5401 to 5404, H100, 98f9cff): 0.975 times the time of the choice before
+// it. Of all 256 0.98 times, of 208 cases of bench/cases.json 1.07 times.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t most_elements = 2048; // of a plane
