@@ -20,7 +20,7 @@ class GRADNN_API op {
 public:
     /// Every kind that oneDNN Graph has, with its name and value there, and
     /// gradnn's own. Values never change; new kinds get new ones. Ops that
-    /// gradnn cannot compute (all but the ten that doc/ops describes) may be in
+    /// gradnn cannot compute (all but the eleven that doc/ops describes) may be in
     /// a graph: each of them gives a partition whose is_supported() is false.
     enum class kind {
         Abs = 0,
@@ -170,6 +170,9 @@ public:
         scale_rule = 0x10000,
         ratios = 0x10001,
         coordinate_arithmetic = 0x10002,
+        cubic_coeff_a = 0x10003,
+        antialias = 0x10004,
+        exclude_outside = 0x10005,
     };
 
     /// The types that an attribute may have.

@@ -34,7 +34,9 @@ def interpolate_backward(
     grad_output: _Array,
     input_shape: Sequence[int],
     *,
-    mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "linear",
+    mode: Literal[
+        "nearest", "linear", "bilinear", "trilinear", "cubic", "bicubic"
+    ] = "linear",
     coordinate_transformation_mode: Literal[
         "half_pixel", "align_corners", "asymmetric"
     ] = "half_pixel",
@@ -43,6 +45,9 @@ def interpolate_backward(
     coordinate_arithmetic: Literal[
         "exact", "float32", "float32_fma", "float64"
     ] = "exact",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
     data_format: _Format = "NCX",
     fpmath: _FpMath = "strict",
     deterministic: bool = True,

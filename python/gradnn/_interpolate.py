@@ -75,6 +75,7 @@ def _attributes(
     scales: Any,
     ratios: Any,
     sizes: tuple[int, ...],
+    filter: dict[str, Any],
 ) -> tuple[tuple[str, Any], ...]:
     """Attributes of the op. `sizes`: those of the output's spatial axes."""
     attributes: list[tuple[str, Any]] = [
@@ -87,6 +88,14 @@ def _attributes(
             raise TypeError(f"{name} is {value!r}; a string is expected")
     if arithmetic != "exact":
         attributes.append(("coordinate_arithmetic", arithmetic))
+    for name, expected in (("antialias", bool), ("exclude_outside", bool)):
+        if not isinstance(filter[name], expected):
+            raise TypeError(f"{name} is {filter[name]!r}; a bool is expected")
+        if filter[name]:
+            attributes.append((name, True))
+    if filter["cubic_coeff_a"] != -0.75:
+        (slope,) = _numbers("cubic_coeff_a", [filter["cubic_coeff_a"]], 1)
+        attributes.append(("cubic_coeff_a", slope))
     if scales is not None and ratios is not None:
         raise bad("scales", "given together with ratios; one of them is allowed")
     rank = len(sizes)
@@ -111,6 +120,9 @@ def interpolate_backward(
     scales: float | Sequence[float] | None = None,
     ratios: float | Sequence[float] | None = None,
     coordinate_arithmetic: str = "exact",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
     data_format: str = "NCX",
     fpmath: str = "strict",
     deterministic: bool = True,
@@ -121,8 +133,8 @@ def interpolate_backward(
     """The gradient of an interpolation's input.
 
     The forward took an input of ``input_shape`` to the shape of
-    ``grad_output``, by nearest neighbours or by linear interpolation along one,
-    two or three spatial axes.
+    ``grad_output``, by nearest neighbours or by linear or cubic interpolation
+    along one, two or three spatial axes.
 
     Args:
         grad_output: the gradient of the output: ``[N, C, x...]`` (NCX) or
@@ -130,7 +142,8 @@ def interpolate_backward(
             bfloat16, float32 or float64; any strides.
         input_shape: the shape of the forward's input, of the same format. Batch
             and channels are those of ``grad_output``.
-        mode: "nearest" or "linear" ("bilinear", "trilinear" mean the same).
+        mode: "nearest", "linear" ("bilinear", "trilinear" mean the same) or
+            "cubic" ("bicubic").
         coordinate_transformation_mode: "half_pixel", "align_corners" or
             "asymmetric". PyTorch's ``nearest`` is nearest with asymmetric, its
             ``nearest-exact`` nearest with half_pixel.
@@ -140,6 +153,12 @@ def interpolate_backward(
             PyTorch's forward with a scale_factor has 1 / scale_factor.
         coordinate_arithmetic: for nearest: "exact", or how the forward computed
             its coordinates: "float32", "float32_fma", "float64".
+        cubic_coeff_a: the slope of the cubic filter at distance 1.
+        antialias: linear and cubic: filters are as many times wider as the output
+            is smaller, and their weights add up to 1.
+        exclude_outside: cubic and antialias: weights of elements outside the input
+            count 0 and the others add up to 1, as PyTorch's antialias has it.
+            False: elements at the ends have them.
         data_format: "NCX" or "NXC".
         fpmath: "strict": products as exact as f32. "bf16", "f16", "tf32" or
             "any" permit less.
@@ -176,6 +195,11 @@ def interpolate_backward(
         scales,
         ratios,
         grad.dims[spatial],
+        {
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+        },
     )
     source = _arrays.shape_alone("input_shape", dims, grad)
     (result,) = _run.outputs(grad, ["out"], [dims], [out], queue)

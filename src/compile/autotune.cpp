@@ -58,6 +58,11 @@ std::string measurement_key(const interpolation_problem &problem,
         if (axis.ratio_given) key += " ratio " + exact(axis.ratio);
         if (axis.arithmetic != coordinate_arithmetic::exact)
             key += text(" arithmetic ", static_cast<int>(axis.arithmetic));
+        if (problem.mode == interpolation_mode::cubic)
+            key += " a " + exact(axis.cubic_coeff_a);
+        if (axis.antialias) key += " antialias";
+        if (axis.exclude_outside) key += " exclude_outside";
+        if (axis.forward) key += " forward";
     }
     return key;
 }

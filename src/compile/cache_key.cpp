@@ -63,14 +63,16 @@ void add(key_writer &key, const compile_options &options) {
 
 void add(key_writer &key, const op_attributes &attributes) {
     const auto &[mode, coordinates, arithmetic, scale_rule, sizes, scales,
-            ratios, strides, dilations, pads_begin, pads_end, output_padding,
-            dst_shape, weights_shape, auto_pad, groups, data_format,
-            weights_format, numpy_broadcast, use_dst]
+            ratios, cubic_coeff_a, antialias, exclude_outside, strides,
+            dilations, pads_begin, pads_end, output_padding, dst_shape,
+            weights_shape, auto_pad, groups, data_format, weights_format,
+            numpy_broadcast, use_dst]
             = attributes;
     key.add_all(mode, coordinates, arithmetic, scale_rule, sizes, scales,
-            ratios, strides, dilations, pads_begin, pads_end, output_padding,
-            dst_shape, weights_shape, auto_pad, groups, data_format,
-            weights_format, numpy_broadcast, use_dst);
+            ratios, cubic_coeff_a, antialias, exclude_outside, strides,
+            dilations, pads_begin, pads_end, output_padding, dst_shape,
+            weights_shape, auto_pad, groups, data_format, weights_format,
+            numpy_broadcast, use_dst);
 }
 
 /// A port that is laid out.

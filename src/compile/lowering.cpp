@@ -83,27 +83,35 @@ weights_view weights_of(
 
 lowered_step lower_interpolation(const checked_op &the_op) {
     interpolation_problem problem;
-    problem.diff_dst = view_of(the_op, the_op.inputs[1]);
+    const bool forward = is_forward_interpolation(the_op);
+    const port_reference read = input(forward ? 0 : 1);
+    const auto sizes = static_cast<size_t>(
+            port_index(the_op.schema().inputs, port_role::shape));
+    problem.diff_dst = view_of(the_op, the_op.port(read));
     problem.diff_src = view_of(the_op, the_op.outputs[0]);
     const op_attributes &attributes = the_op.attributes();
     problem.mode = attributes.mode;
     problem.coordinates = attributes.coordinates;
     // With sizes, scales are void. Ratios are not.
     const bool given = attributes.scale_rule == scale_rule::given
-            && attributes.sizes.empty() && the_op.inputs[2].is_absent();
-    const size_t padding = 5 - the_op.inputs[1].get_dims().size();
+            && attributes.sizes.empty() && the_op.inputs[sizes].is_absent();
+    const size_t padding = 5 - the_op.inputs[0].get_dims().size();
     for (size_t axis = 0; axis < 3; ++axis) {
         interpolation_axis &a = problem.axes[axis];
         a.src = problem.diff_src.dims[2 + axis];
         a.dst = problem.diff_dst.dims[2 + axis];
+        a.forward = forward;
         if (axis < padding) continue;
+        a.cubic_coeff_a = attributes.cubic_coeff_a;
+        a.antialias = attributes.antialias;
+        a.exclude_outside = attributes.exclude_outside;
         a.arithmetic = attributes.arithmetic;
         a.scale_given = given;
         if (given) a.scale = attributes.scales[axis - padding];
         a.ratio_given = attributes.scale_rule == scale_rule::ratios;
         if (a.ratio_given) a.ratio = attributes.ratios[axis - padding];
     }
-    return {problem, {input(1), output(0)}};
+    return {problem, {read, output(0)}};
 }
 
 // Convolution.

@@ -1,5 +1,7 @@
 #include "gpu/kernels.hpp"
 
+#include <algorithm>
+
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
@@ -8,6 +10,8 @@
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
+#include "kernel/axis_filter.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu {
 
@@ -19,31 +23,59 @@ plan_or_refusal make_bands(
             problem, options, interpolation::columns::make_ncx);
 }
 
+bool has_two_taps(const interpolation_problem &problem) {
+    return std::none_of(problem.axes.begin(), problem.axes.end(),
+            [&](const detail::interpolation_axis &axis) {
+                return detail::is_filtered(problem.mode, axis);
+            });
+}
+
+/// Kernels and rules for maps whose outputs have two taps.
+template <auto make_kernel>
+plan_or_refusal two_taps(
+        const interpolation_problem &problem, const compile_options &options) {
+    return has_two_taps(problem)
+            ? make_kernel(problem, options)
+            : detail::refuse("gradients of nearest and linear interpolations "
+                             "without antialias",
+                    problem);
+}
+template <auto yields>
+std::string two_taps_yield(
+        const interpolation_problem &problem, const compile_options &options) {
+    return has_two_taps(problem) ? yields(problem, options) : std::string();
+}
+
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 interpolation::make_copy},
         {"interpolation.gpu_bands",
                 "NCX, aligned rows enlarged 2, 4 or 8 times",
-                interpolation::by_images<make_bands>, bands_yields},
+                two_taps<interpolation::by_images<make_bands>>,
+                two_taps_yield<bands_yields>},
         {"interpolation.gpu_pixels",
                 "NXC, channels in 16-byte vectors, at most 8 taps",
-                interpolation::pixels::make, pixels_yields},
+                two_taps<interpolation::pixels::make>,
+                two_taps_yield<pixels_yields>},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
                 resample::make, resample_yields},
         {"interpolation.gpu_rows", "one axis resampled, at most 16 taps",
-                interpolation::by_images<interpolation::rows::make>,
-                rows_yields},
+                two_taps<interpolation::by_images<interpolation::rows::make>>,
+                two_taps_yield<rows_yields>},
         {"interpolation.gpu_ncx", "NCX, any ratio and alignment",
-                interpolation::by_images<interpolation::columns::make_ncx>,
-                ncx_yields},
+                two_taps<interpolation::by_images<
+                        interpolation::columns::make_ncx>>,
+                two_taps_yield<ncx_yields>},
         {"interpolation.gpu_intervals", "NXC, any channel count, many taps",
-                interpolation::intervals::make, intervals_yields},
+                two_taps<interpolation::intervals::make>,
+                two_taps_yield<intervals_yields>},
         {"interpolation.gpu_nxc", "dense NXC, any ratio",
-                interpolation::columns::make_nxc, nxc_yields},
+                two_taps<interpolation::columns::make_nxc>,
+                two_taps_yield<nxc_yields>},
         {"interpolation.gpu_layers", "NCX and NXC with dense rows, any ratio",
-                interpolation::by_images<interpolation::layers::make>,
-                small_images_yield},
+                two_taps<interpolation::by_images<interpolation::layers::make>>,
+                two_taps_yield<small_images_yield>},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 strided_yields, true},
 };

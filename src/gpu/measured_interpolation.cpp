@@ -18,6 +18,7 @@
 #include "gpu/interpolation/rows/cut.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/device.hpp"
+#include "kernel/axis_filter.hpp"
 #include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu {
@@ -152,6 +153,7 @@ std::string resample_yields(
         return "its kernels are not compiled for the problem here";
     if (is_small(problem))
         return "problems of less than 4 MiB are not worth compiling for";
+    if (detail::is_filtered(problem.mode, problem.axes[2])) return {};
     if (is_volume(problem))
         return are_small_volumes(problem)
                 ? std::string()

@@ -22,26 +22,26 @@ struct folded_axis {
 
 // Shorter axes are tables without a fold, which are read faster.
 constexpr int64_t least_folded = 2048;
-// Inputs before the stretch that repeats: clamped outputs touch the first.
-constexpr int64_t inputs_before = 3;
-
-folded_axis fold_axis(axis_walk walk) {
+/// Where outputs touch at most `width` inputs.
+folded_axis fold_axis(axis_walk walk, int64_t width = 2) {
     folded_axis folded {walk.src(), walk.dst(), {}, {}};
     if (std::max(folded.src, folded.dst) < least_folded) return folded;
     const auto period = walk.repeats();
     if (!period) return folded;
     const auto [src, dst] = *period;
-    const int64_t first = walk.first_within();
+    // Inputs before the stretch that repeats: clamped outputs touch the first.
+    const int64_t inputs_before = width + 1;
+    const int64_t first = walk.first_within(width - 2);
     // What remains has two periods and the ends, and its last output reads an
     // input behind the stretch.
-    constexpr int64_t ends = 8;
+    const int64_t ends = 4 * width;
     int64_t repeats = std::min((folded.src - ends) / src,
                               (folded.dst - ends - first) / dst)
             - 2;
     if (repeats <= 0) return folded;
     walk.resize(folded.src - repeats * src, folded.dst - repeats * dst);
     const int64_t reach = walk.at(walk.dst() - 1).low;
-    const int64_t needed = inputs_before + src + 1;
+    const int64_t needed = inputs_before + src + 2 * width - 3;
     if (reach < needed) repeats -= (needed - reach + src - 1) / src;
     if (repeats <= 0) return folded;
     folded.src -= repeats * src;
@@ -121,7 +121,25 @@ private:
 bool same_axis(const interpolation_axis &a, const interpolation_axis &b) {
     return a.src == b.src && a.dst == b.dst && a.scale_given == b.scale_given
             && a.scale == b.scale && a.ratio_given == b.ratio_given
-            && a.ratio == b.ratio && a.arithmetic == b.arithmetic;
+            && a.ratio == b.ratio && a.arithmetic == b.arithmetic
+            && a.cubic_coeff_a == b.cubic_coeff_a && a.antialias == b.antialias
+            && a.exclude_outside == b.exclude_outside && a.forward == b.forward;
+}
+
+/// The same coordinates, as those of plain interpolation from src to dst.
+axis_walk plain_walk(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis) {
+    interpolation_axis straight = axis;
+    if (axis.forward) std::swap(straight.src, straight.dst);
+    return {mode == interpolation_mode::nearest ? mode
+                                                : interpolation_mode::linear,
+            coordinates, straight};
+}
+
+/// The map of an axis that is copied.
+axis_walk walk_of_copy(int64_t size) {
+    return {interpolation_mode::nearest, coordinate_mode::half_pixel,
+            {size, size}};
 }
 
 thread_local shared_axis_maps *innermost = nullptr;
@@ -130,6 +148,10 @@ thread_local shared_axis_maps *innermost = nullptr;
 
 int64_t table_rows(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
+    if (is_filtered(mode, axis)) {
+        const axis_filter filter(mode, coordinates, axis);
+        return fold_axis(filter.walk(), filter.width()).rows();
+    }
     return fold_axis(axis_walk(mode, coordinates, axis)).rows();
 }
 
@@ -137,6 +159,7 @@ bool has_tables(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
     constexpr int64_t most_rows = int64_t {1} << 24;
     constexpr int64_t most_empty_rows = int64_t {1} << 20;
+    if (is_filtered(mode, axis)) return true; // nothing else serves them
     const auto folded = fold_axis(axis_walk(mode, coordinates, axis));
     return folded.rows() <= most_rows
             && (folded.src <= most_empty_rows || folded.src <= 8 * folded.dst);
@@ -170,21 +193,103 @@ gathered_axis gathered_axis::make(axis_walk walk,
     weights.resize(static_cast<size_t>(gather.weights()));
     made.max_count = gather.max_count();
     made.fed_ = gather.fed();
-    if (made.inputs_.repeats == 0) return made;
-    const auto from = static_cast<size_t>(made.inputs_.from);
-    const auto end = from + static_cast<size_t>(made.inputs_.period);
-    made.weight_period_ = int64_t {made.offset_[end]} - made.offset_[from];
-    for (auto i = from; i < end; ++i)
-        if (made.offset_[i + 1] > made.offset_[i])
-            made.fed_ += made.inputs_.repeats;
+    made.find_period();
     return made;
+}
+
+template <typename Weight>
+gathered_axis gathered_axis::make(
+        axis_filter filter, bool forward, counted_vector<Weight> &weights) {
+    gathered_axis made;
+    made.src = filter.walk().src();
+    made.dst = filter.walk().dst();
+    made.identity = false;
+    const folded_axis folded = fold_axis(filter.walk(), filter.width());
+    check_rows(folded, made);
+    filter.resize(folded.src, folded.dst);
+    made.inputs_ = folded.inputs;
+    made.outputs_ = folded.outputs;
+    // By output: its first input, and where its weights begin.
+    std::vector<uint32_t> lows, begins {0};
+    std::vector<double> all;
+    for (int64_t o = 0; o < folded.dst; ++o) {
+        const axis_filter::taps taps = filter.at(o);
+        lows.push_back(static_cast<uint32_t>(taps.low));
+        all.insert(all.end(), taps.weights.begin(), taps.weights.end());
+        begins.push_back(static_cast<uint32_t>(all.size()));
+    }
+    if (forward) {
+        std::swap(made.src, made.dst);
+        std::swap(made.inputs_, made.outputs_);
+        made.first_.assign(lows.begin(), lows.end());
+        made.first_.push_back(static_cast<uint32_t>(folded.src));
+        made.offset_.assign(begins.begin(), begins.end());
+        weights.resize(all.size());
+        std::transform(all.begin(), all.end(), weights.begin(),
+                [](double weight) { return static_cast<Weight>(weight); });
+    } else {
+        made.gather_outputs(folded.src, lows, begins);
+        weights.assign(made.offset_.back(), Weight(0));
+        for (size_t o = 0; o < lows.size(); ++o)
+            for (uint32_t k = begins[o]; k < begins[o + 1]; ++k) {
+                const size_t i = lows[o] + k - begins[o];
+                weights[made.offset_[i] + o - made.first_[i]]
+                        = static_cast<Weight>(all[k]);
+            }
+    }
+    made.max_count = 0;
+    made.fed_ = 0;
+    for (size_t i = 0; i + 1 < made.offset_.size(); ++i) {
+        const int64_t taps = made.taps_of_row(static_cast<int64_t>(i));
+        made.max_count = std::max(made.max_count, taps);
+        made.fed_ += taps > 0 ? 1 : 0;
+    }
+    made.find_period();
+    return made;
+}
+
+/// first_ and offset_ of so many inputs from what outputs read.
+void gathered_axis::gather_outputs(int64_t inputs,
+        const std::vector<uint32_t> &lows,
+        const std::vector<uint32_t> &begins) {
+    const auto rows = static_cast<size_t>(inputs);
+    const auto outputs = static_cast<uint32_t>(lows.size());
+    std::vector<uint32_t> ends(rows, 0);
+    first_.assign(rows + 1, outputs);
+    for (uint32_t o = 0; o < outputs; ++o)
+        for (size_t i = lows[o]; i < lows[o] + begins[o + 1] - begins[o]; ++i) {
+            first_[i] = std::min(first_[i], o);
+            ends[i] = o + 1;
+        }
+    // An input of no output is where the next one begins.
+    for (size_t i = rows; i-- > 0;)
+        if (ends[i] == 0) ends[i] = first_[i] = first_[i + 1];
+    offset_.assign(1, 0);
+    for (size_t i = 0; i < rows; ++i)
+        offset_.push_back(offset_.back() + ends[i] - first_[i]);
+}
+
+/// The weights of a period of the inputs, and how many of all inputs are fed.
+void gathered_axis::find_period() {
+    if (inputs_.repeats == 0) return;
+    const auto from = static_cast<size_t>(inputs_.from);
+    const auto end = from + static_cast<size_t>(inputs_.period);
+    weight_period_ = int64_t {offset_[end]} - offset_[from];
+    for (auto i = from; i < end; ++i)
+        if (offset_[i + 1] > offset_[i]) fed_ += inputs_.repeats;
 }
 
 template <typename Weight>
 gathered_axis gather_axis(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis, counted_vector<Weight> &weights) {
-    return gathered_axis::make(axis_walk(mode, coordinates, axis), weights,
-            mode == interpolation_mode::nearest ? 1 : 2, [](int64_t) {});
+    if (is_filtered(mode, axis) && !is_identity(mode, coordinates, axis))
+        return gathered_axis::make(
+                axis_filter(mode, coordinates, axis), axis.forward, weights);
+    return gathered_axis::make(is_filtered(mode, axis)
+                    ? walk_of_copy(axis.src)
+                    : axis_walk(mode, coordinates, axis),
+            weights, mode == interpolation_mode::nearest ? 1 : 2,
+            [](int64_t) {});
 }
 
 template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
@@ -195,7 +300,8 @@ template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
 bool is_identity(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
     if (axis.src != axis.dst) return false;
-    axis_walk walk(mode, coordinates, axis);
+    // What is cubic or widened is one where the plain map is.
+    axis_walk walk = plain_walk(mode, coordinates, axis);
     const folded_axis folded = fold_axis(walk);
     if (folded.src != folded.dst) return false;
     walk.resize(folded.src, folded.dst);
@@ -214,13 +320,21 @@ axis_map make_axis_map(interpolation_mode mode, coordinate_mode coordinates,
                     && same_axis(each.axis, axis))
                 return each.map;
     auto tables = std::make_shared<axis_map::tables>();
-    tables->gathered = gathered_axis::make(axis_walk(mode, coordinates, axis),
-            tables->weights, mode == interpolation_mode::nearest ? 1 : 2,
-            [&](int64_t low) {
-                tables->low.push_back(static_cast<uint32_t>(low));
-            });
-    tables->weight_rows = tables->gathered.weight_fold();
     axis_map map;
+    map.two_taps
+            = !is_filtered(mode, axis) || is_identity(mode, coordinates, axis);
+    if (map.two_taps)
+        tables->gathered = gathered_axis::make(is_filtered(mode, axis)
+                        ? walk_of_copy(axis.src)
+                        : axis_walk(mode, coordinates, axis),
+                tables->weights, mode == interpolation_mode::nearest ? 1 : 2,
+                [&](int64_t low) {
+                    tables->low.push_back(static_cast<uint32_t>(low));
+                });
+    else
+        tables->gathered
+                = gather_axis(mode, coordinates, axis, tables->weights);
+    tables->weight_rows = tables->gathered.weight_fold();
     map.src = axis.src;
     map.dst = axis.dst;
     map.max_count = tables->gathered.max_count;

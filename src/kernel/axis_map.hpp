@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/counted_memory.hpp"
+#include "kernel/axis_filter.hpp"
 #include "kernel/axis_walk.hpp"
 #include "kernel/problem.hpp"
 
@@ -51,9 +52,9 @@ struct fold {
 };
 
 /// Gathered: src element i receives the outputs begin(i) <= o < end(i), output
-/// o with weight number offset(i) + o - begin(i). Outputs whose weight is 0 at
-/// either end of the range are not in it, and inside it no weight is 0: a tap
-/// of weight 0 is no tap, so Inf and NaN do not travel along it.
+/// o with weight number offset(i) + o - begin(i). Of nearest and linear maps no
+/// weight is 0: a tap of weight 0 is no tap, so Inf and NaN do not travel along
+/// it. Of a forward axis src stands for what is written and dst for what is read.
 class gathered_axis {
 public:
     int64_t src = 1;
@@ -97,8 +98,15 @@ public:
     template <typename Weight, typename Visit>
     static gathered_axis make(axis_walk walk, counted_vector<Weight> &weights,
             int64_t most_weights, const Visit &visit);
+    /// Of any filter; written are its inputs, or forwards its outputs.
+    template <typename Weight>
+    static gathered_axis make(
+            axis_filter filter, bool forward, counted_vector<Weight> &weights);
 
 private:
+    void gather_outputs(int64_t inputs, const std::vector<uint32_t> &lows,
+            const std::vector<uint32_t> &begins);
+    void find_period();
     int64_t taps_of_row(int64_t row) const {
         const auto at = static_cast<size_t>(row);
         return int64_t {offset_[at + 1]} - offset_[at];
@@ -147,13 +155,15 @@ struct number_of {
 /// Forward: output o reads src[low(o)] * low_weight(o)
 /// + src[high(o)] * high_weight(o), high(o) being low(o) + 1 or, where that
 /// tap has weight 0 or falls on the same element, low(o) (then high_weight is
-/// 0 and low_weight 1 or the sum). Gathered: as gathered_axis.
+/// 0 and low_weight 1 or the sum); of maps with `two_taps` alone. Gathered: as
+/// gathered_axis.
 class axis_map {
 public:
     int64_t src = 0;
     int64_t dst = 0;
     int64_t max_count = 0;
     bool identity = false;
+    bool two_taps = true; ///< no output has more
 
     int64_t low(number_of o) const {
         const gathered_axis &axis = tables_->gathered;
@@ -173,7 +183,7 @@ public:
 
     int64_t first(number_of i) const { return tables_->gathered.begin(i); }
     int64_t count(number_of i) const { return tables_->gathered.taps(i); }
-    /// Of the first of i's weights, i up to src; at most 2 * dst in all.
+    /// Of the first of i's weights, i up to src.
     int64_t offset(number_of i) const { return tables_->gathered.offset(i); }
     /// By its number.
     double weight(number_of number) const {

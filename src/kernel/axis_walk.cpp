@@ -242,8 +242,22 @@ std::optional<axis_walk::period> axis_walk::repeats() const {
     return period {slope_ / common, den_ / common};
 }
 
-int64_t axis_walk::first_within() const {
-    return offset_ >= 0 ? 0 : (-offset_ + slope_ - 1) / slope_;
+int64_t axis_walk::first_within(int64_t input) const {
+    const wide_integer before = wide_integer {input} * den_ - offset_;
+    return before <= 0 ? 0
+                       : static_cast<int64_t>((before + slope_ - 1) / slope_);
+}
+
+axis_walk::position axis_walk::position_of(int64_t output) const {
+    const wide_ratio x = linear_
+            ? wide_ratio {wide_integer {slope_} * output + offset_, den_}
+            : coordinate(output);
+    constexpr wide_integer far = wide_integer {1} << 61;
+    wide_integer low = x.num / x.den - (x.num % x.den < 0 ? 1 : 0);
+    const auto part = static_cast<long double>(x.num - low * x.den)
+            / static_cast<long double>(x.den);
+    low = std::clamp(low, -far, far);
+    return {static_cast<int64_t>(low), part};
 }
 
 } // namespace gradnn::detail

@@ -75,9 +75,17 @@ public:
         int64_t dst;
     };
     std::optional<period> repeats() const;
-    /// The first output that is not before src's first element; of an axis that
+    /// The first output that is not before src's element `input`; of an axis that
     /// repeats.
-    int64_t first_within() const;
+    int64_t first_within(int64_t input = 0) const;
+
+    /// Where an output lies, which may be outside src: behind the element `low`, by
+    /// `part` (0 to 1) of the way to the next. Not for nearest.
+    struct position {
+        int64_t low;
+        long double part;
+    };
+    position position_of(int64_t output) const;
 
     /// The same coordinates on an axis of another size.
     void resize(int64_t src, int64_t dst) {

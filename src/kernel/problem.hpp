@@ -30,7 +30,7 @@ struct weights_view {
     std::array<int64_t, 6> strides {};
 };
 
-enum class interpolation_mode { nearest, linear };
+enum class interpolation_mode { nearest, linear, cubic };
 enum class coordinate_mode { half_pixel, align_corners, asymmetric };
 
 /// How an output's coordinate is computed before it is floored: exactly, or as
@@ -58,9 +58,20 @@ struct interpolation_axis {
     double ratio = 1.0;
     /// Not exact: nearest, scale_given false, no align_corners.
     coordinate_arithmetic arithmetic = coordinate_arithmetic::exact;
+    /// Of cubic: the slope of the filter at distance 1.
+    float cubic_coeff_a = -0.75F;
+    /// Linear and cubic: where src is larger, the filter is as many times wider.
+    bool antialias = false;
+    /// Cubic and antialias: inputs outside have no weight, where else the ones at
+    /// the ends have theirs too.
+    bool exclude_outside = false;
+    /// The interpolation itself is computed: dst is what is read and src what is
+    /// written, and the interpolation goes from dst to src.
+    bool forward = false;
 };
 
-/// diff_src[n,c,i] = sum over o of map(o -> i) * diff_dst[n,c,o].
+/// diff_src[n,c,i] = sum over o of map(o -> i) * diff_dst[n,c,o]. Of a forward
+/// interpolation diff_src stands for what is written and diff_dst for what is read.
 /// Both views have one type; N and C agree; axes[a].src and .dst are the
 /// spatial dims of diff_src and diff_dst.
 struct interpolation_problem {

@@ -28,6 +28,15 @@ std::string layouts_of(const tensor_view &a, const tensor_view &b) {
     return of_a == of_b ? of_a : of_a + " and " + of_b;
 }
 
+const char *to_string(interpolation_mode mode) {
+    switch (mode) {
+        case interpolation_mode::nearest: return "nearest";
+        case interpolation_mode::linear: return "linear";
+        case interpolation_mode::cubic: break;
+    }
+    return "cubic";
+}
+
 std::string images_of(const tensor_view &tensor) {
     return text(tensor.dims[0],
             tensor.dims[0] == 1 ? " image of " : " images of ", tensor.dims[1],
@@ -41,7 +50,9 @@ std::string given(const interpolation_problem &problem) {
             layouts_of(problem.diff_src, problem.diff_dst), ", ",
             images_of(problem.diff_src), ", ", three(problem.diff_src.dims, 2),
             " -> ", three(problem.diff_dst.dims, 2), ", ",
-            problem.mode == interpolation_mode::nearest ? "nearest" : "linear");
+            to_string(problem.mode),
+            problem.axes[2].antialias ? ", antialias" : "",
+            problem.axes[2].forward ? ", forward" : "");
 }
 
 std::string given(const convolution_problem &problem) {

@@ -33,6 +33,9 @@ struct op_attributes {
     std::span<const int64_t> sizes;
     std::span<const float> scales;
     std::span<const double> ratios;
+    float cubic_coeff_a = -0.75F;
+    bool antialias = false;
+    bool exclude_outside = false;
 
     std::span<const int64_t> strides;
     std::span<const int64_t> dilations;

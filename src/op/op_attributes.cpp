@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "base/text.hpp"
@@ -27,6 +28,8 @@ constexpr meaning<interpolation_mode> modes[] = {
         {"linear", interpolation_mode::linear},
         {"bilinear", interpolation_mode::linear},
         {"trilinear", interpolation_mode::linear},
+        {"cubic", interpolation_mode::cubic},
+        {"bicubic", interpolation_mode::cubic},
 };
 constexpr meaning<coordinate_mode> coordinate_modes[] = {
         {"half_pixel", coordinate_mode::half_pixel},
@@ -89,6 +92,13 @@ void read(op_attributes &to, attr name, const op::attr_value &value) {
         case attr::scale_rule:
             to.scale_rule = meaning_of(scale_rules, value);
             break;
+        case attr::cubic_coeff_a:
+            to.cubic_coeff_a = std::get<float>(value);
+            break;
+        case attr::antialias: to.antialias = std::get<bool>(value); break;
+        case attr::exclude_outside:
+            to.exclude_outside = std::get<bool>(value);
+            break;
         case attr::sizes: to.sizes = s64_list(value); break;
         case attr::scales:
             to.scales = std::get<std::vector<float>>(value);
@@ -128,6 +138,7 @@ void read(op_attributes &to, attr name, const op::attr_value &value) {
 const char *name_of(attr_type type) {
     switch (type) {
         case attr_type::s64: return "s64";
+        case attr_type::f32: return "f32";
         case attr_type::boolean: return "bool";
         case attr_type::string: return "string";
         case attr_type::s64_list: return "s64[]";
@@ -146,6 +157,7 @@ const char *name_of(const op::attr_value &value) {
 bool holds(const op::attr_value &value, attr_type type) {
     switch (type) {
         case attr_type::s64: return std::holds_alternative<int64_t>(value);
+        case attr_type::f32: return std::holds_alternative<float>(value);
         case attr_type::boolean: return std::holds_alternative<bool>(value);
         case attr_type::string:
             return std::holds_alternative<std::string>(value);
@@ -187,6 +199,7 @@ std::string listed_words(std::string_view allowed) {
 op::attr_value fallback_of(const attr_row &row) {
     switch (row.type) {
         case attr_type::s64: return int64_t {std::stoll(row.fallback)};
+        case attr_type::f32: return std::strtof(row.fallback, nullptr);
         case attr_type::boolean: return std::string(row.fallback) == "true";
         default: return std::string(row.fallback);
     }
@@ -251,6 +264,19 @@ void check_s64_values(const op &the_op, attr name,
 }
 
 /// Which of an interpolation's attributes go together.
+void check_filter_rules(const op &the_op, const op_attributes &attributes) {
+    if (attributes.antialias && attributes.mode == interpolation_mode::nearest)
+        fail_op(the_op,
+                "attribute antialias is true and attribute mode is nearest; "
+                "linear and cubic are allowed with it");
+    // Filters of larger slopes are none that anyone has.
+    constexpr float most = 16;
+    if (!(std::fabs(attributes.cubic_coeff_a) <= most))
+        fail_op(the_op,
+                text("attribute cubic_coeff_a is ", attributes.cubic_coeff_a,
+                        "; values from -16 to 16 are allowed"));
+}
+
 void check_coordinate_rules(const op &the_op, const op_attributes &attributes) {
     const bool has_ratios = the_op.get_attrs().contains(attr::ratios);
     const bool wants_ratios = attributes.scale_rule == scale_rule::ratios;
@@ -306,8 +332,10 @@ void check_values(const op &the_op, const op_schema &schema,
             fail_op(the_op,
                     text("attribute ratios is ", text_of(attributes.ratios),
                             "; values from 2^-60 to 2^60 are allowed"));
-    if (schema.family == op_family::interpolation)
+    if (schema.family == op_family::interpolation) {
+        check_filter_rules(the_op, attributes);
         check_coordinate_rules(the_op, attributes);
+    }
     if (attributes.groups < 1)
         fail_op(the_op,
                 text("attribute groups is ", attributes.groups,

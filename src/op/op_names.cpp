@@ -155,6 +155,9 @@ constexpr named<op::attr> attrs[] = {
         {op::attr::scale_rule, "scale_rule"},
         {op::attr::ratios, "ratios"},
         {op::attr::coordinate_arithmetic, "coordinate_arithmetic"},
+        {op::attr::cubic_coeff_a, "cubic_coeff_a"},
+        {op::attr::antialias, "antialias"},
+        {op::attr::exclude_outside, "exclude_outside"},
 };
 
 template <typename Value, size_t count>

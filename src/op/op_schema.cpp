@@ -12,9 +12,12 @@ constexpr attr_row data_format
 
 // Ports, named as messages and the doc pages name them.
 
-constexpr port_row interpolate_in[] = {{"src", role::source},
+constexpr port_row interpolate_in[]
+        = {{"src", role::source}, {"sizes", role::shape, false}};
+constexpr port_row interpolate_out[] = {{"dst", role::resampled}};
+constexpr port_row interpolate_backward_in[] = {{"src", role::source},
         {"diff_dst", role::resampled}, {"sizes", role::shape, false}};
-constexpr port_row interpolate_out[] = {{"diff_src", role::source}};
+constexpr port_row interpolate_backward_out[] = {{"diff_src", role::source}};
 
 constexpr port_row conv_in[] = {{"diff_dst", role::small}, {"src", role::large},
         {"weights", role::weights}};
@@ -53,7 +56,7 @@ constexpr port_row add_out[] = {{"dst", role::element}};
 
 constexpr attr_row interpolate_attrs[] = {
         {attr::mode, attr_type::string, true,
-                "nearest|linear|bilinear|trilinear"},
+                "nearest|linear|bilinear|trilinear|cubic|bicubic"},
         {attr::coordinate_transformation_mode, attr_type::string, false,
                 "half_pixel|align_corners|asymmetric", "half_pixel"},
         {attr::sizes, attr_type::s64_list},
@@ -63,6 +66,9 @@ constexpr attr_row interpolate_attrs[] = {
         {attr::ratios, attr_type::f64_list},
         {attr::coordinate_arithmetic, attr_type::string, false,
                 "exact|float32|float32_fma|float64", "exact"},
+        {attr::cubic_coeff_a, attr_type::f32, false, nullptr, "-0.75"},
+        {attr::antialias, attr_type::boolean, false, nullptr, "false"},
+        {attr::exclude_outside, attr_type::boolean, false, nullptr, "false"},
         data_format,
 };
 
@@ -124,9 +130,11 @@ constexpr op_schema schemas[] = {
         {kind::ConvolutionBackwardWeights, "ConvolutionBackwardWeights",
                 family::convolution, conv_weights_in, conv_weights_out,
                 conv_weights_attrs, 3, 5},
+        {kind::Interpolate, "Interpolate", family::interpolation,
+                interpolate_in, interpolate_out, interpolate_attrs, 3, 5},
         {kind::InterpolateBackward, "InterpolateBackward",
-                family::interpolation, interpolate_in, interpolate_out,
-                interpolate_attrs, 3, 5},
+                family::interpolation, interpolate_backward_in,
+                interpolate_backward_out, interpolate_attrs, 3, 5},
         {kind::ReLUBackward, "ReLUBackward", family::elementwise, relu_in,
                 relu_out, relu_attrs, 0, logical_tensor::max_ndims},
 };

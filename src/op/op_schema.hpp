@@ -18,7 +18,7 @@ enum class port_role {
     small, ///< diff_dst of a convolution, src or diff_src of a transposed one
     weights, ///< weights or diff_weights
     bias, ///< diff_bias: one value a channel of diff_dst
-    resampled, ///< diff_dst of an interpolation
+    resampled, ///< dst or diff_dst of an interpolation
     source, ///< src or diff_src of an interpolation
     element, ///< an operand of an elementwise op or of a bias reduction
     shape, ///< s32, one-dimensional, in host memory, only checked
@@ -30,7 +30,15 @@ struct port_row {
     bool required = true;
 };
 
-enum class attr_type { s64, boolean, string, s64_list, f32_list, f64_list };
+enum class attr_type {
+    s64,
+    f32,
+    boolean,
+    string,
+    s64_list,
+    f32_list,
+    f64_list
+};
 
 struct attr_row {
     op::attr name;

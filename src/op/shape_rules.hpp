@@ -49,9 +49,10 @@ private:
 
 // The rules of the op families.
 
-void shape_interpolation(const checked_op &the_op, output_dims &outputs);
-/// Leaves the dims of diff_weights unknown where nothing gives them, or throws
-/// if `complete` is set.
+/// These two leave the dims of an interpolation's dst and of diff_weights unknown
+/// where nothing gives them, or throw if `complete` is set.
+void shape_interpolation(
+        const checked_op &the_op, output_dims &outputs, bool complete);
 void shape_convolution(
         const checked_op &the_op, output_dims &outputs, bool complete);
 

@@ -57,7 +57,8 @@ std::vector<int64_t> expected_by(
         const checked_op &the_op, const logical_tensor &first_output) {
     if (the_op.schema().family != op_family::interpolation)
         return first_output.get_dims();
-    const auto resized = dims_of(the_op.inputs[1]);
+    const auto resized = dims_of(
+            is_forward_interpolation(the_op) ? first_output : the_op.inputs[1]);
     const auto spatial
             = resized.subspan(static_cast<size_t>(first_spatial_axis(the_op)),
                     resized.size() - 2);
@@ -86,7 +87,7 @@ std::vector<logical_tensor> outputs_with_dims(
     output_dims shapes(the_op);
     switch (the_op.schema().family) {
         case op_family::interpolation:
-            shape_interpolation(the_op, shapes);
+            shape_interpolation(the_op, shapes, complete);
             break;
         case op_family::convolution:
         case op_family::transposed:
@@ -107,6 +108,10 @@ std::vector<logical_tensor> outputs_with_dims(
 bool broadcasts(const checked_op &the_op) {
     return the_op.identity().get_kind() == op::kind::Add
             && the_op.attributes().numpy_broadcast;
+}
+
+bool is_forward_interpolation(const checked_op &the_op) {
+    return the_op.identity().get_kind() == op::kind::Interpolate;
 }
 
 int channel_axis(const checked_op &the_op, int rank) {

@@ -32,6 +32,9 @@ std::vector<logical_tensor> outputs_with_dims(
 /// the last axis.
 bool broadcasts(const checked_op &the_op);
 
+/// Whether an interpolation computes dst, not diff_src.
+bool is_forward_interpolation(const checked_op &the_op);
+
 /// Of a convolution op whose large tensor and weights have these dims.
 convolution_geometry geometry_of(const checked_op &the_op,
         std::span<const int64_t> large, std::span<const int64_t> weights);

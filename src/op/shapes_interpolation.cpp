@@ -1,5 +1,5 @@
-// Shape rules of InterpolateBackward: N and C of src and diff_dst agree, and
-// the spatial dims of diff_dst are those that sizes or scales give.
+// Shape rules of interpolations: N and C of both tensors agree, and the spatial dims
+// of the resampled one, dst or diff_dst, are those that sizes or scales give.
 #include <algorithm>
 #include <cmath>
 
@@ -13,66 +13,121 @@ namespace gradnn::detail {
 
 namespace {
 
-void check_resize_axis(const checked_op &the_op, size_t axis, int64_t src,
-        int64_t resized, float scale) {
-    // Exact: a double holds the product of a f32 and a dim below 2^29, and
-    // beyond that neighbours of the rounded product differ by less than 1.
-    const double product
-            = static_cast<double>(src) * static_cast<double>(scale);
+// Exact: a double holds the product of a f32 and a dim below 2^29, and beyond that
+// neighbours of the rounded product differ by less than 1.
+double scaled_size(int64_t src, float scale) {
+    return static_cast<double>(src) * static_cast<double>(scale);
+}
+
+void check_resize_axis(const checked_op &the_op, const std::string &port,
+        size_t axis, int64_t src, int64_t resized, float scale) {
+    const double product = scaled_size(src, scale);
     const double floored = std::floor(product);
     const double nearest = std::floor(product + 0.5);
     const auto given = static_cast<double>(resized);
     if (given == floored || given == nearest) return;
     fail_shape(the_op,
-            text("input 1 (diff_dst) has ", resized,
-                    " elements on spatial axis ", axis, "; ",
-                    static_cast<int64_t>(std::min(floored, 9e18)),
+            text(port, " has ", resized, " elements on spatial axis ", axis,
+                    "; ", static_cast<int64_t>(std::min(floored, 9e18)),
                     " (floor) or ",
                     static_cast<int64_t>(std::min(nearest, 9e18)),
                     " (nearest) are allowed, src having ", src,
                     " and attribute scales saying ", scale));
 }
 
-} // namespace
+size_t shape_port(const checked_op &the_op) {
+    return static_cast<size_t>(
+            port_index(the_op.schema().inputs, port_role::shape));
+}
 
-void shape_interpolation(const checked_op &the_op, output_dims &outputs) {
-    const auto src = dims_of(the_op.inputs[0]);
-    const auto resized = dims_of(the_op.inputs[1]);
+/// The dims of dst, where the op says no other: as scales and floor have them.
+std::optional<dims> dims_of_dst(const checked_op &the_op, const dims &src) {
+    const op_attributes &attributes = the_op.attributes();
+    if (dims_known(the_op.outputs[0])) return the_op.outputs[0].get_dims();
+    if (attributes.sizes.empty() && attributes.scales.empty())
+        return std::nullopt;
+    dims dst = src;
+    const auto first = static_cast<size_t>(first_spatial_axis(the_op));
+    for (size_t axis = 0; axis < src.size() - 2; ++axis) {
+        if (!attributes.sizes.empty()) {
+            dst[first + axis] = attributes.sizes[axis];
+            continue;
+        }
+        const double size = std::floor(
+                scaled_size(src[first + axis], attributes.scales[axis]));
+        if (size > 0x1p62)
+            fail_shape(the_op,
+                    text("attribute scales is ", text_of(attributes.scales),
+                            " and input 0 (src) has dims ", text_of(src),
+                            ": more elements than 63 bits can count"));
+        dst[first + axis] = static_cast<int64_t>(size);
+    }
+    return dst;
+}
+
+/// That the resampled tensor, which messages call `port`, is one of src.
+void check_resampled(const checked_op &the_op, const std::string &port,
+        const dims &src, const dims &resized) {
     const int rank = static_cast<int>(src.size());
     const auto channels = static_cast<size_t>(channel_axis(the_op, rank));
-    if (src[0] != resized[0] || src[channels] != resized[channels])
+    if (src.size() != resized.size() || src[0] != resized[0]
+            || src[channels] != resized[channels])
         fail_shape(the_op,
-                text("input 1 (diff_dst) has dims ", text_of(resized),
+                text(port, " has dims ", text_of(resized),
                         " and input 0 (src) ", text_of(src),
                         ": N and C must agree"));
     const auto first = static_cast<size_t>(first_spatial_axis(the_op));
-    const size_t spatial_rank = src.size() - 2;
     const auto sizes = the_op.attributes().sizes;
     const auto scales = the_op.attributes().scales;
-    const bool sizes_input = !the_op.inputs[2].is_absent();
-    if (sizes.empty() && scales.empty() && !sizes_input)
-        fail_op(the_op,
-                "neither attribute sizes nor attribute scales is "
-                "given, nor input 2 (sizes); one must be");
-    if (the_op.attributes().scale_rule == scale_rule::given && scales.empty())
-        fail_op(the_op,
-                "attribute scale_rule is given and attribute scales "
-                "is missing");
-    for (size_t axis = 0; axis < spatial_rank; ++axis) {
+    for (size_t axis = 0; axis < src.size() - 2; ++axis) {
         const int64_t size = resized[first + axis];
         if (!sizes.empty()) {
             if (sizes[axis] != size)
                 fail_shape(the_op,
-                        text("attribute sizes is ", text_of(sizes),
-                                " and input 1 (diff_dst) has dims ",
-                                text_of(resized), ": they must agree"));
-        } else if (!sizes_input) {
+                        text("attribute sizes is ", text_of(sizes), " and ",
+                                port, " has dims ", text_of(resized),
+                                ": they must agree"));
+        } else if (the_op.inputs[shape_port(the_op)].is_absent()) {
             check_resize_axis(
-                    the_op, axis, src[first + axis], size, scales[axis]);
+                    the_op, port, axis, src[first + axis], size, scales[axis]);
         }
     }
-    outputs.settle(port_role::source, dims(src.begin(), src.end()),
-            port_reference {false, 0});
+}
+
+} // namespace
+
+void shape_interpolation(
+        const checked_op &the_op, output_dims &outputs, bool complete) {
+    const op_attributes &attributes = the_op.attributes();
+    const size_t sizes = shape_port(the_op);
+    if (attributes.sizes.empty() && attributes.scales.empty()
+            && the_op.inputs[sizes].is_absent())
+        fail_op(the_op,
+                text("neither attribute sizes nor attribute scales is "
+                     "given, nor input ",
+                        sizes, " (sizes); one must be"));
+    if (attributes.scale_rule == scale_rule::given && attributes.scales.empty())
+        fail_op(the_op,
+                "attribute scale_rule is given and attribute scales "
+                "is missing");
+    const dims src = the_op.inputs[0].get_dims();
+    if (!is_forward_interpolation(the_op)) {
+        check_resampled(
+                the_op, "input 1 (diff_dst)", src, the_op.inputs[1].get_dims());
+        outputs.settle(port_role::source, src, port_reference {false, 0});
+        return;
+    }
+    const auto dst = dims_of_dst(the_op, src);
+    if (dst) {
+        check_resampled(the_op, "output 0 (dst)", src, *dst);
+        outputs.settle(port_role::resampled, *dst,
+                attributes.sizes.empty() ? op::attr::scales : op::attr::sizes);
+    } else if (complete) {
+        fail_shape(the_op,
+                "the dims of output 0 (dst) are unknown; give them, or "
+                "attribute "
+                "sizes or scales");
+    }
 }
 
 } // namespace gradnn::detail

@@ -6,6 +6,7 @@
 
 #include "kernel/problem.hpp"
 #include "op/op_schema.hpp"
+#include "reference/ops.hpp"
 #include "tensor/layout.hpp"
 
 namespace gradnn::detail {
@@ -116,6 +117,15 @@ double factor_roundoff(fpmath_mode mode) {
     return 0x1p-8;
 }
 
+/// The reference, but an interpolation's weights, of which some of a cubic one are
+/// negative, count by their magnitude.
+std::vector<reference_tensor> with_magnitudes_of_weights(
+        const op &the_op, const std::vector<reference_tensor> &inputs) {
+    return find_schema(the_op.get_kind())->family == op_family::interpolation
+            ? reference_interpolation(the_op, inputs, true)
+            : reference(the_op, inputs);
+}
+
 } // namespace
 
 double unit_roundoff(data_type output) {
@@ -172,7 +182,7 @@ std::vector<reference_tensor> sum_magnitudes(
     for (size_t index = first_factor(the_op); index < inputs.size(); ++index)
         for (double &value : inputs[index].values)
             value = std::fabs(value);
-    return reference(the_op, inputs);
+    return with_magnitudes_of_weights(the_op, inputs);
 }
 
 std::vector<reference_tensor> sum_deviations(
@@ -180,7 +190,7 @@ std::vector<reference_tensor> sum_deviations(
     for (size_t index = first_factor(the_op); index < inputs.size(); ++index)
         for (double &value : inputs[index].values)
             value *= value;
-    auto outputs = reference(the_op, inputs);
+    auto outputs = with_magnitudes_of_weights(the_op, inputs);
     for (reference_tensor &output : outputs)
         for (double &value : output.values)
             value = std::sqrt(value);

@@ -53,7 +53,7 @@ std::vector<reference_tensor> sum_magnitudes(
 
 /// R: for every element of every output the root of the sum of the squares of
 /// its terms, which is what their sum comes to where their signs are random.
-/// (An upper bound for interpolation, whose weights are at most 1.)
+/// (An upper bound for interpolation, whose weights are hardly more than 1.)
 std::vector<reference_tensor> sum_deviations(
         const op &the_op, std::vector<reference_tensor> inputs);
 

@@ -1,5 +1,6 @@
-// diff_src[i] += w * diff_dst[o] for every tap (i, w) of every output o: the
-// forward formulas of design section 1, scattered. A tap of weight 0 is no tap.
+// dst[o] = sum of w * src[i] over the taps (i, w) of output o, and diff_src[i] += w *
+// diff_dst[o] for every tap of every output. Of nearest and linear a tap of weight 0 is no
+// tap.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,6 +28,10 @@ wide floor_of(const ratio &x) {
 
 struct axis {
     bool nearest;
+    bool cubic;
+    bool antialias;
+    bool exclude_outside;
+    double cubic_coeff_a;
     std::string coordinates;
     int64_t src;
     int64_t dst;
@@ -155,8 +160,71 @@ struct tap {
     double weight;
 };
 
-/// At most two taps of output o, all of weight other than 0.
+/// Keys' convolution, or a triangle.
+long double filter(const axis &a, long double x) {
+    x = std::fabs(x);
+    if (!a.cubic) return x < 1 ? 1 - x : 0;
+    const long double slope = a.cubic_coeff_a;
+    if (x <= 1) return (slope + 2) * x * x * x - (slope + 3) * x * x + 1;
+    if (x < 2)
+        return slope * x * x * x - 5 * slope * x * x + 8 * slope * x
+                - 4 * slope;
+    return 0;
+}
+
+/// Of filters that are wider than two elements, or cut off at the ends: inputs nearer
+/// than the radius of the filter, those outside at the ends.
+std::vector<tap> filtered_taps(const axis &a, int64_t o) {
+    const ratio x = coordinate(a, o);
+    long double stretch = 1;
+    if (a.antialias) {
+        const bool corners = a.coordinates == "align_corners";
+        stretch = a.ratio != 0 && !corners ? static_cast<long double>(a.ratio)
+                : a.scale != 0 && !corners
+                ? 1 / static_cast<long double>(a.scale)
+                : static_cast<long double>(a.src)
+                        / static_cast<long double>(a.dst);
+        stretch = std::max(1.0L, stretch);
+    }
+    const auto reach = static_cast<int64_t>(std::ceil(2 * stretch)) + 1;
+    const auto middle = static_cast<int64_t>(
+            std::clamp<wide>(floor_of(x), -reach, a.src + reach));
+    const auto clamped
+            = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.src - 1); };
+    const int64_t first = clamped(middle - reach);
+    const auto count = static_cast<size_t>(clamped(middle + reach) - first + 1);
+    std::vector<long double> weights(count);
+    std::vector<bool> named(count);
+    long double all = 0;
+    const auto add = [&](bool outside) {
+        for (int64_t i = middle - reach; i <= middle + reach; ++i) {
+            if (!outside && (i < 0 || i >= a.src)) continue;
+            const wide away = i * x.den - x.num;
+            const long double distance = static_cast<long double>(away)
+                    / static_cast<long double>(x.den) / stretch;
+            if (std::fabs(distance) >= (a.cubic ? 2 : 1)) continue;
+            const auto at = static_cast<size_t>(clamped(i) - first);
+            weights[at] += filter(a, distance);
+            named[at] = true;
+            all += filter(a, distance);
+        }
+    };
+    add(!a.exclude_outside);
+    // Far outside nothing is nearer; there the end serves.
+    if (std::find(named.begin(), named.end(), true) == named.end()) add(true);
+    if (all == 0) return {{x.num < 0 ? 0 : a.src - 1, 1.0}};
+    const long double share = a.antialias || a.exclude_outside ? all : 1;
+    std::vector<tap> taps;
+    for (size_t i = 0; i < weights.size(); ++i)
+        if (named[i])
+            taps.push_back({first + static_cast<int64_t>(i),
+                    static_cast<double>(weights[i] / share)});
+    return taps;
+}
+
+/// All taps of output o; of nearest and linear of weight other than 0.
 std::vector<tap> taps_of(const axis &a, int64_t o) {
+    if (a.cubic || a.antialias) return filtered_taps(a, o);
     const wide last = a.src - 1;
     if (a.arithmetic != "exact")
         return {{static_cast<int64_t>(std::min(rounded_index(a, o), last)),
@@ -184,38 +252,67 @@ using axis_taps = std::vector<std::vector<tap>>;
 
 axis_taps taps_of(const axis &a) {
     axis_taps taps;
+    // An axis that is copied has no filter.
+    if (a.cubic || a.antialias) {
+        axis line = a;
+        line.cubic = line.antialias = false;
+        for (int64_t o = 0; o < a.dst && a.src == a.dst; ++o) {
+            taps.push_back(taps_of(line, o));
+            if (taps.back().size() > 1 || taps.back()[0].index != o) break;
+            if (o + 1 == a.dst) return taps;
+        }
+        taps.clear();
+    }
     taps.reserve(static_cast<size_t>(a.dst));
     for (int64_t o = 0; o < a.dst; ++o)
         taps.push_back(taps_of(a, o));
     return taps;
 }
 
+bool reference_flag(const op &the_op, op::attr name) {
+    const auto found = the_op.get_attrs().find(name);
+    return found != the_op.get_attrs().end() && std::get<bool>(found->second);
+}
+
+double cubic_coeff_a_of(const op &the_op) {
+    const auto found = the_op.get_attrs().find(op::attr::cubic_coeff_a);
+    return found == the_op.get_attrs().end() ? -0.75
+                                             : std::get<float>(found->second);
+}
+
 } // namespace
 
-reference_tensors reference_interpolation(
-        const op &the_op, const reference_tensors &inputs) {
+reference_tensors reference_interpolation(const op &the_op,
+        const reference_tensors &inputs, bool magnitudes_of_weights) {
     const bool channels_last
             = reference_word(the_op, op::attr::data_format, "nxc") == "nxc";
-    const planes diff_dst = to_planes(inputs[1], channels_last);
+    const bool forward = the_op.get_kind() == op::kind::Interpolate;
+    const size_t sizes_input = forward ? 1 : 2;
+    const planes from = to_planes(inputs[sizes_input - 1], channels_last);
     reference_tensors outputs {reference_output(the_op, 0)};
-    planes diff_src = to_planes(outputs[0], channels_last);
-    if (diff_src.values.empty() || diff_dst.values.empty()) return outputs;
+    planes to = to_planes(outputs[0], channels_last);
+    if (to.values.empty() || from.values.empty()) return outputs;
+    const std::array<int64_t, 5> &src = forward ? from.dims : to.dims;
+    const std::array<int64_t, 5> &dst = forward ? to.dims : from.dims;
 
     // Given sizes make scales void, whatever scale_rule says.
     const bool sizes_given = !reference_list(the_op, op::attr::sizes).empty()
-            || (the_op.get_inputs().size() > 2
-                    && !the_op.get_inputs()[2].is_absent());
+            || (the_op.get_inputs().size() > sizes_input
+                    && !the_op.get_inputs()[sizes_input].is_absent());
     const bool scales_serve = !sizes_given
             && reference_word(the_op, op::attr::scale_rule, "shape_ratio")
                     == "given";
     const size_t spatial_rank = outputs[0].dims.size() - 2;
     std::array<axis_taps, 3> taps;
     for (size_t index = 0; index < 3; ++index) {
-        axis a {reference_word(the_op, op::attr::mode, "") == "nearest",
+        const std::string mode = reference_word(the_op, op::attr::mode, "");
+        axis a {mode == "nearest", mode == "cubic" || mode == "bicubic",
+                reference_flag(the_op, op::attr::antialias),
+                reference_flag(the_op, op::attr::exclude_outside),
+                cubic_coeff_a_of(the_op),
                 reference_word(the_op, op::attr::coordinate_transformation_mode,
                         "half_pixel"),
-                diff_src.dims[2 + index], diff_dst.dims[2 + index], 0.0, 0.0,
-                "exact"};
+                src[2 + index], dst[2 + index], 0.0, 0.0, "exact"};
         const size_t padded = 3 - spatial_rank;
         if (index >= padded) {
             if (scales_serve)
@@ -229,41 +326,46 @@ reference_tensors reference_interpolation(
                     the_op, op::attr::coordinate_arithmetic, "exact");
         }
         taps[index] = taps_of(a);
+        if (magnitudes_of_weights)
+            for (auto &of_output : taps[index])
+                for (tap &each : of_output)
+                    each.weight = std::fabs(each.weight);
     }
 
-    const int64_t plane_count = diff_src.dims[0] * diff_src.dims[1];
-    const int64_t src_height = diff_src.dims[3];
-    const int64_t src_width = diff_src.dims[4];
-    const int64_t src_plane = diff_src.dims[2] * src_height * src_width;
-    const int64_t dst_plane
-            = diff_dst.dims[2] * diff_dst.dims[3] * diff_dst.dims[4];
-    const auto scatter = [&](int64_t plane) {
-        double *const to = diff_src.values.data() + plane * src_plane;
-        std::vector<double> lows(static_cast<size_t>(src_plane));
-        const double *from = diff_dst.values.data() + plane * dst_plane;
+    const int64_t src_plane = src[2] * src[3] * src[4];
+    const int64_t dst_plane = dst[2] * dst[3] * dst[4];
+    const auto sum_up = [&](int64_t plane) {
+        const int64_t to_plane = forward ? dst_plane : src_plane;
+        double *const sums = to.values.data() + plane * to_plane;
+        std::vector<double> lows(static_cast<size_t>(to_plane));
+        const double *const values = from.values.data()
+                + plane * (forward ? src_plane : dst_plane);
+        int64_t o = 0;
         for (const auto &depth_taps : taps[0])
             for (const auto &height_taps : taps[1])
                 for (const auto &width_taps : taps[2]) {
-                    const double value = *from++;
                     for (const tap &d : depth_taps)
                         for (const tap &h : height_taps)
                             for (const tap &w : width_taps) {
-                                const int64_t x
-                                        = (d.index * src_height + h.index)
-                                                * src_width
+                                const int64_t i
+                                        = (d.index * src[3] + h.index) * src[4]
                                         + w.index;
-                                add_compensated(to[x],
+                                const int64_t x = forward ? o : i;
+                                add_compensated(sums[x],
                                         lows[static_cast<size_t>(x)],
-                                        d.weight * h.weight * w.weight * value);
+                                        d.weight * h.weight * w.weight
+                                                * values[forward ? i : o]);
                             }
+                    ++o;
                 }
-        std::transform(to, to + src_plane, lows.begin(), to, std::plus<>());
+        std::transform(
+                sums, sums + to_plane, lows.begin(), sums, std::plus<>());
     };
-    cpu::parallel_for(plane_count, 1, [&](int64_t begin, int64_t end) {
+    cpu::parallel_for(src[0] * src[1], 1, [&](int64_t begin, int64_t end) {
         for (int64_t plane = begin; plane < end; ++plane)
-            scatter(plane);
+            sum_up(plane);
     });
-    from_planes(diff_src, channels_last, outputs[0]);
+    from_planes(to, channels_last, outputs[0]);
     return outputs;
 }
 

@@ -43,8 +43,9 @@ planes to_planes(const reference_tensor &tensor, bool channels_last);
 void from_planes(
         const planes &from, bool channels_last, reference_tensor &tensor);
 
-reference_tensors reference_interpolation(
-        const op &the_op, const reference_tensors &inputs);
+/// With the magnitudes of its weights: what bounds its sums.
+reference_tensors reference_interpolation(const op &the_op,
+        const reference_tensors &inputs, bool magnitudes_of_weights = false);
 reference_tensors reference_convolution(
         const op &the_op, const reference_tensors &inputs);
 /// diff_bias as a sum over all but the channels of diff_dst.

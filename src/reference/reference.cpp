@@ -147,6 +147,7 @@ reference_tensors reference(const op &the_op, const reference_tensors &inputs) {
         case op::kind::Add: return add(the_op, inputs);
         case op::kind::ReLUBackward: return relu(the_op, inputs);
         case op::kind::BiasAddBackward: return bias_add(the_op, inputs);
+        case op::kind::Interpolate:
         case op::kind::InterpolateBackward:
             return reference_interpolation(the_op, inputs);
         case op::kind::ConvBackward:

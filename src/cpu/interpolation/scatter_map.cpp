@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cpu/interpolation/scatter.hpp"
-#include "kernel/axis_walk.hpp"
+#include "kernel/axis_filter.hpp"
 
 namespace gradnn::cpu {
 
@@ -26,6 +26,7 @@ struct axis {
 std::optional<axis> find_axis(
         const interpolation_problem &problem, size_t spatial) {
     const detail::interpolation_axis &given = problem.axes[spatial];
+    if (detail::is_filtered(problem.mode, given)) return std::nullopt;
     axis made {given.src, given.dst, {}};
     detail::axis_walk walk(problem.mode, problem.coordinates, given);
     // Each output reads one element, a later one than the output before.

@@ -335,14 +335,16 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
     std::vector<cut> made;
     tiled_problem in(of, gpu);
     const axis &middle = of.specification.middle;
+    const bool walks = of.specification.walk.is_there();
+    if (walks && !of.maps[0].two_taps) return made;
     for (cut c : columns_of(of.specification))
         for (const int middles : {1, 2, 3, 4, 6, 8}) {
-            if (middles > middle.written
+            if (middles > (of.maps[1].two_taps ? middle.written : 1)
                     || (middles > 1 && middles * c.columns * c.vector > 32))
                 break;
             c.middles = middles;
             add_threads(made, of, gpu, c);
-            add_tiles(made, in, c);
+            if (walks || !middle.is_there()) add_tiles(made, in, c);
         }
     return made;
 }

@@ -136,7 +136,7 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     for (int64_t i = 0; i < map.src; ++i)
         made.least_taps
                 = std::min(made.least_taps, static_cast<int>(map.count(i)));
-    for (int64_t o = 0; o < map.dst && !made.two; ++o)
+    for (int64_t o = 0; o < map.dst && map.two_taps && !made.two; ++o)
         made.two = map.high_weight(o) != 0;
     return made;
 }
@@ -267,22 +267,32 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
     constexpr axis none {1, 1, 1, 1, false, 0, 0};
     const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
     std::vector<mapped_problem> made;
-    const auto add = [&](const axis &walk, const axis_map &walk_map,
-                             const axis &column, const axis_map &column_map) {
-        mapped_problem each {s, {walk_map, no_map, column_map}};
-        each.specification.walk = walk;
-        each.specification.middle = axes.size() == 3 ? axes[1] : none;
-        if (axes.size() == 3) each.maps[1] = maps[1];
-        each.specification.column = column;
-        if (column.is_there())
-            each.specification.columns = repetition(column_map, s.type).find();
+    // By their numbers; -1 for none.
+    const auto add = [&](int walk, int middle, int column) {
+        const auto axis_at = [&](int number) {
+            return number < 0 ? none : axes[static_cast<size_t>(number)];
+        };
+        const auto map_at = [&](int number) {
+            return number < 0 ? no_map : maps[static_cast<size_t>(number)];
+        };
+        mapped_problem each {s, {map_at(walk), map_at(middle), map_at(column)}};
+        each.specification.walk = axis_at(walk);
+        each.specification.middle = axis_at(middle);
+        each.specification.column = axis_at(column);
+        if (column >= 0)
+            each.specification.columns
+                    = repetition(each.maps[2], s.type).find();
         made.push_back(std::move(each));
     };
-    if (axes.size() > 1) {
-        add(axes[0], maps[0], axes.back(), maps.back());
+    // A walk takes rows that add to two positions at most.
+    const bool walks = maps[0].two_taps;
+    if (axes.size() == 3) {
+        add(0, 1, 2);
+    } else if (axes.size() == 2) {
+        add(walks ? 0 : -1, walks ? -1 : 0, 1);
     } else {
-        add(none, no_map, axes[0], maps[0]);
-        add(axes[0], maps[0], none, no_map);
+        add(-1, -1, 0);
+        if (walks) add(0, -1, -1);
     }
     return made;
 }
@@ -321,7 +331,7 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
 template <typename Sum>
 std::vector<step<Sum>> host_tables<Sum>::steps_of(const axis_map &map) {
     std::vector<step<Sum>> steps;
-    for (int64_t o = 0; o < map.dst; ++o)
+    for (int64_t o = 0; o < map.dst && map.two_taps; ++o)
         steps.push_back({static_cast<Sum>(map.low_weight(o)),
                 static_cast<Sum>(map.high_weight(o)),
                 static_cast<int>(map.low(o))});
