@@ -119,30 +119,29 @@ expectation expected_of(
     made.sums.assign(count, 0.0);
     made.magnitudes.assign(count, 0.0);
     made.exists.assign(count, false);
-    each_element(p.diff_dst, [&](const auto &at, size_t place) {
-        std::array<std::array<std::pair<int64_t, double>, 2>, 3> taps;
-        for (size_t a = 0; a < 3; ++a) {
-            const int64_t o = at[a + 2];
-            taps[a][0] = {maps[a].low(o), maps[a].low_weight(o)};
-            taps[a][1] = {maps[a].low(o) + 1, maps[a].high_weight(o)};
-        }
-        for (int which = 0; which < 8; ++which) {
+    each_element(p.diff_src, [&](const auto &at, size_t place) {
+        made.exists[place] = true;
+        std::array<int64_t, 3> tap {};
+        const auto count = [&](size_t a) { return maps[a].count(at[a + 2]); };
+        const bool any = count(0) > 0 && count(1) > 0 && count(2) > 0;
+        while (any) {
             double weight = 1;
-            int64_t to = at[0] * p.diff_src.strides[0]
-                    + at[1] * p.diff_src.strides[1];
+            int64_t from = at[0] * p.diff_dst.strides[0]
+                    + at[1] * p.diff_dst.strides[1];
             for (size_t a = 0; a < 3; ++a) {
-                const auto &[i, w] = taps[a][which >> a & 1];
-                weight *= w;
-                to += i * p.diff_src.strides[a + 2];
+                const int64_t i = at[a + 2];
+                weight *= maps[a].weight(maps[a].offset(i) + tap[a]);
+                from += (maps[a].first(i) + tap[a]) * p.diff_dst.strides[a + 2];
             }
-            if (weight == 0) continue;
-            made.sums[static_cast<size_t>(to)] += weight * read[place];
-            made.magnitudes[static_cast<size_t>(to)]
-                    += std::abs(weight * read[place]);
+            const double term = weight * read[static_cast<size_t>(from)];
+            made.sums[place] += term;
+            made.magnitudes[place] += std::abs(term);
+            size_t a = 3;
+            while (a > 0 && ++tap[a - 1] == count(a - 1))
+                tap[--a] = 0;
+            if (a == 0) break;
         }
     });
-    each_element(p.diff_src,
-            [&](const auto &, size_t place) { made.exists[place] = true; });
     return made;
 }
 

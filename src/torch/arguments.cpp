@@ -17,6 +17,9 @@ const std::array<op_description, op_count> ops {{
         GRADNN_TORCH_OP("upsample_linear1d_backward", "TLLBD"),
         GRADNN_TORCH_OP("upsample_bilinear2d_backward", "TLLBDD"),
         GRADNN_TORCH_OP("upsample_trilinear3d_backward", "TLLBDDD"),
+        GRADNN_TORCH_OP("upsample_bicubic2d_backward", "TLLBDD"),
+        GRADNN_TORCH_OP("_upsample_bilinear2d_aa_backward", "TLLBDD"),
+        GRADNN_TORCH_OP("_upsample_bicubic2d_aa_backward", "TLLBDD"),
 }};
 #undef GRADNN_TORCH_OP
 

@@ -55,6 +55,16 @@ inline detail::interpolation_problem random_interpolation(
     if (p.mode == interpolation_mode::nearest
             && p.coordinates == coordinate_mode::align_corners)
         p.coordinates = coordinate_mode::half_pixel;
+    // Maps with more taps than two: one problem in three.
+    interpolation_axis filter;
+    if (one_in(3)) {
+        filter.forward = one_in(2);
+        if (p.mode == interpolation_mode::linear) {
+            if (one_in(2)) p.mode = interpolation_mode::cubic;
+            filter.antialias = one_in(3);
+            filter.exclude_outside = one_in(2);
+        }
+    }
     const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
     const bool nxc = one_in(2);
     const int64_t channels
@@ -83,19 +93,20 @@ inline detail::interpolation_problem random_interpolation(
         if (one_in(6)) dst = src;
         if (one_in(20)) dst = src * 40;
         if (one_in(20)) src = 1;
-        interpolation_axis &axis = p.axes[a];
+        interpolation_axis &axis = p.axes[a] = filter;
         axis.src = src;
         axis.dst = dst;
         if (p.coordinates == coordinate_mode::align_corners) continue;
+        const double scale_of_sizes = filter.forward
+                ? static_cast<double>(src) / static_cast<double>(dst)
+                : static_cast<double>(dst) / static_cast<double>(src);
         if (one_in(6)) {
             axis.scale_given = true;
-            axis.scale = one_in(2)
-                    ? static_cast<float>(same_ratio)
-                    : static_cast<float>(dst) / static_cast<float>(src) * 1.01F;
+            axis.scale = one_in(2) ? static_cast<float>(same_ratio)
+                                   : static_cast<float>(scale_of_sizes * 1.01);
         } else if (one_in(8)) {
             axis.ratio_given = true;
-            axis.ratio = static_cast<double>(src) / static_cast<double>(dst)
-                    * 0.99;
+            axis.ratio = 0.99 / scale_of_sizes;
         }
         if (p.mode == interpolation_mode::nearest && !axis.scale_given
                 && one_in(4))

@@ -123,14 +123,26 @@ op interpolation_op(const interpolation_case &c,
         const interpolation_choice &choice, const layout &l, data_type type) {
     const auto spatial_rank = static_cast<int64_t>(c.src.size());
     std::vector<logical_tensor> inputs {
-            data_tensor(0, type, with_channels(c.n, c.c, c.src), l, false),
-            data_tensor(1, type, with_channels(c.n, c.c, c.dst), l, false)};
+            data_tensor(0, type, with_channels(c.n, c.c, c.src), l, false)};
+    if (!choice.forward)
+        inputs.push_back(
+                data_tensor(1, type, with_channels(c.n, c.c, c.dst), l, false));
     if (choice.source == size_source::sizes_input)
         inputs.emplace_back(
                 2, data_type::s32, sizes {spatial_rank}, layout_type::strided);
-    op result(0, op::kind::InterpolateBackward, inputs,
-            {data_tensor(3, type, with_channels(c.n, c.c, c.src), l, true)},
+    op result(0,
+            choice.forward ? op::kind::Interpolate
+                           : op::kind::InterpolateBackward,
+            inputs,
+            {data_tensor(3, type,
+                    with_channels(c.n, c.c, choice.forward ? c.dst : c.src), l,
+                    true)},
             c.name);
+    if (choice.mode == "cubic")
+        result.set_attr(op::attr::cubic_coeff_a, choice.cubic_coeff_a);
+    if (choice.antialias) result.set_attr(op::attr::antialias, true);
+    if (choice.exclude_outside)
+        result.set_attr(op::attr::exclude_outside, true);
     result.set_attr(op::attr::mode, choice.mode);
     result.set_attr(
             op::attr::coordinate_transformation_mode, choice.coordinates);

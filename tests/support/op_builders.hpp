@@ -49,8 +49,13 @@ struct interpolation_choice {
     std::string mode = "linear";
     std::string coordinates = "half_pixel";
     size_source source = size_source::sizes_attribute;
+    float cubic_coeff_a = -0.75F;
+    bool antialias = false;
+    bool exclude_outside = false;
+    bool forward = false;
 };
 
+/// InterpolateBackward, or Interpolate where the choice says forward.
 op interpolation_op(const interpolation_case &c,
         const interpolation_choice &choice, const layout &l, data_type type);
 

@@ -12,6 +12,8 @@ import struct
 
 import torch
 
+from ._plans import Unsupported
+
 
 def _float32(value: float) -> float:
     """Rounded to float32; to infinity where it is too large."""
@@ -61,6 +63,48 @@ def linear(
         return 1.0 / scale if dtype is torch.float64 else _float32(1.0 / scale)
 
     ratios = [ratio(axis) for axis in range(len(src))]
+    return _with_ratios(attrs, ratios, [s / d for s, d in zip(src, dst)])
+
+
+def filtered(
+    device: str,
+    dtype: torch.dtype,
+    src: list[int],
+    dst: list[int],
+    align_corners: bool,
+    scales: list[float | None],
+    mode: str,
+    antialias: bool,
+) -> dict[str, object]:
+    """Of upsample_bicubic2d and of the antialiased ops, whose weights are those of
+    Pillow: elements outside have none, and cubic filters another slope. Their
+    align_corners changes the ratio alone: pixels keep their centres."""
+    attrs: dict[str, object] = {
+        "mode": "cubic" if mode == "bicubic" else "linear",
+        "coordinate_transformation_mode": (
+            "align_corners" if align_corners and not antialias else "half_pixel"
+        ),
+    }
+    if antialias:
+        attrs["antialias"] = True
+        attrs["exclude_outside"] = True
+        attrs["cubic_coeff_a"] = -0.5
+    if (align_corners and not antialias) or (device == "cuda" and src == dst):
+        return attrs
+
+    def ratio(axis: int) -> float:
+        scale = scales[axis]
+        if antialias and src[axis] == dst[axis]:
+            return 1.0
+        if align_corners:
+            return (src[axis] - 1) / (dst[axis] - 1) if dst[axis] > 1 else 0.0
+        if not _present(scale):
+            return src[axis] / dst[axis]
+        return 1.0 / scale if dtype is torch.float64 else _float32(1.0 / scale)
+
+    ratios = [ratio(axis) for axis in range(len(src))]
+    if min(ratios) < 2.0**-60:
+        raise Unsupported("antialias and align_corners to a size of 1")
     return _with_ratios(attrs, ratios, [s / d for s, d in zip(src, dst)])
 
 

@@ -10,8 +10,6 @@ from torch._jit_internal import _overload
 
 from . import _ops
 
-_MODES = {1: {"linear"}, 2: {"bilinear"}, 3: {"trilinear"}}
-
 
 def _per_axis(given, axes: int) -> Optional[list]:
     result = list(given) if isinstance(given, (tuple, list)) else [given] * axes
@@ -61,11 +59,9 @@ def _interpolate(
         antialias,
     )  # fmt: skip
     axes = input.ndim - 2
-    known = mode in ("nearest", "nearest-exact") or mode in _MODES.get(axes, ())
+    name = mode + ("-antialias" if antialias else "")
     if (
-        not known
-        or antialias
-        or not 1 <= axes <= 3
+        _ops.find(name, axes) is None
         or (size is None) == (scale_factor is None)
         or (align_corners is not None and mode.startswith("nearest"))
         or not (input.is_cpu or input.is_cuda)
@@ -87,7 +83,7 @@ def _interpolate(
             scales = [None] * axes
     if sizes is None:
         return torch.nn.functional.interpolate(*arguments)
-    return _ops.upsample(input, mode, sizes, bool(align_corners), scales)
+    return _ops.upsample(input, name, sizes, bool(align_corners), scales)
 
 
 # What TorchScript takes, which has no union of a number and a list.
@@ -147,10 +143,9 @@ def interpolate(  # noqa: F811
     The same arguments, shapes ([N, C] and one to three spatial axes), values and
     errors. Under autocast it stays in the input's type, where PyTorch computes in
     float32; torch.compile keeps it whole. The gradient is gradnn's while
-    gradnn.torch is enabled. Modes that gradnn does not have (bicubic, area,
-    antialias), transforms of torch.func and forward-mode differentiation are
-    PyTorch's own, and so is what torch.jit and torch.export make of it: a program
-    that does not need gradnn.
+    gradnn.torch is enabled. What gradnn does not have (area), transforms of
+    torch.func and forward-mode differentiation are PyTorch's own, and so is what
+    torch.jit and torch.export make of it: a program that does not need gradnn.
     """
     if torch.jit.is_scripting():
         return torch.nn.functional.interpolate(

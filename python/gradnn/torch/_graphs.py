@@ -16,6 +16,7 @@ from . import _cache_keys, _ops
 from ._plans import DTYPES
 from ._upsample import UPSAMPLINGS, Upsampling
 
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 _AUTOGRAD_KEYS = ("Autograd", "CompositeImplicitAutograd")
 
 # What was replaced, to be put back: (undo function, arguments).
@@ -50,16 +51,16 @@ def _vec(which: Upsampling, original):
             return original(input, output_size, align_corners, scale_factors)
         sizes = _sizes(input, output_size, scale_factors)
         scales = list(scale_factors) if scale_factors else [None] * which.axes
-        return _ops.upsample(input, which.mode, sizes, align_corners, scales)
+        return _ops.upsample(input, which.name, sizes, align_corners, scales)
 
     def nearest(input, output_size, scale_factors):
         if not _is_ours(input):
             return original(input, output_size, scale_factors)
         sizes = _sizes(input, output_size, scale_factors)
         scales = list(scale_factors) if scale_factors else [None] * which.axes
-        return _ops.upsample(input, which.mode, sizes, False, scales)
+        return _ops.upsample(input, which.name, sizes, False, scales)
 
-    return linear if which.is_linear else nearest
+    return nearest if which.is_nearest else linear
 
 
 def _default(which: Upsampling, original):
@@ -70,12 +71,12 @@ def _default(which: Upsampling, original):
             return original(input, output_size, *rest, **named)
         given = list(rest)
         align_corners = False
-        if which.is_linear:
+        if not which.is_nearest:
             align_corners = given.pop(0) if given else named.pop("align_corners")
         given += [value for _, value in sorted(named.items())]
         scales = given + [None] * (which.axes - len(given))
         return _ops.upsample(
-            input, which.mode, list(output_size), align_corners, scales
+            input, which.name, list(output_size), align_corners, scales
         )
 
     return upsample
@@ -100,7 +101,7 @@ def _replace_deterministic() -> None:
     """torch.nn.functional.interpolate looks these names up at each call."""
     module = importlib.import_module("torch._decomp.decompositions")
     original = module._upsample_linear_vec
-    by_axes = {each.axes: each for each in UPSAMPLINGS if each.is_linear}
+    by_axes = {axes: _ops.find(mode, axes) for axes, mode in _LINEAR.items()}
 
     def upsample(input, output_size, align_corners, scale_factors):
         kernel = _vec(by_axes[input.dim() - 2], original)

@@ -38,7 +38,7 @@ def of_forward(
     forward; None where that does not matter."""
     if (
         which.axes == 1
-        or which.is_linear
+        or not which.is_nearest
         or input.device.type != "cpu"
         or input.shape[1] <= 3
         or (which.axes == 2 and sum(output_size) <= 128)
@@ -102,7 +102,7 @@ def enable(register) -> None:
     if _library is None:
         _library = torch.library.Library("aten", "IMPL")
         for which in UPSAMPLINGS:
-            if which.axes == 1 or which.is_linear:
+            if which.axes == 1 or not which.is_nearest:
                 continue
             register(
                 _library, which.forward, _make_kernel(which), "AutogradCPU",

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from . import _layouts, _strides
 from ._upsample import UPSAMPLINGS, Upsampling, gradient_format
 
-_BY_MODE_AND_AXES = {(each.mode, each.axes): each for each in UPSAMPLINGS}
+_BY_MODE_AND_AXES = {(each.name, each.axes): each for each in UPSAMPLINGS}
 
 _library = torch.library.Library("gradnn", "DEF")
 _library.define(
@@ -57,7 +57,7 @@ def upsample(input, mode, output_size, align_corners, scales) -> torch.Tensor:
 
 def _arguments(which: Upsampling, align_corners: bool, scales) -> tuple:
     given = [scale if scale > 0 else None for scale in scales]
-    return (align_corners, *given) if which.is_linear else tuple(given)
+    return tuple(given) if which.is_nearest else (align_corners, *given)
 
 
 @torch.library.impl(_library, "upsample", "CompositeExplicitAutograd")

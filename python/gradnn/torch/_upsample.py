@@ -19,14 +19,21 @@ class Upsampling(NamedTuple):
     forward: str
     mode: str  # as torch.nn.functional.interpolate takes it
     axes: int
+    antialias: bool = False
 
     @property
     def backward(self) -> str:
         return self.forward + "_backward"
 
     @property
-    def is_linear(self) -> bool:
-        return "nearest" not in self.mode
+    def name(self) -> str:
+        """What gradnn::upsample calls the mode."""
+        return self.mode + ("-antialias" if self.antialias else "")
+
+    @property
+    def is_nearest(self) -> bool:
+        """Else it takes align_corners."""
+        return "nearest" in self.mode
 
 
 UPSAMPLINGS = (
@@ -39,12 +46,17 @@ UPSAMPLINGS = (
     Upsampling("upsample_linear1d", "linear", 1),
     Upsampling("upsample_bilinear2d", "bilinear", 2),
     Upsampling("upsample_trilinear3d", "trilinear", 3),
+    Upsampling("upsample_bicubic2d", "bicubic", 2),
+    Upsampling("_upsample_bilinear2d_aa", "bilinear", 2, antialias=True),
+    Upsampling("_upsample_bicubic2d_aa", "bicubic", 2, antialias=True),
 )
 
 
 def gradient_format(which: Upsampling, grad_output) -> torch.memory_format:
     """That of PyTorch's gradients."""
-    if which.axes == 1 or (which.axes == 3 and not which.is_linear):
+    if which.axes == 1 or (which.axes == 3 and which.is_nearest):
+        return torch.contiguous_format
+    if which.mode == "bicubic":
         return torch.contiguous_format
     return _strides.suggested_format(grad_output)
 
@@ -71,7 +83,11 @@ def _build(
     memory_format = gradient_format(which, grad_output)
     src, dst = list(input_size[2:]), list(output_size)
     on = (device.type, grad_output.dtype, src, dst)
-    if which.is_linear:
+    if which.antialias or which.mode == "bicubic":
+        attrs = _coordinates.filtered(
+            *on, align_corners, scales, which.mode, which.antialias
+        )
+    elif not which.is_nearest:
         attrs = _coordinates.linear(*on, align_corners, scales)
     else:
         attrs = _coordinates.nearest(
@@ -112,7 +128,7 @@ def make_kernel(
     """The kernel for tensors on "cpu" or "cuda". `computed` is called with what
     computed a call: the Plan, or Unsupported where that was PyTorch."""
     op = which.backward
-    linear = which.is_linear
+    nearest = which.is_nearest
     find = plans.find
     threads = _switches.threads if device == "cpu" else (lambda: 0)
 
@@ -126,7 +142,7 @@ def make_kernel(
         if plan is None:
             # Trailing arguments that have their default may be left out.
             given = list(rest)
-            align_corners = bool(given.pop(0)) if linear else False
+            align_corners = False if nearest else bool(given.pop(0))
             scales = given + [None] * (which.axes - len(given))
             plan = plans.make(
                 key,

@@ -1,0 +1,193 @@
+// Cubic and antialiased filters, backward and forward, and the forward of the other
+// modes: every shape x filter x data type x dense layout x kernel, against the float64
+// reference; and that forward and backward are each other's transpose.
+//
+// ctest: thousands of short tests, to be one test of ctest (WHOLE).
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "support/op_builders.hpp"
+#include "support/param_names.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+struct named_filter {
+    const char *name;
+    interpolation_choice choice;
+};
+
+/// As PyTorch has them (cubic; antialias with cubic_coeff_a -0.5 and without what is
+/// outside), as ONNX has (exclude_outside alone), and others.
+const std::vector<named_filter> &filters() {
+    static const std::vector<named_filter> all {
+            {"cubic_half_pixel", {"cubic", "half_pixel"}},
+            {"cubic_align_corners", {"cubic", "align_corners"}},
+            {"cubic_asymmetric_without_outside",
+                    {"cubic", "asymmetric", {}, -0.5F, false, true}},
+            {"cubic_antialias", {"cubic", "half_pixel", {}, -0.5F, true, true}},
+            {"cubic_antialias_align_corners",
+                    {"cubic", "align_corners", {}, -0.75F, true}},
+            {"linear_antialias",
+                    {"linear", "half_pixel", {}, -0.75F, true, true}},
+            {"linear_antialias_asymmetric",
+                    {"linear", "asymmetric", {}, -0.75F, true}},
+    };
+    return all;
+}
+
+/// Those, and the forward of each and of the plain modes.
+std::vector<named_filter> both_ways() {
+    std::vector<named_filter> all = filters();
+    for (named_filter each : filters()) {
+        each.choice.forward = true;
+        all.push_back(each);
+    }
+    for (const char *mode : {"nearest", "linear"})
+        for (const char *coordinates :
+                {"half_pixel", "align_corners", "asymmetric"}) {
+            interpolation_choice plain {mode, coordinates};
+            plain.forward = true;
+            all.push_back({mode, plain});
+        }
+    return all;
+}
+
+std::string name_of(const interpolation_case &c, const named_filter &filter) {
+    return c.name + "_" + filter.name + "_" + filter.choice.coordinates
+            + (filter.choice.forward ? "_forward" : "");
+}
+
+/// Two types of each shape and filter, in turn; under a sanitizer of every third.
+bool has_turn(size_t shape, size_t filter, data_type type) {
+    if (thinned() && (shape + filter) % 3 != 0) return false;
+    const bool first = type == data_type::f32 || type == data_type::f16;
+    return first == ((shape + filter) % 2 == 0);
+}
+
+std::vector<conformance_param> conformance() {
+    std::vector<conformance_param> params;
+    const auto &shapes = interpolation_cases();
+    const auto all = both_ways();
+    const auto add = [&](engine::kind kind, const std::string &kernel,
+                             size_t shape, size_t filter) {
+        for (const data_type type : float_types())
+            for (const layout &l : layouts()) {
+                const interpolation_choice &choice = all[filter].choice;
+                const bool dense = l.name == "ncx" || l.name == "nxc";
+                // Others than these have no part in what a filter is.
+                if (!dense && (!shapes[shape].every_layout || choice.forward))
+                    continue;
+                if (l.name == "ncx_xio" || l.name == "nxc_oix") continue;
+                if (!has_turn(shape, filter, type)) continue;
+                params.push_back({kind, kernel,
+                        name_of(shapes[shape], all[filter]) + "_"
+                                + to_string(type) + "_" + l.name,
+                        interpolation_op(shapes[shape], choice, l, type)});
+            }
+    };
+    for (const engine::kind kind : engine_kinds())
+        for (const std::string &kernel : kernel_names(kind, "interpolation"))
+            for (size_t shape = 0; shape < shapes.size(); ++shape)
+                for (size_t filter = 0; filter < all.size(); ++filter)
+                    add(kind, kernel, shape, filter);
+    return params;
+}
+
+class interpolation_filters : public testing::TestWithParam<conformance_param> {
+};
+
+TEST_P(interpolation_filters, agrees_with_reference) {
+    const conformance_param &p = GetParam();
+    RecordProperty("ran",
+            run_forced(
+                    p.the_op, shared_engine(p.on), p.kernel, seed_of(p.op_name))
+                    ? "yes"
+                    : "refused");
+}
+
+INSTANTIATE_TEST_SUITE_P(conformance, interpolation_filters,
+        testing::ValuesIn(conformance()),
+        [](const auto &each) { return conformance_name(each.param); });
+
+class interpolation_filters_on : public testing::TestWithParam<engine::kind> {};
+
+values_list run(const op &the_op, const engine &e, const values_list &inputs) {
+    op_run r(the_op, e, inputs);
+    r.execute();
+    return {r.output(0)};
+}
+
+TEST_P(interpolation_filters_on, forward_is_the_transpose_of_backward) {
+    const engine e = shared_engine(GetParam());
+    for (const interpolation_case &c : interpolation_cases())
+        for (const named_filter &filter : both_ways()) {
+            SCOPED_TRACE(name_of(c, filter));
+            interpolation_choice choice = filter.choice;
+            choice.forward = true;
+            const op forward
+                    = interpolation_op(c, choice, layouts()[0], data_type::f64);
+            choice.forward = false;
+            const op backward
+                    = interpolation_op(c, choice, layouts()[0], data_type::f64);
+            const values_list inputs = random_inputs(backward, 3);
+            const auto dst = run(forward, e, {inputs[0]})[0];
+            const auto diff_src = run(backward, e, inputs)[0];
+            double left = 0;
+            double right = 0;
+            double all = 0;
+            for (size_t i = 0; i < dst.size(); ++i) {
+                left += dst[i] * inputs[1][i];
+                all += std::fabs(dst[i] * inputs[1][i]);
+            }
+            for (size_t i = 0; i < diff_src.size(); ++i)
+                right += diff_src[i] * inputs[0][i];
+            ASSERT_NEAR(left, right, 1e-12 * all);
+        }
+}
+
+// Keys' filter at the four distances of a whole ratio of 2, in closed form; the ends
+// have what would be outside.
+TEST_P(interpolation_filters_on, cubic_weights_of_twice_the_size) {
+    const engine e = shared_engine(GetParam());
+    const interpolation_case c {"line", 1, 1, {8}, {16}};
+    const double a = -0.75;
+    const auto near
+            = [&](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+    const auto far = [&](double x) { return a * (((x - 5) * x + 8) * x - 4); };
+    const op forward = interpolation_op(c,
+            {"cubic", "half_pixel", {}, -0.75F, false, false, true},
+            layouts()[0], data_type::f64);
+    const auto dst = run(forward, e, {{1, 0, 0, 1, 0, 0, 0, 0}})[0];
+    // Output 7 lies at 3.25, output 8 at 3.75, output 0 at -0.25.
+    EXPECT_NEAR(dst[7], near(0.25), 1e-15);
+    EXPECT_NEAR(dst[8], near(0.75), 1e-15);
+    EXPECT_NEAR(dst[9], far(1.25), 1e-15);
+    EXPECT_NEAR(dst[0], near(0.25) + near(0.75) + far(1.75), 1e-15);
+}
+
+// A constant image stays one at any size, by filters whose weights add up to 1.
+TEST_P(interpolation_filters_on, constant_images_stay_constant) {
+    const engine e = shared_engine(GetParam());
+    for (const named_filter &filter : filters())
+        for (const int64_t dst : {1, 3, 7, 20, 33, 100}) {
+            const interpolation_case c {"line", 1, 2, {20}, {dst}};
+            interpolation_choice choice = filter.choice;
+            choice.forward = true;
+            const auto out = run(
+                    interpolation_op(c, choice, layouts()[0], data_type::f64),
+                    e, {std::vector<double>(40, 3.0)})[0];
+            for (const double value : out)
+                ASSERT_NEAR(value, 3.0, 1e-13) << filter.name << ' ' << dst;
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(engines, interpolation_filters_on,
+        testing::ValuesIn(engine_kinds()),
+        [](const auto &each) { return std::string(to_string(each.param)); });
+
+} // namespace
+} // namespace gradnn::test
