@@ -179,9 +179,7 @@ def test_weights_of_1x1_have_the_parameters_strides():
 def test_what_is_left_to_pytorch_is_counted():
     x = torch.randn(1, 2, 6, 6, requires_grad=True)
     gradnn.torch.enable()
-    for mode in ("bicubic", "area"):
-        F.interpolate(x, scale_factor=2, mode=mode).sum().backward()
-    F.interpolate(x, size=(4, 4), mode="bilinear", antialias=True).sum().backward()
+    F.interpolate(x, scale_factor=2, mode="area").sum().backward()
     assert gradnn.torch.status() == []  # never asked
     z = torch.randn(1, 2, 5, 5, dtype=torch.complex64, requires_grad=True)
     w = torch.randn(2, 2, 3, 3, dtype=torch.complex64, requires_grad=True)

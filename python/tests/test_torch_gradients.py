@@ -141,7 +141,7 @@ UPSAMPLINGS = [
 ]
 MODES = {
     1: ["nearest", "nearest-exact", "linear"],
-    2: ["nearest", "nearest-exact", "bilinear"],
+    2: ["nearest", "nearest-exact", "bilinear", "bicubic"],
     3: ["nearest", "nearest-exact", "trilinear"],
 }
 
@@ -182,14 +182,52 @@ def test_upsamplings(device, dtype, channels_last, channels):
             )
         expect_close(got, want, dtype, f"{size} {arguments}")
         want_like = x.detach()
-        if axes == 3 and "nearest" in arguments["mode"]:
-            want_like = want_like.contiguous()  # as PyTorch's own is
+        mode = arguments["mode"]
+        if mode == "bicubic" or (axes == 3 and "nearest" in mode):
+            want_like = torch.empty(x.shape)  # as PyTorch's own is
         assert got.stride() == torch.empty_like(want_like).stride()
         count += 1
     ran = {"gradnn": 0, "pytorch": 0}
     for entry in gradnn.torch.status():
         ran[entry["ran"]] += entry["calls"]
     assert ran == {"gradnn": count, "pytorch": 0}, gradnn.torch.status()
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("device", DEVICES)
+def test_antialiased_upsamplings(device, dtype, mode, align_corners):
+    """In both layouts, up and down, with and without scales, to sizes of 1."""
+    count = 0
+    for size, out, factors in [
+        ((9, 12), (5, 4), None),
+        ((9, 12), (9, 31), None),
+        ((13, 8), (3, 1), None),
+        ((7, 6), (20, 7), None),
+        ((1, 5), (4, 3), None),
+        ((11, 10), None, (0.7, 1.5)),
+        ((10, 11), None, (1.05, 0.31)),
+    ]:
+        arguments = dict(
+            size=out, scale_factor=factors, mode=mode, antialias=True,
+            align_corners=align_corners,
+        )  # fmt: skip
+        generator = torch.Generator().manual_seed(count)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            x = torch.randn(2, 4, *size, generator=generator).to(device, dtype)
+            x = x.contiguous(memory_format=layout).requires_grad_()
+            y = F.interpolate(x, **arguments)
+            grad = torch.randn(y.shape, generator=generator).to(device, dtype)
+            want = transposed_of_one_hots(x, grad, arguments)
+            with gradnn.torch.enabled():
+                (got,) = torch.autograd.grad(y, x, grad)
+            expect_close(got, want, dtype, f"{size} {arguments}")
+            count += 1
+    ran = [entry for entry in gradnn.torch.status() if entry["ran"] == "gradnn"]
+    # With align_corners to a size of 1 there is no ratio: it is PyTorch's.
+    expected = count - (2 if align_corners else 0)
+    assert sum(entry["calls"] for entry in ran) == expected, gradnn.torch.status()
 
 
 def memory_format_of(tensor):
@@ -200,6 +238,8 @@ def transposed_forward(x, grad, arguments):
     """From the forward's own map in x's type: one-hot planes tell which inputs an
     output of a nearest mode reads; linear modes are taken in float64."""
     n, c, *size = x.shape
+    if arguments["mode"] == "bicubic":
+        return transposed_of_one_hots(x, grad, arguments)
     if "nearest" not in arguments["mode"]:
         exact = x.detach().double().requires_grad_()
         y = F.interpolate(exact, **arguments)
@@ -215,6 +255,25 @@ def transposed_forward(x, grad, arguments):
     flat = flat.reshape(1, 1, -1).expand(n, c, -1)
     result.flatten(2).scatter_add_(2, flat, grad.double().flatten(2))
     return result
+
+
+def transposed_of_one_hots(x, grad, arguments):
+    """By the matrix of the forward along each axis, in float64: PyTorch's bicubic
+    backward copies where sizes stay, whatever the scales, and its forward does not."""
+    matrices = []
+    for axis, extent in enumerate(x.shape[2:]):
+        along = dict(arguments)
+        for name, alone in (("size", 1), ("scale_factor", 1.0)):
+            if along.get(name) is not None:
+                values = (along[name],) * 2 if isinstance(along[name], float) else along[name]
+                along[name] = [v if at == axis else alone for at, v in enumerate(values)]
+        planes = torch.eye(extent, dtype=torch.float64, device=x.device)
+        shape = [1, extent, 1, 1]
+        shape[2 + axis] = extent
+        # Contiguous planes of width 1 go astray, antialiased.
+        planes = planes.reshape(shape).contiguous(memory_format=torch.channels_last)
+        matrices.append(F.interpolate(planes, **along).reshape(extent, -1))
+    return torch.einsum("hp,wq,ncpq->nchw", *matrices, grad.double())
 
 
 def axis_indexes(x, arguments):

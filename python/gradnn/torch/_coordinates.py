@@ -94,7 +94,7 @@ def filtered(
 
     def ratio(axis: int) -> float:
         scale = scales[axis]
-        if antialias and src[axis] == dst[axis]:
+        if antialias and (src[axis] == dst[axis] or src[axis] == 1):
             return 1.0
         if align_corners:
             return (src[axis] - 1) / (dst[axis] - 1) if dst[axis] > 1 else 0.0
