@@ -75,8 +75,8 @@ TEST(names, are_those_of_the_files) {
             (std::set<std::string> {"Add", "BiasAddBackward", "ConvBackward",
                     "ConvTransposeBackward", "ConvTransposeBackwardData",
                     "ConvTransposeBackwardWeights", "ConvolutionBackwardData",
-                    "ConvolutionBackwardWeights", "InterpolateBackward",
-                    "ReLUBackward"}));
+                    "ConvolutionBackwardWeights", "Interpolate",
+                    "InterpolateBackward", "ReLUBackward"}));
 }
 
 TEST(error_api, carries_status_and_message) {

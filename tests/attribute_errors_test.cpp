@@ -50,9 +50,27 @@ std::vector<error_row> rows() {
                     s::invalid_graph_op,
                     {"InterpolateBackward", "'up'", "mode", "missing"}},
             {"mode_unknown",
-                    interpolation_with<std::string>(attr::mode, "cubic"),
+                    interpolation_with<std::string>(attr::mode, "lanczos"),
                     s::invalid_graph_op,
-                    {"mode", "\"cubic\"", "nearest, linear, bilinear"}},
+                    {"mode", "\"lanczos\"", "nearest, linear, bilinear"}},
+            {"antialias_of_nearest",
+                    [] {
+                        op up = interpolation();
+                        up.set_attr(attr::mode, "nearest");
+                        add(up.set_attr(attr::antialias, true));
+                    },
+                    s::invalid_graph_op,
+                    {"antialias", "nearest", "linear and cubic"}},
+            {"antialias_of_another_type",
+                    interpolation_with<int64_t>(attr::antialias, 1),
+                    s::invalid_graph_op, {"antialias", "s64", "bool"}},
+            {"cubic_coeff_a_too_large",
+                    interpolation_with<float>(attr::cubic_coeff_a, 17.0F),
+                    s::invalid_graph_op, {"cubic_coeff_a", "17", "16"}},
+            {"cubic_coeff_a_no_number",
+                    interpolation_with<float>(attr::cubic_coeff_a,
+                            std::numeric_limits<float>::quiet_NaN()),
+                    s::invalid_graph_op, {"cubic_coeff_a", "nan", "16"}},
             {"coordinate_mode_unknown",
                     interpolation_with<std::string>(
                             attr::coordinate_transformation_mode,

@@ -44,6 +44,12 @@ op convolution(op::kind kind) {
 op valid_op(op::kind kind) {
     switch (kind) {
         case op::kind::InterpolateBackward: return interpolation("nearest");
+        case op::kind::Interpolate: {
+            interpolation_choice choice;
+            choice.forward = true;
+            return interpolation_op(interpolation_named("ragged_2d"), choice,
+                    layouts().front(), data_type::f32);
+        }
         case op::kind::Add:
         case op::kind::BiasAddBackward:
         case op::kind::ReLUBackward:
@@ -94,8 +100,9 @@ TEST(op_attributes, every_word_of_every_schema_has_a_meaning) {
                 }
                 ++tried;
             }
-            const size_t synonyms
-                    = row.name == op::attr::mode ? 2 : 0; // bi-, trilinear
+            const size_t synonyms = row.name == op::attr::mode
+                    ? 3
+                    : 0; // bi-, trilinear, bicubic
             EXPECT_EQ(keys.size() + synonyms, words.size())
                     << schema.name << ' ' << to_string(row.name);
         }

@@ -64,6 +64,11 @@ std::vector<op> every_kind(const layout &l, data_type type) {
         choice.source = source;
         ops.push_back(interpolation_op(
                 interpolation_named("ragged_2d"), choice, l, type));
+        choice.forward = true;
+        choice.mode = "cubic";
+        choice.antialias = true;
+        ops.push_back(interpolation_op(
+                interpolation_named("ragged_2d"), choice, l, type));
     }
     for (const op::kind kind : convolution_kinds())
         ops.push_back(

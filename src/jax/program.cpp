@@ -91,6 +91,14 @@ void program::read_attribute(std::string_view field) {
             made.type = gradnn_attr_string;
             made.text = value;
             break;
+        case 'b':
+            made.type = gradnn_attr_bool;
+            made.word = number_of<int32_t>(value);
+            break;
+        case 'f':
+            made.type = gradnn_attr_f32;
+            made.word = number_of<int32_t>(value);
+            break;
         case 'i':
             made.type = gradnn_attr_s64;
             made.numbers = {number_of<int64_t>(value)};
@@ -173,9 +181,15 @@ gradnn_op *program::op_for(int threads) {
     std::vector<gradnn_attr> attrs;
     for (const attribute &each : attributes_) {
         const void *value = each.numbers.data();
-        if (each.type == gradnn_attr_string) value = each.text.c_str();
-        const size_t count
-                = each.type == gradnn_attr_string ? 1 : each.numbers.size();
+        size_t count = each.numbers.size();
+        if (each.type == gradnn_attr_string) {
+            value = each.text.c_str();
+            count = 1;
+        } else if (each.type == gradnn_attr_bool
+                || each.type == gradnn_attr_f32) {
+            value = &each.word;
+            count = 1;
+        }
         attrs.push_back({each.name.c_str(), each.type, 0, count, value});
     }
     gradnn_settings settings;

@@ -11,8 +11,8 @@
 // A port is an argument (a0) or a result (r0) of the call, or absent (-). As an
 // input, a result gives its shape alone. The numbers behind the colon list the
 // buffer's axes in the order of the port's dims; without them both orders are
-// the same. Types of attributes: s string, i s64, I list of s64, D list of f64,
-// written as the integers that have the same bits.
+// the same. Types of attributes: s string, b bool, i s64, f f32, I list of s64, D
+// list of f64; f and D written as the integers that have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -91,6 +91,7 @@ private:
         gradnn_attr_type type = gradnn_attr_s64;
         std::string text;
         std::vector<int64_t> numbers; ///< of f64: their bits
+        int32_t word = 0; ///< a bool, or the bits of an f32
     };
 
     void read_attribute(std::string_view field);

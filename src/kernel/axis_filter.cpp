@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <gradnn/status.hpp>
 
@@ -16,15 +17,15 @@ interpolation_axis forwards(interpolation_axis axis) {
     return axis;
 }
 
-/// src elements from an output to the next.
-long double elements_apart(
+/// src elements from an output to the next, as a quotient.
+std::pair<long double, long double> elements_apart(
         coordinate_mode coordinates, const interpolation_axis &axis) {
     if (coordinates != coordinate_mode::align_corners) {
-        if (axis.ratio_given) return axis.ratio;
-        if (axis.scale_given) return 1 / static_cast<long double>(axis.scale);
+        if (axis.ratio_given) return {axis.ratio, 1};
+        if (axis.scale_given) return {1, axis.scale};
     }
-    return static_cast<long double>(axis.src)
-            / static_cast<long double>(axis.dst);
+    return {static_cast<long double>(axis.src),
+            static_cast<long double>(axis.dst)};
 }
 
 } // namespace
@@ -46,9 +47,12 @@ axis_filter::axis_filter(interpolation_mode mode, coordinate_mode coordinates,
         weights_.resize(2);
         return;
     }
-    if (antialias_)
-        stretch_ = std::max(1.0L, elements_apart(coordinates, axis));
-    radius_ = stretch_ * (cubic_ ? 2 : 1);
+    const auto [apart, of] = elements_apart(coordinates, axis);
+    if (antialias_ && apart > of) {
+        stretch_ = apart;
+        stretch_den_ = of;
+    }
+    radius_ = stretch_ / stretch_den_ * (cubic_ ? 2 : 1);
     constexpr auto most = static_cast<long double>(int64_t {1} << 28);
     const long double all
             = (2 * radius_ + 1) * static_cast<long double>(axis.dst);
@@ -70,7 +74,9 @@ axis_filter::taps axis_filter::at(int64_t output) {
         return {two.low,
                 std::span<const double>(weights_).first(two.two ? 2 : 1)};
     }
-    const auto [low, part] = walk_.position_of(output);
+    const axis_walk::position at = walk_.position_of(output);
+    const int64_t low = at.low;
+    const long double part = at.rest / at.den;
     auto first = static_cast<int64_t>(std::floor(part - radius_)) + 1;
     auto last = static_cast<int64_t>(std::ceil(part + radius_)) - 1;
     const int64_t end = walk_.src() - 1; // the last input
@@ -83,8 +89,7 @@ axis_filter::taps axis_filter::at(int64_t output) {
     }
     long double all = 0;
     for (int64_t k = first; k <= last; ++k) {
-        const long double weight
-                = filter((static_cast<long double>(k) - part) / stretch_);
+        const long double weight = filter(k, at);
         all += weight;
         sums_[static_cast<size_t>(
                 std::clamp(low + k, clamped_first, clamped_last)
@@ -93,11 +98,10 @@ axis_filter::taps axis_filter::at(int64_t output) {
     }
     // Filters of weights at integer distances add up to 1 where they are neither
     // widened nor cut off.
-    long double share = antialias_ || exclude_outside_ ? all : 1;
+    const long double share = antialias_ || exclude_outside_ ? all : 1;
     if (share == 0) { // what is inside is where the filter crosses 0
-        sums_[static_cast<size_t>(
-                std::clamp(low, clamped_first, clamped_last) - clamped_first)]
-                = share = 1;
+        weights_.assign(1, 1);
+        return {std::clamp<int64_t>(low, 0, end), weights_};
     }
     weights_.resize(sums_.size());
     for (size_t i = 0; i < sums_.size(); ++i)
@@ -105,14 +109,21 @@ axis_filter::taps axis_filter::at(int64_t output) {
     return {clamped_first, weights_};
 }
 
-/// Keys' cubic convolution, or a triangle.
-long double axis_filter::filter(long double distance) const {
-    const long double x = std::fabs(distance);
-    if (!cubic_) return std::max(0.0L, 1 - x);
+/// Keys' cubic convolution, or a triangle. Products of numbers of few bits and sums of
+/// them are exact, and polynomials are in factors that are 0 where the filter is: near
+/// that its weights keep their digits.
+long double axis_filter::filter(
+        int64_t k, const axis_walk::position &at) const {
+    const long double den = at.den * stretch_;
+    const long double num = std::fabs(
+            (static_cast<long double>(k) * at.den - at.rest) * stretch_den_);
+    const long double x = num / den;
+    if (!cubic_) return std::max(0.0L, (den - num) / den);
     const long double a = slope_at_one_;
-    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    if (x < 2) return a * (((x - 5) * x + 8) * x - 4);
-    return 0;
+    const long double to_one = (den - num) / den;
+    if (x < 1) return to_one * (1 + x * (1 - (a + 2) * x));
+    const long double to_two = (2 * den - num) / den;
+    return x < 2 ? -a * to_one * to_two * to_two : 0;
 }
 
 } // namespace gradnn::detail

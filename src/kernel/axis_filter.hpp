@@ -39,7 +39,8 @@ public:
     void resize(int64_t src, int64_t dst) { walk_.resize(src, dst); }
 
 private:
-    long double filter(long double distance) const;
+    /// At a distance of (k - rest / den) elements.
+    long double filter(int64_t k, const axis_walk::position &) const;
 
     axis_walk walk_;
     bool cubic_;
@@ -47,7 +48,10 @@ private:
     bool antialias_;
     bool exclude_outside_;
     long double slope_at_one_; ///< of the cubic filter
+    /// How many times wider the filter is: a quotient of whole numbers where it is
+    /// one of sizes.
     long double stretch_ = 1;
+    long double stretch_den_ = 1;
     long double radius_ = 1;
     int64_t width_ = 2;
     std::vector<long double> sums_;

@@ -254,10 +254,10 @@ axis_walk::position axis_walk::position_of(int64_t output) const {
             : coordinate(output);
     constexpr wide_integer far = wide_integer {1} << 61;
     wide_integer low = x.num / x.den - (x.num % x.den < 0 ? 1 : 0);
-    const auto part = static_cast<long double>(x.num - low * x.den)
-            / static_cast<long double>(x.den);
+    const wide_integer rest = x.num - low * x.den;
     low = std::clamp(low, -far, far);
-    return {static_cast<int64_t>(low), part};
+    return {static_cast<int64_t>(low), static_cast<long double>(rest),
+            static_cast<long double>(x.den)};
 }
 
 } // namespace gradnn::detail

@@ -80,10 +80,11 @@ public:
     int64_t first_within(int64_t input = 0) const;
 
     /// Where an output lies, which may be outside src: behind the element `low`, by
-    /// `part` (0 to 1) of the way to the next. Not for nearest.
+    /// rest / den (0 to 1) of the way to the next. Not for nearest.
     struct position {
         int64_t low;
-        long double part;
+        long double rest;
+        long double den;
     };
     position position_of(int64_t output) const;
 

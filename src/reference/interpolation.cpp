@@ -160,35 +160,41 @@ struct tap {
     double weight;
 };
 
-/// Keys' convolution, or a triangle.
-long double filter(const axis &a, long double x) {
-    x = std::fabs(x);
-    if (!a.cubic) return x < 1 ? 1 - x : 0;
+/// Keys' convolution, or a triangle, at num / den, not negative. In factors, which keep
+/// the digits of weights near 0.
+long double filter(const axis &a, long double num, long double den) {
+    if (!a.cubic) return num < den ? (den - num) / den : 0;
+    const long double x = num / den;
     const long double slope = a.cubic_coeff_a;
-    if (x <= 1) return (slope + 2) * x * x * x - (slope + 3) * x * x + 1;
-    if (x < 2)
-        return slope * x * x * x - 5 * slope * x * x + 8 * slope * x
-                - 4 * slope;
-    return 0;
+    const long double from_one = (num - den) / den;
+    if (num <= den) return from_one * ((slope + 2) * x * x - x - 1);
+    const long double from_two = (num - 2 * den) / den;
+    return num < 2 * den ? slope * from_one * from_two * from_two : 0;
 }
 
 /// Of filters that are wider than two elements, or cut off at the ends: inputs nearer
 /// than the radius of the filter, those outside at the ends.
 std::vector<tap> filtered_taps(const axis &a, int64_t o) {
     const ratio x = coordinate(a, o);
+    // The filter is as many times wider.
     long double stretch = 1;
+    long double stretch_den = 1;
     if (a.antialias) {
         const bool corners = a.coordinates == "align_corners";
         stretch = a.ratio != 0 && !corners ? static_cast<long double>(a.ratio)
-                : a.scale != 0 && !corners
-                ? 1 / static_cast<long double>(a.scale)
-                : static_cast<long double>(a.src)
-                        / static_cast<long double>(a.dst);
-        stretch = std::max(1.0L, stretch);
+                : a.scale != 0 && !corners ? 1
+                                           : static_cast<long double>(a.src);
+        stretch_den = a.ratio != 0 && !corners ? 1
+                : a.scale != 0 && !corners ? static_cast<long double>(a.scale)
+                                           : static_cast<long double>(a.dst);
+        if (stretch < stretch_den) stretch = stretch_den = 1;
     }
-    const auto reach = static_cast<int64_t>(std::ceil(2 * stretch)) + 1;
-    const auto middle = static_cast<int64_t>(
-            std::clamp<wide>(floor_of(x), -reach, a.src + reach));
+    const auto reach
+            = static_cast<int64_t>(std::ceil(2 * stretch / stretch_den)) + 1;
+    // Far outside nothing is nearer; there the end serves.
+    if (floor_of(x) < -reach) return {{0, 1.0}};
+    if (floor_of(x) > a.src + reach) return {{a.src - 1, 1.0}};
+    const auto middle = static_cast<int64_t>(floor_of(x));
     const auto clamped
             = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.src - 1); };
     const int64_t first = clamped(middle - reach);
@@ -200,17 +206,18 @@ std::vector<tap> filtered_taps(const axis &a, int64_t o) {
         for (int64_t i = middle - reach; i <= middle + reach; ++i) {
             if (!outside && (i < 0 || i >= a.src)) continue;
             const wide away = i * x.den - x.num;
-            const long double distance = static_cast<long double>(away)
-                    / static_cast<long double>(x.den) / stretch;
-            if (std::fabs(distance) >= (a.cubic ? 2 : 1)) continue;
+            const long double num
+                    = static_cast<long double>(away < 0 ? -away : away)
+                    * stretch_den;
+            const long double den = static_cast<long double>(x.den) * stretch;
+            if (num >= (a.cubic ? 2 : 1) * den) continue;
             const auto at = static_cast<size_t>(clamped(i) - first);
-            weights[at] += filter(a, distance);
+            weights[at] += filter(a, num, den);
             named[at] = true;
-            all += filter(a, distance);
+            all += filter(a, num, den);
         }
     };
     add(!a.exclude_outside);
-    // Far outside nothing is nearer; there the end serves.
     if (std::find(named.begin(), named.end(), true) == named.end()) add(true);
     if (all == 0) return {{x.num < 0 ? 0 : a.src - 1, 1.0}};
     const long double share = a.antialias || a.exclude_outside ? all : 1;

@@ -122,6 +122,23 @@ void add_coordinate_rules(
                         {"exact", "float32", "float32_fma", "float64"}));
 }
 
+/// Filters, but none that no memory is for.
+void add_filter(op &the_op, random_source &numbers) {
+    const auto &attrs = the_op.get_attrs();
+    const auto ratios = attrs.find(op::attr::ratios);
+    const bool narrow = ratios == attrs.end()
+            || std::ranges::all_of(
+                    std::get<std::vector<double>>(ratios->second),
+                    [](double ratio) { return ratio < 1000; });
+    if (std::get<std::string>(attrs.at(op::attr::mode)) != "nearest" && narrow
+            && happens(numbers, 30))
+        the_op.set_attr(op::attr::antialias, true);
+    if (happens(numbers, 20)) the_op.set_attr(op::attr::exclude_outside, true);
+    if (happens(numbers, 20))
+        the_op.set_attr(op::attr::cubic_coeff_a,
+                numbers.pick(std::vector<float> {-0.5F, 0.0F, -1.0F, 16.0F}));
+}
+
 dims field(const interpolation_shape &s, int64_t resized::*of) {
     dims values;
     for (const resized &a : s.axes)
@@ -147,15 +164,19 @@ logical_tensor add_interpolation(graph_builder &graph,
     const dims src = graph.data_dims(s.n, s.c, field(s, &resized::src));
     const dims dst = graph.data_dims(s.n, s.c, field(s, &resized::dst));
     const logical_tensor source = graph.input(src);
-    const logical_tensor gradient = diff_dst ? *diff_dst : graph.input(dst);
-    std::vector<logical_tensor> inputs {source, gradient};
+    const bool forward = !diff_dst && happens(numbers, 25);
+    std::vector<logical_tensor> inputs {source};
+    if (!forward) inputs.push_back(diff_dst ? *diff_dst : graph.input(dst));
     const bool by_input = !by_scales && happens(numbers, 30);
     if (by_input) inputs.push_back(graph.shape_input(s.axes.size()));
-    const logical_tensor output = graph.output(src);
-    op &the_op = graph.add(op::kind::InterpolateBackward, inputs, {output});
+    const logical_tensor output = graph.output(forward ? dst : src);
+    op &the_op = graph.add(
+            forward ? op::kind::Interpolate : op::kind::InterpolateBackward,
+            inputs, {output});
     std::string linear = s.axes.size() == 2 ? "bilinear" : "trilinear";
     if (s.axes.size() == 1 || happens(numbers, 70)) linear = "linear";
-    the_op.set_attr(op::attr::mode, word_of(numbers, {"nearest", linear}));
+    const std::string mode = word_of(numbers, {"nearest", linear, "cubic"});
+    the_op.set_attr(op::attr::mode, mode);
     if (happens(numbers, 80))
         the_op.set_attr(op::attr::coordinate_transformation_mode,
                 word_of(numbers,
@@ -179,6 +200,7 @@ logical_tensor add_interpolation(graph_builder &graph,
         }
     }
     add_coordinate_rules(the_op, numbers, s.axes);
+    add_filter(the_op, numbers);
     return output;
 }
 

@@ -38,10 +38,10 @@ double value_of(values_kind kind, test::random_source &numbers) {
 
 /// What a shape input must hold.
 std::vector<double> shape_values(const op &the_op) {
-    const dims shape = the_op.get_kind() == op::kind::InterpolateBackward
-            ? the_op.get_inputs()[1].get_dims()
-            : the_op.get_outputs()[0].get_dims();
-    if (the_op.get_kind() != op::kind::InterpolateBackward)
+    const bool backward = the_op.get_kind() == op::kind::InterpolateBackward;
+    const dims shape = backward ? the_op.get_inputs()[1].get_dims()
+                                : the_op.get_outputs()[0].get_dims();
+    if (!backward && the_op.get_kind() != op::kind::Interpolate)
         return {shape.begin(), shape.end()};
     const auto format = the_op.get_attrs().find(op::attr::data_format);
     const bool channels_second = format != the_op.get_attrs().end()

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "files/tensor_data.hpp"
+#include "op/op_schema.hpp"
 #include "random.hpp"
 #include "reference/accuracy.hpp"
 
@@ -58,9 +59,9 @@ compiled_partition compile(const op &the_op, const engine &e) {
 }
 
 bool is_shape_input(const op &the_op, size_t index) {
-    const bool third = the_op.get_kind() != op::kind::ConvBackward
-            && the_op.get_kind() != op::kind::ConvTransposeBackward;
-    return third && index == 2;
+    const detail::op_schema &schema = *detail::find_schema(the_op.get_kind());
+    return detail::port_index(schema.inputs, detail::port_role::shape)
+            == static_cast<int>(index);
 }
 
 namespace {
@@ -68,8 +69,10 @@ namespace {
 /// What a shape input must hold.
 std::vector<double> shape_values(const op &the_op) {
     std::vector<int64_t> shape;
-    if (the_op.get_kind() == op::kind::InterpolateBackward) {
-        const auto resized = the_op.get_inputs()[1].get_dims();
+    const bool forward = the_op.get_kind() == op::kind::Interpolate;
+    if (forward || the_op.get_kind() == op::kind::InterpolateBackward) {
+        const auto resized = forward ? the_op.get_outputs()[0].get_dims()
+                                     : the_op.get_inputs()[1].get_dims();
         const auto format = the_op.get_attrs().find(op::attr::data_format);
         const bool channels_second = format != the_op.get_attrs().end()
                 && std::get<std::string>(format->second) == "NCX";
@@ -246,7 +249,8 @@ void op_run::expect_near(const expectation &wanted, bool norm) const {
                           detail::held_to(held, magnitudes)),
                 held.chain)
                 << "output " << index;
-        if (op_.get_kind() == op::kind::InterpolateBackward) {
+        if (op_.get_kind() == op::kind::InterpolateBackward
+                || op_.get_kind() == op::kind::Interpolate) {
             EXPECT_EQ(compare_elements(type, given, exact, magnitudes), "")
                     << "output " << index;
         }

@@ -152,8 +152,12 @@ class Backward(NamedTuple):
         for name, value in sorted(self.attrs.items()):
             if isinstance(value, str):
                 fields.append(f"{name}:s={value}")
+            elif isinstance(value, bool):
+                fields.append(f"{name}:b={int(value)}")
             elif isinstance(value, int):
                 fields.append(f"{name}:i={value}")
+            elif isinstance(value, float):
+                fields.append(f"{name}:f={np.float32(value).view(np.int32)}")
             elif name == "ratios":
                 bits = np.asarray(value, np.float64).view(np.int64)
                 fields.append(f"{name}:D={','.join(map(str, bits))}")

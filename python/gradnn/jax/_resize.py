@@ -95,9 +95,31 @@ def _rule(axes: _Axes, nearest: bool) -> str | None:
     return None
 
 
-def _why_not(image, shape, method, antialias) -> str | None:
+_NEAREST = {"mode": "nearest"}
+_LINEAR = {"mode": "linear"}
+# Weights of elements outside the image are 0, and the others add up to 1.
+_CUBIC = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": True}
+_METHODS: dict[ResizeMethod, dict[str, object]] = {
+    ResizeMethod.NEAREST: _NEAREST,
+    ResizeMethod.LINEAR: _LINEAR,
+    ResizeMethod.CUBIC: _CUBIC,
+}
+if hasattr(ResizeMethod, "CUBIC_PYTORCH"):  # with antialias it is cubic
+    _METHODS[ResizeMethod.CUBIC_PYTORCH] = {"mode": "cubic", "cubic_coeff_a": -0.75}
+
+
+def _attributes(method: ResizeMethod, antialias: bool) -> dict[str, object]:
+    attrs = _METHODS[method]
+    if not antialias or method is ResizeMethod.NEAREST:
+        return dict(attrs)
+    if attrs["mode"] == "cubic":
+        attrs = _CUBIC
+    return {**attrs, "antialias": True, "exclude_outside": True}
+
+
+def _why_not(image, shape, method) -> str | None:
     """Why the gradient is JAX's own; None: it is gradnn's."""
-    if method not in (ResizeMethod.NEAREST, ResizeMethod.LINEAR):
+    if method not in _METHODS:
         return f"method {method.name.lower()}"
     if not is_data_type(image.dtype):
         return f"dtype {image.dtype}"
@@ -112,10 +134,7 @@ def _why_not(image, shape, method, antialias) -> str | None:
     axes = _axes(image.shape, shape)
     if len(axes.src) > 3:
         return "more than 3 axes from the first to the last that is resized"
-    nearest = method is ResizeMethod.NEAREST
-    if antialias and not nearest and any(m > n for m, n in zip(image.shape, shape)):
-        return "antialias"
-    if _rule(axes, nearest) is None:
+    if _rule(axes, method is ResizeMethod.NEAREST) is None:
         return "nearest: unknown rounding"
     return None
 
@@ -134,7 +153,7 @@ def _by_gradnn(platform, g, *, src_shape, method, antialias, precision):
     axes = _axes(src_shape, g.shape)
     nearest = method is ResizeMethod.NEAREST
     attrs: dict[str, object] = {
-        "mode": "nearest" if nearest else "linear",
+        **_attributes(method, antialias),
         "sizes": axes.dst,
         "data_format": "NCX" if axes.channels == 1 else "NXC",
     }
@@ -208,8 +227,8 @@ def resize(
     precision=jax.lax.Precision.HIGHEST,
 ):
     """`jax.image.resize` with gradnn's gradient where it has it: the methods
-    "linear" (also called bilinear, trilinear, triangle) and "nearest", where
-    antialias is False or no axis shrinks. Everything else, and the forward
+    "nearest", "linear" (also called bilinear, trilinear, triangle), "cubic"
+    (bicubic, tricubic) and "cubic-pytorch". Everything else, and the forward
     direction always, is JAX's own. `shape` may resize any axes, as long as there
     are at most 3 from the first to the last such one (neighbours that keep their
     size count as one).
@@ -232,7 +251,7 @@ def resize(
     if not well_formed:
         return own(precision)  # which says what is wrong
     image = jax.numpy.asarray(image)
-    reason = _why_not(image, sizes, kind, bool(antialias))
+    reason = _why_not(image, sizes, kind)
     count("resize", "any", "jax" if reason else "gradnn", reason or "")
     if reason:
         return own(precision)
