@@ -87,7 +87,9 @@ auto at_op(const std::string &file, size_t op_index, const Body &body) {
 bool reads_data(const op &the_op, size_t index) {
     const auto &inputs = detail::find_schema(the_op.get_kind())->inputs;
     const port_role role = inputs[index].role;
-    if (role == port_role::shape || role == port_role::source) return false;
+    if (role == port_role::shape) return false;
+    if (role == port_role::source) // of a gradient the shape alone
+        return the_op.get_kind() != op::kind::InterpolateBackward;
     const auto wanted = [&](size_t output) {
         return the_op.get_outputs().size() > output
                 && !the_op.get_outputs()[output].is_absent();

@@ -57,7 +57,10 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     // lines of a group in different cache sets.
     job.ring_pitch = round_up(length + max_lanes, max_lanes);
     if (job.ring_pitch / max_lanes % 2 == 0) job.ring_pitch += max_lanes;
-    job.line_pitch = job.lanes == tap_lanes::elements ? length : job.ring_pitch;
+    job.line_pitch = job.ring_pitch;
+    if (job.lanes
+            == tap_lanes::elements) // several follow as rows of diff_dst do
+        job.line_pitch = job.lines > 1 ? job.w.dst * job.row_channels : length;
     job.group_size = job.lines * job.line_pitch + look_up_slack(job);
     if (job.lanes == tap_lanes::phases) {
         // Vectors may begin before a phase and run over its end.
