@@ -73,8 +73,9 @@ conversion reversed(conversion problem) {
 /// Writes the program of a plan.
 class builder {
 public:
-    builder(const geometry &problem, fpmath_mode mode, int threads)
-        : problem_(problem), options_ {1, false, mode} {
+    builder(const geometry &problem, fpmath_mode mode,
+            double planes_nanoseconds, int threads)
+        : problem_(problem), options_ {1, false, mode, planes_nanoseconds} {
         program_.threads = threads;
     }
 
@@ -382,7 +383,8 @@ plan_or_refusal make_convolution_onednn(
     std::unique_ptr<onednn::program_plan> made;
     try {
         run_with_threads(threads, [&] {
-            onednn::builder writer(*described, options.fpmath, threads);
+            onednn::builder writer(*described, options.fpmath,
+                    planes_nanoseconds(problem), threads);
             if (writer.build(refusal))
                 made = std::make_unique<onednn::program_plan>(writer.take());
         });
