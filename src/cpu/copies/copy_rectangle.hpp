@@ -129,14 +129,12 @@ HWY_INLINE void gather_line(
     int64_t i = 0;
     if constexpr (sizeof(From) == 2) {
         // So that conversions are done by vectors.
-        for (; i < count; i += lanes) {
-            const int64_t some = count - i < lanes ? count - i : lanes;
-            From values[lanes] = {};
-            for (int64_t lane = 0; lane < some; ++lane)
-                values[lane] = from[(i + lane) * step];
-            store_first(d, load(d, values), to + i, static_cast<size_t>(some));
+        for (; i + lanes <= count; i += lanes) {
+            From some[lanes];
+            for (int64_t lane = 0; lane < lanes; ++lane)
+                some[lane] = from[(i + lane) * step];
+            store(d, load(d, some), to + i);
         }
-        return;
     }
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (std::is_same_v<From, To>) {
@@ -163,15 +161,12 @@ HWY_INLINE void scatter_line(
     constexpr auto lanes = static_cast<int64_t>(lanes_of<accumulator>);
     int64_t i = 0;
     if constexpr (sizeof(To) == 2) {
-        for (; i < count; i += lanes) {
-            const int64_t some = count - i < lanes ? count - i : lanes;
-            To values[lanes];
-            store(d, load_first(d, from + i, static_cast<size_t>(some)),
-                    values);
-            for (int64_t lane = 0; lane < some; ++lane)
-                to[(i + lane) * step] = values[lane];
+        for (; i + lanes <= count; i += lanes) {
+            To some[lanes];
+            store(d, load(d, from + i), some);
+            for (int64_t lane = 0; lane < lanes; ++lane)
+                to[(i + lane) * step] = some[lane];
         }
-        return;
     }
     for (; i < count; ++i)
         to[i * step] = convert_scalar<To>(from[i]);
