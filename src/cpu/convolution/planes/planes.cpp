@@ -155,9 +155,8 @@ std::string planes_plan::refusal() const {
     return {};
 }
 
-// Fitted to some 1000 random problems (README): of 90 %, the estimate is 0.4 to
-// 1.4 of the time. Vectors are counted in 64 bytes, since narrower ones slow oneDNN
-// down too, with which it is compared.
+// Fitted to 900 random problems (README). Vectors are counted in 64 bytes, since
+// narrower ones slow oneDNN down too, with which it is compared.
 double planes_plan::copy_nanoseconds(const staged_run &run,
         const tensor_view &view, int64_t channels) const {
     constexpr double of_run = 15;
