@@ -254,7 +254,9 @@ implementation choose_implementation(const geometry &problem,
                 || (found.cost < best.cost && !gives_way(problem, found, best)))
             best = std::move(found);
     }
-    if (best && options.planes_nanoseconds < nanoseconds(problem, best)) {
+    // Neither estimate was fitted to depthwise kernels.
+    if (best && !is_depthwise(problem)
+            && options.planes_nanoseconds < nanoseconds(problem, best)) {
         // README, "Few channels".
         refusal = "channels and planes for which oneDNN's " + best.name
                 + " is estimated to be faster than few channels plane by plane";
