@@ -70,10 +70,9 @@ std::vector<chosen_kernel> chosen_kernels() {
                     "convolution.planes"},
             {"few_channels_and_products", data, square(8, 12, 3, 1, 1), "nxc",
                     onednn},
-            {"few_channels", data, square(8, 20, 3, 1, 1), "ncx", onednn},
             {"few_channels_strided", data, square(8, 12, 3, 2, 1), "ncx",
-                    onednn},
-            {"few_products", data, square(12, 8, 3, 1, 1), "ncx", onednn},
+                    "convolution.planes"},
+            {"sixteen_channels", data, square(16, 56, 3, 1, 1), "ncx", onednn},
     };
 }
 

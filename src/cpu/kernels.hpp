@@ -37,6 +37,8 @@ plan_or_refusal make_convolution_depthwise(
 // convolution/planes/planes.cpp; few channels to a group.
 plan_or_refusal make_convolution_planes(
         const convolution_problem &, const compile_options &);
+/// What that takes on one thread, as estimated; infinity where it refuses.
+double planes_nanoseconds(const convolution_problem &);
 // convolution/gemm/; takes everything.
 plan_or_refusal make_convolution_gemm(
         const convolution_problem &, const compile_options &);

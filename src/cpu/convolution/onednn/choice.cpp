@@ -92,34 +92,6 @@ bool has_narrow_groups(const geometry &problem) {
     return !one_tap && (of_weights || !adds_pairs);
 }
 
-/// Gradients of src of few channels and few products, in planes and without
-/// strides, for which a call of oneDNN and its copies take 0.9 to 8 times as long
-/// as convolution.planes in the mean over windows and planes (README).
-bool is_small(const geometry &problem) {
-    constexpr int64_t most_channels = 8;
-    constexpr int64_t most_taps = 25;
-    constexpr double most_products = 1 << 18;
-    using detail::data_type;
-    const auto &weights = problem.weights.sizes;
-    const auto all = [](const dims &values, int64_t wanted) {
-        return std::all_of(values.begin(), values.end(),
-                [&](int64_t value) { return value == wanted; });
-    };
-    if (problem.direction != convolution_direction::backward_data
-            || problem.grouped || problem.strides.size() != 2
-            || !all(problem.strides, 1) || !all(problem.dilates, 0)
-            || (problem.src.type != data_type::f32
-                    && problem.src.type != data_type::bf16)
-            || std::max(weights[0], weights[1]) > most_channels
-            || !in_planes(problem))
-        return false;
-    const int64_t taps = problem.weights.elements() / (weights[0] * weights[1]);
-    return taps > 1 && taps <= most_taps
-            && static_cast<double>(problem.dst.elements())
-                    * static_cast<double>(weights[1] * taps)
-            <= most_products;
-}
-
 /// Gradients of weights of 1x1 windows in f32: oneDNN's product of matrices is one
 /// for each image, to which it adds the gradient's elements, and takes up to 1.8
 /// times as long as its jit_1x1 in blocks of channels or as convolution.gemm, most
@@ -245,13 +217,6 @@ implementation choose_implementation(const geometry &problem,
                   "some layouts and types: smaller ones leave vectors idle";
         return best;
     }
-    if (is_small(problem)) {
-        // README, "Small gradients of src".
-        refusal = "gradients of src in NCX without strides of more than 8 "
-                  "channels, 25 taps or 2^18 products: calls and copies take "
-                  "too long for smaller ones";
-        return best;
-    }
     bool reference = false;
     bool general = false;
     bool long_sums = false;
@@ -288,6 +253,14 @@ implementation choose_implementation(const geometry &problem,
         if (!best || gives_way(problem, best, found)
                 || (found.cost < best.cost && !gives_way(problem, found, best)))
             best = std::move(found);
+    }
+    // Neither estimate was fitted to depthwise kernels.
+    if (best && !is_depthwise(problem)
+            && options.planes_nanoseconds < nanoseconds(problem, best)) {
+        // README, "Few channels".
+        refusal = "channels and planes for which oneDNN's " + best.name
+                + " is estimated to be faster than few channels plane by plane";
+        return {};
     }
     if (best && gemm_is_cheaper(problem, best, options.images)) {
         // or_gemm.cpp has what was measured, on which machine.

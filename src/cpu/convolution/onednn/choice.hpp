@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct choice_options {
     int64_t images = 1; ///< N of the blocks in which the batch is worked off
     bool partial_sums = false; ///< diff_weights in f32 whatever the types
     fpmath_mode fpmath = fpmath_mode::strict;
+    /// What convolution.planes is estimated to take for the whole batch.
+    double planes_nanoseconds = std::numeric_limits<double>::infinity();
 };
 
 /// How many products may add up in one pass of an implementation for the

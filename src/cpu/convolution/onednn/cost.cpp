@@ -169,4 +169,28 @@ double estimate(const geometry &problem, const implementation &found) {
             + copies(problem.dst, found.dst, false);
 }
 
+// Fitted to some 600 random problems (README).
+double nanoseconds(const geometry &problem, const implementation &found) {
+    const std::string_view name = found.name;
+    const bool of_matrices = contains(name, "gemm");
+    const auto batch = static_cast<double>(problem.src.sizes[0]);
+    const double images = batch
+            * static_cast<double>(
+                    problem.grouped ? problem.weights.sizes[0] : 1);
+    const operand &written
+            = problem.direction == convolution_direction::backward_data
+            ? problem.src
+            : problem.dst;
+    double lines = images;
+    for (size_t axis = 2; axis + 1 < written.sizes.size(); ++axis)
+        lines *= static_cast<double>(written.sizes[axis]);
+    const double calls = of_matrices        ? 300 * images
+            : contains(name, "brgconv_1x1") ? 100 * images
+            : contains(name, "brg")         ? 110 * lines
+                                            : 20 * lines;
+    return calls
+            + (of_matrices ? 0.006 : 0.0025) * found.cost * batch
+            / static_cast<double>(found.src.get_dims()[0]);
+}
+
 } // namespace gradnn::cpu::onednn

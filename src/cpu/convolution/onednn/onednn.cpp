@@ -4,10 +4,9 @@
 // and its gradients with respect to src and weights.
 //
 // The implementation and its layouts are chosen at compile by the cost rule of
-// cost.cpp. A tensor that lies otherwise (or has a type
-// that the implementation does not take: f16 on CPUs without products of it)
-// is copied to the workspace before, or from it after, by oneDNN's reorder or
-// by gradnn::cpu::convert.
+// cost.cpp. A tensor that lies otherwise (or has a type that the implementation does
+// not take: f16 on CPUs without products of it) is copied to the workspace before,
+// or from it after, by oneDNN's reorder or by gradnn::cpu::convert.
 //
 // The batch is worked off in blocks of images such that the copies of src and
 // dst stay in the caches on their way: they take staging_share bytes for each
@@ -16,7 +15,6 @@
 // that is more. To these come a copy of the weights, for partial sums three in
 // f32, and oneDNN's scratchpad, whose size oneDNN decides. workspace_bytes() is
 // the sum.
-//
 // Gradients of the weights are worked off in blocks, too, where the sum over the
 // whole batch in one pass would be less exact than gradnn promises.
 //
@@ -73,8 +71,8 @@ conversion reversed(conversion problem) {
 /// Writes the program of a plan.
 class builder {
 public:
-    builder(const geometry &problem, fpmath_mode mode, int threads)
-        : problem_(problem), options_ {1, false, mode} {
+    builder(const geometry &problem, const choice_options &options, int threads)
+        : problem_(problem), options_(options) {
         program_.threads = threads;
     }
 
@@ -382,7 +380,9 @@ plan_or_refusal make_convolution_onednn(
     std::unique_ptr<onednn::program_plan> made;
     try {
         run_with_threads(threads, [&] {
-            onednn::builder writer(*described, options.fpmath, threads);
+            onednn::builder writer(*described,
+                    {1, false, options.fpmath, planes_nanoseconds(problem)},
+                    threads);
             if (writer.build(refusal))
                 made = std::make_unique<onednn::program_plan>(writer.take());
         });

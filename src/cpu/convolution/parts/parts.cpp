@@ -163,10 +163,11 @@ bool is_product_of_matrices(const detail::plan &made) {
     return made.backend().find("gemm") != std::string::npos;
 }
 
-/// By oneDNN's kernels for windows, where these take it.
+/// By oneDNN's kernels for windows, or where few channels are faster without them.
 std::unique_ptr<detail::plan> windows_plan_of(
         const convolution_problem &problem, const compile_options &options) {
     auto made = make_convolution_onednn(problem, options);
+    if (!made.plan) made = make_convolution_planes(problem, options);
     if (!made.plan || is_product_of_matrices(*made.plan)) return nullptr;
     return std::move(made.plan);
 }

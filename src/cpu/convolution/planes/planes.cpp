@@ -17,6 +17,7 @@
 #include "cpu/convolution/planes/planes.hpp"
 
 #include <cstring>
+#include <limits>
 
 namespace gradnn::cpu {
 
@@ -154,6 +155,69 @@ std::string planes_plan::refusal() const {
     return {};
 }
 
+// Fitted to 900 random problems (README). Vectors are counted in 64 bytes, since
+// narrower ones slow oneDNN down too, with which it is compared.
+double planes_plan::copy_nanoseconds(const staged_run &run,
+        const tensor_view &view, int64_t channels) const {
+    constexpr double of_run = 15;
+    constexpr double of_vector = 5;
+    constexpr double of_transposed = 7;
+    constexpr double of_element = 1.2; // one by one
+    if (!run.inside) return 0;
+    const double share
+            = static_cast<double>(kernels_.lanes * kernels_.wide_bytes) / 64;
+    const auto vectors
+            = static_cast<double>(ceil_divide(run.length, kernels_.lanes));
+    if (run.step == 1 && (run.stride == 1 || run.length == 1))
+        return of_run
+                + of_vector * share * vectors * static_cast<double>(channels);
+    if (run.step == 1 && view.strides[1] == 1 && channels > 1)
+        return of_run
+                + of_transposed * share * vectors
+                * static_cast<double>(round_up(channels, kernels_.lanes));
+    return of_run + of_element * static_cast<double>(run.length * channels);
+}
+
+double planes_plan::nanoseconds() const {
+    constexpr double of_product = 0.25; // of vectors
+    constexpr double of_load = 0.6;
+    constexpr double of_weight = 10;
+    const double share
+            = static_cast<double>(kernels_.lanes * kernels_.wide_bytes) / 64;
+    const int64_t loads = ceil_divide(outs_, plane_kernels::most_outputs);
+    double sum
+            = of_weight * static_cast<double>(groups_ * outs_ * ins_ * taps_);
+    for (size_t p = 0; p < phases_.all().size(); ++p) {
+        const gather_phase &phase = phases_.all()[p];
+        const staged_tile tile = tile_at(0, p);
+        if (tile.range().empty()) continue;
+        auto tiles = static_cast<double>(read().dims[0]);
+        std::array<int64_t, 3> strides {};
+        for (size_t axis = 0; axis < 3; ++axis) {
+            tiles *= static_cast<double>(phase.axes[axis]->count)
+                    / static_cast<double>(tile.range().count[axis]);
+            strides[axis]
+                    = phase.axes[axis]->pitch * written().strides[axis + 2];
+        }
+        double one = share
+                * static_cast<double>(
+                        groups_ * vectors(tile) * ins_ * phase.taps)
+                * (of_product * static_cast<double>(outs_)
+                        + of_load * static_cast<double>(loads));
+        if (phase.taps > 0)
+            tile.for_each_read(
+                    read(), groups_ * ins_, [&](const staged_run &run) {
+                        one += copy_nanoseconds(run, read(), groups_ * ins_);
+                    });
+        tile.for_each_position(
+                0, strides, groups_ * outs_, [&](const staged_run &run) {
+                    one += copy_nanoseconds(run, written(), groups_ * outs_);
+                });
+        sum += tiles * one;
+    }
+    return sum;
+}
+
 void planes_plan::stage(const staged_tile &tile, const void *data, int64_t n,
         int64_t channel, int64_t channels, std::byte *planes) const {
     const tensor_view &view = read();
@@ -242,6 +306,13 @@ void merge_images(convolution_problem &problem) {
 }
 
 } // namespace
+
+double planes_nanoseconds(const convolution_problem &problem) {
+    const auto made = make_convolution_planes(problem, {});
+    return made.plan
+            ? static_cast<const planes_plan &>(*made.plan).nanoseconds()
+            : std::numeric_limits<double>::infinity();
+}
 
 plan_or_refusal make_convolution_planes(
         const convolution_problem &given, const compile_options &options) {

@@ -22,6 +22,8 @@ public:
     static std::string refusal(const detail::convolution_problem &problem);
     /// And after it.
     virtual std::string refusal() const;
+    /// Estimated for one thread of a Zen 4, by what is copied and multiplied.
+    double nanoseconds() const;
 
     std::string backend() const override {
         return std::string("Highway ") + kernels_.target;
@@ -61,6 +63,9 @@ protected:
     void fill(std::byte *plane, const staged_run &run, bool one) const;
     /// What of a staged plane no position reads, except in whole vectors.
     staged_run end_of(const staged_tile &tile) const;
+    /// Of a run of so many channels between the staged planes and a tensor.
+    double copy_nanoseconds(const staged_run &run,
+            const detail::tensor_view &view, int64_t channels) const;
 
     detail::convolution_problem problem_;
     plane_kernels kernels_;
