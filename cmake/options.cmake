@@ -47,7 +47,7 @@ if(GRADNN_SANITIZE)
     target_link_options(gradnn_options INTERFACE ${sanitizer_flags})
 endif()
 
-# Headers that most sources of a target include, compiled once: a third of a source's
+# Headers that most sources of a target include, compiled once: a quarter of a source's
 # time. A build with ccache is without, since ccache passes over sources that have them,
 # and finds the includes that a source forgets.
 if(GRADNN_PRECOMPILE STREQUAL "AUTO")
