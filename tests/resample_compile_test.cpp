@@ -9,34 +9,16 @@
 
 #include <gtest/gtest.h>
 
-#include "fake_cuda/fat_binary.hpp"
-#include "gpu/jit/compiler.hpp"
-#include "gpu/jit/sources.hpp"
+#include "gpu_cuts/generations.hpp"
 #include "gpu_cuts/resample.hpp"
 
 namespace gradnn::test {
 namespace {
 
 using namespace gpu::resample;
-namespace jit = gpu::jit;
-
-struct generation {
-    int architecture;
-    gpu_facts facts;
-};
-
-// An A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090.
-constexpr generation generations[] = {
-        {80, {108, 163 << 10, 164 << 10, 65536, 2048}},
-        {86, {82, 99 << 10, 100 << 10, 65536, 1536}},
-        {89, {128, 99 << 10, 100 << 10, 65536, 1536}},
-        {90, resample_h100},
-        {100, {148, 227 << 10, 228 << 10, 65536, 2048}},
-        {120, {170, 99 << 10, 100 << 10, 65536, 1536}},
-};
 
 TEST(resample_compile, first_choices_fit_every_generation) {
-    if (!jit::available()) GTEST_SKIP() << jit::missing_reason();
+    if (!gpu::jit::available()) GTEST_SKIP() << gpu::jit::missing_reason();
     const uint64_t seed = test_seed(20261130);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -55,28 +37,21 @@ TEST(resample_compile, first_choices_fit_every_generation) {
         const std::string specification = text_of(first);
         ++compiled;
         SCOPED_TRACE(std::to_string(of.architecture) + "\n" + specification);
-        jit::compilation what;
-        what.files = jit::with_includes(
-                "gpu/interpolation/resample/kernel.cuh", specification);
-        what.architecture = of.architecture;
         const auto start = std::chrono::steady_clock::now();
-        const jit::compiled_code made = jit::compile(what);
+        const auto kernel
+                = compile_kernel("gpu/interpolation/resample/kernel.cuh",
+                        specification, "gradnn_resample", of);
         seconds.push_back(std::chrono::duration<double>(
                 std::chrono::steady_clock::now() - start)
                                   .count());
-        ASSERT_EQ(made.refusal, "");
-        const auto kernels = fake_cuda::read_machine_code(
-                made.code.data(), made.code.size());
-        const auto kernel = kernels.find("gradnn_resample");
-        ASSERT_NE(kernel, kernels.end());
         const cut &c = first.cut_by;
-        const int64_t registers = (kernel->second.registers + 7) / 8 * 8;
+        const int64_t registers = (kernel.registers + 7) / 8 * 8;
         EXPECT_LE(registers * c.threads * c.blocks, of.facts.registers);
         const int64_t shared = geometry_of(first).shared_bytes
-                + static_cast<int64_t>(kernel->second.shared_bytes);
+                + static_cast<int64_t>(kernel.shared_bytes);
         EXPECT_LE(shared, of.facts.block_shared_bytes);
         EXPECT_LE((shared + 1024) * c.blocks, of.facts.shared_bytes);
-        spilling += kernel->second.local_bytes > 0 ? 1 : 0;
+        spilling += kernel.local_bytes > 0 ? 1 : 0;
     }
     // A plan takes the next choice then.
     EXPECT_LE(spilling, wanted / 6);

@@ -175,7 +175,7 @@ protected:
                         random.integer(0, 2) != 0, refusal);
                 if (forms.empty()) break;
                 const mapped_problem &form = random.pick(forms);
-                auto all = all_cuts(form, resample_h100);
+                auto all = all_cuts(form, h100);
                 // Of both kinds alike.
                 const bool staged = random.integer(0, 1) == 0;
                 std::erase_if(all, [&](const auto &each) {

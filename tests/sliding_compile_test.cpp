@@ -5,31 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include "fake_cuda/fat_binary.hpp"
-#include "gpu/jit/compiler.hpp"
-#include "gpu/jit/sources.hpp"
+#include "gpu_cuts/generations.hpp"
 #include "gpu_cuts/sliding.hpp"
 
 namespace gradnn::test {
 namespace {
 
 using namespace gpu::sliding;
-namespace jit = gpu::jit;
-
-struct generation {
-    int architecture;
-    gpu_facts facts;
-};
-
-// An A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090.
-constexpr generation generations[] = {
-        {80, {108, 163 << 10, 164 << 10, 65536, 2048}},
-        {86, {82, 99 << 10, 100 << 10, 65536, 1536}},
-        {89, {128, 99 << 10, 100 << 10, 65536, 1536}},
-        {90, h100},
-        {100, {148, 227 << 10, 228 << 10, 65536, 2048}},
-        {120, {170, 99 << 10, 100 << 10, 65536, 1536}},
-};
 
 struct chosen {
     std::string specification;
@@ -49,7 +31,7 @@ std::vector<chosen> first_of(
 }
 
 TEST(sliding_compile, first_choices_fit_every_generation) {
-    if (!jit::available()) GTEST_SKIP() << jit::missing_reason();
+    if (!gpu::jit::available()) GTEST_SKIP() << gpu::jit::missing_reason();
     const uint64_t seed = test_seed(20261128);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
@@ -71,25 +53,16 @@ TEST(sliding_compile, first_choices_fit_every_generation) {
         ++compiled;
         SCOPED_TRACE(std::to_string(of.architecture) + "\n"
                 + first[0].specification);
-        jit::compilation what;
-        what.files = jit::with_includes(weights
-                        ? "gpu/convolution/sliding/weights_kernel.cuh"
-                        : "gpu/convolution/sliding/data_kernel.cuh",
-                first[0].specification);
-        what.architecture = of.architecture;
-        const jit::compiled_code made = jit::compile(what);
-        ASSERT_EQ(made.refusal, "");
-        const auto kernels = fake_cuda::read_machine_code(
-                made.code.data(), made.code.size());
-        const auto kernel = kernels.find(
-                weights ? "gradnn_slide_weights" : "gradnn_slide_data");
-        ASSERT_NE(kernel, kernels.end());
-        const int64_t registers = (kernel->second.registers + 7) / 8 * 8;
+        const std::string what = weights ? "weights" : "data";
+        const auto kernel = compile_kernel(
+                "gpu/convolution/sliding/" + what + "_kernel.cuh",
+                first[0].specification, "gradnn_slide_" + what, of);
+        const int64_t registers = (kernel.registers + 7) / 8 * 8;
         EXPECT_LE(registers * first[0].threads, of.facts.registers);
         EXPECT_LE(first[0].dynamic_bytes
-                        + static_cast<int64_t>(kernel->second.shared_bytes),
+                        + static_cast<int64_t>(kernel.shared_bytes),
                 of.facts.block_shared_bytes);
-        spilling += kernel->second.local_bytes > 0 ? 1 : 0;
+        spilling += kernel.local_bytes > 0 ? 1 : 0;
     }
     // A plan takes the next choice then.
     EXPECT_LE(spilling, wanted / 4);

@@ -14,6 +14,7 @@
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu {
 

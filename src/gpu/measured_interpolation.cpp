@@ -14,7 +14,7 @@
 
 #include "base/text.hpp"
 #include "gpu/interpolation/by_images.hpp"
-#include "gpu/interpolation/estimates.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/device.hpp"

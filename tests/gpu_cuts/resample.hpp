@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu_cuts/h100.hpp"
 #include "kernel/problem.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {
-
-constexpr gpu::resample::gpu_facts resample_h100 {
-        132, 227 << 10, 228 << 10, 65536, 2048};
 
 /// Strides of one of the layouts that tensors come in: dense NCX or NXC, slices of channels,
 /// rows with gaps, permuted axes.

@@ -6,11 +6,10 @@
 
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/convolution/sliding/problem_specification.hpp"
+#include "gpu_cuts/h100.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::test {
-
-constexpr gpu::sliding::gpu_facts h100 {132, 227 << 10, 228 << 10, 65536, 2048};
 
 /// Groups of one channel, or of one and some, of any rank, window and layout.
 inline convolution_problem random_depthwise(

@@ -20,6 +20,7 @@
 #include "gpu/bias/makers.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::bias {
 

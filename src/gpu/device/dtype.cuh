@@ -1,4 +1,4 @@
-// Element types on the device: conversion, vectors of elements, dispatch.
+// Element types on the device: conversion, vectors of elements.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <cuda_fp16.h>
 
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
 
 namespace gradnn::gpu {
 
@@ -169,28 +168,6 @@ template <typename Type>
 __device__ void stream_one(Type *to, sum_of<Type> value) {
     const sum_of<Type> values[1] = {value};
     pack<Type, 1>::of(values).stream(to);
-}
-
-/// Calls body.template operator()<Type>() with the device type of a float
-/// type; problems have no other.
-template <typename Body>
-auto with_float_type(detail::data_type type, const Body &body) {
-    switch (type) {
-        case detail::data_type::f64: return body.template operator()<double>();
-        case detail::data_type::f16: return body.template operator()<__half>();
-        case detail::data_type::bf16:
-            return body.template operator()<__nv_bfloat16>();
-        default: return body.template operator()<float>();
-    }
-}
-
-/// The same where sums of the type are kept in `Sum`; else nothing.
-template <typename Sum, typename Body>
-void with_type_of_sum(detail::data_type type, const Body &body) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-            body.template operator()<Type>();
-    });
 }
 
 /// Weights of taps, which begin at 16 bytes, in registers.

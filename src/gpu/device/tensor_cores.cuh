@@ -11,18 +11,8 @@
 
 namespace gradnn::gpu {
 
-/// Loads four matrices of 8x8 elements: lane i gives the address of the i-th of
+/// Loads four matrices of 8x8 elements, transposed: lane i gives the address of the i-th of
 /// their 32 rows.
-__device__ __forceinline__ void load_matrices(
-        uint32_t (&words)[4], uint32_t address) {
-    asm volatile(
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
-            "[%4];"
-            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-            : "r"(address)
-            : "memory");
-}
-/// The same, transposed.
 __device__ __forceinline__ void load_turned_matrices(
         uint32_t (&words)[4], uint32_t address) {
     asm volatile(
@@ -31,16 +21,6 @@ __device__ __forceinline__ void load_turned_matrices(
             : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
             : "r"(address)
             : "memory");
-}
-
-/// Transposes a matrix of 8x8 elements, of which each lane has a word: two
-/// neighbours of a row.
-__device__ __forceinline__ uint32_t transpose_matrix(uint32_t word) {
-    uint32_t transposed;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-            : "=r"(transposed)
-            : "r"(word));
-    return transposed;
 }
 
 /// sums += a * b, of 16x16 and 16x8 elements, as mma.m16n8k16 deals them out: with

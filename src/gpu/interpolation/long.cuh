@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
 #include "gpu/interpolation/tables.hpp"
 

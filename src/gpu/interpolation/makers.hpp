@@ -5,6 +5,8 @@
 
 namespace gradnn::gpu {
 
+struct device_properties;
+
 namespace interpolation {
 interpolation_maker make_copy;
 interpolation_maker make_strided;
@@ -22,7 +24,11 @@ interpolation_maker make;
 }
 namespace layers {
 interpolation_maker make;
-}
+/// Of a multiprocessor, by the cut that this kernel would choose; 0 where it does not take
+/// the problem.
+double estimated_cycles(
+        const detail::interpolation_problem &, const device_properties &);
+} // namespace layers
 namespace pixels {
 interpolation_maker make;
 }

@@ -18,6 +18,7 @@
 #include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/tables.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::interpolation {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "gpu/device/dtype.cuh"
 #include "gpu/runtime/device.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/kernel.hpp"

@@ -111,6 +111,13 @@ const device_properties &properties_of(int device) {
     return *entry;
 }
 
+gpu_facts facts_of(const device_properties &device) {
+    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
+            static_cast<int>(device.sm.shared_bytes),
+            static_cast<int>(device.sm.registers),
+            static_cast<int>(device.sm.threads)};
+}
+
 namespace {
 
 thread_local const cuda_interop::device_allocator *current_allocator = nullptr;

@@ -61,6 +61,8 @@ struct device_properties {
     multiprocessor sm; ///< any of them: they are alike
 };
 
+gpu_facts facts_of(const device_properties &);
+
 /// Devices that CUDA sees; 0 without a driver or a GPU. Never throws. Asked
 /// once.
 int device_count() noexcept;

@@ -43,4 +43,11 @@ struct multiprocessor {
     }
 };
 
+/// What the cuts of kernels that are compiled for their problem are made for.
+struct gpu_facts {
+    int multiprocessors;
+    int block_shared_bytes; ///< that a block may have
+    int shared_bytes, registers, threads; ///< of a multiprocessor
+};
+
 } // namespace gradnn::gpu

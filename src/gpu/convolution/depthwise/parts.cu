@@ -8,6 +8,7 @@
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/warp.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise {
 

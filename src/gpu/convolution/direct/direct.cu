@@ -23,6 +23,7 @@
 #include "gpu/convolution/weights_sum_launcher.cuh"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::direct {
 

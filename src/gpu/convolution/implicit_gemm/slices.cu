@@ -10,6 +10,7 @@
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

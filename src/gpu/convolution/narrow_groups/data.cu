@@ -24,6 +24,7 @@
 // one order: the same bits always.
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::narrow_groups {
 

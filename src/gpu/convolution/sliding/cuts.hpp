@@ -5,15 +5,9 @@
 
 #include "gpu/convolution/sliding/data_specification.hpp"
 #include "gpu/convolution/sliding/weights_specification.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 
 namespace gradnn::gpu::sliding {
-
-/// What cuts are made for.
-struct gpu_facts {
-    int multiprocessors;
-    int block_shared_bytes; ///< that a block may have
-    int shared_bytes, registers, threads; ///< of a multiprocessor
-};
 
 /// A specification with its estimated cost, which compares those of one problem.
 template <typename Specification>

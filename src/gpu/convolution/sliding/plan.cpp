@@ -29,13 +29,6 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-gpu_facts facts_of(const device_properties &device) {
-    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
-            static_cast<int>(device.sm.shared_bytes),
-            static_cast<int>(device.sm.registers),
-            static_cast<int>(device.sm.threads)};
-}
-
 /// A kernel with its launch.
 struct launchable {
     std::shared_ptr<const jit::compiled_kernel> kernel;

@@ -11,6 +11,7 @@
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
+#include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::intervals {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/interpolation/estimates.hpp"
 #include "gpu/interpolation/layers/cut.hpp"
 #include "gpu/interpolation/layers/kernel.cuh"
 #include "gpu/interpolation/layers/layered.hpp"
@@ -14,6 +13,7 @@
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/tensor_kernel.hpp"
+#include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::layers {

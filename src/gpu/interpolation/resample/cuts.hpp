@@ -5,15 +5,9 @@
 
 #include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/problem_specification.hpp"
+#include "gpu/runtime/multiprocessor.hpp"
 
 namespace gradnn::gpu::resample {
-
-/// What cuts are made for.
-struct gpu_facts {
-    int multiprocessors;
-    int block_shared_bytes; ///< that a block may have
-    int shared_bytes, registers, threads; ///< of a multiprocessor
-};
 
 /// What a multiprocessor's share of a problem takes, in cycles of each of its parts.
 struct estimate {

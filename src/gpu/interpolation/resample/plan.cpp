@@ -22,13 +22,6 @@ namespace {
 constexpr const char *name = "interpolation.gpu_resample";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-gpu_facts facts_of(const device_properties &device) {
-    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
-            static_cast<int>(device.sm.shared_bytes),
-            static_cast<int>(device.sm.registers),
-            static_cast<int>(device.sm.threads)};
-}
-
 /// A problem in one of its forms, with its maps on the device.
 struct resident_form {
     mapped_problem of;
@@ -96,25 +89,22 @@ private:
     size_t shared_bytes_ = 0;
 };
 
-/// Of a problem all forms with their tables, and the choices among them.
+/// All forms of a problem, for tensors at multiples of so many bytes, and the choices among
+/// them.
 class variants {
 public:
-    variants(const interpolation_problem &problem, int alignment,
-            const compile_options &options, std::string &refusal) {
-        const auto device = static_cast<int>(options.device);
-        const device_properties &properties = properties_of(device);
-        for (mapped_problem &each : specifications_of(
-                     problem, alignment, properties.major >= 9, refusal)) {
-            auto map = std::make_shared<const device_tables>(device, each);
-            forms_.push_back({std::move(each), std::move(map)});
-        }
-        if (!options.specialise) return;
+    variants(std::vector<resident_form> forms, int alignment,
+            const compile_options &options)
+        : forms_(std::move(forms)) {
         std::vector<mapped_problem> problems;
-        for (const resident_form &each : forms_)
+        for (resident_form &each : forms_) {
+            each.of.specification.alignment = alignment;
             problems.push_back(each.of);
-        choices_ = choices_of(problems, facts_of(properties));
+        }
+        if (options.specialise)
+            choices_ = choices_of(problems,
+                    facts_of(properties_of(static_cast<int>(options.device))));
     }
-    bool are_there() const { return !forms_.empty(); }
     size_t count() const { return std::max<size_t>(1, choices_.size()); }
 
     /// The best `tried` ones from a number on, of the form of the first.
@@ -172,11 +162,17 @@ plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr size_t most_tried = 3, most_measured = 6;
     std::string refusal;
-    const variants aligned(problem, vectors, options, refusal);
-    if (!aligned.are_there()) return plan_or_refusal::refuse(refusal);
-    const variants others(problem,
-            static_cast<int>(detail::size_of(problem.diff_src.type)), options,
-            refusal);
+    const auto device = static_cast<int>(options.device);
+    std::vector<resident_form> forms;
+    for (mapped_problem &each : specifications_of(
+                 problem, vectors, properties_of(device).major >= 9, refusal)) {
+        auto map = std::make_shared<const device_tables>(device, each);
+        forms.push_back({std::move(each), std::move(map)});
+    }
+    if (forms.empty()) return plan_or_refusal::refuse(refusal);
+    const variants aligned(forms, vectors, options);
+    const variants others(std::move(forms),
+            static_cast<int>(detail::size_of(problem.diff_src.type)), options);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<resample_plan>> plans;
     const size_t count

@@ -17,6 +17,7 @@
 // (convolution/depthwise/any/data_nxc.cu) loads twice as much for each.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 

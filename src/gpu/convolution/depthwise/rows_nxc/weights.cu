@@ -14,6 +14,7 @@
 // whatever the vectors.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/rows_nxc/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::rows_nxc {
 
