@@ -1,7 +1,5 @@
 #include "gpu/kernels.hpp"
 
-#include <algorithm>
-
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
@@ -23,27 +21,15 @@ plan_or_refusal make_bands(
             problem, options, interpolation::columns::make_ncx);
 }
 
-bool has_two_taps(const interpolation_problem &problem) {
-    return std::none_of(problem.axes.begin(), problem.axes.end(),
-            [&](const detail::interpolation_axis &axis) {
-                return detail::is_filtered(problem.mode, axis);
-            });
-}
-
-/// Kernels and rules for maps whose outputs have two taps.
+/// Kernels for maps whose outputs have two taps.
 template <auto make_kernel>
 plan_or_refusal two_taps(
         const interpolation_problem &problem, const compile_options &options) {
-    return has_two_taps(problem)
+    return !is_filtered(problem)
             ? make_kernel(problem, options)
             : detail::refuse("gradients of nearest and linear interpolations "
                              "without antialias",
                     problem);
-}
-template <auto yields>
-std::string two_taps_yield(
-        const interpolation_problem &problem, const compile_options &options) {
-    return has_two_taps(problem) ? yields(problem, options) : std::string();
 }
 
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
@@ -51,31 +37,27 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 interpolation::make_copy},
         {"interpolation.gpu_bands",
                 "NCX, aligned rows enlarged 2, 4 or 8 times",
-                two_taps<interpolation::by_images<make_bands>>,
-                two_taps_yield<bands_yields>},
+                two_taps<interpolation::by_images<make_bands>>, bands_yields},
         {"interpolation.gpu_pixels",
                 "NXC, channels in 16-byte vectors, at most 8 taps",
-                two_taps<interpolation::pixels::make>,
-                two_taps_yield<pixels_yields>},
+                two_taps<interpolation::pixels::make>, pixels_yields},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
                 resample::make, resample_yields},
         {"interpolation.gpu_rows", "one axis resampled, at most 16 taps",
                 two_taps<interpolation::by_images<interpolation::rows::make>>,
-                two_taps_yield<rows_yields>},
+                rows_yields},
         {"interpolation.gpu_ncx", "NCX, any ratio and alignment",
                 two_taps<interpolation::by_images<
                         interpolation::columns::make_ncx>>,
-                two_taps_yield<ncx_yields>},
+                ncx_yields},
         {"interpolation.gpu_intervals", "NXC, any channel count, many taps",
-                two_taps<interpolation::intervals::make>,
-                two_taps_yield<intervals_yields>},
+                two_taps<interpolation::intervals::make>, intervals_yields},
         {"interpolation.gpu_nxc", "dense NXC, any ratio",
-                two_taps<interpolation::columns::make_nxc>,
-                two_taps_yield<nxc_yields>},
+                two_taps<interpolation::columns::make_nxc>, nxc_yields},
         {"interpolation.gpu_layers", "NCX and NXC with dense rows, any ratio",
                 two_taps<interpolation::by_images<interpolation::layers::make>>,
-                two_taps_yield<small_images_yield>},
+                small_images_yield},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 strided_yields, true},
 };
