@@ -43,7 +43,8 @@ data_type type_named(const std::string &name) {
 std::vector<golden_case> all_cases() {
     std::vector<golden_case> cases;
     for (const engine::kind kind : engine_kinds())
-        for (const char *source : {"torch", "torch_rules", "tfjs", "ort"}) {
+        for (const char *source :
+                {"torch", "torch_rules", "tfjs", "ort", "onnx"}) {
             const std::string path
                     = std::string(DATA_DIR) + "/golden/" + source + ".json";
             std::ifstream file(path);
@@ -61,6 +62,10 @@ void set_attribute(op &the_op, const std::string &name, const json &value) {
     const op::attr attribute = detail::attr_named(name).value();
     if (value.is_string())
         the_op.set_attr(attribute, value.get<std::string>());
+    else if (value.is_boolean())
+        the_op.set_attr(attribute, value.get<bool>());
+    else if (value.is_number_float())
+        the_op.set_attr(attribute, value.get<float>());
     else if (attribute == op::attr::scales)
         the_op.set_attr(attribute, value.get<std::vector<float>>());
     else if (attribute == op::attr::ratios)
