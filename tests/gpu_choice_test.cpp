@@ -15,6 +15,7 @@
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/bench_case_ops.hpp"
+#include "support/op_builders.hpp"
 #include "support/plan_file.hpp"
 
 namespace gradnn::test {
@@ -75,6 +76,32 @@ TEST_F(gpu_choice, of_bench_cases_takes_each_row) {
             chosen.insert(choice.kernel);
     EXPECT_EQ(rows_without_case(engine::kind::gpu, chosen), "")
             << "is the choice of no case of bench/cases.json";
+}
+
+// Cubic, antialiased and forward maps: the kernel that is compiled for its problem, or where
+// that is not worth it the one that takes everything. The others refuse them.
+TEST_F(gpu_choice, of_filters) {
+    const engine e(engine::kind::gpu, 0);
+    const interpolation_case large {"large", 2, 32, {256, 256}, {512, 512}};
+    const interpolation_case small {"small", 1, 3, {9, 9}, {18, 18}};
+    for (const bool forward : {false, true})
+        for (const bool antialias : {false, true})
+            for (const size_t which : {0U, 1U}) {
+                interpolation_choice choice {antialias ? "linear" : "cubic"};
+                choice.antialias = antialias;
+                choice.forward = forward;
+                const auto kernel_of = [&](const interpolation_case &c) {
+                    return std::string(
+                            compile(interpolation_op(c, choice,
+                                            layouts()[which], data_type::bf16),
+                                    e)
+                                    .get_info()
+                                    .steps.at(0)
+                                    .kernel);
+                };
+                EXPECT_EQ(kernel_of(large), "interpolation.gpu_resample");
+                EXPECT_EQ(kernel_of(small), "interpolation.gpu_strided");
+            }
 }
 
 /// Makes and executes plans of all problems; the kernels that were chosen.

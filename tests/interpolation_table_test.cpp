@@ -41,7 +41,8 @@ void PrintTo(const table_cell &cell, std::ostream *out) {
 std::vector<table_cell> documented_table() {
     std::vector<table_cell> cells;
     for (const engine::kind kind : engine_kinds())
-        for (const char *mode : {"nearest", "linear", "bilinear", "trilinear"})
+        for (const char *mode :
+                {"nearest", "linear", "bilinear", "trilinear", "cubic"})
             for (const char *coordinates : {"half_pixel", "align_corners"})
                 for (const size_source source : {size_source::sizes_attribute,
                              size_source::scales_attribute,

@@ -170,7 +170,9 @@ private:
             complaint = "WRONG: an element is off by more than allowed";
         // An interpolation may be off by one ulp.
         const bool small = type == data_type::f16 || type == data_type::bf16;
-        if (small && the_op.get_kind() == op::kind::InterpolateBackward) {
+        if (small
+                && detail::find_schema(the_op.get_kind())->family
+                        == detail::op_family::interpolation) {
             const int64_t ulps = largest_ulps(type, given, wanted, magnitudes);
             if (ulps > 1) complaint = text("WRONG: ", ulps, " ulps off");
         }

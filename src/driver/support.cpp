@@ -139,7 +139,8 @@ json op_rows(engine::kind kind, const std::string &name) {
     return rows;
 }
 
-constexpr const char *modes[] = {"nearest", "linear", "bilinear", "trilinear"};
+constexpr const char *modes[]
+        = {"nearest", "linear", "bilinear", "trilinear", "cubic"};
 constexpr const char *coordinate_modes[]
         = {"half_pixel", "align_corners", "asymmetric"};
 constexpr const char *size_sources[] = {"sizes", "scales", "sizes input"};
