@@ -366,8 +366,8 @@ TEST_F(driver, info_and_support_are_json_too) {
     for (const auto &row : cpu.at("interpolation"))
         for (const char *type : {"f32", "bf16", "f16", "f64"})
             EXPECT_TRUE(row.at(type).at("supported").get<bool>()) << row;
-    // 4 modes, 3 coordinate modes, 3 sources of the size, 2 layouts.
-    EXPECT_EQ(cpu.at("interpolation").size(), 4U * 3 * 3 * 2);
+    // 5 modes, 3 coordinate modes, 3 sources of the size, 2 layouts.
+    EXPECT_EQ(cpu.at("interpolation").size(), 5U * 3 * 3 * 2);
     size_t kinds = 0;
     for (const auto &row : cpu.at("ops"))
         if (row.at("outputs") == "of the input's type") {

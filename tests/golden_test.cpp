@@ -182,7 +182,7 @@ TEST(golden_files, hold_all_cases) {
     size_t count = 0;
     for (const golden_case &c : all_cases())
         if (c.on == engine::kind::cpu) ++count;
-    EXPECT_EQ(count, (47U + 19) * 4 + 17 + 11 * 2);
+    EXPECT_EQ(count, (47U + 19 + 20) * 4 + 17 + 11 * 2);
 }
 
 } // namespace
