@@ -176,6 +176,15 @@ TEST(axis_filter, equal_sizes_are_copied) {
             }
 }
 
+// What is left out of tables counts for nothing: 2^27 outputs of four taps each.
+TEST(axis_filter, long_axes_that_repeat_are_served) {
+    const int64_t n = int64_t {1} << 26;
+    const axis_map map = make_axis_map(
+            interpolation_mode::cubic, coordinate_mode::half_pixel, {n, 2 * n});
+    EXPECT_EQ(map.fed(), n);
+    EXPECT_EQ(map.count(n / 2), 8);
+}
+
 // 2^60 elements from one output to the next: no table has the filter that these need.
 TEST(axis_filter, wide_filters_are_refused) {
     interpolation_axis axis {1000, 1000};

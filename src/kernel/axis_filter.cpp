@@ -60,16 +60,12 @@ axis_filter::axis_filter(interpolation_mode mode, coordinate_mode coordinates,
         stretch_den_ = of;
     }
     radius_ = stretch_ / stretch_den_ * (cubic_ ? 2 : 1);
-    constexpr auto most = static_cast<long double>(int64_t {1} << 28);
-    const long double all
-            = (2 * radius_ + 1) * static_cast<long double>(axis.dst);
-    if (all > most)
+    constexpr long double most = 0x1p28L;
+    if (radius_ > most)
         throw error(status::unimplemented,
                 text("an axis of ", axis.src, " to ", axis.dst,
-                        ", whose filter is wider than ",
-                        static_cast<int64_t>(std::min(radius_, most)),
-                        " elements on each side, needs more than 2^28 "
-                        "weights"));
+                        " has a filter of more than 2^28 elements on each "
+                        "side"));
     width_ = 2 * static_cast<int64_t>(std::ceil(radius_)) + 1;
 }
 

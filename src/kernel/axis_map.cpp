@@ -206,6 +206,12 @@ gathered_axis gathered_axis::make(
     made.identity = false;
     const folded_axis folded = fold_axis(filter.walk(), filter.width());
     check_rows(folded, made);
+    constexpr int64_t most = int64_t {1} << 28;
+    if (folded.dst > most / filter.width())
+        throw error(status::unimplemented,
+                text("an axis of ", made.src, " to ", made.dst,
+                        ", whose outputs read ", filter.width(),
+                        " elements each, needs more than 2^28 weights"));
     filter.resize(folded.src, folded.dst);
     made.inputs_ = folded.inputs;
     made.outputs_ = folded.outputs;
