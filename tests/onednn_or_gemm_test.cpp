@@ -68,11 +68,10 @@ std::vector<chosen_kernel> chosen_kernels() {
             {"one_axis_strided", weights, line(64, 500, 3, 2), "nxc", onednn},
             {"few_channels_and_products", data, square(8, 12, 3, 1, 1), "ncx",
                     "convolution.planes"},
-            {"few_channels_and_products", data, square(8, 12, 3, 1, 1), "nxc",
-                    onednn},
             {"few_channels_strided", data, square(8, 12, 3, 2, 1), "ncx",
                     "convolution.planes"},
             {"sixteen_channels", data, square(16, 56, 3, 1, 1), "ncx", onednn},
+            {"sixteen_channels", data, square(16, 56, 3, 1, 1), "nxc", onednn},
     };
 }
 
