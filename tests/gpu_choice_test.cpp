@@ -84,6 +84,10 @@ TEST_F(gpu_choice, of_filters) {
     const engine e(engine::kind::gpu, 0);
     const interpolation_case large {"large", 2, 32, {256, 256}, {512, 512}};
     const interpolation_case small {"small", 1, 3, {9, 9}, {18, 18}};
+    const auto shrunk = [](interpolation_case c) {
+        std::swap(c.src, c.dst);
+        return c;
+    };
     for (const bool forward : {false, true})
         for (const bool antialias : {false, true})
             for (const size_t which : {0U, 1U}) {
@@ -99,8 +103,11 @@ TEST_F(gpu_choice, of_filters) {
                                     .steps.at(0)
                                     .kernel);
                 };
-                EXPECT_EQ(kernel_of(large), "interpolation.gpu_resample");
-                EXPECT_EQ(kernel_of(small), "interpolation.gpu_strided");
+                // Antialias is one where the image shrinks.
+                EXPECT_EQ(kernel_of(antialias ? shrunk(large) : large),
+                        "interpolation.gpu_resample");
+                EXPECT_EQ(kernel_of(antialias ? shrunk(small) : small),
+                        "interpolation.gpu_strided");
             }
 }
 

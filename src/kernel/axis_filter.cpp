@@ -31,7 +31,12 @@ std::pair<long double, long double> elements_apart(
 } // namespace
 
 bool is_filtered(interpolation_mode mode, const interpolation_axis &axis) {
-    return mode == interpolation_mode::cubic || axis.antialias || axis.forward;
+    // Antialias widens nothing where nothing shrinks: linear maps are plain there.
+    const bool shrinks = axis.src > axis.dst
+            || (axis.ratio_given && axis.ratio > 1)
+            || (axis.scale_given && axis.scale < 1);
+    return mode == interpolation_mode::cubic || axis.forward
+            || (axis.antialias && shrinks);
 }
 
 bool is_filtered(const interpolation_problem &problem) {
