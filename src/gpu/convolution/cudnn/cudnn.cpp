@@ -17,6 +17,7 @@
 #include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/parts.hpp"
@@ -60,12 +61,8 @@ std::string why_sums_too_long(
                     || (to_weights && problem.weights.type == data_type::f32));
     if (!f64 && !f32) return {};
     if (!to_weights) {
-        // In f32 18,432 terms are 2.4e-6 off in norm; 2e-6 is promised.
-        const int64_t most_terms = f64 ? 65536 : 12288;
-        const bool to_src
-                = problem.direction == convolution_direction::backward_data;
-        const int64_t terms = product_of(std::span(weights).subspan(3))
-                * weights[to_src ? 1 : 2];
+        const int64_t most_terms = most_cudnn_terms(problem.src.type);
+        const int64_t terms = terms_of_data(problem);
         if (terms <= most_terms) return {};
         return text("cuDNN's sums are trusted for up to ", most_terms,
                 " terms in ", to_string(problem.src.type), ", given ", terms);

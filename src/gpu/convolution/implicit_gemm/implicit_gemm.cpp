@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/parts.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -74,10 +75,15 @@ private:
 };
 
 /// Channels far fewer than a tile's columns leave most of it idle. Small
-/// problems are no matter, unless they are many.
-bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts) {
+/// problems are no matter, unless they are many; nor are sums that are too long for
+/// cuDNN, which leaves them to gpu_direct.
+bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
+        const detail::convolution_problem &problem) {
     constexpr double small_problem = 5e8;
-    return choice.useful < set.least_useful
+    const bool too_long = problem.direction
+                    != detail::convolution_direction::backward_weights
+            && terms_of_data(problem) > most_cudnn_terms(problem.src.type);
+    return choice.useful < set.least_useful && !too_long
             && (parts > 1 || choice.products > small_problem);
 }
 
@@ -100,7 +106,7 @@ plan_or_refusal make_part(const tile_set &set,
                 text("takes sums so long in parts, or sums of another type "
                      "than the output's, for which ",
                         *left, " bytes of workspace are too few"));
-    if (wasteful(set, choice, parts))
+    if (wasteful(set, choice, parts, problem))
         return plan_or_refusal::refuse(text("of ", choice.tile->name(),
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));
