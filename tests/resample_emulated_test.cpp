@@ -148,7 +148,7 @@ expectation expected_of(
 /// One ulp of 16-bit types, as the sums are in f32.
 double tolerance(data_type type, double sum, double magnitude) {
     const double exact
-            = (type == data_type::f64 ? 0x1p-50 : 0x1p-21) * magnitude;
+            = (type == data_type::f64 ? 0x1p-49 : 0x1p-20) * magnitude;
     if (type == data_type::bf16) return exact + std::abs(sum) * 0x1p-7;
     if (type == data_type::f16)
         return exact + std::abs(sum) * 0x1p-10 + 0x1p-24;

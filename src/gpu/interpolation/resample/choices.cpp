@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "gpu/interpolation/resample/cuts.hpp"
 
@@ -6,8 +8,10 @@ namespace gradnn::gpu::resample {
 
 std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
-    // Priced in full: the best of a price without wavefronts.
-    constexpr size_t most_priced = 200;
+    // Priced in full: of each kind the best of a price without wavefronts, which knows no
+    // conflicts.
+    constexpr size_t most_priced = 240;
+    constexpr int most_of_kind = 6;
     struct candidate {
         double cost;
         const mapped_problem *of;
@@ -25,9 +29,15 @@ std::vector<choice> choices_of(
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    if (candidates.size() > most_priced) candidates.resize(most_priced);
+    std::map<std::array<int, 7>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
+        const cut &c = each.cut_by;
+        if (++priced[{c.vector, c.columns, c.repeated, c.apart, c.items_first,
+                    c.stages > 0, c.line_vector > 0}]
+                > most_of_kind)
+            continue;
+        if (all.size() == most_priced) break;
         const specification_of_kernel s {each.of->specification, each.cut_by};
         const estimate e = estimate_of(s, *each.of, gpu, true);
         all.push_back({e.cycles(), s, e});
@@ -41,7 +51,8 @@ std::vector<choice> choices_of(
         return a.vector == b.vector && a.columns == b.columns
                 && a.line_vector == b.line_vector && a.repeated == b.repeated
                 && a.ahead == b.ahead && (a.stages > 0) == (b.stages > 0)
-                && a.planes == b.planes;
+                && a.planes == b.planes && a.apart == b.apart
+                && a.items_first == b.items_first;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

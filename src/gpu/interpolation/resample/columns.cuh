@@ -40,10 +40,16 @@ struct columns_of_thread {
         return c.repeated && g.fixed[k];
     }
 
+    /// Whether a row has a column of a thread.
+    __device__ __forceinline__ bool has(int k) const {
+        return g.tiles * c.columns == p.column.written
+                || first_column + k * g.spread < p.column.written;
+    }
+
     /// `tile` counts the columns by as many as a thread has.
     __device__ __forceinline__ void find(
             int tile, const axis_table<sum_type> &table) {
-        first_column = tile * c.columns;
+        first_column = first_column_of(g, c, tile);
         if constexpr (!p.column.is_there()) {
             begin[0] = 0;
             inside[0] = true;
@@ -62,7 +68,8 @@ struct columns_of_thread {
 #pragma unroll
         for (int k = 0; k < c.columns; ++k) {
             if (is_constant(k)) continue;
-            const int column = least(first_column + k, p.column.written - 1);
+            const int column
+                    = least(first_column + k * g.spread, p.column.written - 1);
             const place at = table.places[column];
             const sum_type *const of_column = table.weights
                     + column * static_cast<long long>(p.column.most_taps);
@@ -156,17 +163,16 @@ struct columns_of_thread {
         sum_type *const to = row + first_column * p.inner;
         constexpr element of
                 = p.type == element::f64 ? element::f64 : element::f32;
-        constexpr int wide = line_store_of(p, c.columns);
+        constexpr int wide = line_store_of(p, c);
 #pragma unroll
         for (int k = 0; k < c.columns; k += wide) {
-            if (p.column.written % c.columns
-                    && first_column + k >= p.column.written)
-                continue;
+            if (!has(k)) continue;
             sum_type together[wide];
 #pragma unroll
             for (int i = 0; i < wide; ++i)
                 together[i] = sums[k + i][0];
-            jit::elements<of, wide>::of(together).store(to + k * p.inner);
+            jit::elements<of, wide>::of(together).store(
+                    to + k * g.spread * p.inner);
         }
     }
 
@@ -177,18 +183,16 @@ struct columns_of_thread {
         constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
 #pragma unroll
         for (int k = 0; k < c.columns; k += wide) {
-            if (p.column.written % c.columns
-                    && first_column + k >= p.column.written)
-                continue;
+            if (!has(k)) continue;
             sum_type together[wide * c.vector];
 #pragma unroll
             for (int i = 0; i < wide * c.vector; ++i)
                 together[i] = sums[k + i / c.vector][i % c.vector];
             const auto made = finished<p.type, wide * c.vector>(together);
             if constexpr (c.gathers)
-                made.store(to + k * p.column.write_pitch);
+                made.store(to + k * g.spread * p.column.write_pitch);
             else
-                made.stream(to + k * p.column.write_pitch);
+                made.stream(to + k * g.spread * p.column.write_pitch);
         }
     }
 };

@@ -55,11 +55,17 @@ std::vector<cut> columns_of(const problem_specification &p) {
             c.columns = columns;
             if (columns > p.column.written) break;
             // Places of its own.
-            if (columns == 1
-                    || (columns <= 4 && p.column.is_there()
-                            && vector * bytes_of(p.type) <= 8
-                            && columns * p.column.most_taps <= 24))
+            if (columns == 1) {
                 made.push_back(c);
+            } else if (columns <= 4 && p.column.is_there()
+                    && vector * bytes_of(p.type) <= 8
+                    && columns * p.column.most_taps <= 24) {
+                made.push_back(c);
+                // Where a warp does not have the vectors of a position.
+                c.apart = p.inner / vector < 32;
+                if (c.apart) made.push_back(c);
+                c.apart = false;
+            }
         }
         if (p.columns.written == 0) continue;
         for (int columns = p.columns.written; columns <= most_columns;
@@ -225,6 +231,17 @@ int line_vector_of(const problem_specification &p, const cut &c) {
     return 1;
 }
 
+/// Whether threads that have neighbouring columns of a tile meet in banks of shared memory,
+/// and those that have neighbouring items may not.
+bool columns_meet(
+        const problem_specification &p, const cut &c, const geometry &g) {
+    constexpr int words = 8; ///< bytes between neighbours that do not meet
+    const double step = static_cast<double>(p.column.read) / p.column.written
+            * (c.apart ? 1 : c.columns) * p.inner * bytes_of(p.type);
+    return g.sets == 1 && g.groups > 1 && g.lane_items > 1 && g.vectors == 1
+            && (g.lanes < 32 || step > words);
+}
+
 /// By tiles of so many positions of the first axis: stages, threads and parts.
 void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
     const problem_specification &p = in.of.specification;
@@ -234,7 +251,7 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
     const geometry of_columns = geometry_of_columns({p, c});
     if (!of_columns.fits) return;
     for (const int parts : {1, 2, 4, 8, 16}) {
-        if (parts > 1 && (!p.walk.is_there() || parts * 2 > tile)) break;
+        if (parts > 1 && (!p.walk.is_there() || parts > tile)) break;
         c.strip = ceil_div(tile, parts);
         c.parts = ceil_div(tile, c.strip);
         // Strips of a tile may end beyond it.
@@ -248,12 +265,14 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
             for (const int threads : {128, 256, 512}) {
                 c.stages = stages;
                 c.threads = threads;
-                for (const bool gathers : {false, true}) {
+                for (const int order : {0, 1, 2, 3}) {
+                    c.gathers = order % 2 > 0;
+                    c.items_first = order > 1;
                     // Whole vectors are written well.
-                    if (gathers && c.vector * bytes_of(p.type) >= 8) break;
-                    c.gathers = gathers;
+                    if (c.gathers && c.vector * bytes_of(p.type) >= 8) continue;
                     geometry g = of_columns;
                     add_tiles(g, p, c);
+                    if (c.items_first && !columns_meet(p, c, g)) continue;
                     if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
                             || static_cast<long long>(g.lanes) * g.lane_items
                                     < threads / 2)
@@ -293,7 +312,7 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     const bool one_outer
             = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
     const auto fits
-            = [&](long long elements) { return elements * bytes <= 120000; };
+            = [&](long long elements) { return elements * bytes <= 200000; };
     const auto pays = [&](long long elements, bool boxes) {
         return elements * bytes >= (boxes ? 12000 : 1500);
     };

@@ -104,8 +104,7 @@ public:
         // The first of two passes: each row by itself, to shared memory.
         if (c_.line_vector > 0)
             return row + 10
-                    + static_cast<double>(c_.columns)
-                    / line_store_of(p_, c_.columns);
+                    + static_cast<double>(c_.columns) / line_store_of(p_, c_);
         double step = rows_ * row;
         double written = c_.vector > 1
                 ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
@@ -144,10 +143,15 @@ public:
             of_row += wavefronts_of(
                     places(u, 0, false), unit_ * bytes, shared_);
         if (g_.rolled) of_row *= column_taps_;
-        if (c_.line_vector > 0) // and the sums that are kept
-            return of_row + c_.columns * sum_words(p_);
-        // Of a store the second cache takes less than a sector a cycle.
         double of_store = 0;
+        if (c_.line_vector > 0) { // and the sums that are kept
+            const int wide = line_store_of(p_, c_);
+            for (int k = 0; k < c_.columns; k += wide)
+                of_store += wavefronts_of(
+                        places(0, k, true), wide * 4 * sum_words(p_), true);
+            return of_row + of_store;
+        }
+        // Of a store the second cache takes less than a sector a cycle.
         for (int k = 0; k < c_.columns; k += g_.write_vector) {
             const lanes to = places(0, k, true);
             const int wide
@@ -184,20 +188,33 @@ private:
     /// store.
     lanes places(int unit, int column, bool written) const {
         lanes made {};
+        const bool tiled = c_.stages > 0;
+        const bool items_first = tiled && c_.items_first;
         for (int lane = 0; lane < 32; ++lane) {
-            const bool tiled = c_.stages > 0;
-            int64_t rest = lane;
+            int64_t rest = tiled && !items_first ? lane % g_.lanes
+                    : items_first                ? lane / g_.groups
+                                                 : lane;
             int64_t at = rest % g_.vectors * c_.vector;
-            rest = tiled ? rest % g_.lanes / g_.vectors : rest / g_.vectors;
-            const int64_t tile = rest % g_.tiles;
-            rest = tiled ? lane / g_.lanes : rest / g_.tiles;
-            int64_t position = tile * c_.columns + column;
+            rest /= g_.vectors;
+            const auto tile = static_cast<int>(rest % g_.tiles);
+            rest = tiled && !items_first ? lane / g_.lanes
+                    : items_first        ? lane % g_.groups
+                                         : rest / g_.tiles;
+            int64_t position
+                    = first_column_of(g_, c_, tile) + column * g_.spread;
             if (!written && c_.repeated)
                 position = tile * g_.tile_step + g_.first_position
                         + g_.unit_position[unit];
             else if (!written)
                 position = g_.unit_position[unit]
-                        + first(2, tile * c_.columns + g_.unit_column[unit]);
+                        + first(2,
+                                first_column_of(g_, c_, tile)
+                                        + g_.unit_column[unit] * g_.spread);
+            if (c_.line_vector > 0) {
+                made[static_cast<size_t>(lane)]
+                        = place_of_line(rest, at, position, written);
+                continue;
+            }
             at += position * pitch(p_.column, written);
             if (tiled && c_.gathers) {
                 at += rest % c_.planes * outer_pitch(written);
@@ -211,7 +228,9 @@ private:
             const int strips = tiled ? c_.parts : g_.strips;
             const int64_t row = std::min<int64_t>(
                     rest % strips * c_.strip, p_.walk.written - 1);
-            at += (written ? row : first(0, row)) * pitch(p_.walk, written);
+            at += written ? row * p_.walk.write_pitch
+                          : first(0, row)
+                            * (tiled ? g_.stage_row : p_.walk.read_pitch);
             if (!tiled || !c_.gathers)
                 at += rest / strips * outer_pitch(written);
             const int bytes = p_.reads_sums && halves_ && !written
@@ -220,6 +239,20 @@ private:
             made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
         }
         return made;
+    }
+    /// Of an item of the first of two passes: in the tile, or among the sums.
+    int64_t place_of_line(
+            int64_t item, int64_t inner, int64_t position, bool written) const {
+        if (written)
+            return (item * line_pitch_of(p_, c_) + position * p_.inner + inner)
+                    * 4 * sum_words(p_);
+        const int64_t row = item / c_.middle_read % c_.tile_read;
+        const int64_t plane = item / c_.middle_read / c_.tile_read;
+        return (inner + position * p_.column.read_pitch
+                       + item % c_.middle_read * p_.middle.read_pitch
+                       + row * g_.stage_row + plane * outer_pitch(false)
+                       + (1 << 24))
+                * bytes_of(p_.type);
     }
     int64_t outer_pitch(bool written) const {
         return written ? p_.outer_write[0] : p_.outer_read[0];

@@ -6,6 +6,15 @@
 
 namespace gradnn::gpu::resample {
 
+/// Sums from a row of them to the next, in the first of two passes.
+constexpr int line_pitch_of(const problem_specification &p, const cut &c) {
+    const int length = p.column.written * p.inner;
+    // Neighbouring threads that store to neighbouring rows find other banks.
+    return c.items_first && length / c.line_vector % 2 == 0
+            ? length + c.line_vector
+            : length;
+}
+
 /// The second pass of a tile.
 constexpr specification_of_kernel second_pass_of(
         const specification_of_kernel &s) {
@@ -15,21 +24,21 @@ constexpr specification_of_kernel second_pass_of(
     p.inner *= p.column.written;
     p.column = {1, 1, 1, 1, false, 0, 0};
     p.columns = {};
-    p.middle.read_pitch = p.inner;
+    p.middle.read_pitch = line_pitch_of(s.of, s.cut_by);
     p.walk.read_pitch = s.cut_by.middle_read * p.middle.read_pitch;
     p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
     cut &c = made.cut_by;
     c.vector = c.line_vector;
     c.columns = c.middles = c.read_vector = 1;
-    c.repeated = false;
+    c.repeated = c.apart = c.items_first = false;
     c.stages = c.line_vector = 0;
     return made;
 }
 
 /// Columns' sums that are stored at once.
-constexpr int line_store_of(const problem_specification &p, int columns) {
-    int wide = p.inner > 1 ? 1 : p.type == element::f64 ? 2 : 4;
-    while (columns % wide || p.column.written % wide)
+constexpr int line_store_of(const problem_specification &p, const cut &c) {
+    int wide = p.inner > 1 || c.apart ? 1 : p.type == element::f64 ? 2 : 4;
+    while (c.columns % wide || p.column.written % wide)
         wide /= 2;
     return wide;
 }
@@ -38,6 +47,7 @@ struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row, the middle and the first axis.
     int vectors, tiles, middles, strips;
+    int spread; ///< from a column of a thread to its next
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
     /// of which column's place (0 for a window), how far from it in positions, and whether
     /// every thread has it.
@@ -205,6 +215,10 @@ constexpr void add_tiles(
     const int bytes = bytes_of(p.type), in_16_bytes = 16 / bytes;
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
+    if (c.apart && !p.walk.is_there()) {
+        g.spread = c.strip;
+        g.tiles = g.tile_strips * c.strip;
+    }
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
     g.middle_items = ceil_div(c.middle_part, c.middles);
     g.boxes = g.middle_strips > 1;
@@ -223,7 +237,7 @@ constexpr void add_tiles(
                 + (c.tile_read - 1) * first.read_pitch + row;
     }
     const long long sums = 1LL * c.planes * c.tile_read * c.middle_read
-            * p.column.written * p.inner;
+            * (c.line_vector > 0 ? line_pitch_of(p, c) : 0);
     g.fits = g.fits && elements < 1 << 24
             && (c.line_vector == 0 || sums < 1 << 24)
             && c.middle_part % c.middles == 0
@@ -267,6 +281,11 @@ constexpr void add_tiles(
             && all < 1LL << 30;
 }
 
+/// The first column of a thread, by what of a row it has.
+constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
+    return tile / g.spread * g.spread * c.columns + tile % g.spread;
+}
+
 /// What follows from a thread's part of a row alone.
 constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
@@ -278,6 +297,7 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         g.outers *= count;
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
+    g.spread = c.apart ? g.tiles : 1;
     g.middles = ceil_div(p.middle.written, c.middles);
     if (c.repeated)
         add_window(g, p, c);
@@ -286,7 +306,9 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
 
-    g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
+    g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
+            ? 1
+            : c.columns;
     while (g.write_vector & (g.write_vector - 1)
             || p.column.written % g.write_vector || c.columns % g.write_vector
             || !pitches_divide(p, g.write_vector, true)

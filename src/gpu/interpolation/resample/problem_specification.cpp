@@ -361,14 +361,16 @@ std::string text_of(const specification_of_kernel &s) {
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
             ", .repeated = ", truth(c.repeated),
-            ", .read_vector = ", c.read_vector, ", .strip = ", c.strip,
-            ", .ahead = ", c.ahead, ", .threads = ", c.threads,
-            ", .blocks = ", c.blocks, ", .stages = ", c.stages,
-            ", .planes = ", c.planes, ", .parts = ", c.parts,
-            ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
+            ", .read_vector = ", c.read_vector, ", .apart = ", truth(c.apart),
+            ", .strip = ", c.strip, ", .ahead = ", c.ahead,
+            ", .threads = ", c.threads, ", .blocks = ", c.blocks,
+            ", .stages = ", c.stages, ", .planes = ", c.planes,
+            ", .parts = ", c.parts, ", .tile_read = ", c.tile_read,
+            ", .middle_part = ", c.middle_part,
             ", .middle_read = ", c.middle_read,
             ", .line_vector = ", c.line_vector,
-            ", .gathers = ", truth(c.gathers), "},\n};\n}\n");
+            ", .gathers = ", truth(c.gathers),
+            ", .items_first = ", truth(c.items_first), "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::resample

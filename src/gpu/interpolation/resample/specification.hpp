@@ -80,6 +80,8 @@ struct cut {
     /// of each column from a place of its own.
     bool repeated;
     int read_vector; ///< elements of a load along a row; 1 where vector is more than 1
+    /// A thread's columns lie apart, those of neighbouring threads side by side.
+    bool apart;
     int strip;
     int ahead; ///< rows on their way; 0: loaded when they are needed
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
@@ -95,6 +97,9 @@ struct cut {
     /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
     /// threads copy 16 bytes by 16 bytes.
     bool gathers;
+    /// Of tiles: neighbouring threads have the same columns of neighbouring items (rows or
+    /// strips, the middle axis, planes), not neighbouring columns.
+    bool items_first;
 };
 
 struct specification_of_kernel {

@@ -35,10 +35,15 @@ struct lanes_of_thread {
 
     __device__ __forceinline__ static int lane(int set) {
         const int thread = static_cast<int>(threadIdx.x);
-        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
+        return g.sets > 1       ? thread + set * c.threads
+                : c.items_first ? thread / g.groups
+                                : thread % g.lanes;
     }
     __device__ __forceinline__ static int first_item() {
-        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
+        const int thread = static_cast<int>(threadIdx.x);
+        return g.sets > 1       ? 0
+                : c.items_first ? thread % g.groups
+                                : thread / g.lanes;
     }
 
     __device__ __forceinline__ void find(
@@ -96,7 +101,6 @@ struct lanes_of_thread {
     __device__ __forceinline__ void fill_lines(const tile &at, int slot) {
         const type *const here = begin_of(at, slot);
         const int planes = least(c.planes, g.outers - at.outer);
-        constexpr int length = p.column.written * p.inner;
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
@@ -116,7 +120,8 @@ struct lanes_of_thread {
                                 + middle * p.middle.read_pitch + inner,
                         true);
                 of[set].along.keep(
-                        tile::lines() + number * length + inner, sums);
+                        tile::lines() + number * line_pitch_of(p, c) + inner,
+                        sums);
             }
         }
     }
