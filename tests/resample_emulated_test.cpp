@@ -178,9 +178,10 @@ protected:
                 auto all = all_cuts(form, h100);
                 // Of both kinds alike.
                 const bool staged = random.integer(0, 1) == 0;
-                std::erase_if(all, [&](const auto &each) {
-                    return (each.stages > 0) != staged;
-                });
+                if (!form.specification.walk_first)
+                    std::erase_if(all, [&](const auto &each) {
+                        return (each.stages > 0) != staged;
+                    });
                 if (all.empty()) continue;
                 jobs.push_back({problems.size(), aligned, form,
                         text_of({form.specification, random.pick(all)})});

@@ -29,12 +29,12 @@ std::vector<choice> choices_of(
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    std::map<std::array<int, 7>, int> priced;
+    std::map<std::array<int, 8>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
         const cut &c = each.cut_by;
         if (++priced[{c.vector, c.columns, c.repeated, c.apart, c.items_first,
-                    c.stages > 0, c.line_vector > 0}]
+                    c.stages > 0, c.line_vector, c.words}]
                 > most_of_kind)
             continue;
         if (all.size() == most_priced) break;
@@ -52,7 +52,7 @@ std::vector<choice> choices_of(
                 && a.line_vector == b.line_vector && a.repeated == b.repeated
                 && a.ahead == b.ahead && (a.stages > 0) == (b.stages > 0)
                 && a.planes == b.planes && a.apart == b.apart
-                && a.items_first == b.items_first;
+                && a.items_first == b.items_first && a.words == b.words;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

@@ -10,11 +10,16 @@ using detail::axis_map;
 
 namespace {
 
-/// The vectors of `most` bytes and fewer that divide a count, the longest first.
+/// Bytes of an element that is read.
+int read_bytes_of(const problem_specification &p) {
+    return p.reads_sums ? 4 * sum_words(p) : bytes_of(p.type);
+}
+
+/// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
 std::vector<int> vectors_of(const problem_specification &p) {
     std::vector<int> made;
     const int bytes = bytes_of(p.type);
-    for (int vector = 16 / bytes; vector >= 1; vector /= 2)
+    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
         if (vector == 1
                 || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
                         && p.column.read_pitch % vector == 0
@@ -31,8 +36,8 @@ std::vector<int> vectors_of(const problem_specification &p) {
 std::vector<int> read_vectors_of(
         const problem_specification &p, int tile_step, bool one_tile) {
     std::vector<int> made;
-    const int bytes = bytes_of(p.type);
-    for (int vector = 16 / bytes; vector >= 1; vector /= 2)
+    const int bytes = p.reads_sums ? 1 : bytes_of(p.type);
+    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
         if (vector == 1
                 || (p.column.read_pitch == 1
                         && (one_tile || tile_step % vector == 0)
@@ -104,6 +109,12 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const int wide = p.type == element::f64 ? 2 : 1;
+    if (p.walk_first) {
+        const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
+        return registers_of(rest_of_walk(s), g)
+                + c.words * (2 * c.line_vector * wide + 3 + c.ahead * word)
+                + c.ahead * (2 + 2 * wide);
+    }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
     const int sums = c.columns * c.vector * wide * c.middles;
@@ -117,10 +128,8 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
     // What a thread keeps of further lanes.
-    const int kept = c.stages > 0 ? (g.sets - 1)
-                    * (weights + checked / 4 + 2
-                            + (c.repeated ? 1 : 2 * c.columns))
-                                  : 0;
+    const int kept = std::max(0, g.sets - 1)
+            * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
     return 40 + kept + checked / 2
             + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
             + c.ahead * (2 + 2 * wide)
@@ -156,13 +165,14 @@ private:
 struct tiled_problem {
     const mapped_problem &of;
     const gpu_facts &gpu;
-    reads_of_axis first, middle;
+    reads_of_axis first, middle, column;
 
     tiled_problem(const mapped_problem &problem, const gpu_facts &facts)
         : of(problem),
           gpu(facts),
           first(problem.maps[problem.specification.walk.is_there() ? 0 : 2]),
-          middle(problem.maps[1]) {}
+          middle(problem.maps[1]),
+          column(problem.maps[2]) {}
 };
 
 /// Whether neighbours of the first axis lie behind one another, as copies of one range take
@@ -205,7 +215,7 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
             const bool plain
                     = p.middle.is_there() || rolled || !p.walk.is_there();
             if (plain != (ahead == 0)) continue;
-            c.strip = strip;
+            c.strip = c.apart && !p.walk.is_there() ? 128 : strip;
             c.ahead = ahead;
             c.threads = 128;
             const geometry g = geometry_of({p, c});
@@ -248,6 +258,7 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
     const gpu_facts &gpu = in.gpu;
     c.ahead = 0;
     const int tile_read = c.tile_read;
+    c.strip = tile;
     const geometry of_columns = geometry_of_columns({p, c});
     if (!of_columns.fits) return;
     for (const int parts : {1, 2, 4, 8, 16}) {
@@ -348,6 +359,99 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     }
 }
 
+/// The longest vectors of rows that are walked first, and half of them.
+std::vector<int> line_vectors_of(const problem_specification &p) {
+    std::vector<int> made;
+    const int bytes = bytes_of(p.type);
+    for (int vector = 16 / bytes; vector >= 1 && made.size() < 2; vector /= 2)
+        if (vector == 1
+                || (p.alignment % (vector * bytes) == 0
+                        && elements_of_row(p) % vector == 0
+                        && pitches_divide(p, vector, false)))
+            made.push_back(vector);
+    return made;
+}
+
+/// A block's part of the rows: whole ones of several outer positions, or some positions of the
+/// middle axis or columns, of which words for all threads are read. Whether there is one.
+bool take_part_of_rows(tiled_problem &in, cut &c) {
+    const problem_specification &p = in.of.specification;
+    const long long words = 1LL * c.threads * c.words;
+    const long long row = elements_of_row(p);
+    const long long of_row = (row + c.line_vector - 1) / c.line_vector;
+    const int tiles = ceil_div(p.column.written, c.columns);
+    c.parts = tiles;
+    c.tile_read = p.column.read;
+    c.middle_part = p.middle.written;
+    c.middle_read = p.middle.read;
+    c.planes = 1;
+    int outers = 1;
+    for (const int count : p.outer)
+        outers *= count;
+    if (of_row <= words) {
+        if (outers == p.outer[0])
+            c.planes = static_cast<int>(
+                    std::min<long long>(words / of_row, outers));
+        return 2 * c.planes * of_row > words;
+    }
+    const long long fit
+            = words * c.line_vector - std::max(c.line_vector, line_margin);
+    if (p.middle.is_there()) {
+        const long long of_middle = 1LL * p.column.read * p.inner;
+        for (int parts = 2; parts <= p.middle.written; ++parts) {
+            c.middle_part
+                    = ceil_div(ceil_div(p.middle.written, parts), c.middles)
+                    * c.middles;
+            c.middle_read = in.middle.most(c.middle_part);
+            if (c.middle_read * of_middle <= fit)
+                return 2 * c.middle_read * of_middle > fit;
+        }
+        return false;
+    }
+    for (int parts = 2; parts <= tiles; ++parts) {
+        c.parts = ceil_div(tiles, parts);
+        c.tile_read = in.column.most(c.parts * c.columns);
+        if (1LL * c.tile_read * p.inner <= fit)
+            return 2LL * c.tile_read * p.inner > fit;
+    }
+    return false;
+}
+
+/// Threads walk first, and share rows of sums.
+void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
+    const problem_specification &p = in.of.specification;
+    const gpu_facts &gpu = in.gpu;
+    const int bytes = bytes_of(p.type);
+    const int most_sums = p.type == element::f64 ? 8 : 16;
+    for (const int vector : line_vectors_of(p)) {
+        c.line_vector = vector;
+        for (c.words = 1; c.words * c.line_vector <= most_sums; c.words *= 2)
+            for (const int threads : {32, 64, 128, 256, 512}) {
+                c.threads = threads;
+                if (!take_part_of_rows(in, c)) continue;
+                c.strip = p.walk.written;
+                c.ahead = 1;
+                const geometry g = geometry_of({p, c});
+                if (!g.fits || g.shared_bytes > gpu.block_shared_bytes)
+                    continue;
+                for (const int ahead : {1, 2, 4}) {
+                    c.ahead = ahead;
+                    if (ahead * c.words * c.line_vector * bytes > 256) break;
+                    const int registers
+                            = ceil_div(registers_of({p, c}, g), 8) * 8;
+                    c.blocks = std::min({gpu.registers / (threads * registers),
+                            gpu.threads / threads, 32,
+                            gpu.shared_bytes / (g.shared_bytes + 1024)});
+                    if (c.blocks < 1 || registers > 224) continue;
+                    for (const int strip : parts_of(p.walk.written, true)) {
+                        c.strip = strip;
+                        to.push_back(c);
+                    }
+                }
+            }
+    }
+}
+
 } // namespace
 
 std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
@@ -356,12 +460,18 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
     const axis &middle = of.specification.middle;
     const bool walks = of.specification.walk.is_there();
     if (walks && !of.maps[0].two_taps) return made;
-    for (cut c : columns_of(of.specification))
+    const bool walk_first = of.specification.walk_first;
+    for (cut c : columns_of(walk_first ? rest_of_walk({of.specification, {}}).of
+                                       : of.specification))
         for (const int middles : {1, 2, 3, 4, 6, 8}) {
             if (middles > (of.maps[1].two_taps ? middle.written : 1)
                     || (middles > 1 && middles * c.columns * c.vector > 32))
                 break;
             c.middles = middles;
+            if (walk_first) {
+                add_lines_of(made, in, c);
+                continue;
+            }
             add_threads(made, of, gpu, c);
             if (walks || !middle.is_there()) add_tiles(made, in, c);
         }

@@ -53,6 +53,13 @@ double sectors_of(const lanes &addresses, int bytes) {
     return static_cast<double>(sectors.size());
 }
 
+/// Positions of the walk that are read for `strip` ones.
+double steps_of(const problem_specification &p, int strip) {
+    const double ratio = static_cast<double>(p.walk.read) / p.walk.written;
+    const bool parts = p.walk.two && strip < p.walk.written;
+    return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
+}
+
 /// What a thread does, in instructions of one lane and in bytes.
 class thread_estimate {
 public:
@@ -73,12 +80,7 @@ public:
             rows_ = of_one * c_.middles
                     + (p_.middle.two ? std::max(1.0, of_one) : 0);
         }
-        const double ratio
-                = static_cast<double>(p_.walk.read) / p_.walk.written;
-        const double overlap = p_.walk.two && c_.strip < p_.walk.written
-                ? std::max(1.0, ratio)
-                : 0;
-        steps_ = p_.walk.is_there() ? c_.strip * ratio + overlap : 1;
+        steps_ = p_.walk.is_there() ? steps_of(p_, c_.strip) : 1;
         column_taps_ = g_.rolled ? p_.column.most_taps : 0;
     }
 
@@ -284,6 +286,57 @@ double elements_moved(const problem_specification &p) {
     return elements_written(p) * (1 + read_for_one);
 }
 
+/// Where the walk comes first.
+estimate estimate_of_lines(const specification_of_kernel &s,
+        const mapped_problem &of, const gpu_facts &gpu, bool with_wavefronts) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const geometry g = geometry_of(s);
+    const specification_of_kernel next = rest_of_walk(s);
+    const geometry next_geometry = geometry_of(next);
+    const thread_estimate rest(next, next_geometry, of);
+    const int bytes = bytes_of(p.type);
+    const double sms = gpu.multiprocessors;
+    const double blocks = g.grid, warps = c.threads / 32.0;
+    const double steps = steps_of(p, c.strip);
+    const double of_row = static_cast<double>(c.words) * c.line_vector;
+    const double turns = g.sets > 1 ? g.sets : ceil_div(g.lane_items, g.groups);
+    const double waves = blocks / (sms * c.blocks);
+    estimate made {};
+    made.bytes = elements_moved(p) * bytes / sms / bytes_of_cycle;
+    const double step = c.words + of_row * (bytes == 2 ? 1 : 0)
+            + of_row * (p.walk.two ? 2 : 1) + 12;
+    const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
+            + turns * rest.instructions();
+    const double issue_rate
+            = 4 * issued / (1 + 4 / std::max(1.0, c.blocks * warps));
+    made.issue = blocks * warps
+            * (60 + 8 * c.words + 40 * g.sets + steps * step + c.strip * finish)
+            / sms / issue_rate;
+    if (with_wavefronts)
+        made.wavefronts = blocks * warps
+                * (steps * c.words * std::max(1, c.line_vector * bytes / 4)
+                        + c.strip
+                                * (of_row * sum_words(p)
+                                        + turns * rest.wavefronts()))
+                / sms;
+    made.waiting = made.bytes * bytes_of_cycle * latency
+            / (of_row * bytes * c.ahead * c.threads
+                    * std::min<double>(c.blocks, blocks / sms))
+            * 0.34;
+    made.path = (2000 + steps * std::max(700.0 / c.ahead, 30.0)
+                        + c.strip * (60 + turns * rest.path()))
+            * std::max(1.0, waves);
+    const double read_again = steps * p.walk.written / c.strip / p.walk.read
+            * (p.middle.is_there() ? static_cast<double>(c.middle_read)
+                                    * g.middle_strips / p.middle.read
+                                   : static_cast<double>(c.tile_read)
+                                    * g.column_parts / p.column.read);
+    made.bytes *= 1 + (std::max(1.0, read_again) - 1) / 3;
+    made.turns = waves < 12 ? 1 + 0.7 * (std::ceil(waves) / waves - 1) : 1;
+    return made;
+}
+
 } // namespace
 
 double estimate::cycles() const {
@@ -298,6 +351,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         const gpu_facts &gpu, bool with_wavefronts) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
+    if (p.walk_first) return estimate_of_lines(s, of, gpu, with_wavefronts);
     const geometry g = geometry_of(s);
     const thread_estimate thread(s, g, of);
     const double bytes = bytes_of(p.type);

@@ -1,5 +1,5 @@
 // Everything: a thread computes one element of diff_src from all its taps, of any strides and
-// of sizes that are arguments. In the same order as walk.cuh, so in the same bits.
+// of sizes that are arguments. In the same order as the other forms, so in the same bits.
 #pragma once
 
 #include "gpu/interpolation/resample/specification.hpp"
@@ -65,6 +65,25 @@ __device__ void resample_any(const jit::stored_of<type> *read,
         const auto *const corner
                 = read + from + walk.begin + middle.begin + column.begin;
         sum all = 0;
+        if (p.walk_first) {
+            for (int j = 0; j < middle.count; ++j) {
+                sum of_row = 0;
+                for (int k = 0; k < column.count; ++k) {
+                    const auto *from_here = corner + j * p.middle.read_pitch
+                            + k * p.column.read_pitch;
+                    sum of_walk = 0;
+#pragma unroll 4
+                    for (int i = 0; i < walk.count;
+                            ++i, from_here += p.walk.read_pitch)
+                        of_walk = jit::multiply_add(walk.weights[i],
+                                one::load(from_here)[0], of_walk);
+                    of_row = jit::multiply_add(
+                            column.weights[k], of_walk, of_row);
+                }
+                all = jit::multiply_add(middle.weights[j], of_row, all);
+            }
+            walk.count = 0;
+        }
         for (int i = 0; i < walk.count; ++i) {
             sum of_layer = 0;
             for (int j = 0; j < middle.count; ++j) {

@@ -35,6 +35,24 @@ constexpr specification_of_kernel second_pass_of(
     return made;
 }
 
+/// Where the walk comes first: what is left, from rows of sums.
+constexpr specification_of_kernel rest_of_walk(
+        const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    problem_specification &p = made.of;
+    p.walk = {1, 1, 1, 1, false, 0, 0};
+    p.walk_first = false;
+    p.reads_sums = true;
+    for (long long &pitch : p.outer_read)
+        pitch = 0;
+    p.column.read_pitch = p.inner;
+    p.middle.read_pitch = 1LL * p.column.read * p.inner;
+    cut &c = made.cut_by;
+    c.strip = c.parts;
+    c.ahead = c.line_vector = c.words = 0;
+    return made;
+}
+
 /// Columns' sums that are stored at once.
 constexpr int line_store_of(const problem_specification &p, const cut &c) {
     int wide = p.inner > 1 || c.apart ? 1 : p.type == element::f64 ? 2 : 4;
@@ -71,6 +89,8 @@ struct geometry {
     int tile_written, tile_strips, middle_strips, all_tiles;
     int middle_items; ///< of a tile
     bool boxes; ///< a tile is not one range of memory, but one for each of its rows
+    int column_parts; ///< of a row, where the walk comes first
+    int line_words, line_pitch; ///< of a row there
     int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
@@ -215,10 +235,6 @@ constexpr void add_tiles(
     const int bytes = bytes_of(p.type), in_16_bytes = 16 / bytes;
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    if (c.apart && !p.walk.is_there()) {
-        g.spread = c.strip;
-        g.tiles = g.tile_strips * c.strip;
-    }
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
     g.middle_items = ceil_div(c.middle_part, c.middles);
     g.boxes = g.middle_strips > 1;
@@ -297,7 +313,9 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         g.outers *= count;
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
-    g.spread = c.apart ? g.tiles : 1;
+    g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;
+    if (c.apart && !p.walk.is_there())
+        g.tiles = ceil_div(p.column.written, c.strip * c.columns) * c.strip;
     g.middles = ceil_div(p.middle.written, c.middles);
     if (c.repeated)
         add_window(g, p, c);
@@ -319,9 +337,68 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     return g;
 }
 
+/// Elements of an outer position's row of the walk.
+constexpr long long elements_of_row(const problem_specification &p) {
+    return 1LL * p.middle.read * p.column.read * p.inner;
+}
+/// Whether they have no gaps.
+constexpr bool rows_are_dense(const problem_specification &p) {
+    return p.column.read_pitch == p.inner
+            && (!p.middle.is_there()
+                    || p.middle.read_pitch == 1LL * p.column.read * p.inner);
+}
+
+constexpr int line_margin = 4; ///< sums around those of a block
+
+/// Blocks whose threads walk, and share rows of sums.
+constexpr void add_lines(
+        geometry &g, const problem_specification &p, const cut &c) {
+    const int vector = c.line_vector;
+    g.column_parts = ceil_div(g.tiles, c.parts);
+    g.middle_strips = ceil_div(p.middle.written, c.middle_part);
+    g.middle_items = ceil_div(c.middle_part, c.middles);
+    g.tile_strips = ceil_div(p.walk.written, c.strip);
+    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
+    const long long row = whole ? elements_of_row(p)
+            : p.middle.is_there()
+            ? 1LL * c.middle_read * p.column.read * p.inner
+            : 1LL * c.tile_read * p.inner;
+    const long long words
+            = (row + (whole ? 0 : most(vector, line_margin) - 1) + vector - 1)
+            / vector;
+    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
+            * g.middle_strips * g.column_parts;
+    g.fits = g.fits && c.planes * words <= c.threads * c.words
+            && c.middle_part % c.middles == 0 && elements_of_row(p) < 1 << 29
+            && all < 1LL << 30
+            && (c.planes == 1
+                    || (whole && g.outers == p.outer[0]
+                            && c.planes * p.outer_read[0] < 1LL << 29));
+    if (!g.fits) return;
+    g.line_words = static_cast<int>(words);
+    g.line_pitch = ceil_div(g.line_words * vector, 4) * 4;
+    g.line_bytes = ceil_div((c.planes * g.line_pitch + 2 * line_margin)
+                                   * sum_words(p),
+                           32)
+            * 128;
+    g.shared_bytes = 2 * g.line_bytes;
+    g.lanes = c.parts * g.vectors;
+    g.sets = ceil_div(g.lanes, c.threads);
+    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
+    g.lane_items = c.planes * g.middle_items;
+    g.all_tiles = static_cast<int>(all);
+    g.grid = g.all_tiles;
+    g.fits = g.sets <= most_sets;
+}
+
 constexpr geometry geometry_of(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
+    if (p.walk_first) {
+        geometry g = geometry_of_columns(rest_of_walk(s));
+        if (g.fits) add_lines(g, p, c);
+        return g;
+    }
     geometry g = geometry_of_columns(s);
     if (!g.fits) return g;
     g.strips = ceil_div(p.walk.written, c.strip);

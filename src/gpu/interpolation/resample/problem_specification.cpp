@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gpu/interpolation/resample/geometry.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::resample {
@@ -166,6 +167,16 @@ std::string refusal_of(
     return {};
 }
 
+/// Whether the sums along the walk come first: where rows have no vectors of 16 bytes that are
+/// resampled alike, those along a row take more, and a walk that is shortened leaves fewer.
+bool walks_first(const problem_specification &p) {
+    constexpr int vector = 16; ///< bytes
+    const int bytes = p.inner * bytes_of(p.type);
+    return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
+            && p.walk.read > p.walk.written && rows_are_dense(p)
+            && (bytes <= vector || bytes % vector != 0);
+}
+
 std::string_view name_of(element type) {
     switch (type) {
         case element::f32: return "element::f32";
@@ -282,6 +293,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         if (column >= 0)
             each.specification.columns
                     = repetition(each.maps[2], s.type).find();
+        each.specification.walk_first = walks_first(each.specification);
         made.push_back(std::move(each));
     };
     // A walk takes rows that add to two positions at most.
@@ -356,7 +368,8 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .middle = ", text_of(p.middle),
             ",\n        .column = ", text_of(p.column),
             ",\n        .columns = ", text_of(p.columns),
-            ",\n        .reads_sums = false, .alignment = ", p.alignment,
+            ",\n        .reads_sums = false, .walk_first = ",
+            truth(p.walk_first), ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
@@ -368,7 +381,7 @@ std::string text_of(const specification_of_kernel &s) {
             ", .parts = ", c.parts, ", .tile_read = ", c.tile_read,
             ", .middle_part = ", c.middle_part,
             ", .middle_read = ", c.middle_read,
-            ", .line_vector = ", c.line_vector,
+            ", .line_vector = ", c.line_vector, ", .words = ", c.words,
             ", .gathers = ", truth(c.gathers),
             ", .items_first = ", truth(c.items_first), "},\n};\n}\n");
 }

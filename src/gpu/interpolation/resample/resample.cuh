@@ -1,7 +1,8 @@
 // The kernels, by the form that their specification says: threads read global memory, or
-// tiles of shared memory.
+// tiles of shared memory, or share rows of sums in it.
 #pragma once
 
+#include "gpu/interpolation/resample/lines.cuh"
 #include "gpu/interpolation/resample/tiles.cuh"
 #include "gpu/interpolation/resample/walk.cuh"
 
@@ -35,7 +36,9 @@ template <specification_of_kernel s>
 __device__ void resample(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
     wait_and_let_later_work_start();
-    if constexpr (s.cut_by.stages > 0)
+    if constexpr (s.of.walk_first)
+        resample_by_lines<s>(read, written, map);
+    else if constexpr (s.cut_by.stages > 0)
         resample_of_tiles<s>(read, written, map);
     else
         resample_of_threads<s>(read, written, map);

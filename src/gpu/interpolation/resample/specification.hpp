@@ -59,6 +59,9 @@ struct problem_specification {
     axis walk, middle, column;
     pattern columns; ///< how the map of `column` repeats
     bool reads_sums; ///< what is read are sums, not elements
+    /// The order of the sums: along the walk, the columns, the middle axis; else columns,
+    /// middle axis, walk.
+    bool walk_first;
     int alignment; ///< of the first elements of both tensors, in bytes
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
 };
@@ -94,6 +97,9 @@ struct cut {
     /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
     /// where the other axes take vectors of so many.
     int line_vector;
+    /// Where the walk comes first a thread has so many vectors, of `line_vector` elements, of a
+    /// row, and a block `parts` times the columns of a thread, from `tile_read` positions.
+    int words;
     /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
     /// threads copy 16 bytes by 16 bytes.
     bool gathers;

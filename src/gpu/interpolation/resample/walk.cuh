@@ -140,6 +140,16 @@ struct walk {
         }
     }
 
+    /// To a position of the first axis.
+    __device__ __forceinline__ void write(
+            type *written, const layer_sums &sums) const {
+#pragma unroll
+        for (int m = 0; m < c.middles; ++m)
+            if (p.middle.written % c.middles == 0
+                    || first_middle + m < p.middle.written)
+                along.write(written + m * p.middle.write_pitch, sums[m]);
+    }
+
     /// After `along` found its columns. `read` is where the position `from` of the first axis
     /// begins, `written` where its position 0 does.
     __device__ __forceinline__ void run(const item &at,
@@ -160,7 +170,7 @@ struct walk {
         if constexpr (!p.walk.is_there()) {
             layer_sums sums;
             add_up(sums, read);
-            along.write(written, sums[0]);
+            write(written, sums);
         } else {
             walk_strip(at, map, read, from, written);
         }
@@ -229,14 +239,7 @@ struct walk {
         }
         __device__ __forceinline__ void write_one(
                 const walk &of, type *&written) {
-            if (current >= begin) {
-#pragma unroll
-                for (int m = 0; m < c.middles; ++m)
-                    if (p.middle.written % c.middles == 0
-                            || of.first_middle + m < p.middle.written)
-                        of.along.write(
-                                written + m * p.middle.write_pitch, low[m]);
-            }
+            if (current >= begin) of.write(written, low);
             each_sum([&](int m, int k, int v) {
                 low[m][k][v] = p.walk.two ? high[m][k][v] : sum_type(0);
                 high[m][k][v] = 0;
