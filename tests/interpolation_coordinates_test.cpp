@@ -90,6 +90,38 @@ op by_ratio(op the_op, const std::vector<double> &ratios) {
     return the_op.set_attr(op::attr::ratios, ratios);
 }
 
+// Axes so long that kernels keep no table of what does not repeat: ratios of one to
+// nine, rows that are summed first, and ratios that leave the last elements without an
+// output or the last outputs beyond them.
+TEST_P(interpolation_coordinates, long_axes_that_repeat_nothing) {
+    const interpolation_case all[] = {
+            {"alike", 1, 2, {131101}, {131203}},
+            {"three", 1, 1, {90001}, {300017}},
+            {"nine", 1, 1, {30011}, {270029}},
+            {"smaller", 1, 1, {250007}, {70001}},
+            {"summed", 1, 1, {3, 131101}, {5, 131203}},
+            {"summed_nine", 1, 1, {3, 30011}, {2, 270029}},
+    };
+    size_t turn = 0;
+    const auto run_next = [&](const interpolation_case &c, double ratio) {
+        for (const auto &[mode, coordinates] : all_coordinates)
+            for (const data_type type : float_types()) {
+                // Each type is next to each mode once.
+                if (turn++ % 3 != 0) continue;
+                SCOPED_TRACE(c.name + " " + mode + " " + coordinates + " "
+                        + to_string(type));
+                op the_op = interpolation_op(
+                        c, {mode, coordinates}, layouts()[0], type);
+                if (ratio != 0) the_op = by_ratio(the_op, {ratio});
+                run_forced(the_op, the_engine(), kernel(), turn);
+            }
+    };
+    for (const interpolation_case &c : all)
+        run_next(c, 0);
+    for (const double ratio : {0.99912345678, 0.99989, 1.00000012345})
+        run_next(all[0], ratio);
+}
+
 op rounded(op the_op, const std::string &arithmetic) {
     return the_op.set_attr(op::attr::coordinate_arithmetic, arithmetic);
 }

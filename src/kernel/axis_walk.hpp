@@ -88,6 +88,19 @@ public:
     };
     position position_of(int64_t output) const;
 
+    /// Output o lies at (slope * o + offset) / den. Nearest maps floor that, others
+    /// weigh the elements beside it.
+    struct line {
+        int64_t slope = 0;
+        int64_t offset = 0;
+        int64_t den = 1;
+    };
+    /// Nothing where that takes more than 60 bits, or coordinates are rounded.
+    std::optional<line> positions() const {
+        if (!linear_) return std::nullopt;
+        return line {slope_, offset_, den_};
+    }
+
     /// The same coordinates on an axis of another size.
     void resize(int64_t src, int64_t dst) {
         last_ = src - 1;

@@ -39,7 +39,7 @@ bool takes_strips(const separable_job &job) {
 
 /// Strips of elements in lanes are vectors, except the last.
 int64_t whole_vectors(const separable_job &job, int64_t columns) {
-    return job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases
+    return looks_up(job.lanes) || job.lanes == tap_lanes::phases
             ? std::min(job.w.src, round_up(columns, max_lanes))
             : columns;
 }
@@ -50,7 +50,8 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
     for (int64_t s = 0; s < job.strips(); ++s) {
         const int64_t begin = s * job.strip_src;
         const int64_t end = std::min(job.w.src, begin + job.strip_src);
-        length = std::max(length, job.w.end(end - 1) - job.w.begin(begin));
+        length = std::max(
+                length, job.taps_end(end - 1) - job.taps_begin(begin));
     }
     length *= job.row_channels;
     // A vector may run over the end; an odd multiple of a cache line keeps the
@@ -143,14 +144,14 @@ int64_t choose_strip(const separable_job &job, int64_t element_bytes,
     if (!takes_strips(job)) return job.w.src;
     const int64_t columns = std::max(job.w.dst, job.w.src);
     int64_t most = 0;
-    if (job.lanes == tap_lanes::elements || job.lanes == tap_lanes::phases) {
+    if (looks_up(job.lanes) || job.lanes == tap_lanes::phases) {
         // Where rows are not summed, short strips let what is fetched ahead
         // arrive while taps are taken.
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 4096 / element_bytes) / job.row_channels;
         // Rows that are read as they are have no line that is to stay in cache: only
         // the scratch is limited.
-        if (job.lanes == tap_lanes::elements && job.direct) most = 1 << 16;
+        if (looks_up(job.lanes) && job.direct) most = 1 << 16;
     } else if (job.lanes == tap_lanes::lines) {
         const bool sums_rows = !job.h.identity || !job.d.identity;
         most = (sums_rows ? 4096 : 1024) / job.row_channels;

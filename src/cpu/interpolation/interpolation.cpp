@@ -258,7 +258,6 @@ plan_or_refusal make_interpolation_separable(
     const data_type type = problem.diff_src.type;
     const data_type accumulator
             = type == data_type::f64 ? data_type::f64 : data_type::f32;
-    std::array<axis_taps, 3> taps;
     std::array<bool, 3> identity {};
     for (size_t a = 0; a < 3; ++a) {
         const detail::interpolation_axis &axis = problem.axes[a];
@@ -267,9 +266,8 @@ plan_or_refusal make_interpolation_separable(
                     text("takes axes that repeat or have less than 2^24 "
                          "elements, given ",
                             axis.src, " from ", axis.dst));
-        taps[a] = axis_taps(
-                problem.mode, problem.coordinates, axis, accumulator);
-        identity[a] = taps[a].identity;
+        identity[a]
+                = detail::is_identity(problem.mode, problem.coordinates, axis);
     }
     if (identity[0] && identity[1] && identity[2])
         return plan_or_refusal::refuse(
@@ -285,9 +283,23 @@ plan_or_refusal make_interpolation_separable(
                 problem);
     separable_job job;
     job.type = type;
-    job.d = std::move(taps[layout->axes[0]]);
-    job.h = std::move(taps[layout->axes[1]]);
-    job.w = std::move(taps[layout->axes[2]]);
+    const auto taps = [&](size_t axis) {
+        return axis_taps(problem.mode, problem.coordinates,
+                problem.axes[layout->axes[axis]], accumulator);
+    };
+    job.d = taps(0);
+    job.h = taps(1);
+    if (layout->row_channels == 1)
+        job.computed = find_computed_taps(problem.mode, problem.coordinates,
+                problem.axes[layout->axes[2]], type);
+    if (job.computed) {
+        job.w.src = job.computed->src;
+        job.w.dst = job.computed->dst;
+        job.w.max_count = job.computed->max_count;
+        job.w.identity = false;
+    } else {
+        job.w = taps(2);
+    }
     job.diff_dst = make_plane_view(problem.diff_dst, *layout);
     job.diff_src = make_plane_view(problem.diff_src, *layout);
     job.extent = 1;

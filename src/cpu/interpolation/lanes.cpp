@@ -170,6 +170,20 @@ constexpr int64_t most_channels_beside = 65;
 void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     // Fewer channels than half a vector are better off as other lanes.
     const bool few = job.row_channels * accumulator_bytes < 32;
+    const auto merge_rows = [&] {
+        if (job.d.src * job.d.dst * job.h.src * job.h.dst != 1) return;
+        merge_planes(job);
+        planes_as_rows(job, job.c);
+    };
+    if (job.computed) {
+        merge_rows();
+        job.lanes = tap_lanes::computed;
+        job.lines = 1;
+        // Gathered are accumulators alone.
+        job.direct = job.d.identity && job.h.identity
+                && (job.computed->tables > 0 || size_of(job.type) > 2);
+        return;
+    }
     join_rows(job);
     // Another order of sums gives other bits, so whether it is taken must not
     // depend on the number of planes: lanes without a piece are not counted then.
@@ -197,10 +211,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
             }
         }
     }
-    if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) {
-        merge_planes(job);
-        planes_as_rows(job, job.c);
-    }
+    merge_rows();
     job.lanes = tap_lanes::channels;
     job.lines = 1;
     job.direct = job.d.identity && job.h.identity;

@@ -13,6 +13,7 @@
 #include "cpu/interpolation/squares.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
+#include "cpu/interpolation/walk_taps.hpp"
 #include "cpu/simd/simd.hpp"
 
 #if defined(GRADNN_CPU_INTERPOLATION_LINE_TAPS_TOGGLE) \
@@ -55,6 +56,13 @@ public:
                     take_taps_of_elements(scratch_.rows[0]);
                 else
                     take_taps_of_elements(
+                            static_cast<const acc *>(scratch_.group));
+                break;
+            case tap_lanes::computed:
+                if (direct_)
+                    take_computed_taps(scratch_.rows[0]);
+                else
+                    take_computed_taps(
                             static_cast<const acc *>(scratch_.group));
                 break;
             case tap_lanes::phases:
@@ -155,6 +163,23 @@ private:
                     out = results_.step(out, count);
                 });
         results_.set_out(out);
+    }
+
+    /// `line` as above.
+    template <typename In>
+    void take_computed_taps([[maybe_unused]] const In *line) {
+#if HWY_TARGET != HWY_SCALAR
+        T *out = results_.out();
+        take_walking_taps<acc>(*job_.computed,
+                line_part<In> {line, strip_.dst_begin,
+                        strip_.dst_begin + strip_.length, strip_.src_begin,
+                        strip_.src_end},
+                [&](vector sum, int64_t count) GRADNN_SIMD_INLINE {
+                    results_.put(sum, out);
+                    out = results_.step(out, count);
+                });
+        results_.set_out(out);
+#endif
     }
 
     /// `taps` is the number of them.

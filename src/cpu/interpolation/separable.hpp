@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "cpu/interpolation/computed_taps.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/problem.hpp"
 
@@ -44,8 +46,9 @@ struct axis_taps : detail::gathered_axis {
 
     /// Of an axis whose places alone are needed.
     void forget_weights() {
-        weights_f32 = {};
-        weights_f64 = {};
+        // An empty list assigned would keep the memory.
+        weights_f32 = detail::counted_vector<float>();
+        weights_f64 = detail::counted_vector<double>();
     }
 
     detail::counted_vector<float> weights_f32;
@@ -77,11 +80,16 @@ constexpr int tap_count_shift = 8;
 enum class tap_lanes {
     channels, ///< of a column, where they are contiguous
     elements, ///< of a row, looked up in the line
+    computed, ///< the same without tables: the axis is long and repeats nothing
     phases, ///< of a row, the line's elements being sorted by phase
     lines, ///< of a group, transposed
     planes, ///< slabs of a group, transposed, their rows being short
     pieces, ///< pieces of a group, transposed whole, being small
 };
+
+inline bool looks_up(tap_lanes lanes) {
+    return lanes == tap_lanes::elements || lanes == tap_lanes::computed;
+}
 
 /// The taps of a row's elements, or of several rows' that lie side by side, a
 /// vector of the target at a time. Vectors whose taps are alike share a
@@ -223,6 +231,8 @@ struct separable_job {
     tap_lanes lanes = tap_lanes::lines;
     element_taps elements; ///< for tap_lanes::elements
     axis_phases phases; ///< for tap_lanes::phases
+    /// For tap_lanes::computed; of w its sizes are known then, and no more.
+    std::optional<computed_taps> computed;
     /// For tap_lanes::lines, a strip's blocks after another's; for
     /// tap_lanes::planes of `batch` rows side by side.
     column_taps columns;
@@ -265,6 +275,14 @@ struct separable_job {
     int64_t pointers = 0;
     size_t scratch_bytes = 0;
 
+    /// Of diff_dst's columns, the first that column i takes, and the one behind the
+    /// last.
+    int64_t taps_begin(int64_t i) const {
+        return computed ? computed->begin(i) : w.begin(i);
+    }
+    int64_t taps_end(int64_t i) const {
+        return computed ? computed->end(i) : w.end(i);
+    }
     /// Planes times places along D that are fed, or planes.
     int64_t slabs() const {
         return n * c

@@ -5,7 +5,7 @@
 // A line is one row of diff_src before its taps along W: the sum of the rows
 // of diff_dst that touch it, in the accumulator's type. Rows are summed over D
 // into a ring (rank 3 only), over H into the line, element by element. Taps
-// along W then come from the line alone, in one of four ways:
+// along W then come from the line alone, in one of five ways:
 // - channels in lanes: a column's channels are contiguous, a tap is a multiply-
 //   add for a vector of them;
 // - phases in lanes: at a ratio of 2 or 4 the line's elements are sorted by
@@ -14,6 +14,8 @@
 // - elements in lanes: up to a ratio of about four, a vector's taps t lie within
 //   four vectors of the line, from which they are looked up by tables that are
 //   made with the plan;
+// - the same of a long axis that repeats nothing, whose places and weights are
+//   computed on the way (walk_taps.hpp);
 // - lines in lanes: as many lines as a vector has lanes are transposed block by
 //   block of columns, so that a tap is one multiply-add for all of them,
 //   whatever the ratio; results are transposed back.
@@ -111,8 +113,8 @@ private:
         strip_.src_begin = strip * job_.strip_src;
         strip_.src_end
                 = std::min(job_.w.src, strip_.src_begin + job_.strip_src);
-        strip_.dst_begin = job_.w.begin(strip_.src_begin);
-        strip_.length = (job_.w.end(strip_.src_end - 1) - strip_.dst_begin)
+        strip_.dst_begin = job_.taps_begin(strip_.src_begin);
+        strip_.length = (job_.taps_end(strip_.src_end - 1) - strip_.dst_begin)
                 * job_.row_channels;
         strip_.row = (strip_.src_end - strip_.src_begin) * job_.row_channels;
         results_.set_row(strip_.row);
@@ -199,7 +201,7 @@ private:
                 && job_.d.plain<acc>(d) && job_.h.plain<acc>(h);
         if (!job_.direct && !plain) return false;
         // Vectors run over the end: look-ups, and columns of less than one.
-        const int64_t beyond = job_.lanes == tap_lanes::elements
+        const int64_t beyond = looks_up(job_.lanes)
                 ? look_up_slack(job_)
                 : std::max<int64_t>(0, lanes - job_.row_channels);
         return rows_.ends_before(
