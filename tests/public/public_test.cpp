@@ -274,6 +274,25 @@ TEST_P(public_values, pytorch_63314) {
     EXPECT_EQ(run.output(1), (std::vector<double> {1.5 + 0.7 * 2}));
 }
 
+// A gradient of weights whose threads wrote behind their scratch: on one and several.
+TEST_P(public_values, onednn_6035_threads) {
+    if (GetParam() != engine::kind::cpu) GTEST_SKIP() << "of the CPU's threads";
+    const op the_op = convolution_op(op::kind::ConvBackward,
+            plain("mb32ic4ih32oc8oh16kh1sh2", false), layout_named("nxc"),
+            data_type::f32);
+    for (const int threads : {1, 2, 4}) {
+        SCOPED_TRACE(threads);
+        compile_settings settings;
+        settings.threads = threads;
+        const partition part(the_op, engine::kind::cpu, settings);
+        op_run run(the_op,
+                part.compile(the_op.get_inputs(), the_op.get_outputs(), here()),
+                here(), random_inputs(the_op, 45), {});
+        run.execute();
+        run.expect_right();
+    }
+}
+
 /// Tensors of an op in other arrangements: of src, diff_dst and weights.
 op arranged(const op &given, const convolution_case &c, data_type type,
         const words &lies) {
