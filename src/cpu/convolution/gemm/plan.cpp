@@ -214,9 +214,43 @@ int64_t gemm_plan::packed_offset(
     return offset;
 }
 
+namespace {
+
+/// Where a window is the whole src, once, as of patches that are images, its points
+/// are channels: rows of the product are then in the order of memory.
+convolution_problem with_points_as_channels(const convolution_problem &given) {
+    convolution_problem made = given;
+    int64_t points = 1;
+    for (size_t axis = 3; axis-- > 0;) {
+        int64_t &size = made.src.dims[2 + axis];
+        int64_t &window = made.weights.dims[3 + axis];
+        const bool follows = size == 1
+                || (made.src.strides[2 + axis] == points
+                        && made.weights.strides[3 + axis] == points
+                        && made.dilations[axis] == 1);
+        if (made.dst.dims[2 + axis] != 1 || window != size
+                || made.pads_begin[axis] != 0 || !follows)
+            return given;
+        points *= size;
+        size = window = 1;
+    }
+    const auto take = [&](int64_t &channels, int64_t &stride) {
+        const bool follow = channels == 1 || stride == points;
+        channels *= points;
+        stride = 1;
+        return follow;
+    };
+    const bool follow = take(made.src.dims[1], made.src.strides[1])
+            && take(made.weights.dims[2], made.weights.strides[2]);
+    return follow ? made : given;
+}
+
+} // namespace
+
 plan_or_refusal make_convolution_gemm(
         const convolution_problem &problem, const compile_options &options) {
-    return std::make_unique<gemm_plan>(problem, options);
+    return std::make_unique<gemm_plan>(
+            with_points_as_channels(problem), options);
 }
 
 } // namespace gradnn::cpu
