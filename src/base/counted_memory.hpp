@@ -18,6 +18,11 @@ inline int64_t &counted_bytes() {
     return bytes;
 }
 
+/// Memory of a table: where it is large, of pages of 2 MiB if the system gives them,
+/// since first touching the usual ones takes longer than filling the table.
+void *table_memory(size_t bytes, size_t alignment);
+void give_table_back(void *memory, size_t bytes, size_t alignment);
+
 template <typename Type>
 class counted_allocator : public std::allocator<Type> {
 public:
@@ -43,13 +48,14 @@ public:
     }
 
     Type *allocate(size_t count) {
-        Type *const memory = std::allocator<Type>::allocate(count);
+        Type *const memory = static_cast<Type *>(
+                table_memory(count * sizeof(Type), alignof(Type)));
         counted_bytes() += static_cast<int64_t>(count * sizeof(Type));
         return memory;
     }
     void deallocate(Type *memory, size_t count) {
         counted_bytes() -= static_cast<int64_t>(count * sizeof(Type));
-        std::allocator<Type>::deallocate(memory, count);
+        give_table_back(memory, count * sizeof(Type), alignof(Type));
     }
 };
 
