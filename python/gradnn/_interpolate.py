@@ -88,8 +88,8 @@ def _attributes(
             raise TypeError(f"{name} is {value!r}; a string is expected")
     if arithmetic != "exact":
         attributes.append(("coordinate_arithmetic", arithmetic))
-    for name, expected in (("antialias", bool), ("exclude_outside", bool)):
-        if not isinstance(filter[name], expected):
+    for name in ("antialias", "exclude_outside"):
+        if not isinstance(filter[name], bool):
             raise TypeError(f"{name} is {filter[name]!r}; a bool is expected")
         if filter[name]:
             attributes.append((name, True))

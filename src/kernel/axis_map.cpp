@@ -285,17 +285,28 @@ void gathered_axis::find_period() {
         if (offset_[i + 1] > offset_[i]) fed_ += inputs_.repeats;
 }
 
+namespace {
+
+/// Calls visit as gathered_axis::make does, of maps of two taps alone.
+template <typename Weight, typename Visit>
+gathered_axis gather_taps(interpolation_mode mode, coordinate_mode coordinates,
+        const interpolation_axis &axis, counted_vector<Weight> &weights,
+        const Visit &visit) {
+    const bool filtered = is_filtered(mode, axis);
+    if (filtered && !is_identity(mode, coordinates, axis))
+        return gathered_axis::make(
+                axis_filter(mode, coordinates, axis), axis.forward, weights);
+    return gathered_axis::make(filtered ? walk_of_copy(axis.src)
+                                        : axis_walk(mode, coordinates, axis),
+            weights, mode == interpolation_mode::nearest ? 1 : 2, visit);
+}
+
+} // namespace
+
 template <typename Weight>
 gathered_axis gather_axis(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis, counted_vector<Weight> &weights) {
-    if (is_filtered(mode, axis) && !is_identity(mode, coordinates, axis))
-        return gathered_axis::make(
-                axis_filter(mode, coordinates, axis), axis.forward, weights);
-    return gathered_axis::make(is_filtered(mode, axis)
-                    ? walk_of_copy(axis.src)
-                    : axis_walk(mode, coordinates, axis),
-            weights, mode == interpolation_mode::nearest ? 1 : 2,
-            [](int64_t) {});
+    return gather_taps(mode, coordinates, axis, weights, [](int64_t) {});
 }
 
 template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
@@ -327,19 +338,11 @@ axis_map make_axis_map(interpolation_mode mode, coordinate_mode coordinates,
                 return each.map;
     auto tables = std::make_shared<axis_map::tables>();
     axis_map map;
-    map.two_taps
-            = !is_filtered(mode, axis) || is_identity(mode, coordinates, axis);
-    if (map.two_taps)
-        tables->gathered = gathered_axis::make(is_filtered(mode, axis)
-                        ? walk_of_copy(axis.src)
-                        : axis_walk(mode, coordinates, axis),
-                tables->weights, mode == interpolation_mode::nearest ? 1 : 2,
-                [&](int64_t low) {
-                    tables->low.push_back(static_cast<uint32_t>(low));
-                });
-    else
-        tables->gathered
-                = gather_axis(mode, coordinates, axis, tables->weights);
+    tables->gathered = gather_taps(
+            mode, coordinates, axis, tables->weights, [&](int64_t low) {
+                tables->low.push_back(static_cast<uint32_t>(low));
+            });
+    map.two_taps = !tables->low.empty();
     tables->weight_rows = tables->gathered.weight_fold();
     map.src = axis.src;
     map.dst = axis.dst;
