@@ -340,7 +340,9 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
         if (boxes && row * bytes < 400) continue;
         for (const int tile : parts_of(positions, !boxes)) {
             const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
-            c.tile_read = in.first.most(of_tile);
+            // All of them are copied, also those that feed nothing.
+            c.tile_read
+                    = tile == positions ? first.read : in.first.most(of_tile);
             const long long elements = boxes
                     ? c.tile_read * (row + 24)
                     : (c.tile_read - 1) * first.read_pitch + row;
@@ -425,8 +427,10 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
     const int most_sums = p.type == element::f64 ? 8 : 16;
     for (const int vector : line_vectors_of(p)) {
         c.line_vector = vector;
-        for (c.words = 1; c.words * c.line_vector <= most_sums; c.words *= 2)
-            for (const int threads : {32, 64, 128, 256, 512}) {
+        for (const int words : {1, 2, 3, 4, 6, 8, 12, 16})
+            for (const int threads : {32, 64, 96, 128, 192, 256}) {
+                if (words * vector > most_sums) break;
+                c.words = words;
                 c.threads = threads;
                 if (!take_part_of_rows(in, c)) continue;
                 c.strip = p.walk.written;

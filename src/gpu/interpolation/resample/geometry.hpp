@@ -257,6 +257,7 @@ constexpr void add_tiles(
     g.fits = g.fits && elements < 1 << 24
             && (c.line_vector == 0 || sums < 1 << 24)
             && c.middle_part % c.middles == 0
+            && (g.tile_strips > 1 || c.tile_read >= first.read)
             && (c.planes == 1
                     || (g.tile_strips == 1 && !g.boxes
                             && g.outers == p.outer[0]));
