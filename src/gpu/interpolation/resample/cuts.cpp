@@ -375,46 +375,50 @@ std::vector<int> line_vectors_of(const problem_specification &p) {
 }
 
 /// A block's part of the rows: whole ones of several outer positions, or some positions of the
-/// middle axis or columns, of which words for all threads are read. Whether there is one.
+/// middle axis or columns, of which words for all threads are read. Whether there is one, and
+/// half of the threads have something to read.
 bool take_part_of_rows(tiled_problem &in, cut &c) {
     const problem_specification &p = in.of.specification;
     const long long words = 1LL * c.threads * c.words;
     const long long row = elements_of_row(p);
     const long long of_row = (row + c.line_vector - 1) / c.line_vector;
-    const int tiles = ceil_div(p.column.written, c.columns);
-    c.parts = tiles;
+    const auto busy = [&](long long used) {
+        return 2 * used >= words || (c.threads == 32 && c.words == 1);
+    };
+    c.parts = ceil_div(p.column.written, c.columns);
     c.tile_read = p.column.read;
     c.middle_part = p.middle.written;
     c.middle_read = p.middle.read;
     c.planes = 1;
-    int outers = 1;
-    for (const int count : p.outer)
-        outers *= count;
     if (of_row <= words) {
-        if (outers == p.outer[0])
-            c.planes = static_cast<int>(
-                    std::min<long long>(words / of_row, outers));
-        return 2 * c.planes * of_row > words;
+        int outers = 1;
+        for (const int count : p.outer)
+            outers *= count;
+        c.planes = static_cast<int>(
+                std::min<long long>(words / of_row, p.outer[0]));
+        // Of several outer axes, parts of the first.
+        while (outers != p.outer[0] && p.outer[0] % c.planes != 0)
+            --c.planes;
+        return busy(c.planes * of_row);
     }
     const long long fit
             = words * c.line_vector - std::max(c.line_vector, line_margin);
-    if (p.middle.is_there()) {
-        const long long of_middle = 1LL * p.column.read * p.inner;
-        for (int parts = 2; parts <= p.middle.written; ++parts) {
-            c.middle_part
-                    = ceil_div(ceil_div(p.middle.written, parts), c.middles)
-                    * c.middles;
+    const bool by_middle = p.middle.is_there();
+    const long long of_position
+            = by_middle ? 1LL * p.column.read * p.inner : p.inner;
+    const int positions = by_middle ? p.middle.written : c.parts;
+    for (int parts = 2; parts <= positions; ++parts) {
+        const int part = ceil_div(positions, parts);
+        if (by_middle) {
+            c.middle_part = ceil_div(part, c.middles) * c.middles;
             c.middle_read = in.middle.most(c.middle_part);
-            if (c.middle_read * of_middle <= fit)
-                return 2 * c.middle_read * of_middle > fit;
+        } else {
+            c.parts = part;
+            c.tile_read = in.column.most(part * c.columns);
         }
-        return false;
-    }
-    for (int parts = 2; parts <= tiles; ++parts) {
-        c.parts = ceil_div(tiles, parts);
-        c.tile_read = in.column.most(c.parts * c.columns);
-        if (1LL * c.tile_read * p.inner <= fit)
-            return 2LL * c.tile_read * p.inner > fit;
+        const long long read
+                = (by_middle ? c.middle_read : c.tile_read) * of_position;
+        if (read <= fit) return busy(read / c.line_vector);
     }
     return false;
 }

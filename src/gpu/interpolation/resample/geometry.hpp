@@ -6,13 +6,20 @@
 
 namespace gradnn::gpu::resample {
 
+/// Columns' sums that are stored at once.
+constexpr int line_store_of(const problem_specification &p, const cut &c) {
+    int wide = p.inner > 1 || c.apart ? 1 : p.type == element::f64 ? 2 : 4;
+    while (c.columns % wide || p.column.written % wide)
+        wide /= 2;
+    return wide;
+}
+
 /// Sums from a row of them to the next, in the first of two passes.
 constexpr int line_pitch_of(const problem_specification &p, const cut &c) {
     const int length = p.column.written * p.inner;
     // Neighbouring threads that store to neighbouring rows find other banks.
-    return c.items_first && length / c.line_vector % 2 == 0
-            ? length + c.line_vector
-            : length;
+    const int wide = most(c.line_vector, line_store_of(p, c));
+    return c.items_first && length / wide % 2 == 0 ? length + wide : length;
 }
 
 /// The second pass of a tile.
@@ -51,14 +58,6 @@ constexpr specification_of_kernel rest_of_walk(
     c.strip = c.parts;
     c.ahead = c.line_vector = c.words = 0;
     return made;
-}
-
-/// Columns' sums that are stored at once.
-constexpr int line_store_of(const problem_specification &p, const cut &c) {
-    int wide = p.inner > 1 || c.apart ? 1 : p.type == element::f64 ? 2 : 4;
-    while (c.columns % wide || p.column.written % wide)
-        wide /= 2;
-    return wide;
 }
 
 struct geometry {
@@ -373,7 +372,9 @@ constexpr void add_lines(
             && c.middle_part % c.middles == 0 && elements_of_row(p) < 1 << 29
             && all < 1LL << 30
             && (c.planes == 1
-                    || (whole && g.outers == p.outer[0]
+                    || (whole
+                            && (g.outers == p.outer[0]
+                                    || p.outer[0] % c.planes == 0)
                             && c.planes * p.outer_read[0] < 1LL << 29));
     if (!g.fits) return;
     g.line_words = static_cast<int>(words);

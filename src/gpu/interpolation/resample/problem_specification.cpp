@@ -172,17 +172,16 @@ std::string refusal_of(
 /// which more than twice as many layers are read alone, where sums along the other axes take
 /// many taps for each layer.
 bool walks_first(const problem_specification &p) {
-    constexpr int long_vector = 16, short_vector = 8; ///< bytes
-    const int bytes = bytes_of(p.type);
+    constexpr int vector = 8; ///< bytes
+    const int inner_bytes = p.inner * bytes_of(p.type);
     if (!p.walk.is_there() || !p.column.is_there() || p.walk.most_taps == 0
-            || p.walk.read <= p.walk.written || !rows_are_dense(p)
-            || (p.inner * bytes > long_vector
-                    && p.inner * bytes % long_vector == 0))
+            || p.walk.read <= p.walk.written || !rows_are_dense(p))
         return false;
     return p.type == element::f64
-            || (p.middle.is_there() && p.inner * bytes <= long_vector
+            ? inner_bytes <= 3 * vector
+            : p.middle.is_there() && inner_bytes <= 2 * vector
                     && p.walk.read > 2 * p.walk.written
-                    && elements_of_row(p) * bytes % short_vector == 0);
+                    && elements_of_row(p) * bytes_of(p.type) % vector == 0;
 }
 
 std::string_view name_of(element type) {
