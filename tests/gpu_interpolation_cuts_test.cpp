@@ -1,11 +1,10 @@
 // How interpolation's kernels cut random problems: what is launched fits the device, what
 // a block or a thread has of the outputs covers each of them, and tables have each tap
-// once. For intervals, pixels, bands and the runs of a walk; gpu_interpolation_planes_test
+// once. For pixels, bands and the runs of a walk; gpu_interpolation_planes_test
 // and gpu_interpolation_columns_test have the others. Host arithmetic; needs no GPU.
 #include "emulated/interpolation.hpp"
 
 #include "gpu/interpolation/bands/tiles.hpp"
-#include "gpu/interpolation/intervals/tables.hpp"
 #include "gpu/interpolation/pixels/tiles.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu_cuts/interpolation.hpp"
@@ -17,99 +16,6 @@ namespace {
 using detail::axis_map;
 using gpu::ceil_div;
 using gpu::round_up;
-
-// intervals.
-
-TEST(interpolation_cuts, of_intervals) {
-    random_source random(test_seed(2));
-    for (int left = 2000; left > 0 && !HasFailure(); --left) {
-        const axis_map map = draw_map(random, 200);
-        const int64_t bytes = draw_bytes(random);
-        const int64_t most = bytes == 8 ? 8 : 16;
-        SCOPED_TRACE(detail::text(map.dst, " to ", map.src));
-        const auto table = intervals::make_intervals<double>(map, most);
-        const int64_t taps = intervals::taps_that_hold(table.used);
-        EXPECT_LE(taps, most);
-        EXPECT_EQ(table.pitch, taps + 1);
-        const int64_t all = (map.src + table.lead) * table.parts;
-        ASSERT_EQ(static_cast<int64_t>(table.first.size()), all + 1);
-        EXPECT_EQ(table.first.front(), 0);
-        EXPECT_EQ(table.first.back(), map.dst);
-        // What parts give to source columns are the map's taps.
-        std::vector<double> found(static_cast<size_t>(map.src * map.dst));
-        for (int64_t part = 0; part < all; ++part) {
-            const int64_t first = table.first[static_cast<size_t>(part)];
-            EXPECT_LE(table.first[static_cast<size_t>(part + 1)] - first,
-                    table.used);
-            const int64_t column = part / table.parts - table.lead;
-            for (int64_t k = 0; k < table.pitch; ++k) {
-                const auto &by = table.weights.at(
-                        static_cast<size_t>(part * table.pitch + k));
-                const auto add = [&](int64_t to, double weight) {
-                    if (weight == 0) return;
-                    found.at(static_cast<size_t>(to * map.dst + first + k))
-                            += weight;
-                };
-                add(column, by.low);
-                add(column + 1, by.high);
-            }
-        }
-        std::vector<double> wanted(found.size());
-        for (int64_t j = 0; j < map.src; ++j)
-            each_tap(map, j, [&](int64_t o, double weight) {
-                wanted[static_cast<size_t>(j * map.dst + o)] = weight;
-            });
-        ASSERT_EQ(found, wanted);
-
-        intervals::work_cut cut;
-        cut.channels = static_cast<int32_t>(random.integer(1, 100));
-        cut.dst_column_pitch = cut.channels + (one_in(random, 3) ? 3 : 0);
-        cut.dst_columns = static_cast<int32_t>(map.dst);
-        cut.src_columns = static_cast<int32_t>(map.src);
-        cut.tile_columns = static_cast<int32_t>(random.integer(1, map.src));
-        cut.tile_channels = static_cast<int32_t>(one_in(random, 2)
-                        ? cut.channels
-                        : random.integer(1, cut.channels));
-        const int64_t threads = taps >= 8 ? 256 : 128;
-        intervals::measure_tile(cut, table, bytes, threads);
-        EXPECT_EQ(cut.items,
-                (cut.tile_columns + cut.lead) * cut.parts * cut.tile_channels);
-        // Every column and channel is in a tile, and no tile is beyond them.
-        std::vector<bool> covered(static_cast<size_t>(map.src));
-        for (int32_t tile = 0; tile < cut.column_tiles; ++tile) {
-            const int32_t column = intervals::first_of_tile(cut, tile);
-            ASSERT_TRUE(column >= 0
-                    && column + cut.tile_columns <= cut.src_columns);
-            std::fill_n(covered.begin() + column, cut.tile_columns, true);
-            const auto span
-                    = intervals::span_of_tile(cut, table.first.data(), column);
-            EXPECT_TRUE(span.first >= 0
-                    && span.first + span.count <= cut.dst_columns);
-            EXPECT_LE(span.count, cut.span);
-            // All that a thread reads lies in the slot.
-            const int64_t reads = cut.is_short ? taps * 3 / 4 : taps;
-            for (int64_t part = 0;
-                    part < (cut.tile_columns + cut.lead) * cut.parts; ++part) {
-                const int64_t from = table.first[static_cast<size_t>(
-                                             column * cut.parts + part)]
-                        - span.first;
-                EXPECT_GE(from, 0);
-                EXPECT_LE(intervals::piece_bytes - 1
-                                + (from + reads - 1) * cut.column_bytes
-                                + cut.tile_channels * bytes,
-                        cut.slot_bytes);
-            }
-        }
-        EXPECT_EQ(std::count(covered.begin(), covered.end(), true), map.src);
-        EXPECT_GE(
-                int64_t {cut.channel_tiles} * cut.tile_channels, cut.channels);
-        EXPECT_EQ(cut.slot_bytes % intervals::piece_bytes, 0);
-        EXPECT_LE(int64_t {cut.runs_at_once} * cut.run_pieces, threads);
-        EXPECT_EQ(int64_t {cut.runs_at_once} * cut.column_bytes
-                        % intervals::piece_bytes,
-                0);
-    }
-}
 
 // pixels.
 

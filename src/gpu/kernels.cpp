@@ -51,8 +51,6 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 two_taps<interpolation::by_images<
                         interpolation::columns::make_ncx>>,
                 ncx_yields},
-        {"interpolation.gpu_intervals", "NXC, any channel count, many taps",
-                two_taps<interpolation::intervals::make>, intervals_yields},
         {"interpolation.gpu_nxc", "dense NXC, any ratio",
                 two_taps<interpolation::columns::make_nxc>, nxc_yields},
         {"interpolation.gpu_layers", "NCX and NXC with dense rows, any ratio",

@@ -93,6 +93,12 @@ constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
                                         "multiple of 4, in columns enlarged "
                                         "less than twice was slower";
 
+/// Whether gpu_resample's kernels are compiled, which is not worth it below 4 MiB.
+bool is_compiled_for(
+        const interpolation_problem &problem, const compile_options &options) {
+    return options.specialise && jit::available() && !is_small(problem);
+}
+
 /// Only the columns are resampled, and gpu_rows takes their number of taps.
 bool are_columns_alone(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
@@ -141,28 +147,43 @@ std::string small_images_yield(
             : std::string();
 }
 
-// Small planes and volumes, and what becomes lower and wider, 67 of 256 problems (`gradnn bench
-// --every-kernel`, seeds 5401 to 5404, H100, 98f9cff): 0.975 times the time of the choice before
-// it. Of all 256 0.98 times, of 208 cases of bench/cases.json 1.07 times.
+// 256 cases of bench/cases.json and 240 random problems (`gradnn bench --every-kernel`, seeds 5501
+// to 5504, H100, 8a96a3e). Times as fast as the choice without it, random ones and cases: whole
+// vectors in one axis 1.12 and 1.06, in volumes 1.20 and 1.06, in 16-bit planes 1.12 and 1.00;
+// other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
+// in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
+// 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
+// gpu_intervals', which there is no more, where columns have many taps.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t most_elements = 2048; // of a plane
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    if (!options.specialise || !jit::available())
+    const int64_t bytes = detail::size_of(problem.diff_src.type);
+    if (!is_compiled_for(problem, options))
         return "its kernels are not compiled for the problem here";
-    if (is_small(problem))
-        return "problems of less than 4 MiB are not worth compiling for";
     if (detail::is_filtered(problem)) return {};
     if (is_volume(problem))
-        return are_small_volumes(problem)
+        return is_channels_last(problem) || are_small_volumes(problem)
                 ? std::string()
-                : "volumes of more than 96 KiB of diff_dst were slower";
-    if (is_flattened_and_widened(problem)) return {};
-    if (is_channels_last(problem) || dst[3] == src[3])
-        return "planes in NXC, and rows alone, were slower";
+                : "volumes in NCX of more than 96 KiB of diff_dst were slower";
+    if (is_flattened_and_widened(problem) || bytes == 8) return {};
+    const bool rows_alone = dst[3] == src[3];
+    if (is_channels_last(problem)) {
+        if (src[1] * bytes % 16 == 0) return {};
+        if (rows_alone) return "rows of channels in no vectors were slower";
+        constexpr int64_t many_taps = 8;
+        return bytes == 4
+                        || detail::make_axis_map(problem.mode,
+                                   problem.coordinates, problem.axes[2])
+                                        .max_count
+                                > many_taps
+                ? std::string()
+                : "16-bit planes of channels in no vectors were slower";
+    }
+    if (rows_alone) return "rows alone in NCX were slower";
     return std::max(dst[3] * dst[4], src[3] * src[4]) > most_elements
-            ? "planes of more than 2048 elements were slower"
+            ? "planes in NCX of more than 2048 elements were slower"
             : std::string();
 }
 
@@ -194,11 +215,8 @@ std::string ncx_yields(
                                : small_images_yield(problem, options);
 }
 
-// f64 in NXC, 13 problems of seeds 501 and 503 (H100, 5b451f6): gpu_rows was 0.75 to 0.92 times as fast as
-// gpu_intervals and gpu_pixels in eight, 1.04 to 1.44 times in five. Few rows: see
-// pixels_yields. Two problems in f32 take gpu_intervals 91 and 116 us and gpu_rows 44 and
-// 53 (H200). By gpu_intervals, 1x383 rows of 18412 to 9206 in f64 had 0.50 times PyTorch's
-// speed; gpu_rows was not timed.
+// f64 in NXC: gpu_pixels was 1.1 to 1.3 times as fast (seeds 501 and 503, H100, 5b451f6). Few
+// rows: see pixels_yields.
 std::string rows_yields(
         const interpolation_problem &problem, const compile_options &options) {
     return is_channels_last(problem)
@@ -242,11 +260,15 @@ std::string bands_yields(
 // volumes whose depth is reduced 24 to 38 and 80 to 82 (H100). Few rows of small pixels: gpu_rows
 // was 1.05 to 1.9 times as fast in eight of ten in f32 and f64, 0.6 to 0.85 times in 16 bits.
 std::string pixels_yields(
-        const interpolation_problem &problem, const compile_options &) {
+        const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     const int64_t bytes = detail::size_of(problem.diff_src.type);
     const bool volume = is_volume(problem);
+    if (is_compiled_for(problem, options)
+            && (volume || bytes == 2 || dst[3] == src[3]))
+        return "kernels compiled for the problem were faster in 16 bits, in "
+               "volumes and in rows alone (see resample_yields)";
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
     if (bytes == 4 && !volume
@@ -265,26 +287,7 @@ std::string pixels_yields(
             : std::string();
 }
 
-// A block has 128 or 256 threads along a row of diff_src: rows with fewer elements reached 1 to
-// 36 %, by gpu_nxc 26 to 60. Volumes reached 10 to 23 and 24 to 51 %. Reduced rows in f32 and f64:
-// gpu_layers was 1.16 to 4.3 times as fast in ten problems, 0.61 times in one (H100).
-std::string intervals_yields(
-        const interpolation_problem &problem, const compile_options &) {
-    if (is_volume(problem)) return "volumes were slower";
-    if (are_uneven_channels(problem)) return uneven_channels;
-    if (!rows_fill_a_block(problem))
-        return "rows with fewer elements than a block has threads were slower";
-    if (detail::size_of(problem.diff_src.type) != 2)
-        return rows_are_reduced(problem) ? wide_rows_reduced : std::string();
-    const auto along = detail::make_axis_map(
-            problem.mode, problem.coordinates, problem.axes[2]);
-    return along.max_count <= 8 ? "16-bit columns of at most 8 taps were slower"
-                                : std::string();
-}
-
-// Volumes in NXC that gpu_layers refuses (H100, e401cbb, seed 201): gpu_intervals, which
-// yields in all volumes, took 0.4 to 0.5 of this kernel's time where rows fill a block, up
-// to 25 times as long where rows are shorter.
+// Volumes in NXC that gpu_layers refuses: gpu_nxc is faster where rows fill a block.
 std::string strided_yields(
         const interpolation_problem &problem, const compile_options &) {
     const bool channels_last = problem.diff_src.strides[1] == 1

@@ -19,9 +19,6 @@ namespace columns {
 interpolation_maker make_ncx;
 interpolation_maker make_nxc;
 } // namespace columns
-namespace intervals {
-interpolation_maker make;
-}
 namespace layers {
 interpolation_maker make;
 /// Of a multiprocessor, by the cut that this kernel would choose; 0 where it does not take

@@ -16,7 +16,7 @@ struct nxc_family {
 
     template <typename t, bool volume>
     static auto kinds_of() {
-        // gpu_nxc gets f32 and f64 only where gpu_intervals has no room.
+        // gpu_nxc gets f32 and f64 only where no kernel is compiled for the problem.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 4)

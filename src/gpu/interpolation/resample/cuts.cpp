@@ -10,90 +10,6 @@ using detail::axis_map;
 
 namespace {
 
-/// Bytes of an element that is read.
-int read_bytes_of(const problem_specification &p) {
-    return p.reads_sums ? 4 * sum_words(p) : bytes_of(p.type);
-}
-
-/// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
-std::vector<int> vectors_of(const problem_specification &p) {
-    std::vector<int> made;
-    const int bytes = bytes_of(p.type);
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
-        if (vector == 1
-                || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
-                        && p.column.read_pitch % vector == 0
-                        && p.column.write_pitch % vector == 0
-                        && pitches_divide(p, vector, true)
-                        && pitches_divide(p, vector, false)))
-            made.push_back(vector);
-    // Narrower ones save registers, where there are many sums; not far narrower ones.
-    if (made.size() > 2) made.resize(2);
-    return made;
-}
-
-/// Elements of a load along the columns of a window.
-std::vector<int> read_vectors_of(
-        const problem_specification &p, int tile_step, bool one_tile) {
-    std::vector<int> made;
-    const int bytes = p.reads_sums ? 1 : bytes_of(p.type);
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
-        if (vector == 1
-                || (p.column.read_pitch == 1
-                        && (one_tile || tile_step % vector == 0)
-                        && p.column.read % vector == 0
-                        && p.alignment % (vector * bytes) == 0
-                        && pitches_divide(p, vector, false)))
-            made.push_back(vector);
-    if (made.size() > 2) made.resize(2);
-    return made;
-}
-
-/// A thread's part of a row.
-std::vector<cut> columns_of(const problem_specification &p) {
-    std::vector<cut> made;
-    for (const int vector : vectors_of(p)) {
-        cut c {};
-        c.vector = vector;
-        c.middles = c.read_vector = 1;
-        for (const int columns : {1, 2, 4, 8}) {
-            c.columns = columns;
-            if (columns > p.column.written) break;
-            // Places of its own.
-            if (columns == 1) {
-                made.push_back(c);
-            } else if (columns <= 4 && p.column.is_there()
-                    && vector * bytes_of(p.type) <= 8
-                    && columns * p.column.most_taps <= 24) {
-                made.push_back(c);
-                // Where a warp does not have the vectors of a position.
-                c.apart = p.inner / vector < 32;
-                if (c.apart) made.push_back(c);
-                c.apart = false;
-            }
-        }
-        if (p.columns.written == 0) continue;
-        for (int columns = p.columns.written; columns <= most_columns;
-                columns += p.columns.written) {
-            if (columns > p.column.written
-                    || columns * vector > (vector > 1 ? 16 : 8))
-                continue;
-            cut window = c;
-            window.columns = columns;
-            window.repeated = true;
-            const int step = p.columns.read * (columns / p.columns.written);
-            const auto read_vectors = vector > 1
-                    ? std::vector {1}
-                    : read_vectors_of(p, step, columns >= p.column.written);
-            for (const int read_vector : read_vectors) {
-                window.read_vector = read_vector;
-                made.push_back(window);
-            }
-        }
-    }
-    return made;
-}
-
 /// Of a count: halves, and fewer where they are `fine`.
 std::vector<int> parts_of(int count, bool fine) {
     std::set<int> made {1, count};
@@ -102,39 +18,6 @@ std::vector<int> parts_of(int count, bool fine) {
     for (int parts = 2; fine && parts <= 6; ++parts)
         made.insert(ceil_div(count, parts));
     return {made.begin(), made.end()};
-}
-
-/// Registers of a thread, by what it keeps.
-int registers_of(const specification_of_kernel &s, const geometry &g) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
-    const int wide = p.type == element::f64 ? 2 : 1;
-    if (p.walk_first) {
-        const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
-        return registers_of(rest_of_walk(s), g)
-                + c.words * (2 * c.line_vector * wide + 3 + c.ahead * word)
-                + c.ahead * (2 + 2 * wide);
-    }
-    const int unit = std::max(
-            1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide * c.middles;
-    int weights = 0;
-    for (int k = 0; k < c.columns && p.column.is_there(); ++k)
-        if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
-    const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
-    const int waiting = g.units * unit
-            * std::max(1, c.ahead + (p.middle.is_there() ? 1 : 0));
-    int checked = 0;
-    for (int u = 0; u < g.units; ++u)
-        checked += g.always_inside[u] ? 0 : 1;
-    // What a thread keeps of further lanes.
-    const int kept = std::max(0, g.sets - 1)
-            * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    return 40 + kept + checked / 2
-            + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
-            + c.ahead * (2 + 2 * wide)
-            + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
-                             : 0);
 }
 
 /// Of an axis, the most positions that so many neighbouring ones of diff_src take.

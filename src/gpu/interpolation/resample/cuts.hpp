@@ -31,6 +31,12 @@ struct choice {
 estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
         const gpu_facts &, bool with_wavefronts);
 
+/// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
+std::vector<cut> columns_of(const problem_specification &);
+
+/// Registers of a thread, by what it keeps.
+int registers_of(const specification_of_kernel &, const geometry &);
+
 /// All ways to cut a problem that a GPU can hold, without an order.
 std::vector<cut> all_cuts(const mapped_problem &, const gpu_facts &);
 

@@ -1,0 +1,239 @@
+#include "gpu/interpolation/resample/thread_estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace gradnn::gpu::resample {
+
+namespace {
+
+/// What 32 lanes take to load `bytes` each from these addresses: lines of the first cache, or
+/// turns of the 32 banks of shared memory.
+double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
+    double count = 0;
+    const int at_once = bytes > 4 ? 128 / bytes : 32;
+    for (size_t first = 0; first < 32; first += static_cast<size_t>(at_once)) {
+        std::array<int64_t, 32> seen {};
+        std::array<int, 32> of_bank {};
+        int words = 0, lines = 0, worst = 0;
+        for (int lane = 0; lane < at_once; ++lane) {
+            const int64_t address
+                    = addresses[first + static_cast<size_t>(lane)];
+            const auto end = seen.begin() + words;
+            const int64_t key = address / (shared ? std::max(4, bytes) : 128);
+            if (std::find(seen.begin(), end, key) != end) continue;
+            seen[static_cast<size_t>(words++)] = key;
+            ++lines;
+            if (!shared) continue;
+            for (int word = 0; word < std::max(1, bytes / 4); ++word)
+                worst = std::max(worst,
+                        ++of_bank[static_cast<size_t>(
+                                (address / 4 + word) % 32)]);
+        }
+        count += shared ? worst : lines;
+    }
+    return count;
+}
+
+/// 32 bytes each, that 32 lanes store to.
+double sectors_of(const lanes &addresses, int bytes) {
+    std::set<int64_t> sectors;
+    for (const int64_t address : addresses)
+        for (int64_t at = address; at < address + bytes; at += 16)
+            sectors.insert(at / 32);
+    return static_cast<double>(sectors.size());
+}
+
+} // namespace
+
+/// Positions of the walk that are read for `strip` ones.
+double steps_of(const problem_specification &p, int strip) {
+    const double ratio = static_cast<double>(p.walk.read) / p.walk.written;
+    const bool parts = p.walk.two && strip < p.walk.written;
+    return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
+}
+
+thread_estimate::thread_estimate(const specification_of_kernel &s,
+        const geometry &g, const mapped_problem &of)
+    : p_(s.of), c_(s.cut_by), g_(g), of_(of) {
+    halves_ = bytes_of(p_.type) == 2;
+    read_halves_ = halves_ && !p_.reads_sums;
+    shared_ = c_.stages > 0 || p_.reads_sums;
+    unit_ = std::max(c_.vector, c_.read_vector);
+    rows_ = p_.middle.is_there()
+            ? static_cast<double>(p_.middle.most_taps + p_.middle.least_taps)
+                    / 2
+            : 1;
+    if (c_.middles > 1) {
+        const double of_one
+                = static_cast<double>(p_.middle.read) / p_.middle.written;
+        rows_ = of_one * c_.middles
+                + (p_.middle.two ? std::max(1.0, of_one) : 0);
+    }
+    steps_ = p_.walk.is_there() ? steps_of(p_, c_.strip) : 1;
+    column_taps_ = g_.rolled ? p_.column.most_taps : 0;
+}
+
+double thread_estimate::instructions() const {
+    const double of_row = c_.columns * c_.vector;
+    const double values = of_row * c_.middles;
+    double taps = 0, kept = 0;
+    for (int k = 0; k < c_.columns && !g_.rolled; ++k) {
+        taps += g_.taps[k];
+        if (!(c_.repeated && g_.fixed[k])) kept += g_.taps[k];
+    }
+    double checked = 0;
+    for (int u = 0; u < g_.units && !g_.rolled; ++u)
+        checked += g_.always_inside[u] ? 0 : 1.5;
+    double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
+            + taps * c_.vector;
+    if (g_.rolled)
+        row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
+    if (!p_.column.is_there()) row -= taps * c_.vector;
+    if (p_.middle.is_there() && c_.line_vector == 0)
+        row += c_.middles > 1 ? 2 * of_row + 12 + g_.units * unit_ / 2.0
+                              : of_row + 4;
+    // The first of two passes: each row by itself, to shared memory.
+    if (c_.line_vector > 0)
+        return row + 10
+                + static_cast<double>(c_.columns) / line_store_of(p_, c_);
+    double step = rows_ * row;
+    double written = c_.vector > 1
+            ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
+            : static_cast<double>(c_.columns) / g_.write_vector
+                    * (halves_ ? 2 : 1);
+    written = written * c_.middles + values + 4;
+    // Tiles keep the columns.
+    const double begin = shared_ ? 18 : 60 + kept * 2 + c_.columns * 4;
+    if (!p_.walk.is_there()) return begin + step + written;
+    step += values * (p_.walk.two ? 2 : 1) + 11;
+    written += values * 1.5 + 5;
+    return begin + 30 + steps_ * step + c_.strip * written;
+}
+
+double thread_estimate::path() const {
+    const bool shared = shared_;
+    double chain = 4.0 * (g_.rolled ? column_taps_ : g_.taps[0]) + 20;
+    const double load = shared ? 40 : 700;
+    if (g_.rolled) chain += column_taps_ / 4 * load;
+    // Rows of the middle axis are unrolled, or walked with one on its way.
+    double step = c_.middles > 1 ? rows_ * std::max(load, chain)
+                                 : load + rows_ * chain;
+    if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
+    if (c_.line_vector > 0) return load + chain + 20;
+    const double begin = shared ? 40 : 2000;
+    return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));
+}
+
+double thread_estimate::wavefronts() const {
+    const int bytes = p_.reads_sums && halves_ ? 4 : bytes_of(p_.type);
+    double of_row = 0;
+    const int units = g_.rolled ? 1 : g_.units;
+    for (int u = 0; u < units; ++u)
+        of_row += wavefronts_of(places(u, 0, false), unit_ * bytes, shared_);
+    if (g_.rolled) of_row *= column_taps_;
+    double of_store = 0;
+    if (c_.line_vector > 0) { // and the sums that are kept
+        const int wide = line_store_of(p_, c_);
+        for (int k = 0; k < c_.columns; k += wide)
+            of_store += wavefronts_of(
+                    places(0, k, true), wide * 4 * sum_words(p_), true);
+        return of_row + of_store;
+    }
+    // Of a store the second cache takes less than a sector a cycle.
+    for (int k = 0; k < c_.columns; k += g_.write_vector) {
+        const lanes to = places(0, k, true);
+        const int wide
+                = std::max(c_.vector, g_.write_vector) * bytes_of(p_.type);
+        of_store += c_.gathers ? wavefronts_of(to, wide, true)
+                               : sectors_of(to, wide) * 1.2;
+    }
+    // Places and weights, which threads that read global memory load each time.
+    double found = 0;
+    for (int k = 0; k < c_.columns && c_.stages == 0 && !p_.reads_sums; ++k)
+        if (!c_.repeated || !g_.fixed[k]) found += 2.0 + g_.taps[k];
+    return found + steps_ * (rows_ * of_row + 1)
+            + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
+}
+
+double thread_estimate::bytes_in_flight() const {
+    const double ratio
+            = static_cast<double>(p_.column.read) / p_.column.written;
+    const double of_row = std::min<double>(g_.units * unit_,
+                                  std::max(1.0, ratio * c_.columns) * c_.vector)
+            * bytes_of(p_.type);
+    const double middle = p_.middle.is_there()
+            ? static_cast<double>(p_.middle.read) / p_.middle.written
+            : 1;
+    return of_row
+            * (c_.middles > 1 ? 1.0 : std::max(1.0, std::min(middle, 8.0)))
+            * std::max(1, c_.ahead);
+}
+
+lanes thread_estimate::places(int unit, int column, bool written) const {
+    lanes made {};
+    const bool tiled = c_.stages > 0;
+    const bool items_first = tiled && c_.items_first;
+    for (int lane = 0; lane < 32; ++lane) {
+        int64_t rest = tiled && !items_first ? lane % g_.lanes
+                : items_first                ? lane / g_.groups
+                                             : lane;
+        int64_t at = rest % g_.vectors * c_.vector;
+        rest /= g_.vectors;
+        const auto tile = static_cast<int>(rest % g_.tiles);
+        rest = tiled && !items_first ? lane / g_.lanes
+                : items_first        ? lane % g_.groups
+                                     : rest / g_.tiles;
+        int64_t position = first_column_of(g_, c_, tile) + column * g_.spread;
+        if (!written && c_.repeated)
+            position = tile * g_.tile_step + g_.first_position
+                    + g_.unit_position[unit];
+        else if (!written)
+            position = g_.unit_position[unit]
+                    + first(2,
+                            first_column_of(g_, c_, tile)
+                                    + g_.unit_column[unit] * g_.spread);
+        if (c_.line_vector > 0) {
+            made[static_cast<size_t>(lane)]
+                    = place_of_line(rest, at, position, written);
+            continue;
+        }
+        at += position * pitch(p_.column, written);
+        if (tiled && c_.gathers) {
+            at += rest % c_.planes * outer_pitch(written);
+            rest /= c_.planes;
+        }
+        const int middles = tiled ? g_.middle_items : g_.middles;
+        const int64_t middle = rest % middles * c_.middles;
+        rest /= middles;
+        at += (written ? middle : first(1, middle)) * pitch(p_.middle, written);
+        const int strips = tiled ? c_.parts : g_.strips;
+        const int64_t row = std::min<int64_t>(
+                rest % strips * c_.strip, p_.walk.written - 1);
+        at += written
+                ? row * p_.walk.write_pitch
+                : first(0, row) * (tiled ? g_.stage_row : p_.walk.read_pitch);
+        if (!tiled || !c_.gathers) at += rest / strips * outer_pitch(written);
+        const int bytes
+                = p_.reads_sums && halves_ && !written ? 4 : bytes_of(p_.type);
+        made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
+    }
+    return made;
+}
+
+int64_t thread_estimate::place_of_line(
+        int64_t item, int64_t inner, int64_t position, bool written) const {
+    if (written)
+        return (item * line_pitch_of(p_, c_) + position * p_.inner + inner) * 4
+                * sum_words(p_);
+    const int64_t row = item / c_.middle_read % c_.tile_read;
+    const int64_t plane = item / c_.middle_read / c_.tile_read;
+    return (inner + position * p_.column.read_pitch
+                   + item % c_.middle_read * p_.middle.read_pitch
+                   + row * g_.stage_row + plane * outer_pitch(false)
+                   + (1 << 24))
+            * bytes_of(p_.type);
+}
+
+} // namespace gradnn::gpu::resample
