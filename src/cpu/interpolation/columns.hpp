@@ -20,6 +20,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
+/// The columns of a block, and the weights of their taps, one run after another.
+template <typename Acc>
+struct column_runs {
+    const column_taps::run *begin;
+    const column_taps::run *end;
+    const column_taps::column *column;
+    const Acc *weights;
+};
+
+template <typename Acc>
+HWY_INLINE column_runs<Acc> runs_of(
+        const column_taps &table, const column_taps::block &block) {
+    return {table.runs.data() + block.run, table.runs.data() + block.run_end,
+            table.columns.data() + block.column,
+            table.weights<Acc>() + block.weight};
+}
+
 /// Columns of one run: each has `taps` of them.
 template <int64_t taps, typename Acc>
 HWY_INLINE void sum_run(const column_taps::column *column, int64_t columns,
@@ -274,20 +291,18 @@ HWY_INLINE void clear_channels(const column_taps::column *column,
     }
 }
 
-/// Taps along W of a block of columns whose channels are in lanes. `in` is the
-/// block's first element, `out` where its first result goes: past the caches only
-/// where columns are whole cache lines of full vectors. `ahead` goes a step with
-/// each column.
+/// Taps along W of a block of columns whose channels are in lanes. Columns' first
+/// taps are counted from `in` on, `out` is where the block's first result goes: past
+/// the caches only where columns are whole cache lines of full vectors. `ahead` goes a
+/// step with each column.
 template <bool past_caches, typename In, typename Out>
-HWY_NOINLINE void sum_channels(const column_taps &table,
-        const column_taps::block &block, const In *in, int64_t channels,
-        Out *out, gradual_fetch ahead) {
-    using Acc = accumulator_of<Out>;
-    const column_taps::column *column = table.columns.data() + block.column;
-    const Acc *weights = table.weights<Acc>() + block.weight;
-    for (int64_t r = block.run; r < block.run_end; ++r) {
-        const auto taps = table.runs[static_cast<size_t>(r)].taps;
-        const auto count = table.runs[static_cast<size_t>(r)].columns;
+HWY_NOINLINE void sum_channels(const column_runs<accumulator_of<Out>> &runs,
+        const In *in, int64_t channels, Out *out, gradual_fetch &ahead) {
+    const column_taps::column *column = runs.column;
+    const accumulator_of<Out> *weights = runs.weights;
+    for (const column_taps::run *r = runs.begin; r != runs.end; ++r) {
+        const int64_t taps = r->taps;
+        const int64_t count = r->columns;
         const auto sum = [&](auto known) HWY_ATTR {
             sum_channels_of_run<decltype(known)::value, past_caches>(
                     column, count, weights, in, channels, out, ahead);
@@ -309,7 +324,7 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
                         column, count, taps, weights, in, channels, out, ahead);
         }
         column += count;
-        weights += static_cast<int64_t>(taps) * count;
+        weights += taps * count;
     }
 }
 
