@@ -109,7 +109,7 @@ TEST_P(interpolation_coordinates, long_axes_that_repeat_nothing) {
         for (const auto &[mode, coordinates] : all_coordinates)
             for (const data_type type : float_types()) {
                 // Each type is next to each mode once.
-                if (turn++ % 3 != 0) continue;
+                if (turn++ % (c.c > 2 ? 7 : 3) != 0) continue;
                 SCOPED_TRACE(c.name + " " + mode + " " + coordinates + " "
                         + to_string(type));
                 op the_op = interpolation_op(c, {mode, coordinates}, l, type);

@@ -27,6 +27,9 @@ struct column_runs {
     const column_taps::run *end;
     const column_taps::column *column;
     const Acc *weights;
+    /// From a tap's weights to the next tap's, where a tap's are those of one column
+    /// after another; or 0 where a column's follow one another.
+    int64_t pitch = 0;
 };
 
 template <typename Acc>
@@ -169,11 +172,13 @@ template <int64_t taps, bool past_caches, typename In, typename Acc,
         typename Out>
 HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
         int64_t columns, const Acc *weights, const In *in, int64_t channels,
-        Out *out, gradual_fetch &ahead) {
+        Out *out, gradual_fetch &ahead, int64_t pitch) {
     const hn::ScalableTag<Acc> tag;
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    for (int64_t i = 0; i < columns; ++i, weights += taps) {
+    const int64_t next_tap = pitch == 0 ? 1 : pitch;
+    const int64_t next_column = pitch == 0 ? taps : 1;
+    for (int64_t i = 0; i < columns; ++i, weights += next_column) {
         const In *from = in + column[i].in * channels;
         Out *to = out + column[i].out * channels;
         if constexpr (taps == 1 && std::is_same_v<In, Out>)
@@ -185,7 +190,7 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
         vector weight[static_cast<size_t>(taps)];
 #pragma GCC unroll 8
         for (int64_t t = 0; t < taps; ++t)
-            weight[t] = hn::Set(tag, weights[t]);
+            weight[t] = hn::Set(tag, weights[t * next_tap]);
         const auto sum_at = [&](int64_t c) GRADNN_SIMD_INLINE {
             auto sum = hn::Mul(weight[0], load(tag, from + c));
 #pragma GCC unroll 8
@@ -304,8 +309,8 @@ HWY_NOINLINE void sum_channels(const column_runs<accumulator_of<Out>> &runs,
         const int64_t taps = r->taps;
         const int64_t count = r->columns;
         const auto sum = [&](auto known) HWY_ATTR {
-            sum_channels_of_run<decltype(known)::value, past_caches>(
-                    column, count, weights, in, channels, out, ahead);
+            sum_channels_of_run<decltype(known)::value, past_caches>(column,
+                    count, weights, in, channels, out, ahead, runs.pitch);
         };
         switch (taps) {
             case 0:

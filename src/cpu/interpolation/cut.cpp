@@ -215,7 +215,9 @@ void cut_columns(separable_job &job) {
         job.block = column_block(job);
     } else if (job.lanes == tap_lanes::channels && !job.w.identity) {
         // Full vectors of elements, except at a strip's end.
-        const int64_t least = max_lanes / std::gcd(max_lanes, job.row_channels);
+        const int64_t least = job.computed
+                ? max_lanes // places come by vectors
+                : max_lanes / std::gcd(max_lanes, job.row_channels);
         job.block = least
                 * std::max<int64_t>(1,
                         std::min(1024 / (least * job.row_channels),

@@ -92,26 +92,13 @@ private:
     template <typename In>
     void take_taps_of_channels(const In *line) {
         T *out = results_.out();
-#if HWY_TARGET != HWY_SCALAR
         if (job_.computed) {
-            walking_columns<acc> walk(
-                    *job_.computed, scratch_, job_.block, strip_.dst_begin);
-            walk.start(strip_.src_begin);
-            for (int64_t i = strip_.src_begin; i < strip_.src_end;) {
-                const int64_t end = std::min(strip_.src_end, i + job_.block);
-                const int64_t begin = walk.dst_begin();
-                walk.list(i, end);
-                put_channels(
-                        line, end - i, walk.dst_begin(),
-                        walk.dst_begin() - begin,
-                        [&](const auto &use)
-                                GRADNN_SIMD_INLINE { walk.each(use); },
-                        out);
-                i = end;
-            }
+            if (job_.computed->nearest)
+                out = put_computed_channels<true>(line, out);
+            else
+                out = put_computed_channels<false>(line, out);
             return results_.set_out(out);
         }
-#endif
         const column_taps &table = job_.columns;
         for (auto b = first_block(); b < table.blocks.size(); ++b) {
             const column_taps::block &block = table.blocks[b];
@@ -128,6 +115,26 @@ private:
                     out);
         }
         results_.set_out(out);
+    }
+
+    /// The same where columns are computed; where the next one goes.
+    template <bool nearest, typename In>
+    T *put_computed_channels([[maybe_unused]] const In *line, T *out) {
+#if HWY_TARGET != HWY_SCALAR
+        walking_columns<acc, nearest> walk(*job_.computed, scratch_, job_.block,
+                strip_.src_begin, strip_.dst_begin);
+        for (int64_t i = strip_.src_begin; i < strip_.src_end;
+                i += job_.block) {
+            const int64_t end = std::min(strip_.src_end, i + job_.block);
+            const int64_t begin = walk.dst_begin();
+            walk.list(i, end);
+            put_channels(
+                    line, end - i, walk.dst_begin(), walk.dst_begin() - begin,
+                    [&](const auto &use) GRADNN_SIMD_INLINE { walk.each(use); },
+                    out);
+        }
+#endif
+        return out;
     }
 
     /// So many columns at `out`, which moves on. with_runs(use) calls use(column_runs).

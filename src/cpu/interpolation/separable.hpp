@@ -314,9 +314,9 @@ struct column_lists {
 
 inline column_lists lists_of(const separable_job &job) {
     if (!job.computed || job.lanes != tap_lanes::channels) return {};
-    // The last weights are stored with others after them.
-    return {3 * job.block, job.block,
-            3 * job.block * job.w.max_count + max_lanes};
+    // A vector may run over the end.
+    const int64_t room = 3 * (job.block + max_lanes);
+    return {room, job.block, room * job.w.max_count};
 }
 
 /// Elements after a line's end that a look-up may read: four vectors from where a tap of
