@@ -203,17 +203,19 @@ TEST_F(cache, is_bounded_by_the_bytes_of_tables) {
 // coordinates of long axes that repeat nothing are computed; others have tables of
 // their places and weights, an entry for each vector of 8 lanes or fewer.
 TEST_F(cache, tables_of_long_axes_are_small_and_counted) {
-    const auto bytes_of = [](int64_t src, int64_t dst, const char *mode) {
+    const auto bytes_of = [](int64_t src, int64_t dst, const char *mode,
+                                  int64_t channels = 1,
+                                  data_type type = data_type::f32) {
         using lt = logical_tensor;
+        const auto tensor_of = [&](size_t id, int64_t size) {
+            return lt(
+                    id, type, sizes {1, size, channels}, layout_type::strided);
+        };
         op result(0, op::kind::InterpolateBackward,
-                {lt(0, data_type::f32, sizes {1, 1, src}, layout_type::strided),
-                        lt(1, data_type::f32, sizes {1, 1, dst},
-                                layout_type::strided)},
-                {lt(2, data_type::f32, sizes {1, 1, src},
-                        layout_type::strided)});
+                {tensor_of(0, src), tensor_of(1, dst)}, {tensor_of(2, src)});
         result.set_attr<std::string>(op::attr::mode, mode);
         result.set_attr(op::attr::sizes, sizes {dst});
-        result.set_attr<std::string>(op::attr::data_format, "NCX");
+        result.set_attr<std::string>(op::attr::data_format, "NXC");
         const auto c = compile(result, shared_engine(engine::kind::cpu));
         return detail::access::impl(c)->program->table_bytes;
     };
@@ -230,8 +232,13 @@ TEST_F(cache, tables_of_long_axes_are_small_and_counted) {
         const bool computed = cpu::separable_lanes(data_type::f32) > 1;
         for (const auto &[src, dst] : std::vector<std::pair<int64_t, int64_t>> {
                      {n, n + 3}, {n + 3, n}, {n, 300007}, {300007, n}})
-            EXPECT_LT(bytes_of(src, dst, mode), computed ? 4096U : 1U << 28)
-                    << mode << ' ' << src << ' ' << dst;
+            for (const auto &[channels, type] :
+                    std::vector<std::pair<int64_t, data_type>> {
+                            {1, data_type::f32}, {3, data_type::f32},
+                            {8, data_type::bf16}, {8, data_type::f64}})
+                EXPECT_LT(bytes_of(src, dst, mode, channels, type),
+                        computed ? 4096U : 1U << 30)
+                        << mode << ' ' << src << ' ' << dst << ' ' << channels;
         EXPECT_GT(bytes_of(n / 32, n / 32 + 1235, mode), 1U << 14) << mode;
     }
 }

@@ -92,7 +92,8 @@ op by_ratio(op the_op, const std::vector<double> &ratios) {
 
 // Axes so long that kernels keep no table of what does not repeat: ratios of one to
 // nine, rows that are summed first, and ratios that leave the last elements without an
-// output or the last outputs beyond them.
+// output or the last outputs beyond them; one plane after another, and channels of
+// less than a vector, of one and of several within a column.
 TEST_P(interpolation_coordinates, long_axes_that_repeat_nothing) {
     const interpolation_case all[] = {
             {"alike", 1, 2, {131101}, {131203}},
@@ -103,23 +104,33 @@ TEST_P(interpolation_coordinates, long_axes_that_repeat_nothing) {
             {"summed_nine", 1, 1, {3, 30011}, {2, 270029}},
     };
     size_t turn = 0;
-    const auto run_next = [&](const interpolation_case &c, double ratio) {
+    const auto run_next = [&](interpolation_case c, double ratio,
+                                  const layout &l) {
         for (const auto &[mode, coordinates] : all_coordinates)
             for (const data_type type : float_types()) {
                 // Each type is next to each mode once.
-                if (turn++ % 3 != 0) continue;
+                if (turn++ % (c.c > 2 ? 7 : 3) != 0) continue;
                 SCOPED_TRACE(c.name + " " + mode + " " + coordinates + " "
                         + to_string(type));
-                op the_op = interpolation_op(
-                        c, {mode, coordinates}, layouts()[0], type);
+                op the_op = interpolation_op(c, {mode, coordinates}, l, type);
                 if (ratio != 0) the_op = by_ratio(the_op, {ratio});
                 run_forced(the_op, the_engine(), kernel(), turn);
             }
     };
-    for (const interpolation_case &c : all)
-        run_next(c, 0);
-    for (const double ratio : {0.99912345678, 0.99989, 1.00000012345})
-        run_next(all[0], ratio);
+    const auto run_all = [&](const layout &l, std::vector<int64_t> channels) {
+        size_t number = 0;
+        const auto with_channels = [&](interpolation_case c) {
+            c.c = channels[number++ % channels.size()];
+            c.name += " " + l.name + " " + std::to_string(c.c);
+            return c;
+        };
+        for (const interpolation_case &c : all)
+            run_next(with_channels(c), 0, l);
+        for (const double ratio : {0.99912345678, 0.99989, 1.00000012345})
+            run_next(with_channels(all[0]), ratio, l);
+    };
+    run_all(layouts()[0], {1, 2});
+    run_all(layouts()[1], {8, 3, 2, 20, 5});
 }
 
 op rounded(op the_op, const std::string &arithmetic) {

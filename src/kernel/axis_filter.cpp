@@ -88,6 +88,10 @@ axis_filter::taps axis_filter::at(int64_t output) {
     auto first = static_cast<int64_t>(std::floor(part - radius_)) + 1;
     auto last = static_cast<int64_t>(std::ceil(part + radius_)) - 1;
     const int64_t end = walk_.src() - 1; // the last input
+    if (cubic_ && !antialias_ && low >= 1 && low + 2 <= end && at.rest > 0) {
+        weigh_four(part, (at.den - at.rest) / at.den);
+        return {low - 1, weights_};
+    }
     const int64_t clamped_first = std::clamp<int64_t>(low + first, 0, end);
     const int64_t clamped_last = std::clamp<int64_t>(low + last, 0, end);
     sums_.assign(static_cast<size_t>(clamped_last - clamped_first + 1), 0);
@@ -115,6 +119,20 @@ axis_filter::taps axis_filter::at(int64_t output) {
     for (size_t i = 0; i < sums_.size(); ++i)
         weights_[i] = static_cast<double>(sums_[i] / share);
     return {clamped_first, weights_};
+}
+
+/// What filter() gives the inputs around an output within the axis, with fewer
+/// divisions: it is `part` behind the second, and `rest` before the third.
+void axis_filter::weigh_four(long double part, long double rest) {
+    const long double a = slope_at_one_;
+    const auto near = [&](long double x, long double to_one) {
+        return static_cast<double>(to_one * (1 + x * (1 - (a + 2) * x)));
+    };
+    weights_.resize(4);
+    weights_[0] = static_cast<double>(a * part * rest * rest);
+    weights_[1] = near(part, rest);
+    weights_[2] = near(rest, part);
+    weights_[3] = static_cast<double>(a * rest * part * part);
 }
 
 /// Keys' cubic convolution, or a triangle. Products of numbers of few bits and sums of

@@ -41,6 +41,7 @@ public:
     void resize(int64_t src, int64_t dst) { walk_.resize(src, dst); }
 
 private:
+    void weigh_four(long double part, long double rest);
     /// At a distance of (k - rest / den) elements.
     long double filter(int64_t k, const axis_walk::position &) const;
 

@@ -218,6 +218,8 @@ gathered_axis gathered_axis::make(
     // By output: its first input, and where its weights begin.
     std::vector<uint32_t> lows, begins {0};
     std::vector<double> all;
+    lows.reserve(static_cast<size_t>(folded.dst));
+    begins.reserve(static_cast<size_t>(folded.dst) + 1);
     for (int64_t o = 0; o < folded.dst; ++o) {
         const axis_filter::taps taps = filter.at(o);
         lows.push_back(static_cast<uint32_t>(taps.low));

@@ -249,6 +249,14 @@ int64_t axis_walk::first_within(int64_t input) const {
 }
 
 axis_walk::position axis_walk::position_of(int64_t output) const {
+    int64_t num = 0;
+    if (linear_ && !__builtin_mul_overflow(slope_, output, &num)
+            && !__builtin_add_overflow(num, offset_, &num)) {
+        // Divisions of more bits take several times as long.
+        const int64_t floor = num / den_ - (num % den_ < 0 ? 1 : 0);
+        return {floor, static_cast<long double>(num - floor * den_),
+                static_cast<long double>(den_)};
+    }
     const wide_ratio x = linear_
             ? wide_ratio {wide_integer {slope_} * output + offset_, den_}
             : coordinate(output);

@@ -20,6 +20,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
+/// The columns of a block, and the weights of their taps, one run after another.
+template <typename Acc>
+struct column_runs {
+    const column_taps::run *begin;
+    const column_taps::run *end;
+    const column_taps::column *column;
+    const Acc *weights;
+    /// From a tap's weights to the next tap's, where a tap's are those of one column
+    /// after another; or 0 where a column's follow one another.
+    int64_t pitch = 0;
+};
+
+template <typename Acc>
+HWY_INLINE column_runs<Acc> runs_of(
+        const column_taps &table, const column_taps::block &block) {
+    return {table.runs.data() + block.run, table.runs.data() + block.run_end,
+            table.columns.data() + block.column,
+            table.weights<Acc>() + block.weight};
+}
+
 /// Columns of one run: each has `taps` of them.
 template <int64_t taps, typename Acc>
 HWY_INLINE void sum_run(const column_taps::column *column, int64_t columns,
@@ -152,11 +172,13 @@ template <int64_t taps, bool past_caches, typename In, typename Acc,
         typename Out>
 HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
         int64_t columns, const Acc *weights, const In *in, int64_t channels,
-        Out *out, gradual_fetch &ahead) {
+        Out *out, gradual_fetch &ahead, int64_t pitch) {
     const hn::ScalableTag<Acc> tag;
     using vector = hn::VFromD<hn::ScalableTag<Acc>>;
     constexpr auto lanes = static_cast<int64_t>(lanes_of<Acc>);
-    for (int64_t i = 0; i < columns; ++i, weights += taps) {
+    const int64_t next_tap = pitch == 0 ? 1 : pitch;
+    const int64_t next_column = pitch == 0 ? taps : 1;
+    for (int64_t i = 0; i < columns; ++i, weights += next_column) {
         const In *from = in + column[i].in * channels;
         Out *to = out + column[i].out * channels;
         if constexpr (taps == 1 && std::is_same_v<In, Out>)
@@ -168,7 +190,7 @@ HWY_NOINLINE void sum_channels_of_run(const column_taps::column *column,
         vector weight[static_cast<size_t>(taps)];
 #pragma GCC unroll 8
         for (int64_t t = 0; t < taps; ++t)
-            weight[t] = hn::Set(tag, weights[t]);
+            weight[t] = hn::Set(tag, weights[t * next_tap]);
         const auto sum_at = [&](int64_t c) GRADNN_SIMD_INLINE {
             auto sum = hn::Mul(weight[0], load(tag, from + c));
 #pragma GCC unroll 8
@@ -274,23 +296,21 @@ HWY_INLINE void clear_channels(const column_taps::column *column,
     }
 }
 
-/// Taps along W of a block of columns whose channels are in lanes. `in` is the
-/// block's first element, `out` where its first result goes: past the caches only
-/// where columns are whole cache lines of full vectors. `ahead` goes a step with
-/// each column.
+/// Taps along W of a block of columns whose channels are in lanes. Columns' first
+/// taps are counted from `in` on, `out` is where the block's first result goes: past
+/// the caches only where columns are whole cache lines of full vectors. `ahead` goes a
+/// step with each column.
 template <bool past_caches, typename In, typename Out>
-HWY_NOINLINE void sum_channels(const column_taps &table,
-        const column_taps::block &block, const In *in, int64_t channels,
-        Out *out, gradual_fetch ahead) {
-    using Acc = accumulator_of<Out>;
-    const column_taps::column *column = table.columns.data() + block.column;
-    const Acc *weights = table.weights<Acc>() + block.weight;
-    for (int64_t r = block.run; r < block.run_end; ++r) {
-        const auto taps = table.runs[static_cast<size_t>(r)].taps;
-        const auto count = table.runs[static_cast<size_t>(r)].columns;
+HWY_NOINLINE void sum_channels(const column_runs<accumulator_of<Out>> &runs,
+        const In *in, int64_t channels, Out *out, gradual_fetch &ahead) {
+    const column_taps::column *column = runs.column;
+    const accumulator_of<Out> *weights = runs.weights;
+    for (const column_taps::run *r = runs.begin; r != runs.end; ++r) {
+        const int64_t taps = r->taps;
+        const int64_t count = r->columns;
         const auto sum = [&](auto known) HWY_ATTR {
-            sum_channels_of_run<decltype(known)::value, past_caches>(
-                    column, count, weights, in, channels, out, ahead);
+            sum_channels_of_run<decltype(known)::value, past_caches>(column,
+                    count, weights, in, channels, out, ahead, runs.pitch);
         };
         switch (taps) {
             case 0:
@@ -309,7 +329,7 @@ HWY_NOINLINE void sum_channels(const column_taps &table,
                         column, count, taps, weights, in, channels, out, ahead);
         }
         column += count;
-        weights += static_cast<int64_t>(taps) * count;
+        weights += taps * count;
     }
 }
 

@@ -42,9 +42,7 @@ void computed_taps::start(int64_t i, int64_t from, std::span<int64_t> firsts,
     int64_t first = first_of(i);
     auto distance = static_cast<int64_t>(wide_integer {line.slope} * first
             + line.offset - wide_integer {i} * line.den);
-    // Of the next input, as of the next vector.
-    const int64_t one = line.den / line.slope;
-    const int64_t rest = line.den % line.slope;
+    const auto [one, rest] = to_next();
     const int64_t least = nearest ? 0 : 1 - line.den;
     for (size_t lane = 0; lane < firsts.size(); ++lane) {
         firsts[lane] = first - from;
@@ -59,7 +57,8 @@ void computed_taps::start(int64_t i, int64_t from, std::span<int64_t> firsts,
 
 std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
         detail::coordinate_mode coordinates,
-        const detail::interpolation_axis &axis, detail::data_type type) {
+        const detail::interpolation_axis &axis, detail::data_type type,
+        int64_t row_channels) {
     // Shorter tables are made in a few ms.
     constexpr int64_t least_rows = int64_t {1} << 18;
     const int64_t lanes = separable_lanes(type);
@@ -78,6 +77,12 @@ std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
     const wide_integer reach
             = wide_integer {line->den} * (taps.nearest ? 1 : 2);
     taps.max_count = quotient_up(reach, line->slope);
+    // Columns of channels have lists of them.
+    constexpr int64_t most_listed = 1 << 12;
+    if (row_channels > 1 && taps.max_count > most_listed) return std::nullopt;
+    for (size_t k = 0; k < computed_taps::most_steps; ++k)
+        taps.line_steps[k] = static_cast<int64_t>(
+                wide_integer {line->slope} * static_cast<int64_t>(k));
     const wide_integer apart = wide_integer {line->den} * lanes;
     if (apart / line->slope > axis.dst) return std::nullopt;
     taps.step = static_cast<int64_t>(apart / line->slope);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -25,6 +26,9 @@ struct computed_taps {
     // and nears its input by step_rest / den, or once more than that.
     int64_t step = 0;
     int64_t step_rest = 0;
+    /// Of `line_steps`, so many outputs ahead.
+    static constexpr size_t most_steps = 8;
+    std::array<int64_t, most_steps> line_steps {}; ///< units of 1 / den
     /// Vectors of a line that hold all taps of a vector's lanes: 1, 2 or 4, or 0
     /// where they are more.
     int64_t tables = 0;
@@ -38,6 +42,16 @@ struct computed_taps {
                             : std::clamp<int64_t>(first_at(i + 1), 0, dst);
     }
     double weight(int64_t i, int64_t output) const;
+
+    /// From an input to the next the first output moves on by `outputs`, and nears
+    /// its input by rest / den, or once more than that.
+    struct advance {
+        int64_t outputs;
+        int64_t rest;
+    };
+    advance to_next() const {
+        return {line.den / line.slope, line.den % line.slope};
+    }
 
     /// For inputs from i on, the first output that each would take of an endless
     /// axis, counted from `from` on, and its distance in units of 1 / den.
@@ -56,6 +70,7 @@ private:
 /// Or nothing where a table is small, or is needed.
 std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
         detail::coordinate_mode coordinates,
-        const detail::interpolation_axis &axis, detail::data_type type);
+        const detail::interpolation_axis &axis, detail::data_type type,
+        int64_t row_channels);
 
 } // namespace gradnn::cpu

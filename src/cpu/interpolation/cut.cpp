@@ -84,6 +84,8 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
         job.results += 2 * max_lanes;
         if (job.lanes == tap_lanes::channels) job.window = 0;
     }
+    if (lists_of(job).columns > 0)
+        job.results = job.block * job.row_channels + 2 * max_lanes;
     // What is left of before, a group, and a vector that runs over its end.
     job.stage_size = stage_bytes / element_bytes
             + job.lines * job.strip_src * job.row_channels + max_lanes;
@@ -213,13 +215,18 @@ void cut_columns(separable_job &job) {
         job.block = column_block(job);
     } else if (job.lanes == tap_lanes::channels && !job.w.identity) {
         // Full vectors of elements, except at a strip's end.
-        const int64_t least = max_lanes / std::gcd(max_lanes, job.row_channels);
+        const int64_t least = job.computed
+                ? max_lanes // places come by vectors
+                : max_lanes / std::gcd(max_lanes, job.row_channels);
         job.block = least
-                * std::max<int64_t>(1, 1024 / (least * job.row_channels));
+                * std::max<int64_t>(1,
+                        std::min(1024 / (least * job.row_channels),
+                                8192 / (least * job.w.max_count)));
     } else {
         return;
     }
     job.block = std::min(job.strip_src, job.block);
+    if (job.computed) return;
     for (int64_t begin = 0; begin < job.w.src; begin += job.strip_src)
         add_columns(job.columns, job.w, 1, begin,
                 std::min(job.w.src, begin + job.strip_src), job.block,
@@ -234,13 +241,17 @@ void size_scratch(
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));
     };
+    const column_lists lists = lists_of(job);
     job.scratch_bytes = 2 * bytes(job.pointers, sizeof(void *))
             + bytes(job.group_size, accumulator_bytes)
             + bytes(job.ring_rows * job.ring_pitch, accumulator_bytes)
             + bytes(job.window * separable_lanes(job.type), accumulator_bytes)
             + bytes(job.results * separable_lanes(job.type), accumulator_bytes)
             + bytes(job.stage_size, element_bytes)
-            + bytes(job.lines, sizeof(void *));
+            + bytes(job.lines, sizeof(void *))
+            + bytes(lists.columns, sizeof(column_taps::column))
+            + bytes(lists.runs, sizeof(column_taps::run))
+            + bytes(lists.weights, accumulator_bytes);
     // Neighbouring threads' scratch is not to share pages.
     job.scratch_bytes = (job.scratch_bytes + 4095) / 4096 * 4096;
 }

@@ -289,9 +289,8 @@ plan_or_refusal make_interpolation_separable(
     };
     job.d = taps(0);
     job.h = taps(1);
-    if (layout->row_channels == 1)
-        job.computed = find_computed_taps(problem.mode, problem.coordinates,
-                problem.axes[layout->axes[2]], type);
+    job.computed = find_computed_taps(problem.mode, problem.coordinates,
+            problem.axes[layout->axes[2]], type, layout->row_channels);
     if (job.computed) {
         job.w.src = job.computed->src;
         job.w.dst = job.computed->dst;

@@ -177,11 +177,13 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     };
     if (job.computed) {
         merge_rows();
-        job.lanes = tap_lanes::computed;
         job.lines = 1;
+        job.direct = job.d.identity && job.h.identity;
+        job.lanes = job.row_channels > 1 ? tap_lanes::channels
+                                         : tap_lanes::computed;
         // Gathered are accumulators alone.
-        job.direct = job.d.identity && job.h.identity
-                && (job.computed->tables > 0 || size_of(job.type) > 2);
+        if (job.row_channels == 1 && job.computed->tables == 0)
+            job.direct = job.direct && size_of(job.type) > 2;
         return;
     }
     join_rows(job);

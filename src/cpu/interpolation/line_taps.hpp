@@ -13,6 +13,7 @@
 #include "cpu/interpolation/squares.hpp"
 #include "cpu/interpolation/stage.hpp"
 #include "cpu/interpolation/sums.hpp"
+#include "cpu/interpolation/walk_columns.hpp"
 #include "cpu/interpolation/walk_taps.hpp"
 #include "cpu/simd/simd.hpp"
 
@@ -90,52 +91,96 @@ private:
     /// `line` is the strip's first element: of the line, or of a row of diff_dst.
     template <typename In>
     void take_taps_of_channels(const In *line) {
-        const int64_t channels = job_.row_channels;
-        const column_taps &table = job_.columns;
         T *out = results_.out();
+        if (job_.computed) {
+            if (job_.computed->nearest)
+                out = put_computed_channels<true>(line, out);
+            else
+                out = put_computed_channels<false>(line, out);
+            return results_.set_out(out);
+        }
+        const column_taps &table = job_.columns;
         for (auto b = first_block(); b < table.blocks.size(); ++b) {
             const column_taps::block &block = table.blocks[b];
             if (block.src_begin >= strip_.src_end) break;
-            const In *in
-                    = line + (block.dst_begin - strip_.dst_begin) * channels;
-            const int64_t elements
-                    = (block.src_end - block.src_begin) * channels;
-            const gradual_fetch ahead = fetch_after(
-                    in + (block.dst_end - block.dst_begin) * channels, block);
-            if (!stores_columns()) {
-                sum_channels<false>(
-                        table, block, in, channels, scratch_.results, ahead);
-                results_.put_all(scratch_.results, elements, out);
-            } else if (!results_.direct()) {
-                sum_channels<false>(table, block, in, channels, out, ahead);
-            } else if (channels * static_cast<int64_t>(sizeof(T)) % 64 == 0) {
-                sum_channels<true>(table, block, in, channels, out, ahead);
-            } else {
-                // Parts of cache lines go past the caches in order only.
-                auto *const stored = reinterpret_cast<T *>(scratch_.results);
-                sum_channels<false>(table, block, in, channels, stored, ahead);
-                results_.stream_all(stored, elements, out);
-            }
-            out = results_.step(out, elements);
+            const int64_t taken = block.dst_end - block.dst_begin;
+            put_channels(
+                    line
+                            + (block.dst_begin - strip_.dst_begin)
+                                    * job_.row_channels,
+                    block.src_end - block.src_begin, taken, taken,
+                    [&](const auto &use) GRADNN_SIMD_INLINE {
+                        use(runs_of<acc>(table, block));
+                    },
+                    out);
         }
         results_.set_out(out);
+    }
+
+    /// The same where columns are computed; where the next one goes.
+    template <bool nearest, typename In>
+    T *put_computed_channels([[maybe_unused]] const In *line, T *out) {
+#if HWY_TARGET != HWY_SCALAR
+        walking_columns<acc, nearest> walk(*job_.computed, scratch_, job_.block,
+                strip_.src_begin, strip_.dst_begin);
+        for (int64_t i = strip_.src_begin; i < strip_.src_end;
+                i += job_.block) {
+            const int64_t end = std::min(strip_.src_end, i + job_.block);
+            const int64_t begin = walk.dst_begin();
+            walk.list(i, end);
+            put_channels(
+                    line, end - i, walk.dst_begin(), walk.dst_begin() - begin,
+                    [&](const auto &use) GRADNN_SIMD_INLINE { walk.each(use); },
+                    out);
+        }
+#endif
+        return out;
+    }
+
+    /// So many columns at `out`, which moves on. with_runs(use) calls use(column_runs).
+    /// They take `taken` columns of `in` up to column `end`, as many as are fetched
+    /// from there on.
+    template <typename In, typename WithRuns>
+    HWY_INLINE void put_channels(const In *in, int64_t columns, int64_t end,
+            int64_t taken, const WithRuns &with_runs, T *&out) {
+        const int64_t channels = job_.row_channels;
+        gradual_fetch ahead
+                = fetch_after(in + end * channels, taken * channels, columns);
+        const auto put = [&](auto past_caches, auto *to) GRADNN_SIMD_INLINE {
+            with_runs([&](const column_runs<acc> &runs) HWY_ATTR {
+                sum_channels<decltype(past_caches)::value>(
+                        runs, in, channels, to, ahead);
+            });
+        };
+        const int64_t elements = columns * channels;
+        if (!stores_columns()) {
+            put(std::false_type(), scratch_.results);
+            results_.put_all(scratch_.results, elements, out);
+        } else if (!results_.direct()) {
+            put(std::false_type(), out);
+        } else if (channels * static_cast<int64_t>(sizeof(T)) % 64 == 0) {
+            put(std::true_type(), out);
+        } else {
+            // Parts of cache lines go past the caches in order only.
+            auto *const stored = reinterpret_cast<T *>(scratch_.results);
+            put(std::false_type(), stored);
+            results_.stream_all(stored, elements, out);
+        }
+        out = results_.step(out, elements);
     }
 
     /// Columns of a block are not read in the order of memory, so that hardware
     /// does not see them coming: where they are diff_dst's, as many elements as a
     /// block takes are fetched from its end on.
     template <typename In>
-    gradual_fetch fetch_after(
-            const In *end, const column_taps::block &block) const {
-        if constexpr (std::is_same_v<In, T>) {
-            const int64_t taken
-                    = (block.dst_end - block.dst_begin) * job_.row_channels;
+    gradual_fetch fetch_after([[maybe_unused]] const In *end,
+            [[maybe_unused]] int64_t taken,
+            [[maybe_unused]] int64_t columns) const {
+        if constexpr (std::is_same_v<In, T>)
             if (direct_)
                 return {end,
                         end + std::min(taken, diff_dst_ + job_.extent - end),
-                        (block.src_end - block.src_begin)
-                                * fetches_of<acc>(job_.row_channels)};
-        }
+                        columns * fetches_of<acc>(job_.row_channels)};
         return {nullptr, nullptr, 1};
     }
 

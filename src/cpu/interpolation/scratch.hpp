@@ -41,6 +41,10 @@ struct separable_scratch {
         take(results, job.results * static_cast<int64_t>(lanes_of<acc>));
         take(memory_of_stage, job.stage_size);
         take(targets, job.lines);
+        const column_lists lists = lists_of(job);
+        take(columns, lists.columns);
+        take(runs, lists.runs);
+        take(weights, lists.weights);
         stage = result_stage<T>(job.stream, memory_of_stage, targets);
     }
 
@@ -55,6 +59,10 @@ struct separable_scratch {
     acc *ring = nullptr;
     acc *window = nullptr; ///< elements of lines or slabs, transposed
     acc *results = nullptr; ///< of lines or slabs, transposed
+    // Of columns that are computed: column_lists.
+    column_taps::column *columns = nullptr;
+    column_taps::run *runs = nullptr;
+    acc *weights = nullptr;
     result_stage<T> stage;
     int64_t line_pitch = 0; ///< separable_job::line_pitch
 };

@@ -231,7 +231,8 @@ struct separable_job {
     tap_lanes lanes = tap_lanes::lines;
     element_taps elements; ///< for tap_lanes::elements
     axis_phases phases; ///< for tap_lanes::phases
-    /// For tap_lanes::computed; of w its sizes are known then, and no more.
+    /// For tap_lanes::computed and channels; of w its sizes are known then, and no
+    /// more.
     std::optional<computed_taps> computed;
     /// For tap_lanes::lines, a strip's blocks after another's; for
     /// tap_lanes::planes of `batch` rows side by side.
@@ -302,6 +303,21 @@ struct separable_job {
         return strips() * n * c * d_blocks() * h_blocks();
     }
 };
+
+/// What tap_lanes::channels computes of a block of columns (walk_columns.hpp): three
+/// lists of columns and of their weights.
+struct column_lists {
+    int64_t columns = 0;
+    int64_t runs = 0;
+    int64_t weights = 0;
+};
+
+inline column_lists lists_of(const separable_job &job) {
+    if (!job.computed || job.lanes != tap_lanes::channels) return {};
+    // A vector may run over the end.
+    const int64_t room = 3 * (job.block + max_lanes);
+    return {room, job.block, room * job.w.max_count};
+}
 
 /// Elements after a line's end that a look-up may read: four vectors from where a tap of
 /// the last element is, or would be.

@@ -68,6 +68,9 @@ public:
                     hn::BitCast(integers, from[0]));
     }
 
+    /// The lanes' numbers.
+    HWY_INLINE auto numbers() const { return numbers_; }
+
     /// Distances of the first outputs.
     HWY_INLINE wide_vectors distances() const { return distance_; }
 
@@ -114,11 +117,12 @@ public:
     }
 
 private:
-    const wide_vector den_;
-    const wide_float_vector inverse_;
-    const wide_vector slope_;
-    const wide_vector step_;
-    const wide_vector step_rest_;
+    wide_vector den_;
+    wide_float_vector inverse_;
+    wide_vector slope_;
+    wide_vector step_;
+    wide_vector step_rest_;
+    hn::VFromD<decltype(integers)> numbers_ = hn::Iota(integers, 0);
     wide_vectors first_;
     wide_vectors distance_;
 };
