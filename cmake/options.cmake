@@ -9,7 +9,8 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
     find_program(GRADNN_CCACHE ccache)
     mark_as_advanced(GRADNN_CCACHE)
-    if(GRADNN_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    if(GRADNN_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER
+            AND NOT DEFINED ENV{CCACHE_DISABLE})
         set(CMAKE_CXX_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
         set(CMAKE_CUDA_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
     endif()
@@ -48,8 +49,8 @@ if(GRADNN_SANITIZE)
 endif()
 
 # Headers that most sources of a target include, compiled once: a quarter of a source's
-# time. A build with ccache is without, since ccache passes over sources that have them,
-# and finds the includes that a source forgets.
+# time, half of a test's. A build with ccache is without, since ccache passes over sources
+# that have them, and finds the includes that a source forgets.
 if(GRADNN_PRECOMPILE STREQUAL "AUTO")
     set(precompile ON)
     if(CMAKE_CXX_COMPILER_LAUNCHER)
