@@ -49,7 +49,7 @@ if(GRADNN_SANITIZE)
 endif()
 
 # Headers that most sources of a target include, compiled once: a quarter of a source's
-# time, half of a test's. A build with ccache is without, since ccache passes over sources
+# time, a sixth of a test's. A build with ccache is without, since ccache passes over sources
 # that have them, and finds the includes that a source forgets.
 if(GRADNN_PRECOMPILE STREQUAL "AUTO")
     set(precompile ON)
@@ -65,6 +65,11 @@ function(gradnn_precompile target)
             <chrono> <cmath> <functional> <map> <memory> <mutex> <optional>
             <span> <sstream> <string> <string_view> <vector> ${ARGN})
     endif()
+endfunction()
+
+# The objects of a target, without its precompiled headers, which CMake counts as one.
+function(gradnn_objects_of target result)
+    set(${result} "$<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,[.]gch$>" PARENT_SCOPE)
 endfunction()
 
 # What runs once, or waits for the library, is compiled in less time than it would take
