@@ -9,7 +9,8 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
     find_program(GRADNN_CCACHE ccache)
     mark_as_advanced(GRADNN_CCACHE)
-    if(GRADNN_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    if(GRADNN_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER
+            AND NOT DEFINED ENV{CCACHE_DISABLE})
         set(CMAKE_CXX_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
         set(CMAKE_CUDA_COMPILER_LAUNCHER "${GRADNN_CCACHE}")
     endif()
@@ -48,8 +49,8 @@ if(GRADNN_SANITIZE)
 endif()
 
 # Headers that most sources of a target include, compiled once: a quarter of a source's
-# time. A build with ccache is without, since ccache passes over sources that have them,
-# and finds the includes that a source forgets.
+# time, a sixth of a test's. A build with ccache is without, since ccache passes over sources
+# that have them, and finds the includes that a source forgets.
 if(GRADNN_PRECOMPILE STREQUAL "AUTO")
     set(precompile ON)
     if(CMAKE_CXX_COMPILER_LAUNCHER)
@@ -64,6 +65,28 @@ function(gradnn_precompile target)
             <chrono> <cmath> <functional> <map> <memory> <mutex> <optional>
             <span> <sstream> <string> <string_view> <vector> ${ARGN})
     endif()
+endfunction()
+
+# The objects of a target, without its precompiled headers, which CMake counts as one.
+function(gradnn_objects_of target result)
+    set(${result} "$<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,[.]gch$>" PARENT_SCOPE)
+endfunction()
+
+# What runs once, or waits for the library, is compiled in less time than it would take
+# optimized; with a sanitizer, all that is optimized takes half as long again. But for
+# sources that have loops over elements: gradnn_loops(<source>...).
+if(GRADNN_SANITIZE)
+    set(cxx $<COMPILE_LANGUAGE:CXX>)
+    set(gradnn_little_optimized $<${cxx}:-O0>)
+    set(gradnn_much_optimized $<${cxx}:-O1>)
+else()
+    set(cxx $<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>)
+    set(gradnn_little_optimized $<${cxx}:-O1>)
+    set(gradnn_much_optimized $<${cxx}:-O3>)
+endif()
+function(gradnn_loops)
+    set_source_files_properties(${ARGN} PROPERTIES
+        COMPILE_OPTIONS ${gradnn_much_optimized} SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # Standard C++ and position independence for every target below.

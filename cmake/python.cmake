@@ -74,7 +74,8 @@ function(gradnn_private_copy target from name)
         COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
-add_library(gradnn_python SHARED $<TARGET_OBJECTS:gradnn_objects>)
+gradnn_objects_of(gradnn_objects objects)
+add_library(gradnn_python SHARED ${objects})
 set_target_properties(gradnn_python PROPERTIES
     OUTPUT_NAME gradnn
     LINKER_LANGUAGE CXX

@@ -80,6 +80,8 @@ void add(std::vector<long_sum> &all, const std::string &problem,
                 if (terms == signs::equal && name.ends_with("_nxc")
                         && !name.starts_with("pointwise_plane"))
                     continue;
+                // Nor is other memory read.
+                if (terms == signs::equal && thinned()) continue;
                 all.push_back({kind, kernel,
                         name + (terms == signs::random ? "" : "_equal"), the_op,
                         terms});

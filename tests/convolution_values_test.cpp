@@ -174,6 +174,9 @@ TEST_P(convolution_values, specials_are_ieee_without_padding) {
 }
 
 TEST_P(convolution_values, specials_stay_in_their_sums) {
+    // What is read and written does not depend on where they are: thinned out,
+    // each op has one.
+    size_t number = 0;
     for (const op::kind kind :
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
         for (const char *name : {"plain_2d", "sixteen_channels", "strided_2d",
@@ -192,6 +195,7 @@ TEST_P(convolution_values, specials_stay_in_their_sums) {
                                 {std::numeric_limits<double>::infinity(),
                                         std::numeric_limits<
                                                 double>::quiet_NaN()}) {
+                            if (thinned() && number++ % 5 != 0) continue;
                             SCOPED_TRACE(std::string(to_string(kind)) + " "
                                     + name + " " + to_string(type) + " "
                                     + layouts()[which].name + " input "

@@ -135,14 +135,15 @@ protected:
                 body(each.the_op);
             }
     }
-    /// Executes with all tensors so many elements off a multiple of 64 bytes.
-    void expect_same_at_any_alignment(
-            const op &the_op, const values_list &inputs) const {
+    /// Executes with all tensors so many elements off a multiple of 64 bytes. The
+    /// even ones keep pairs of elements whole, but not vectors.
+    void expect_same_at_any_alignment(const op &the_op,
+            const values_list &inputs,
+            const std::vector<size_t> &offsets = {0, 1, 2, 4, 7, 8}) const {
         const auto size
                 = static_cast<size_t>(detail::size_of(std::get<1>(GetParam())));
         std::vector<std::byte> first;
-        // The even ones keep pairs of elements whole, but not vectors.
-        for (const size_t elements : {0U, 1U, 2U, 4U, 7U, 8U}) {
+        for (const size_t elements : offsets) {
             op_run r(the_op, the_engine(), inputs, {elements * size});
             r.execute();
             if (first.empty()) first = r.all_output_bytes();
@@ -164,6 +165,8 @@ TEST_P(determinism, is_promised) {
 }
 
 TEST_P(determinism, repeated_runs) {
+    if (thinned() && std::get<1>(GetParam()) != data_type::f32)
+        GTEST_SKIP() << "any_number_of_threads repeats them too";
     for_each_kernel([&](const op &the_op) {
         const values_list inputs = random_inputs(the_op, 51);
         op_run r(the_op, the_engine(), inputs);
@@ -222,7 +225,11 @@ TEST_P(determinism, any_alignment_beside_an_infinite_element) {
         values_list inputs = random_inputs(the_op, 57);
         for (std::vector<double> &values : inputs)
             values[values.size() / 2] = std::numeric_limits<double>::infinity();
-        expect_same_at_any_alignment(the_op, inputs);
+        // any_alignment touches the same memory.
+        if (thinned())
+            expect_same_at_any_alignment(the_op, inputs, {0, 1});
+        else
+            expect_same_at_any_alignment(the_op, inputs);
     });
 }
 

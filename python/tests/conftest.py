@@ -1,8 +1,12 @@
 """Nothing of PyTorch's stays enabled after a test."""
 
+import os
 import sys
 
 import pytest
+
+# Inductor compiles in the process itself: others would each import PyTorch first.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,11 @@ if not pathlib.Path(library.path).with_name("libgradnn_jax.so").exists():
 # not JAX's alone.
 jax.config.update("jax_num_cpu_devices", 2)
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# Most of the time is XLA's compiler's, on code that runs once.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
 # No TF32 on GPUs.
 jax.config.update("jax_default_matmul_precision", "highest")
 

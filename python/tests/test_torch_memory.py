@@ -35,7 +35,7 @@ def in_use():
     return mallinfo().uordblks, sys.getallocatedblocks()
 
 
-def keeps_memory(call, count=5000):
+def keeps_memory(call, count=2500):
     """Whether each call leaves a block of memory, of malloc's or of Python's."""
     for _ in range(1000):  # as many as fill the pools
         call()

@@ -2,6 +2,9 @@
 while gradnn is enabled, or of gradnn.torch.interpolate, runs without gradnn."""
 
 import io
+import json
+import subprocess
+import sys
 
 import pytest
 
@@ -11,7 +14,6 @@ import torch.nn.functional as F  # noqa: E402
 
 import gradnn.torch  # noqa: E402
 from torch_status import ran  # noqa: E402
-from torch_steps import run_python  # noqa: E402
 
 
 class Network(torch.nn.Module):
@@ -30,6 +32,18 @@ class Network(torch.nn.Module):
             x = gradnn.torch.interpolate(x, size=[17, 15])
             return gradnn.torch.interpolate(x, scale_factor=[1.5, 2.0])
         return F.interpolate(F.interpolate(self.up(x), size=[17, 15]), scale_factor=2.0)
+
+
+class Both(torch.nn.Module):
+    """With upsampling by either, for what takes long to compile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.parts = torch.nn.ModuleList([Network(False), Network(True)])
+
+    def forward(self, x):
+        return torch.cat([part(x).flatten() for part in self.parts])
 
 
 X = torch.randn(1, 3, 8, 9, generator=torch.Generator().manual_seed(0))
@@ -52,20 +66,51 @@ def network(request, switch):
     return Network(request.param == "interpolate").eval()
 
 
-def runs_without_gradnn(load, want, file, tmp_path):
-    """`load` are lines that make a function `program` of `path`."""
-    torch.save((X, want), tmp_path / "want.pt")
-    result = run_python(
-        f"import io, sys, torch\npath = {str(file)!r}\n{load}\n"
-        f"x, want = torch.load({str(tmp_path / 'want.pt')!r})\n"
-        "torch.testing.assert_close(program(x), want)\n"
-        "assert not any(name.startswith('gradnn') for name in sys.modules)"
-    )
-    assert result.returncode == 0, result.stderr
+# Runs the lines that it is given, one JSON string each.
+WITHOUT_GRADNN = """
+import json, sys, traceback, torch
+for line in sys.stdin:
+    try:
+        exec(json.loads(line), {"torch": torch})
+        assert not any(name.startswith("gradnn") for name in sys.modules)
+        said = ""
+    except BaseException:
+        said = traceback.format_exc()
+    print(json.dumps(said), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def process_without_gradnn():
+    with subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_GRADNN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def runs_without_gradnn(process_without_gradnn, tmp_path):
+    def check(load, want, file):
+        """`load` are lines that make a function `program` of `path`."""
+        torch.save((X, want), tmp_path / "want.pt")
+        lines = (
+            f"path = {str(file)!r}\n{load}\n"
+            f"x, want = torch.load({str(tmp_path / 'want.pt')!r})\n"
+            "torch.testing.assert_close(program(x), want)"
+        )
+        process_without_gradnn.stdin.write(json.dumps(lines) + "\n")
+        process_without_gradnn.stdin.flush()
+        said = process_without_gradnn.stdout.readline()
+        assert said and not json.loads(said), said or "the process ended"
+
+    return check
 
 
 @pytest.mark.parametrize("way", ["trace", "script"])
-def test_torchscript(network, way, switch, tmp_path):
+def test_torchscript(network, way, switch, runs_without_gradnn, tmp_path):
     want = network(X).detach()
     made = torch.jit.trace(network, X) if way == "trace" else torch.jit.script(network)
     assert "gradnn::" not in str(made.inlined_graph)
@@ -75,7 +120,7 @@ def test_torchscript(network, way, switch, tmp_path):
     assert ran("upsample_bilinear2d_backward") == (3 if switch else 0)
     made.save(tmp_path / "program.pt")
     load = "program = torch.jit.load(path)"
-    runs_without_gradnn(load, want, tmp_path / "program.pt", tmp_path)
+    runs_without_gradnn(load, want, tmp_path / "program.pt")
 
 
 def test_traced_code_runs_in_the_input_type_under_autocast(switch):
@@ -89,7 +134,7 @@ def test_traced_code_runs_in_the_input_type_under_autocast(switch):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_export(network, strict, switch, tmp_path):
+def test_export(network, strict, switch, runs_without_gradnn, tmp_path):
     program = torch.export.export(network, (X,), strict=strict)
     for each in (program, program.run_decompositions()):
         ops = {str(node.target) for node in each.graph.nodes}
@@ -100,19 +145,28 @@ def test_export(network, strict, switch, tmp_path):
     assert ran("upsample_bilinear2d_backward") == switch
     torch.export.save(program, tmp_path / "program.pt2")
     load = "program = torch.export.load(path).module()"
-    runs_without_gradnn(load, network(X).detach(), tmp_path / "program.pt2", tmp_path)
+    runs_without_gradnn(load, network(X).detach(), tmp_path / "program.pt2")
 
 
-def test_aotinductor_package(network, tmp_path):
+@pytest.mark.parametrize("switch", ["enabled"], indirect=True)
+def test_aotinductor_package(switch, runs_without_gradnn, tmp_path):
+    network = Both().eval()
+    program = torch.export.export(network, (X,))
+    # Packaged while gradnn is disabled, it would be PyTorch's own doing.
+    gradnn.torch.disable()
+    assert torch.export.export(network, (X,)).graph_module.code == (
+        program.graph_module.code
+    )
+    gradnn.torch.enable()
     path = str(tmp_path / "network.pt2")
     config = {"cpp.vec_isa_ok": True}  # as in test_torch_compile.py
     torch._inductor.aoti_compile_and_package(
-        torch.export.export(network, (X,)), package_path=path, inductor_configs=config
+        program, package_path=path, inductor_configs=config
     )
     want = network(X).detach()
     torch.testing.assert_close(torch._inductor.aoti_load_package(path)(X), want)
     load = "program = torch._inductor.aoti_load_package(path)"
-    runs_without_gradnn(load, want, path, tmp_path)
+    runs_without_gradnn(load, want, path)
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
@@ -152,13 +206,11 @@ def test_compiled_inference_is_pytorchs(switch):
     assert seen and not any("gradnn" in op for op in seen)
 
 
-@pytest.mark.parametrize("by_gradnn", [False, True])
 @pytest.mark.parametrize("switch", ["enabled"], indirect=True)
-def test_training_with_the_cpp_wrapper(by_gradnn, switch):
+def test_training_with_the_cpp_wrapper(switch):
     import torch._inductor.config as config
 
-    torch.manual_seed(1)
-    network = Network(by_gradnn)
+    network = Both()
     x = X.clone().requires_grad_()
     (want,) = torch.autograd.grad(network(x).square().sum(), x)
     with config.patch({"cpp_wrapper": True, "cpp.vec_isa_ok": True}):

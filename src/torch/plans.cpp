@@ -36,7 +36,7 @@ const counter &counter_of(const std::string &op, const std::string &device,
     return made;
 }
 
-void plan_cache::keep(key_words key, std::shared_ptr<const plan> made) {
+void kept_plans::keep(key_words key, std::shared_ptr<const plan> made) {
     std::vector<std::shared_ptr<const plan>> dropped; // freed without the lock
     const std::unique_lock lock(mutex_);
     const auto [place, added] = plans_.try_emplace(
@@ -55,7 +55,7 @@ void plan_cache::keep(key_words key, std::shared_ptr<const plan> made) {
     }
 }
 
-void plan_cache::forget() {
+void kept_plans::forget() {
     map dropped; // freed without the lock
     const std::unique_lock lock(mutex_);
     dropped.swap(plans_);
@@ -63,8 +63,8 @@ void plan_cache::forget() {
     table_bytes_ = 0;
 }
 
-plan_cache &plans() {
-    static auto *const made = new plan_cache;
+kept_plans &plans() {
+    static auto *const made = new kept_plans;
     return *made;
 }
 

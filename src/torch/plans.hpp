@@ -50,7 +50,7 @@ struct plan {
 };
 
 /// Any number of threads may use it.
-class plan_cache {
+class kept_plans {
 public:
     using key_words = std::span<const int64_t>;
 
@@ -78,6 +78,6 @@ private:
 };
 
 /// That of the process; never destroyed, since threads may outlive main.
-plan_cache &plans();
+kept_plans &plans();
 
 } // namespace gradnn::torch_kernels

@@ -1,7 +1,7 @@
 #!/bin/bash
-# headers.sh INCLUDE COMPILER...: compiles each public header alone, as C++17 and
-# as C++20, those of the C API (*.h) as C99 and C17 too, with every one of the
-# C++ compilers that this machine has.
+# headers.sh INCLUDE COMPILER...: compiles each public header alone as C++17, those
+# of the C API (*.h) as C99 and C17 too, and all of them as C++20 (header_test has
+# each alone), with every one of the C++ compilers that this machine has.
 set -euo pipefail
 
 include=$1
@@ -13,17 +13,22 @@ for compiler in "$@"; do
     path=$(realpath "$path") # c++ may be g++
     [[ $known != *" $path "* ]] || continue
     known+=" $path "
-    for header in "$include"/gradnn/*.hpp "$include"/gradnn/*.h; do
-        standards=(c++17 c++20)
-        [[ $header == *.hpp ]] || standards+=(c99 c17)
-        for standard in "${standards[@]}"; do
-            language=c
-            [[ $standard != c++* ]] || language=c++
-            echo "#include <gradnn/$(basename "$header")>" |
-                "$compiler" -std="$standard" -Wall -Wextra -Wpedantic -Wshadow \
-                    -Werror -I"$include" -x $language -fsyntax-only -
-        done
+    # compile STANDARD LANGUAGE HEADER...
+    compile() {
+        printf '#include <gradnn/%s>\n' "${@:3}" |
+            "$compiler" -std="$1" -Wall -Wextra -Wpedantic -Wshadow -Werror \
+                -I"$include" -x "$2" -fsyntax-only -
+    }
+    cd "$include/gradnn"
+    for header in *.hpp *.h; do
+        compile c++17 c++ "$header"
     done
+    for header in *.h; do
+        compile c99 c "$header"
+        compile c17 c "$header"
+    done
+    compile c++20 c++ *.hpp *.h
+    cd - >/dev/null
     tried=$((tried + 1))
 done
 echo "$tried compilers"

@@ -95,7 +95,7 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
 
 } // namespace
 
-/// The slabs of tap_lanes::planes, their scratch, and blocks of H.
+/// The slabs of tap_lanes::slabs, their scratch, and blocks of H.
 void size_planes(separable_job &job) {
     job.fed.clear();
     for (int64_t d = 0; d < job.d.src; ++d)
@@ -236,7 +236,7 @@ void cut_columns(separable_job &job) {
 /// Fills in the scratch arrays; separable_scratch lays them out in this order.
 void size_scratch(
         separable_job &job, int64_t element_bytes, int64_t accumulator_bytes) {
-    if (job.lanes != tap_lanes::planes && job.lanes != tap_lanes::pieces)
+    if (job.lanes != tap_lanes::slabs && job.lanes != tap_lanes::pieces)
         size_line_scratch(job, element_bytes);
     const auto bytes = [](int64_t count, int64_t each) {
         return static_cast<size_t>(round_up(count * each, 64));

@@ -39,10 +39,10 @@ struct piece_way {
 std::optional<piece_way> as_pieces(separable_job job);
 void finish_pieces(separable_job &job);
 
-/// Sizes of tap_lanes::planes, whose batch is set: blocks of H and scratch.
+/// Sizes of tap_lanes::slabs, whose batch is set: blocks of H and scratch.
 void size_planes(separable_job &job);
 
-/// Cuts blocks of H of tap_lanes::planes further, so that there are units for all
+/// Cuts blocks of H of tap_lanes::slabs further, so that there are units for all
 /// threads.
 void spread_planes(separable_job &job, int threads);
 

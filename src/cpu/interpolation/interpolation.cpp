@@ -318,7 +318,7 @@ plan_or_refusal make_interpolation_separable(
         job.fresh_rows = std::max(job.fresh_rows, job.h.fresh(h));
     });
     const int threads = static_cast<int>(threads_for(bytes, options.threads));
-    if (job.lanes == tap_lanes::planes) {
+    if (job.lanes == tap_lanes::slabs) {
         spread_planes(job, threads);
     } else if (job.lanes != tap_lanes::pieces) {
         job.strip_src = choose_strip(job, element_bytes, accumulator_bytes);

@@ -56,7 +56,7 @@ std::optional<separable_job> as_planes(separable_job job) {
             std::swap(view->d_stride, view->h_stride);
     }
     if (!rows_follow(job)) return std::nullopt;
-    job.lanes = tap_lanes::planes;
+    job.lanes = tap_lanes::slabs;
     job.lines = separable_lanes(job.type);
     const int64_t row = std::max(job.w.src, job.w.dst) * job.row_channels;
     if (job.d.src * job.d.dst * job.h.src * job.h.dst == 1) {

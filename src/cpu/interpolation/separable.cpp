@@ -38,7 +38,7 @@ int64_t separable_lanes(detail::data_type type) {
 }
 
 separable_share find_separable_share(detail::data_type type, tap_lanes lanes) {
-    if (lanes == tap_lanes::planes) return find_plane_share(type);
+    if (lanes == tap_lanes::slabs) return find_slab_share(type);
     if (lanes == tap_lanes::pieces) return find_piece_share(type);
     if (detail::size_of(type) == 2) return find_half_share(type);
     return HWY_DYNAMIC_DISPATCH(wide_share_of)(type);

@@ -83,7 +83,7 @@ enum class tap_lanes {
     computed, ///< the same without tables: the axis is long and repeats nothing
     phases, ///< of a row, the line's elements being sorted by phase
     lines, ///< of a group, transposed
-    planes, ///< slabs of a group, transposed, their rows being short
+    slabs, ///< of a group, transposed, their rows being short
     pieces, ///< pieces of a group, transposed whole, being small
 };
 
@@ -235,13 +235,13 @@ struct separable_job {
     /// more.
     std::optional<computed_taps> computed;
     /// For tap_lanes::lines, a strip's blocks after another's; for
-    /// tap_lanes::planes of `batch` rows side by side.
+    /// tap_lanes::slabs of `batch` rows side by side.
     column_taps columns;
     column_taps last_columns; ///< of the rows that make no whole batch
     int64_t batch = 1;
     /// For tap_lanes::pieces (pieces.hpp): what is summed, one pass after another.
     std::vector<piece_pass> passes;
-    /// For tap_lanes::planes: places along D that something feeds, which have slabs.
+    /// For tap_lanes::slabs: places along D that something feeds, which have slabs.
     std::vector<int64_t> fed;
     /// Whether their results are written while the next ones are summed.
     bool gradual = false;
@@ -255,7 +255,7 @@ struct separable_job {
 
     // A unit of work is a plane, blocks of D and H, and a strip of columns, the
     // last varying fastest. Groups of lines end with a strip. For
-    // tap_lanes::planes it is a group of slabs and a block of H.
+    // tap_lanes::slabs it is a group of slabs and a block of H.
     int64_t strip_src = 1; ///< columns of diff_src in a strip (the last: fewer)
     int64_t d_block = 1;
     int64_t h_block = 1;
@@ -298,7 +298,7 @@ struct separable_job {
     int64_t d_blocks() const { return (d.src + d_block - 1) / d_block; }
     int64_t h_blocks() const { return (h.src + h_block - 1) / h_block; }
     int64_t units() const {
-        if (lanes == tap_lanes::planes || lanes == tap_lanes::pieces)
+        if (lanes == tap_lanes::slabs || lanes == tap_lanes::pieces)
             return (slabs() + lines - 1) / lines * h_blocks();
         return strips() * n * c * d_blocks() * h_blocks();
     }
@@ -335,9 +335,9 @@ int64_t separable_lanes(detail::data_type type);
 /// The function for a type on the machine's best target.
 separable_share find_separable_share(detail::data_type type, tap_lanes lanes);
 /// Its parts: for bf16 and f16 (separable_half.cpp), and where slabs of planes or
-/// pieces are in lanes (planes.cpp, pieces.cpp).
+/// pieces are in lanes (slabs.cpp, pieces.cpp).
 separable_share find_half_share(detail::data_type type);
-separable_share find_plane_share(detail::data_type type);
+separable_share find_slab_share(detail::data_type type);
 separable_share find_piece_share(detail::data_type type);
 
 } // namespace gradnn::cpu

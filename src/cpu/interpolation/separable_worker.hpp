@@ -19,7 +19,7 @@
 // - lines in lanes: as many lines as a vector has lanes are transposed block by
 //   block of columns, so that a tap is one multiply-add for all of them,
 //   whatever the ratio; results are transposed back.
-// Where that takes fewer instructions, slabs or pieces of planes go another way: planes.cpp, pieces.cpp.
+// Where that takes fewer instructions, slabs or pieces of planes go another way: slabs.cpp, pieces.cpp.
 // Columns whose taps are vectors (of channels or of lines) come sorted by the
 // number of their taps: loops over taps have a fixed length, and no branch depends
 // on a column.

@@ -1,5 +1,5 @@
 // Depthwise windows along W alone, on tensor cores: which tensors and windows,
-// and how the work is lines. Plain host arithmetic.
+// and how the work is cut. Plain host arithmetic.
 #include <algorithm>
 #include <cstdint>
 

@@ -32,8 +32,8 @@ struct work_cut {
 };
 
 // In cut.cpp.
-/// NCX without gaps of bf16 and f16, for which these kernels are faster than the
-/// others. False where there are too many pieces or blocks.
+/// NCX without gaps of bf16 and f16. False where there are too many pieces or
+/// blocks.
 bool cut(work_cut &, const problem_facts &);
 
 // In data.cu and weights.cu, for bf16 and f16.

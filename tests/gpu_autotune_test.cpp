@@ -19,7 +19,7 @@ struct told_choice {
     std::chrono::duration<double, std::milli> spent {};
 };
 
-class gpu_measured_choice : public gpu_fixture {
+class gpu_autotune : public gpu_fixture {
 protected:
     void SetUp() override {
         gpu_fixture::SetUp();
@@ -68,7 +68,7 @@ std::vector<op> interpolations() {
 }
 
 // Choices may differ from run to run, what they compute does not.
-TEST_F(gpu_measured_choice, is_right_and_measured_once) {
+TEST_F(gpu_autotune, is_right_and_measured_once) {
     const engine gpu = shared_engine(engine::kind::gpu);
     std::set<std::string> kernels;
     size_t measured = 0;
@@ -105,7 +105,7 @@ TEST_F(gpu_measured_choice, is_right_and_measured_once) {
     RecordProperty("longest_compile_ms", static_cast<int>(longest));
 }
 
-TEST_F(gpu_measured_choice, leaves_device_and_errors_as_they_were) {
+TEST_F(gpu_autotune, leaves_device_and_errors_as_they_were) {
     int before = 0;
     require(cudaGetDevice(&before));
     compiled_partition compiled;
@@ -117,7 +117,7 @@ TEST_F(gpu_measured_choice, leaves_device_and_errors_as_they_were) {
 }
 
 // Of another stream, by this thread, in the mode that forbids most.
-TEST_F(gpu_measured_choice, leaves_a_capture_alone) {
+TEST_F(gpu_autotune, leaves_a_capture_alone) {
     const cuda_stream_owner captured;
     compiled_partition compiled;
     // Kernels are loaded, and the device's own memory is made, before.

@@ -31,7 +31,7 @@ op depthwise(int64_t images = 8, int64_t pad = 1,
             layouts()[1], type);
 }
 
-class measured_choice : public testing::Test {
+class autotune : public testing::Test {
 protected:
     static void SetUpTestSuite() { setenv("GRADNN_NVRTC", FAKE_NVRTC, 1); }
     void SetUp() override {
@@ -89,7 +89,7 @@ private:
     }
 };
 
-TEST_F(measured_choice, takes_the_fastest_and_keeps_it) {
+TEST_F(autotune, takes_the_fastest_and_keeps_it) {
     set_times({{"layers", 0.25}});
     EXPECT_EQ(taken(), "interpolation.gpu_layers");
     const auto lines = file_.lines();
@@ -101,7 +101,7 @@ TEST_F(measured_choice, takes_the_fastest_and_keeps_it) {
     EXPECT_EQ(file_.lines().size(), 2U);
 }
 
-TEST_F(measured_choice, is_that_of_the_rules_without_measuring) {
+TEST_F(autotune, is_that_of_the_rules_without_measuring) {
     set_times({{"layers", 0.25}});
     settings_.autotune = false;
     EXPECT_EQ(taken(), "interpolation.gpu_bands");
@@ -109,13 +109,13 @@ TEST_F(measured_choice, is_that_of_the_rules_without_measuring) {
     EXPECT_TRUE(file_.lines().empty());
 }
 
-TEST_F(measured_choice, is_that_of_the_rules_where_nothing_is_faster) {
+TEST_F(autotune, is_that_of_the_rules_where_nothing_is_faster) {
     set_times({});
     EXPECT_EQ(taken(), "interpolation.gpu_bands");
     EXPECT_EQ(file_.lines().size(), 1U);
 }
 
-TEST_F(measured_choice, is_read_from_the_file) {
+TEST_F(autotune, is_read_from_the_file) {
     set_times({{"columns", 0.25}});
     EXPECT_EQ(taken(), "interpolation.gpu_ncx");
     restart();
@@ -131,7 +131,7 @@ TEST_F(measured_choice, is_read_from_the_file) {
     EXPECT_EQ(taken(), "interpolation.gpu_bands");
 }
 
-TEST_F(measured_choice, does_not_read_what_cannot_be) {
+TEST_F(autotune, does_not_read_what_cannot_be) {
     set_times({{"columns", 0.25}});
     taken();
     std::string line = file_.lines().at(0);
@@ -151,7 +151,7 @@ TEST_F(measured_choice, does_not_read_what_cannot_be) {
 }
 
 // Each list of names has a line of its own.
-TEST_F(measured_choice, is_of_the_named_kernels) {
+TEST_F(autotune, is_of_the_named_kernels) {
     set_times({{"columns", 0.25}, {"layers", 0.5}});
     settings_.kernels = "interpolation.gpu_bands,interpolation.gpu_layers";
     EXPECT_EQ(taken(), "interpolation.gpu_layers");
@@ -166,7 +166,7 @@ TEST_F(measured_choice, is_of_the_named_kernels) {
 }
 
 // gpu_ncx yields for rows of 14 elements, gpu_strided for volumes in NXC.
-TEST_F(measured_choice, times_rows_that_yield_but_no_last_resort_that_does) {
+TEST_F(autotune, times_rows_that_yield_but_no_last_resort_that_does) {
     const auto volume = [](const layout &where) {
         return interpolation_op({"volume", 8, 32, {7, 7, 7}, {14, 14, 14}},
                 {"linear", "half_pixel"}, where, data_type::f32);
@@ -178,7 +178,7 @@ TEST_F(measured_choice, times_rows_that_yield_but_no_last_resort_that_does) {
 }
 
 // Five times, and once before that; what takes far longer twice in all.
-TEST_F(measured_choice, runs_slow_rows_less_often) {
+TEST_F(autotune, runs_slow_rows_less_often) {
     set_times({{"columns", 0.25}, {"layers", 0.2}});
     fake_cuda::take_events();
     EXPECT_EQ(taken(), "interpolation.gpu_layers");
@@ -191,7 +191,7 @@ TEST_F(measured_choice, runs_slow_rows_less_often) {
     EXPECT_EQ(launches["5bands"], 2U);
 }
 
-TEST_F(measured_choice, is_that_of_the_rules_where_memory_runs_out) {
+TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
     const op huge
             = interpolation_op({"huge", 512, 64, {1024, 1024}, {2048, 2048}},
                     {"linear", "half_pixel"}, layouts()[0], data_type::f32);
@@ -209,7 +209,7 @@ TEST_F(measured_choice, is_that_of_the_rules_where_memory_runs_out) {
     EXPECT_EQ(told, 1U);
 }
 
-TEST_F(measured_choice, is_logged) {
+TEST_F(autotune, is_logged) {
     set_times({{"layers", 0.25}});
     const auto notes = [&] {
         const captured_log log(2);
@@ -230,7 +230,7 @@ TEST_F(measured_choice, is_logged) {
             "kept in the plan cache as the fastest");
 }
 
-TEST_F(measured_choice, is_of_convolutions_too) {
+TEST_F(autotune, is_of_convolutions_too) {
     const char *const by_rules = "convolution.gpu_sliding";
     const char *const faster = "convolution.gpu_direct";
     set_times({});
@@ -253,7 +253,7 @@ TEST_F(measured_choice, is_of_convolutions_too) {
 }
 
 // Every line is of one problem.
-TEST_F(measured_choice, knows_convolutions_apart) {
+TEST_F(autotune, knows_convolutions_apart) {
     set_times({});
     const op all[] = {depthwise(), depthwise(8, 0),
             depthwise(8, 1, op::kind::ConvolutionBackwardWeights),
@@ -268,7 +268,7 @@ TEST_F(measured_choice, knows_convolutions_apart) {
 }
 
 // Here cuDNN is absent: what was measured with it elsewhere counts for nothing.
-TEST_F(measured_choice, does_without_a_kept_library) {
+TEST_F(autotune, does_without_a_kept_library) {
     set_times({});
     taken(depthwise());
     std::string line = file_.lines().at(0);
@@ -278,7 +278,7 @@ TEST_F(measured_choice, does_without_a_kept_library) {
     EXPECT_EQ(taken(depthwise()), "convolution.gpu_sliding");
 }
 
-TEST_F(measured_choice, is_asked_for_by_the_environment) {
+TEST_F(autotune, is_asked_for_by_the_environment) {
     settings_ = {};
     set_times({{"layers", 0.25}});
     setenv("GRADNN_PLAN_CACHE", file_.path().c_str(), 1);

@@ -15,12 +15,11 @@
 #include "cpu/interpolation/sums.hpp"
 #include "cpu/simd/simd.hpp"
 
-#if defined(GRADNN_CPU_INTERPOLATION_PLANES_TOGGLE) \
-        == defined(HWY_TARGET_TOGGLE)
-#ifdef GRADNN_CPU_INTERPOLATION_PLANES_TOGGLE
-#undef GRADNN_CPU_INTERPOLATION_PLANES_TOGGLE
+#if defined(GRADNN_CPU_INTERPOLATION_SLABS_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADNN_CPU_INTERPOLATION_SLABS_TOGGLE
+#undef GRADNN_CPU_INTERPOLATION_SLABS_TOGGLE
 #else
-#define GRADNN_CPU_INTERPOLATION_PLANES_TOGGLE
+#define GRADNN_CPU_INTERPOLATION_SLABS_TOGGLE
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -109,14 +108,14 @@ private:
 
 /// The share's scratch, and what is in it.
 template <typename T>
-class plane_worker {
+class slab_worker {
     using acc = accumulator_of<T>;
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
     /// Vectors of results that are worth transposing back.
     static constexpr int64_t least_results = 8 * max_lanes;
 
 public:
-    plane_worker(const separable_job &job, const T *diff_dst, T *diff_src,
+    slab_worker(const separable_job &job, const T *diff_dst, T *diff_src,
             std::byte *scratch)
         : job_(job),
           diff_dst_(diff_dst),
