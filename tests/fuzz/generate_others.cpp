@@ -136,7 +136,8 @@ void add_filter(op &the_op, random_source &numbers) {
     if (happens(numbers, 20)) the_op.set_attr(op::attr::exclude_outside, true);
     if (happens(numbers, 20))
         the_op.set_attr(op::attr::cubic_coeff_a,
-                numbers.pick(std::vector<float> {-0.5F, 0.0F, -1.0F, 16.0F}));
+                numbers.pick(
+                        std::vector<float> {-0.5F, 0.0F, -1.0F, -2.0F, 2.0F}));
 }
 
 dims field(const interpolation_shape &s, int64_t resized::*of) {
