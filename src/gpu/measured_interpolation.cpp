@@ -231,6 +231,8 @@ std::string rows_yields(
 // A warp computes the short rows of several planes side by side if the number of planes is
 // a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
 // the copy rate; gpu_ncx reaches 72 % (H100, 607230b).
+// Long rows: a first call takes 1.4 us for each element of diff_src, 2.9 s for 2^21; by gpu_rows
+// 0.04 us (H100, 820bc19).
 // Linear volumes of seed 501 (6f5a3d2): gpu_layers was 1.04 to 2 times as fast in seven
 // whose depth or rows are enlarged more than twice, 0.8 to 0.94 times in the others.
 std::string bands_yields(
@@ -238,6 +240,9 @@ std::string bands_yields(
     constexpr int64_t warp = 32;
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
+    constexpr int64_t most_columns = int64_t {1} << 16;
+    if (dst[2] == src[2] && dst[3] == src[3] && dst[4] > most_columns)
+        return "tables of rows of more than 65536 elements take long to make";
     if (is_volume(problem) && problem.mode == detail::interpolation_mode::linear
             && (dst[2] > 2 * src[2] || dst[3] > 2 * src[3]))
         return "volumes whose depth or rows are enlarged more than twice were "
