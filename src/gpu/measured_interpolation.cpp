@@ -161,7 +161,7 @@ std::string resample_yields(
     const auto &src = problem.diff_src.dims;
     const int64_t bytes = detail::size_of(problem.diff_src.type);
     if (!is_compiled_for(problem, options))
-        return "its kernels are not compiled for the problem here";
+        return "compiled for 4 MiB and more, if there is a compiler";
     if (detail::is_filtered(problem)) return {};
     if (is_volume(problem))
         return is_channels_last(problem) || are_small_volumes(problem)
@@ -273,7 +273,7 @@ std::string pixels_yields(
     if (is_compiled_for(problem, options)
             && (volume || bytes == 2 || dst[3] == src[3]))
         return "kernels compiled for the problem were faster in 16 bits, in "
-               "volumes and in rows alone (see resample_yields)";
+               "volumes and in rows alone";
     if (volume && dst[2] < src[2])
         return "volumes whose depth is reduced were slower";
     if (bytes == 4 && !volume
