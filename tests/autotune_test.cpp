@@ -15,7 +15,7 @@
 namespace gradnn::test {
 namespace {
 
-/// Which gpu_bands takes by the rules, and gpu_ncx and gpu_layers take too.
+/// Which gpu_bands takes by the rules, and gpu_ncx and gpu_strided take too.
 op enlarged_twice(int64_t images = 64) {
     return interpolation_op({"up", images, 32, {16, 16}, {32, 32}},
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
@@ -90,22 +90,22 @@ private:
 };
 
 TEST_F(autotune, takes_the_fastest_and_keeps_it) {
-    set_times({{"layers", 0.25}});
-    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    set_times({{"columns", 0.25}});
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
     const auto lines = file_.lines();
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_TRUE(lines[0].starts_with("NVIDIA H200 (stand-in); gradnn "))
             << lines[0];
-    EXPECT_TRUE(lines[0].ends_with("\tinterpolation.gpu_layers")) << lines[0];
-    EXPECT_EQ(taken(enlarged_twice(65)), "interpolation.gpu_layers");
+    EXPECT_TRUE(lines[0].ends_with("\tinterpolation.gpu_ncx")) << lines[0];
+    EXPECT_EQ(taken(enlarged_twice(65)), "interpolation.gpu_ncx");
     EXPECT_EQ(file_.lines().size(), 2U);
 }
 
 TEST_F(autotune, is_that_of_the_rules_without_measuring) {
-    set_times({{"layers", 0.25}});
+    set_times({{"columns", 0.25}});
     settings_.autotune = false;
     EXPECT_EQ(taken(), "interpolation.gpu_bands");
-    EXPECT_EQ(launches_of("layers"), 0U);
+    EXPECT_EQ(launches_of("columns"), 0U);
     EXPECT_TRUE(file_.lines().empty());
 }
 
@@ -152,9 +152,9 @@ TEST_F(autotune, does_not_read_what_cannot_be) {
 
 // Each list of names has a line of its own.
 TEST_F(autotune, is_of_the_named_kernels) {
-    set_times({{"columns", 0.25}, {"layers", 0.5}});
-    settings_.kernels = "interpolation.gpu_bands,interpolation.gpu_layers";
-    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    set_times({{"columns", 0.25}, {"strided_kernel", 0.5}});
+    settings_.kernels = "interpolation.gpu_bands,interpolation.gpu_strided";
+    EXPECT_EQ(taken(), "interpolation.gpu_strided");
     settings_.kernels.clear();
     EXPECT_EQ(taken(), "interpolation.gpu_ncx");
     EXPECT_EQ(file_.lines().size(), 2U);
@@ -165,28 +165,35 @@ TEST_F(autotune, is_of_the_named_kernels) {
     EXPECT_EQ(file_.lines().size(), 2U);
 }
 
-// gpu_ncx yields for rows of 14 elements, gpu_strided for volumes in NXC.
+// gpu_bands yields in depths enlarged four times, gpu_direct in convolutions of one group.
 TEST_F(autotune, times_rows_that_yield_but_no_last_resort_that_does) {
-    const auto volume = [](const layout &where) {
-        return interpolation_op({"volume", 8, 32, {7, 7, 7}, {14, 14, 14}},
-                {"linear", "half_pixel"}, where, data_type::f32);
-    };
-    set_times({{"columns", 0.5}});
-    EXPECT_EQ(taken(volume(layouts()[0])), "interpolation.gpu_ncx");
-    set_times({{"columns", 0.5}, {"interpolation14strided", 0.1}});
-    EXPECT_EQ(taken(volume(layouts()[1])), "interpolation.gpu_nxc");
+    const op deep
+            = interpolation_op({"volume", 8, 32, {8, 16, 16}, {32, 32, 32}},
+                    {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+    settings_.autotune = false;
+    EXPECT_NE(taken(deep), "interpolation.gpu_bands");
+    settings_.autotune = true;
+    set_times({{"bands", 0.5}});
+    EXPECT_EQ(taken(deep), "interpolation.gpu_bands");
+    set_times({{"direct", 0.1}});
+    EXPECT_NE(taken(convolution_op(op::kind::ConvolutionBackwardData,
+                      {"dense", 8, 1, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1},
+                              {1, 1}, {1, 1}},
+                      layouts()[1], data_type::f32)),
+            "convolution.gpu_direct");
 }
 
 // Five times, and once before that; what takes far longer twice in all.
 TEST_F(autotune, runs_slow_rows_less_often) {
-    set_times({{"columns", 0.25}, {"layers", 0.2}});
+    set_times({{"columns", 0.25}, {"strided_kernel", 0.2}});
     fake_cuda::take_events();
-    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    EXPECT_EQ(taken(), "interpolation.gpu_strided");
     std::map<std::string, size_t> launches;
     for (const fake_cuda::event &event : fake_cuda::take_events())
-        for (const char *const folder : {"5bands", "7columns", "6layers"})
-            launches[folder] += event.kernel.find(folder) != std::string::npos;
-    EXPECT_EQ(launches["6layers"] % 6, 0U);
+        for (const char *const name :
+                {"5bands", "7columns", "14strided_kernel"})
+            launches[name] += event.kernel.find(name) != std::string::npos;
+    EXPECT_EQ(launches["14strided_kernel"], 6U);
     EXPECT_EQ(launches["7columns"], 6U);
     EXPECT_EQ(launches["5bands"], 2U);
 }
@@ -198,7 +205,7 @@ TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
     settings_.autotune = false;
     const std::string by_rules = taken(huge);
     settings_.autotune = true;
-    set_times({{"layers", 0.25}});
+    set_times({{"columns", 0.25}});
     const captured_log log(2);
     EXPECT_EQ(taken(huge), by_rules);
     EXPECT_TRUE(file_.lines().empty());
@@ -210,7 +217,7 @@ TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
 }
 
 TEST_F(autotune, is_logged) {
-    set_times({{"layers", 0.25}});
+    set_times({{"columns", 0.25}});
     const auto notes = [&] {
         const captured_log log(2);
         taken();
@@ -220,13 +227,13 @@ TEST_F(autotune, is_logged) {
         return by_kernel;
     };
     auto told = notes();
-    EXPECT_EQ(told["interpolation.gpu_layers"], "250.0 us measured");
+    EXPECT_EQ(told["interpolation.gpu_ncx"], "250.0 us measured");
     EXPECT_EQ(told["interpolation.gpu_bands"], "1000.0 us measured");
     EXPECT_EQ(told["interpolation.gpu_strided"], "1000.0 us measured");
     EXPECT_EQ(told["interpolation.gpu_nxc"].rfind("takes ", 0), 0U);
     told = notes();
     EXPECT_EQ(told.size(), 1U);
-    EXPECT_EQ(told["interpolation.gpu_layers"],
+    EXPECT_EQ(told["interpolation.gpu_ncx"],
             "kept in the plan cache as the fastest");
 }
 
@@ -280,11 +287,11 @@ TEST_F(autotune, does_without_a_kept_library) {
 
 TEST_F(autotune, is_asked_for_by_the_environment) {
     settings_ = {};
-    set_times({{"layers", 0.25}});
+    set_times({{"columns", 0.25}});
     setenv("GRADNN_PLAN_CACHE", file_.path().c_str(), 1);
     EXPECT_EQ(taken(), "interpolation.gpu_bands");
     setenv("GRADNN_AUTOTUNE", "1", 1);
-    EXPECT_EQ(taken(), "interpolation.gpu_layers");
+    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
     unsetenv("GRADNN_AUTOTUNE");
     unsetenv("GRADNN_PLAN_CACHE");
     EXPECT_EQ(file_.lines().size(), 1U);

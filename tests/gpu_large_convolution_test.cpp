@@ -1,5 +1,6 @@
-// Convolutions of tensors of more than 2^31 elements on the GPU.
+// Convolutions of tensors of more than 2^31 elements on the GPU, and dense ones of 2 to 10 GB.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include "support/gpu_large.hpp"
 #include "support/op_builders.hpp"
 #include "support/random.hpp"
+#include "support/test_tensor.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -177,6 +179,187 @@ TEST_F(gpu_large, convolution_weights_of_16_bits) {
             return result;
         };
         EXPECT_EQ(gradient(c.images), gradient(1));
+    }
+}
+
+/// A problem of one spatial axis and one group, with stride 1.
+struct large_dense {
+    bool of_weights;
+    data_type type;
+    size_t which_layout; ///< 0 is NCX, 1 NXC
+    int64_t n, in, out, src, dst, window;
+
+    /// What dst needs beyond src, half of it in front, as oneDNN's benchdnn pads.
+    int64_t pads() const { return dst + window - 1 - src; }
+    int64_t pad_begin() const { return pads() / 2; }
+    op made() const {
+        const convolution_case sizes_of {"large", n, 1, in, out, {src},
+                {window}, {1}, {1}, {pad_begin()}, {pads() - pad_begin()}};
+        return convolution_op(of_weights ? op::kind::ConvolutionBackwardWeights
+                                         : op::kind::ConvolutionBackwardData,
+                sizes_of, layouts()[which_layout], type);
+    }
+};
+
+/// The backward problems of oneDNN's tests/benchdnn/inputs/conv/test_conv_large_gpu.
+std::vector<large_dense> large_problems_of_onednn() {
+    constexpr data_type f16 = data_type::f16, bf16 = data_type::bf16,
+                        f32 = data_type::f32, f64 = data_type::f64;
+    constexpr size_t ncx = 0, nxc = 1;
+    return {{true, f64, nxc, 2, 2, 2, 86368893, 86368893, 1},
+            {false, f32, nxc, 27, 6867, 371593, 6, 6, 1},
+            {false, f32, ncx, 1193, 2, 22, 21210, 21209, 2},
+            {true, bf16, ncx, 1482, 25, 11, 94550, 94550, 2},
+            {true, f32, ncx, 2, 7688, 135342, 3, 3, 1},
+            {true, bf16, ncx, 101503, 52, 83, 171, 171, 2},
+            {false, f16, nxc, 2, 7302634, 136, 49, 48, 2},
+            {true, f64, nxc, 2, 378670, 1011, 1171, 1171, 1},
+            {false, f16, nxc, 147101, 1, 568, 13, 13, 1},
+            {true, f32, ncx, 4, 42, 223, 1610431, 1610431, 1},
+            {true, bf16, nxc, 2653, 581, 10, 2442, 2442, 1},
+            {true, f16, nxc, 35, 36, 2080803, 44, 44, 2},
+            {true, f16, nxc, 2, 3, 181309, 7471, 7471, 1},
+            {false, f16, ncx, 2624, 4, 1387, 661, 660, 2},
+            {false, bf16, nxc, 10, 58, 11, 3011534, 3011534, 2},
+            {false, bf16, ncx, 48, 42, 16, 506333, 506333, 1},
+            {false, f16, nxc, 1131, 196, 2, 10497, 10497, 1},
+            {false, f64, ncx, 84, 5546, 3, 2381, 2380, 3},
+            {false, f32, ncx, 2432, 258, 431, 1168, 1168, 2},
+            {false, f16, nxc, 1795, 17394, 181, 40, 40, 1},
+            {false, f64, nxc, 24272, 837, 34, 17, 17, 2},
+            {false, f64, ncx, 76516, 1348, 145, 4, 4, 1},
+            {true, f16, ncx, 2, 7291, 6, 250399, 250399, 1}};
+}
+
+/// Whole numbers of -2 to 2 that repeat, and where the elements of dense tensors lie.
+class large_numbers {
+public:
+    explicit large_numbers(const large_dense &of) : of_(of) {
+        random_source random(29);
+        for (double &number : numbers_)
+            number = static_cast<double>(random.integer(-2, 2));
+    }
+
+    bytes pattern() const {
+        test_tensor values({0, of_.type, sizes {period}, layout_type::strided},
+                shared_engine(engine::kind::cpu), test_tensor::role::input);
+        values.store(numbers_);
+        return values.element_bytes();
+    }
+    int64_t weight(int64_t o, int64_t i, int64_t k) const {
+        return is_ncx() ? (o * of_.in + i) * of_.window + k
+                        : (k * of_.in + i) * of_.out + o;
+    }
+    int64_t src(int64_t n, int64_t c, int64_t x) const {
+        return is_ncx() ? (n * of_.in + c) * of_.src + x
+                        : (n * of_.src + x) * of_.in + c;
+    }
+    int64_t dst(int64_t n, int64_t c, int64_t x) const {
+        return is_ncx() ? (n * of_.out + c) * of_.dst + x
+                        : (n * of_.dst + x) * of_.out + c;
+    }
+
+    /// The sum of `count` products from these elements on, so far apart.
+    double products(int64_t one, int64_t step_of_one, int64_t other,
+            int64_t step_of_other, int64_t count) const {
+        double sum = 0;
+        one %= period;
+        other %= period;
+        for (int64_t i = 0; i < count; ++i) {
+            sum += numbers_[static_cast<size_t>(one)]
+                    * numbers_[static_cast<size_t>(other)];
+            one = (one + step_of_one) % period;
+            other = (other + step_of_other) % period;
+        }
+        return sum;
+    }
+    double diff_src(int64_t n, int64_t i, int64_t x) const {
+        double sum = 0;
+        for (int64_t k = 0; k < of_.window; ++k) {
+            const int64_t y = x + of_.pad_begin() - k;
+            if (y >= 0 && y < of_.dst)
+                sum += products(weight(0, i, k), weight(1, 0, 0), dst(n, 0, y),
+                        dst(0, 1, 0), of_.out);
+        }
+        return sum;
+    }
+    double diff_weight(int64_t o, int64_t i, int64_t k) const {
+        const int64_t begin = std::max<int64_t>(0, of_.pad_begin() - k);
+        const int64_t end = std::min(of_.dst, of_.src + of_.pad_begin() - k);
+        double sum = 0;
+        for (int64_t n = 0; n < of_.n && begin < end; ++n)
+            sum += products(src(n, i, begin - of_.pad_begin() + k),
+                    src(0, 0, 1), dst(n, o, begin), dst(0, 0, 1), end - begin);
+        return sum;
+    }
+
+private:
+    static constexpr int64_t period = 8191;
+    bool is_ncx() const { return of_.which_layout == 0; }
+
+    large_dense of_;
+    std::vector<double> numbers_ = std::vector<double>(period);
+};
+
+/// A dense element of device memory.
+double element_of(const patterned_memory &memory, data_type type, int64_t at) {
+    test_tensor value({0, type, sizes {1}, layout_type::strided},
+            shared_engine(engine::kind::cpu), test_tensor::role::input);
+    const auto size = static_cast<size_t>(detail::size_of(type));
+    require(cudaMemcpy(value.data(),
+            static_cast<const std::byte *>(memory.data())
+                    + static_cast<size_t>(at) * size,
+            size, cudaMemcpyDeviceToHost));
+    return value.load()[0];
+}
+
+// Sums of whole numbers: each element is the sum rounded to its type.
+TEST_F(gpu_large, problems_of_onednn) {
+    for (const large_dense &c : large_problems_of_onednn()) {
+        const op made = c.made();
+        SCOPED_TRACE(made.get_name() + " " + to_string(c.type) + " of "
+                + std::to_string(c.n) + "x" + std::to_string(c.in) + "x"
+                + std::to_string(c.src) + " to " + std::to_string(c.out) + "x"
+                + std::to_string(c.dst));
+        const large_numbers numbers(c);
+        const auto memory_of
+                = [&](const logical_tensor &of, const bytes &with) {
+                      return patterned_memory(of.get_mem_size(), with);
+                  };
+        const patterned_memory one
+                = memory_of(made.get_inputs()[0], numbers.pattern());
+        const patterned_memory other
+                = memory_of(made.get_inputs()[1], numbers.pattern());
+        const patterned_memory result
+                = memory_of(made.get_outputs()[0], nan_bits());
+        run(made, {one.data(), other.data()}, result.data());
+        random_source random(31);
+        const double terms = c.of_weights
+                ? static_cast<double>(c.n) * static_cast<double>(c.dst)
+                : static_cast<double>(c.out) * static_cast<double>(c.window);
+        const auto samples = static_cast<int>(std::clamp(2e8 / terms, 2., 64.));
+        for (int sample = 0; sample < samples; ++sample) {
+            // The last element, then any.
+            const auto any = [&](int64_t count) {
+                return sample == 0 ? count - 1 : random.integer(0, count - 1);
+            };
+            const int64_t first = any(c.of_weights ? c.out : c.n);
+            const int64_t i = any(c.in);
+            const int64_t last = any(c.of_weights ? c.window : c.src);
+            const double sum = c.of_weights
+                    ? numbers.diff_weight(first, i, last)
+                    : numbers.diff_src(first, i, last);
+            const double found = element_of(result, c.type,
+                    c.of_weights ? numbers.weight(first, i, last)
+                                 : numbers.src(first, i, last));
+            const double half_ulp = c.type == data_type::f64 ? 0x1p-53
+                    : c.type == data_type::f32               ? 0x1p-24
+                    : c.type == data_type::bf16              ? 0x1p-8
+                                                             : 0x1p-11;
+            EXPECT_LE(std::abs(found - sum), half_ulp * std::abs(sum))
+                    << "at " << first << ", " << i << ", " << last << ": "
+                    << found << " for " << sum;
+        }
     }
 }
 

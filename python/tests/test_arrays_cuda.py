@@ -129,7 +129,9 @@ def test_out(library):
         grad, x, w, padding=1, output_mask=mask, out=(place, None, None)
     )
     assert made is place and none == [None, None]
-    np.testing.assert_array_equal(library.values(place), wanted)
+    # In another layout it is another kernel's, in another order of sums.
+    scale = np.abs(wanted).max()
+    np.testing.assert_allclose(library.values(place), wanted, atol=1e-6 * scale)
 
 
 def test_arrays_of_two_devices(library):

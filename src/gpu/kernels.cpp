@@ -52,12 +52,9 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                         interpolation::columns::make_ncx>>,
                 ncx_yields},
         {"interpolation.gpu_nxc", "dense NXC, any ratio",
-                two_taps<interpolation::columns::make_nxc>, nxc_yields},
-        {"interpolation.gpu_layers", "NCX and NXC with dense rows, any ratio",
-                two_taps<interpolation::by_images<interpolation::layers::make>>,
-                small_images_yield},
+                two_taps<interpolation::columns::make_nxc>},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
-                strided_yields, true},
+                nullptr, true},
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {

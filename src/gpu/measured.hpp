@@ -28,7 +28,5 @@ rule<interpolation_problem> resample_yields;
 rule<interpolation_problem> rows_yields;
 rule<interpolation_problem> ncx_yields;
 rule<interpolation_problem> pixels_yields;
-rule<interpolation_problem> strided_yields;
-rule<interpolation_problem> nxc_yields;
 
 } // namespace gradnn::gpu

@@ -4,8 +4,7 @@
 //     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
 //
 // on an H200 at 9ef829a. Percentages are shares of the copy rate, first of the function's
-// kernel, then of interpolation.gpu_layers for volumes and of interpolation.gpu_nxc for
-// all others. To measure a rule again, force the two kernels by GRADNN_KERNEL: a kernel
+// kernel, then of that which takes it else. To measure a rule again, force the two kernels by GRADNN_KERNEL: a kernel
 // that yields can still be forced.
 #include "gpu/measured.hpp"
 
@@ -32,14 +31,6 @@ bool is_volume(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     return dst[2] != src[2] && (dst[3] != 1 || src[3] != 1);
-}
-
-/// Rows of either tensor have an element for each thread of a block.
-bool rows_fill_a_block(const interpolation_problem &problem) {
-    constexpr int64_t threads = 128;
-    const int64_t columns
-            = std::min(problem.diff_src.dims[4], problem.diff_dst.dims[4]);
-    return columns * problem.diff_src.dims[1] >= threads;
 }
 
 int64_t elements_of(const tensor_view &tensor) {
@@ -78,21 +69,6 @@ bool are_small_volumes(const interpolation_problem &problem) {
 constexpr const char *small_volumes
         = "volumes of at most 96 KiB of diff_dst were slower";
 
-constexpr const char *wide_rows_reduced
-        = "f32 and f64 with rows reduced to two thirds or less were slower";
-
-/// f32 with 16 channels or more that are not whole words of 16 bytes, and columns that
-/// are enlarged less than twice.
-bool are_uneven_channels(const interpolation_problem &problem) {
-    const int64_t channels = problem.diff_src.dims[1];
-    return detail::size_of(problem.diff_src.type) == 4 && channels % 4 != 0
-            && channels >= 16
-            && problem.diff_dst.dims[4] < 2 * problem.diff_src.dims[4];
-}
-constexpr const char *uneven_channels = "f32 with 16 channels and more, no "
-                                        "multiple of 4, in columns enlarged "
-                                        "less than twice was slower";
-
 /// Whether gpu_resample's kernels are compiled, which is not worth it below 4 MiB.
 bool is_compiled_for(
         const interpolation_problem &problem, const compile_options &options) {
@@ -125,9 +101,16 @@ bool is_flattened_and_widened(const interpolation_problem &problem) {
             && dst[4] > src[4];
 }
 
-/// Diff_dst has at most two thirds of the rows of diff_src.
-bool rows_are_reduced(const interpolation_problem &problem) {
-    return 3 * problem.diff_dst.dims[3] <= 2 * problem.diff_src.dims[3];
+/// Volumes in NCX of more than 96 KiB that are enlarged four times and more, depths at most
+/// twice, to rows of diff_dst of 32 to 256 elements: gpu_ncx.
+bool are_enlarged_volumes(const interpolation_problem &problem) {
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    return !is_channels_last(problem) && !are_small_volumes(problem)
+            && elements_of(problem.diff_dst)
+            >= 4 * elements_of(problem.diff_src)
+            && dst[4] >= 32 && dst[4] <= 256 && dst[3] > src[3]
+            && dst[2] <= 2 * src[2];
 }
 
 } // namespace
@@ -164,9 +147,9 @@ std::string resample_yields(
         return "compiled for 4 MiB and more, if there is a compiler";
     if (detail::is_filtered(problem)) return {};
     if (is_volume(problem))
-        return is_channels_last(problem) || are_small_volumes(problem)
-                ? std::string()
-                : "volumes in NCX of more than 96 KiB of diff_dst were slower";
+        return bytes == 2 && are_enlarged_volumes(problem)
+                ? "16-bit volumes in NCX enlarged along all axes were slower"
+                : std::string();
     if (is_flattened_and_widened(problem) || bytes == 8) return {};
     const bool rows_alone = dst[3] == src[3];
     if (is_channels_last(problem)) {
@@ -187,31 +170,16 @@ std::string resample_yields(
             : std::string();
 }
 
-// Small volumes: 62 us, by gpu_layers 53. Larger ones: gpu_layers was 1.03 to 2.2 times as fast in
-// 11 of 12 in f32 and f64, and two to three times in 16 bits. f64 planes whose rows and columns
-// are reduced: 1.01 to 2.2 times in seven of nine, but for those of less than 4 MiB (H100).
+// 1x1x1 to 64x64x64 in bf16 took 0.41 ms, and in f32 0.50, where a copy takes 0.06 and 0.11
+// (H100, 8a96a3e): a warp has all terms of a sum.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    const auto &dst = problem.diff_dst.dims;
-    const auto &src = problem.diff_src.dims;
-    const int64_t bytes = detail::size_of(problem.diff_src.type);
-    if (!is_volume(problem)) {
-        constexpr int64_t small = int64_t {1} << 22;
-        if (bytes == 8 && rows_are_reduced(problem) && dst[4] < src[4]
-                && elements_of(problem.diff_src) * bytes > small)
-            return "f64 planes whose rows and columns are reduced were slower";
-        return small_images_yield(problem, options);
-    }
-    if (bytes != 2) return "volumes in f32 and f64 were slower";
-    if (are_small_volumes(problem)) return small_volumes;
-    if (elements_of(problem.diff_dst) < 4 * elements_of(problem.diff_src))
-        return "volumes enlarged less than 4 times were slower";
-    if (dst[4] < 32 || dst[4] > 256)
-        return "volumes whose rows of diff_dst do not have 32 to 256 elements "
-               "were slower";
-    if (dst[3] <= src[3])
-        return "volumes whose rows are not enlarged were slower";
-    return dst[2] > 2 * src[2] ? "depths enlarged more than twice were slower"
+    constexpr int64_t many_terms = 2048;
+    int64_t terms = 1;
+    for (const auto &axis : problem.axes)
+        terms *= detail::make_axis_map(problem.mode, problem.coordinates, axis)
+                         .max_count;
+    return terms >= many_terms ? "sums of 2048 terms and more were slower"
                                : small_images_yield(problem, options);
 }
 
@@ -226,8 +194,8 @@ std::string rows_yields(
             : small_images_yield(problem, options);
 }
 
-// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by gpu_layers
-// 81 (H200, b302d5c).
+// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by gpu_layers,
+// which there is no more, 81 (H200, b302d5c).
 // A warp computes the short rows of several planes side by side if the number of planes is
 // a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
 // the copy rate; gpu_ncx reaches 72 % (H100, 607230b).
@@ -289,48 +257,6 @@ std::string pixels_yields(
     const int64_t vectors = src[4] * src[1] * bytes / 16;
     return vectors < lanes
             ? "rows of diff_src with too few vectors for a block were slower"
-            : std::string();
-}
-
-// Volumes in NXC that gpu_layers refuses: gpu_nxc is faster where rows fill a block.
-std::string strided_yields(
-        const interpolation_problem &problem, const compile_options &) {
-    const bool channels_last = problem.diff_src.strides[1] == 1
-            && problem.diff_dst.strides[1] == 1;
-    return channels_last && is_volume(problem) && rows_fill_a_block(problem)
-            ? "volumes in NXC were faster by the kernels that yield in volumes"
-            : std::string();
-}
-
-// Volumes: gpu_layers was 1.09 to 6 times as fast in 40 of 42. Reduced columns in bf16 reached
-// 26 to 74 %, by gpu_layers 38 to 65. Reduced rows in f32 and f64, and 16 bits with an even number
-// of channels: gpu_layers was up to 2.5 times as fast (H100). 24 volumes of short rows that
-// gpu_layers refuses: this kernel was 1.2 to 12 times as fast as gpu_strided.
-std::string nxc_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    if (detail::is_filtered(problem)) return {};
-    if (is_volume(problem))
-        return rows_fill_a_block(problem)
-                        || interpolation::layers::estimated_cycles(problem,
-                                   properties_of(
-                                           static_cast<int>(options.device)))
-                                > 0
-                ? "volumes were slower"
-                : std::string();
-    if (are_uneven_channels(problem)) return uneven_channels;
-    const int64_t channels = problem.diff_src.dims[1];
-    if (detail::size_of(problem.diff_src.type) == 2) {
-        constexpr int64_t many = 32;
-        if (channels % 2 == 0
-                && (channels >= many || rows_are_reduced(problem)))
-            return "16 bits with an even number of channels, many or of "
-                   "reduced "
-                   "rows, were slower";
-    } else if (rows_are_reduced(problem)) {
-        return wide_rows_reduced;
-    }
-    return 4 * problem.diff_dst.dims[4] <= problem.diff_src.dims[4]
-            ? "columns reduced 4 times and more were slower"
             : std::string();
 }
 

@@ -89,12 +89,15 @@ def filtered(
         attrs["antialias"] = True
         attrs["exclude_outside"] = True
         attrs["cubic_coeff_a"] = -0.5
-    if (align_corners and not antialias) or (device == "cuda" and src == dst):
+    copied = device == "cuda" and src == dst
+    if not antialias and (align_corners or copied):
         return attrs
 
     def ratio(axis: int) -> float:
         scale = scales[axis]
-        if antialias and (src[axis] == dst[axis] or src[axis] == 1):
+        # On the CPU a size that stays is left alone, whatever its scale.
+        left = device == "cpu" and src[axis] == dst[axis]
+        if antialias and (left or src[axis] == 1):
             return 1.0
         if align_corners:
             return (src[axis] - 1) / (dst[axis] - 1) if dst[axis] > 1 else 0.0

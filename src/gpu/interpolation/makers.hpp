@@ -5,8 +5,6 @@
 
 namespace gradnn::gpu {
 
-struct device_properties;
-
 namespace interpolation {
 interpolation_maker make_copy;
 interpolation_maker make_strided;
@@ -19,13 +17,6 @@ namespace columns {
 interpolation_maker make_ncx;
 interpolation_maker make_nxc;
 } // namespace columns
-namespace layers {
-interpolation_maker make;
-/// Of a multiprocessor, by the cut that this kernel would choose; 0 where it does not take
-/// the problem.
-double estimated_cycles(
-        const detail::interpolation_problem &, const device_properties &);
-} // namespace layers
 namespace pixels {
 interpolation_maker make;
 }

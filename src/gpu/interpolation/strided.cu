@@ -9,9 +9,7 @@
 // most 8 threads of the linear family) and writes its element once. The sum
 // runs over r, then q, then p, each in ascending order, in one thread: the same
 // bits on every run. Where an axis has so many taps that such a sum would lose
-// digits, or an element 2,048 and more in all, a block takes an element (long.cuh).
-#include <algorithm>
-#include <array>
+// digits, or an element 2,048 and more in all, threads share its taps (long.cuh).
 #include <limits>
 
 #include "gpu/interpolation/long.cuh"
@@ -72,22 +70,8 @@ public:
     strided_plan(
             const interpolation_problem &problem, axis_maps maps, int device)
         : type_(problem.diff_src.type),
+          shape_(strided_shape_of(problem)),
           tables_(device, maps, type_ == detail::data_type::f64) {
-        std::array<int, 5> order {4, 3, 2, 1, 0};
-        const auto &strides = problem.diff_src.strides;
-        const auto &dims = problem.diff_src.dims;
-        std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-            return strides[static_cast<size_t>(a)]
-                    < strides[static_cast<size_t>(b)];
-        });
-        for (int i = 0; i < 5; ++i) {
-            const auto axis = static_cast<size_t>(i);
-            shape_.order[i] = order[axis];
-            shape_.dims[i] = dims[static_cast<size_t>(order[axis])];
-            shape_.count *= shape_.dims[i];
-            shape_.diff_src_strides[i] = strides[axis];
-            shape_.diff_dst_strides[i] = problem.diff_dst.strides[axis];
-        }
         // With 8 taps and more for each thread of a block: one thread alone would wait
         // for one after the other.
         constexpr double many = 8.0 * threads;
@@ -95,24 +79,44 @@ public:
         for (const detail::axis_map &map : maps)
             taps *= static_cast<double>(map.max_count);
         if (!why_too_long(maps).empty() || taps >= many)
-            elements_ = elements_together(shape_);
+            long_ = long_cut_of(shape_, taps);
+    }
+
+    size_t workspace_bytes() const override {
+        return long_.parts == 1
+                ? 0
+                : static_cast<size_t>(shape_.count * long_.parts)
+                        * (type_ == detail::data_type::f64
+                                        ? sizeof(long_sum<double>)
+                                        : sizeof(long_sum<float>));
     }
 
 private:
-    void submit(std::span<void *const> args, std::byte *,
+    void submit(std::span<void *const> args, std::byte *workspace,
             const launch_stream &stream) const override {
         const bool small = shape_.count < std::numeric_limits<int32_t>::max();
         with_float_type(type_, [&]<typename Type>() {
             using sum = sum_of<Type>;
-            if (elements_ > 0) {
+            if (long_.elements > 0) {
+                auto *const partial
+                        = reinterpret_cast<long_sum<sum> *>(workspace);
                 launch("interpolation.gpu_strided (long sums)",
                         small ? long_kernel<Type, uint32_t>
                               : long_kernel<Type, uint64_t>,
-                        blocks_for(shape_.count, elements_), threads, 0, stream,
+                        blocks_for(shape_.count, long_.elements)
+                                * static_cast<unsigned>(long_.parts),
+                        threads, threads * sizeof(long_sum<sum>), stream,
                         static_cast<const Type *>(args[0]),
-                        static_cast<Type *>(args[1]), shape_,
+                        static_cast<Type *>(args[1]), partial, shape_,
                         tables_.axis<sum>(0), tables_.axis<sum>(1),
-                        tables_.axis<sum>(2), elements_);
+                        tables_.axis<sum>(2), long_);
+                if (long_.parts == 1) return;
+                launch("interpolation.gpu_strided (parts of long sums)",
+                        small ? long_parts_kernel<Type, uint32_t>
+                              : long_parts_kernel<Type, uint64_t>,
+                        blocks_for(shape_.count, threads), threads, 0, stream,
+                        static_cast<const long_sum<sum> *>(partial),
+                        static_cast<Type *>(args[1]), shape_, long_.parts);
                 return;
             }
             launch("interpolation.gpu_strided",
@@ -128,7 +132,7 @@ private:
     detail::data_type type_;
     strided_shape shape_;
     gathered_tables tables_;
-    int elements_ = 0; ///< of a block of long_kernel; 0 where sums are short
+    long_cut long_;
 };
 
 } // namespace

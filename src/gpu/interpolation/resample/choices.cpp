@@ -8,8 +8,8 @@ namespace gradnn::gpu::resample {
 
 std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
-    // Priced in full: of each kind the best of a price without wavefronts, which knows no
-    // conflicts.
+    // Priced in full: of each kind the best of a price without what is counted lane by lane,
+    // which knows no conflicts and no sectors.
     constexpr size_t most_priced = 240;
     constexpr int most_of_kind = 6;
     struct candidate {
@@ -29,12 +29,12 @@ std::vector<choice> choices_of(
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    std::map<std::array<int, 8>, int> priced;
+    std::map<std::array<int, 9>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
         const cut &c = each.cut_by;
         if (++priced[{c.vector, c.columns, c.repeated, c.apart, c.items_first,
-                    c.stages > 0, c.line_vector, c.words}]
+                    c.stages > 0, c.line_vector, c.words, c.gathers}]
                 > most_of_kind)
             continue;
         if (all.size() == most_priced) break;
@@ -52,7 +52,8 @@ std::vector<choice> choices_of(
                 && a.line_vector == b.line_vector && a.repeated == b.repeated
                 && a.ahead == b.ahead && (a.stages > 0) == (b.stages > 0)
                 && a.planes == b.planes && a.apart == b.apart
-                && a.items_first == b.items_first && a.words == b.words;
+                && a.items_first == b.items_first && a.words == b.words
+                && a.gathers == b.gathers;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

@@ -14,6 +14,7 @@ struct estimate {
     double issue; ///< instructions
     double wavefronts; ///< of shared memory or the first cache
     double bytes; ///< of memory, at the rate of a copy
+    double sectors; ///< of the second cache that are written
     double waiting; ///< for bytes, with those that are on their way
     double path; ///< what a thread does, one after the other
     double turns; ///< that blocks take, over those of full ones
@@ -26,10 +27,10 @@ struct choice {
     estimate of;
 };
 
-/// Wavefronts are counted lane by lane, which takes most of an estimate's time: without them
-/// it is too low.
+/// Wavefronts and sectors are counted lane by lane, which takes most of an estimate's time:
+/// without them it is too low.
 estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
-        const gpu_facts &, bool with_wavefronts);
+        const gpu_facts &, bool by_lanes);
 
 /// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
 std::vector<cut> columns_of(const problem_specification &);

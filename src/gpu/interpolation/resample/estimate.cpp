@@ -18,6 +18,11 @@ constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
 constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
 constexpr form_costs of_lines {9.5, 130, 0.45, 0.15};
 constexpr double bytes_of_cycle = 19, conflicts = 0.53;
+/// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
+/// takes some 80 thousand million such sectors a second.
+constexpr double cycles_of_sector = 3;
+/// Of a warp that writes 16 bytes a thread.
+constexpr double whole_sectors = 16 * 0.5;
 
 double elements_written(const problem_specification &p) {
     return static_cast<double>(elements_of(p));
@@ -76,7 +81,7 @@ double short_rows(const problem_specification &p) {
 
 /// Where the walk comes first.
 estimate estimate_of_lines(const specification_of_kernel &s,
-        const mapped_problem &of, const gpu_facts &gpu) {
+        const mapped_problem &of, const gpu_facts &gpu, bool by_lanes) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const geometry g = geometry_of(s);
@@ -104,6 +109,9 @@ estimate estimate_of_lines(const specification_of_kernel &s,
             * (60 + 8 * c.words + 40 * g.sets + 3.4 * steps * step
                     + c.strip * finish));
     made.bytes = costs.memory(read_again, 0.57 * short_rows(p));
+    if (by_lanes)
+        made.sectors
+                = cycles_of_sector * warps * c.strip * turns * rest.sectors();
     made.waiting = costs.waiting(640,
             of_row * bytes * c.ahead * c.threads
                     * std::min<double>(c.blocks,
@@ -120,16 +128,16 @@ estimate estimate_of_lines(const specification_of_kernel &s,
 double estimate::cycles() const {
     constexpr double sharpness = 1.5;
     double sum = 0;
-    for (const double each : {issue, wavefronts, bytes, waiting, path})
+    for (const double each : {issue, wavefronts, bytes, sectors, waiting, path})
         sum += std::pow(each, sharpness);
     return std::pow(sum, 1 / sharpness) * turns;
 }
 
 estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
-        const gpu_facts &gpu, bool with_wavefronts) {
+        const gpu_facts &gpu, bool by_lanes) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
-    if (p.walk_first) return estimate_of_lines(s, of, gpu);
+    if (p.walk_first) return estimate_of_lines(s, of, gpu, by_lanes);
     const geometry g = geometry_of(s);
     const thread_estimate thread(s, g, of);
     const double sms = gpu.multiprocessors;
@@ -140,8 +148,10 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         // Loops over rows ahead are long.
         made.issue = costs.issue(warps * thread.instructions()
                 * (1 + 0.19 * std::max(0, c.ahead - 1)));
-        if (with_wavefronts)
+        if (by_lanes) {
             made.wavefronts = conflicts * warps * thread.wavefronts();
+            made.sectors = cycles_of_sector * warps * thread.sectors();
+        }
         made.bytes = costs.memory(1, 0.3 * short_rows(p));
         made.waiting = costs.waiting(50,
                 thread.bytes_in_flight()
@@ -159,8 +169,11 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
             : ceil_div(g.groups * g.lanes, 32) * turns;
     double instructions
             = of_tile * thread.instructions() + c.threads / 32.0 * 170;
-    double turns_of_banks
-            = with_wavefronts ? conflicts * of_tile * thread.wavefronts() : 0;
+    double turns_of_banks = 0, sectors = 0;
+    if (by_lanes) {
+        turns_of_banks = conflicts * of_tile * thread.wavefronts();
+        sectors = of_tile * thread.sectors();
+    }
     double path = 200 + turns * g.sets * thread.path();
     if (c.line_vector > 0) {
         const specification_of_kernel next = second_pass_of(s);
@@ -169,16 +182,21 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         const double threads = static_cast<double>(next.of.inner)
                 / c.line_vector * c.planes * c.parts * c.middle_part;
         instructions += std::ceil(threads / 32) * second.instructions();
-        if (with_wavefronts)
+        if (by_lanes) {
             turns_of_banks += conflicts * std::ceil(threads / 32)
                     * second.wavefronts();
+            sectors += std::ceil(threads / 32) * second.sectors();
+        }
         path += std::ceil(threads / c.threads) * second.path() + 60;
     }
     if (c.gathers) {
         const double flushed = elements_written(p) * bytes_of(p.type) / 16 / 32
                 / g.all_tiles; // by warps
         instructions += flushed * 24;
-        turns_of_banks += with_wavefronts ? flushed : 0;
+        if (by_lanes) {
+            turns_of_banks += flushed;
+            sectors += whole_sectors * flushed;
+        }
         path += 100 + 40.0 * flushed * 32 / c.threads;
     }
     // A warp submits the copies of boxes.
@@ -190,6 +208,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const double copied = 980 + g.stage_bytes / 82.0;
     made.issue = costs.issue(tiles * instructions);
     made.wavefronts = tiles * turns_of_banks;
+    made.sectors = cycles_of_sector * tiles * sectors;
     made.bytes = costs.memory(read_again, 0);
     made.path = costs.one_after_the_other(
             std::max(0.67 * path, (copied + 0.67 * path) / c.stages));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace gradnn::gpu::resample {
 
@@ -36,13 +35,33 @@ double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
     return count;
 }
 
-/// 32 bytes each, that 32 lanes store to.
-double sectors_of(const lanes &addresses, int bytes) {
-    std::set<int64_t> sectors;
-    for (const int64_t address : addresses)
-        for (int64_t at = address; at < address + bytes; at += 16)
-            sectors.insert(at / 32);
-    return static_cast<double>(sectors.size());
+/// Sectors of 32 bytes that 32 lanes store to, where those that are written in part count once
+/// and whole ones half, as the mean of four rows so many bytes apart.
+double sectors_of(const lanes &addresses, int bytes, int64_t row) {
+    constexpr int sector = 32;
+    double count = 0;
+    lanes sorted = addresses;
+    std::sort(sorted.begin(), sorted.end());
+    for (int number = 0; number < 4; ++number) {
+        int64_t last = -1, covered = 0;
+        const auto finish = [&] {
+            if (covered > 0) count += covered < sector ? 1 : 0.5;
+        };
+        for (const int64_t address : sorted)
+            for (int64_t at = address + number * row, end = at + bytes;
+                    at < end;) {
+                const int64_t next = std::min(end, (at / sector + 1) * sector);
+                if (at / sector != last) {
+                    finish();
+                    covered = 0;
+                }
+                last = at / sector;
+                covered += next - at;
+                at = next;
+            }
+        finish();
+    }
+    return count / 4;
 }
 
 } // namespace
@@ -141,20 +160,28 @@ double thread_estimate::wavefronts() const {
                     places(0, k, true), wide * 4 * sum_words(p_), true);
         return of_row + of_store;
     }
-    // Of a store the second cache takes less than a sector a cycle.
-    for (int k = 0; k < c_.columns; k += g_.write_vector) {
-        const lanes to = places(0, k, true);
-        const int wide
-                = std::max(c_.vector, g_.write_vector) * bytes_of(p_.type);
-        of_store += c_.gathers ? wavefronts_of(to, wide, true)
-                               : sectors_of(to, wide) * 1.2;
-    }
+    for (int k = 0; k < c_.columns; k += g_.write_vector)
+        of_store += c_.gathers
+                ? wavefronts_of(places(0, k, true), stored_bytes(), true)
+                : 1;
     // Places and weights, which threads that read global memory load each time.
     double found = 0;
     for (int k = 0; k < c_.columns && c_.stages == 0 && !p_.reads_sums; ++k)
         if (!c_.repeated || !g_.fixed[k]) found += 2.0 + g_.taps[k];
     return found + steps_ * (rows_ * of_row + 1)
             + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
+}
+
+double thread_estimate::sectors() const {
+    if (c_.gathers || c_.line_vector > 0) return 0;
+    const int64_t row = bytes_of(p_.type)
+            * (p_.middle.is_there()              ? p_.middle.write_pitch
+                            : p_.walk.is_there() ? p_.walk.write_pitch
+                                                 : p_.outer_write[0]);
+    double of_store = 0;
+    for (int k = 0; k < c_.columns; k += g_.write_vector)
+        of_store += sectors_of(places(0, k, true), stored_bytes(), row);
+    return (p_.walk.is_there() ? c_.strip : 1) * c_.middles * of_store;
 }
 
 double thread_estimate::bytes_in_flight() const {

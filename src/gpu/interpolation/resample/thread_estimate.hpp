@@ -1,6 +1,7 @@
 // What a thread of a resample kernel does, as the estimates of its time need it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -25,6 +26,9 @@ public:
     double path() const;
     /// Of a warp; its lanes' addresses are those of the middle of the problem.
     double wavefronts() const;
+    /// Of a warp, what the second cache takes for stores, in turns of a sector of 32 bytes
+    /// that is written in part; a whole one takes half as long.
+    double sectors() const;
     /// That a thread has on their way and that no neighbour has, at most.
     double bytes_in_flight() const;
 
@@ -35,6 +39,9 @@ private:
     /// Of an item of the first of two passes: in the tile, or among the sums.
     int64_t place_of_line(
             int64_t item, int64_t inner, int64_t position, bool written) const;
+    int stored_bytes() const {
+        return std::max(c_.vector, g_.write_vector) * bytes_of(p_.type);
+    }
     int64_t outer_pitch(bool written) const {
         return written ? p_.outer_write[0] : p_.outer_read[0];
     }
