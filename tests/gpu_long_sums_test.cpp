@@ -123,18 +123,19 @@ TEST_F(gpu_long_sums, interpolation_that_walks_refuses_them) {
                         << shape.name << " " << name;
             }
         }
-    // Sums as long as ordinary gradients have stay where they are. An input at
-    // an edge has 1.5 times as many outputs as the ratio: of rows 510 (512 are
-    // a chain's most), of columns 255 (a warp of gpu_ncx holds 256 in f32).
-    const op ordinary = interpolation_op({"up", 1, 5, {2, 2}, {680, 340}},
+    // Sums as long as ordinary gradients have stay where they are. An input at an edge has 1.5
+    // times as many outputs as the ratio: here 510; 512 are a chain's most.
+    const op ordinary = interpolation_op({"up", 1, 5, {2, 2}, {680, 2}},
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
     EXPECT_EQ(only_kernel_of(ordinary), "interpolation.gpu_ncx");
     expect_right(ordinary);
-    // 513 rows.
-    const op longer = interpolation_op({"up", 1, 5, {2, 2}, {684, 340}},
-            {"linear", "half_pixel"}, layouts()[0], data_type::f32);
-    EXPECT_EQ(only_kernel_of(longer), "interpolation.gpu_strided");
-    expect_right(longer);
+    // 513 rows; and so many terms that threads share them.
+    for (const sizes &dst : {sizes {684, 2}, sizes {680, 340}}) {
+        const op longer = interpolation_op({"up", 1, 5, {2, 2}, dst},
+                {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+        EXPECT_EQ(only_kernel_of(longer), "interpolation.gpu_strided");
+        expect_right(longer);
+    }
 }
 
 TEST_F(gpu_long_sums, bias) {
