@@ -38,6 +38,9 @@ struct step_info {
 /// See compiled_partition::get_info.
 struct compiled_partition_info {
     std::vector<step_info> steps;
+    /// Tensors between the partition's ops, which are no ports of it, with the
+    /// layouts that the library chose. They are kept in the workspace.
+    std::vector<logical_tensor> inner;
     /// What get_workspace_size() says, in bytes.
     size_t workspace_bytes = 0;
     /// All steps are deterministic.
@@ -108,9 +111,14 @@ private:
     std::shared_ptr<const detail::compiled_impl> impl_;
 };
 
-/// Ops that are compiled and executed together.
+/// Ops that are compiled and executed together: one, or a chain of several in
+/// which each takes what the one before it made.
 class GRADNN_API partition {
 public:
+    /// `fusion` groups ops as doc/partitions.md lists them, where a tensor between
+    /// two of them has no other reader; `debug` gives each op a partition of its
+    /// own. A tensor that is to be read from outside the graph keeps its place
+    /// between partitions by being an input of an op of kind End, as in oneDNN Graph.
     enum class policy { fusion = 1, debug = 2 };
 
     partition() = default;
@@ -133,12 +141,13 @@ public:
     /// Why is_supported() is false; empty where it is true.
     std::string unsupported_reason() const;
 
-    /// The tensors that execute reads and writes.
+    /// The tensors that execute reads and writes. Those between the partition's ops
+    /// are not among them.
     std::vector<logical_tensor> get_input_ports() const;
     std::vector<logical_tensor> get_output_ports() const;
 
     /// Chooses kernels for these shapes and layouts. The lists hold every port
-    /// (matched by id; the order is free); inputs must be strided with all
+    /// (matched by id; the order is free) and nothing else; inputs must be strided with all
     /// dims known, outputs may leave dims unknown (they are inferred) and the
     /// layout `any`. Compiled partitions are cached: compiling the same again
     /// is cheap.
@@ -193,12 +202,12 @@ public:
     void get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const;
 
     /// Partitions in an order in which they can be executed. The graph must be
-    /// finalized. Each op that gradnn cannot compute is an unsupported
+    /// finalized. The default policy is oneDNN Graph's: ops are grouped. Each op that gradnn cannot compute is an unsupported
     /// partition of its own, as in oneDNN Graph; so is End, which makes nothing
     /// to run.
     std::vector<partition> get_partitions(
             partition::policy policy = partition::policy::fusion);
-    /// How many partitions get_partitions() returns.
+    /// How many partitions get_partitions() returns under policy::fusion.
     size_t get_partition_count() const;
 
 private:

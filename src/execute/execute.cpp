@@ -30,16 +30,22 @@ void run_steps(const compiled_impl &compiled,
     std::optional<cpu::at_most_threads> threads;
     if (compiled.program->engine_kind == engine::kind::cpu)
         threads.emplace(compiled.program->threads);
+    const executable &program = *compiled.program;
+    const auto pointer = [&](size_t argument) -> void * {
+        const size_t ports = program.ports.size();
+        return argument < ports ? data[argument]
+                                : workspace + program.inner[argument - ports];
+    };
     if (clock) clock->mark();
     for (const executable_step &step : steps) {
         port_data arguments {};
         for (size_t i = 0; i < step.arguments.size(); ++i)
-            arguments[i] = data[step.arguments[i]];
+            arguments[i] = pointer(step.arguments[i]);
         try {
             const profiler_range range(compiled.range_name(step));
             step.plan->execute(
                     std::span(arguments.data(), step.arguments.size()),
-                    workspace, stream);
+                    workspace + program.inner_bytes, stream);
         } catch (const error &failure) {
             throw named(failure, compiled.ops[step.op].identity(), step.kernel);
         }
@@ -191,6 +197,7 @@ compiled_partition_info compiled_partition::get_info() const {
     info.partition_id = compiled.partition_id;
     info.workspace_bytes = program.workspace_bytes;
     info.threads = program.threads;
+    info.inner = compiled.inner;
     for (const detail::executable_step &step : program.steps) {
         const detail::checked_op &the_op = compiled.ops[step.op];
         info.steps.push_back({step.kernel, step.plan->backend(),
