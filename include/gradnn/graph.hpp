@@ -41,6 +41,10 @@ struct compiled_partition_info {
     /// Tensors between the partition's ops, which are no ports of it, with the
     /// layouts that the library chose. They are kept in the workspace.
     std::vector<logical_tensor> inner;
+    /// In how many slices the steps run, all of them for one and then for the next,
+    /// so that what is between them stays in the caches; the workspace has room for
+    /// one slice.
+    size_t slices = 1;
     /// What get_workspace_size() says, in bytes.
     size_t workspace_bytes = 0;
     /// All steps are deterministic.

@@ -35,12 +35,29 @@ struct kernel_remark {
     std::string text;
 };
 
-/// A plan and where its arguments come from. Steps run one after the other and
-/// share their scratch.
+/// In how many slices a partition's ops are computed (slices.hpp): of images, axis
+/// 0, and of channels of each.
+struct slicing {
+    int64_t images = 1;
+    int64_t channels = 1;
+    size_t channel_axis = 0;
+
+    int64_t count() const { return images * channels; }
+};
+
+/// Bytes from a slice of an argument to the next.
+struct slice_stride {
+    int64_t image = 0;
+    int64_t channel = 0;
+};
+
+/// A plan, of the first slice, and where its arguments come from. Steps run one
+/// after the other, for each slice in turn, and share their scratch.
 struct executable_step {
     const char *kernel = nullptr;
     std::unique_ptr<detail::plan> plan;
     std::vector<size_t> arguments; ///< indices of ports, then of inner tensors
+    std::vector<slice_stride> strides; ///< of the arguments
     size_t op = 0; ///< index of the op that it belongs to
     size_t output = 0; ///< index of the op's output that it computes
     std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
@@ -51,6 +68,7 @@ struct executable_step {
 struct executable {
     std::vector<executable_port> ports; ///< inputs, then outputs
     std::vector<executable_step> steps;
+    slicing slices;
     /// Pairs of ports (input, output) that may be the same memory.
     std::vector<std::pair<size_t, size_t>> inplace;
     /// The workspace begins with the inner tensors, whose offsets these are; the

@@ -11,6 +11,7 @@
 #include "compile/graph_dump.hpp"
 #include "compile/log_text.hpp"
 #include "compile/partition.hpp"
+#include "compile/ports.hpp"
 #include "graph/edges.hpp"
 #include "graph/grouping.hpp"
 #include "kernel/backend.hpp"

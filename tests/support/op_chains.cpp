@@ -59,10 +59,10 @@ op with_ports(const op &like, size_t id, std::vector<logical_tensor> inputs,
     return result;
 }
 
-std::vector<op> chain_of(
-        const std::vector<link> &links, const layout &l, data_type type) {
+std::vector<op> chain_of(const std::vector<link> &links, const layout &l,
+        data_type type, int64_t scale) {
     std::vector<op> ops;
-    sizes space {8, 12};
+    sizes space {8 * scale, 12 * scale};
     size_t next = 0;
     const auto numbered = [&](std::vector<logical_tensor> ports) {
         for (logical_tensor &lt : ports)
@@ -112,18 +112,21 @@ const std::vector<named_chain> &grouped_chains() {
     return all;
 }
 
-graph graph_of(const std::vector<op> &ops, engine::kind kind) {
+graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads) {
     graph built(kind);
+    compile_settings settings;
+    settings.threads = threads;
+    built.set_compile_settings(settings);
     for (const op &each : ops)
         built.add_op(each);
     built.finalize();
     return built;
 }
 
-graph_run::graph_run(
-        const std::vector<op> &ops, const engine &e, partition::policy policy)
+graph_run::graph_run(const std::vector<op> &ops, const engine &e,
+        partition::policy policy, int threads)
     : engine_(e),
-      partitions_(graph_of(ops, e.get_kind()).get_partitions(policy)) {
+      partitions_(graph_of(ops, e.get_kind(), threads).get_partitions(policy)) {
     stream s(e);
     std::map<size_t, logical_tensor> known;
     for (const partition &each : partitions_) {

@@ -24,11 +24,11 @@ struct link {
     size_t add_port = 0;
 };
 
-/// Ops 0, 1, ..., of small 2-D tensors of 4 channels, tensors numbered from 0:
-/// convolutions and elementwise ops keep the size, interpolations halve it.
-/// The tensor between two ops is the first one's output 0.
-std::vector<op> chain_of(
-        const std::vector<link> &links, const layout &l, data_type type);
+/// Ops 0, 1, ..., of two images of 4 channels of 8x12, or `scale` times that, tensors
+/// numbered from 0: convolutions and elementwise ops keep the size, interpolations
+/// halve it. The tensor between two ops is the first one's output 0.
+std::vector<op> chain_of(const std::vector<link> &links, const layout &l,
+        data_type type, int64_t scale = 1);
 
 /// The chains of the table in src/graph/grouping.cpp, each with its name.
 struct named_chain {
@@ -37,14 +37,14 @@ struct named_chain {
 };
 const std::vector<named_chain> &grouped_chains();
 
-/// A finalized graph.
-graph graph_of(const std::vector<op> &ops, engine::kind kind);
+/// A finalized graph; `threads` as compile_settings has it.
+graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads = 0);
 
 /// A graph compiled and executed once, partition after partition.
 class graph_run {
 public:
     graph_run(const std::vector<op> &ops, const engine &e,
-            partition::policy policy);
+            partition::policy policy, int threads = 0);
 
     /// The bits of a tensor that a partition gave.
     std::vector<std::byte> bytes(size_t id) const;
