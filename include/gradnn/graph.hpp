@@ -119,10 +119,10 @@ private:
 /// which each takes what the one before it made.
 class GRADNN_API partition {
 public:
-    /// `fusion` groups ops as doc/partitions.md lists them, where a tensor between
-    /// two of them has no other reader; `debug` gives each op a partition of its
-    /// own. A tensor that is to be read from outside the graph keeps its place
-    /// between partitions by being an input of an op of kind End, as in oneDNN Graph.
+    /// `fusion` groups ops as doc/partitions.md lists them, where a tensor
+    /// between two of them has no other reader; `debug` gives each op a
+    /// partition of its own. A tensor that is wanted outside although an op of
+    /// the graph reads it must be an input of an End too, as in oneDNN Graph.
     enum class policy { fusion = 1, debug = 2 };
 
     partition() = default;
@@ -151,10 +151,10 @@ public:
     std::vector<logical_tensor> get_output_ports() const;
 
     /// Chooses kernels for these shapes and layouts. The lists hold every port
-    /// (matched by id; the order is free) and nothing else; inputs must be strided with all
-    /// dims known, outputs may leave dims unknown (they are inferred) and the
-    /// layout `any`. Compiled partitions are cached: compiling the same again
-    /// is cheap.
+    /// (matched by id; the order is free) and nothing else; inputs must be
+    /// strided with all dims known, outputs may leave dims unknown (they are
+    /// inferred) and the layout `any`. Compiled partitions are cached: compiling
+    /// the same again is cheap.
     ///
     /// Throws invalid_arguments where is_supported() is false; invalid_shape,
     /// invalid_data_type or invalid_arguments naming the op and the port or
@@ -206,9 +206,9 @@ public:
     void get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const;
 
     /// Partitions in an order in which they can be executed. The graph must be
-    /// finalized. The default policy is oneDNN Graph's: ops are grouped. Each op that gradnn cannot compute is an unsupported
-    /// partition of its own, as in oneDNN Graph; so is End, which makes nothing
-    /// to run.
+    /// finalized. The default policy is oneDNN Graph's: ops are grouped. Each op
+    /// that gradnn cannot compute is an unsupported partition of its own, as in
+    /// oneDNN Graph; so is End, which makes nothing to run.
     std::vector<partition> get_partitions(
             partition::policy policy = partition::policy::fusion);
     /// How many partitions get_partitions() returns under policy::fusion.

@@ -190,7 +190,7 @@ action add_bench(CLI::App &program) {
             "also by replay of a CUDA graph");
     command->add_flag("--every-kernel", options->every_kernel,
             "time each step by every row of the kernel list that can compute "
-            "it");
+            "it; with --ungrouped");
     return [options] { return bench(*options); };
 }
 

@@ -24,10 +24,7 @@ compiled_partition with_plan(const detail::compiled_impl &whole, size_t index,
     const detail::executable_step &taken = program.steps.at(index);
     auto made = std::make_shared<detail::executable>();
     made->ports = program.ports;
-    made->inner = program.inner;
-    made->inner_bytes = program.inner_bytes;
-    made->workspace_bytes
-            = program.inner_bytes + opinion.plan->workspace_bytes();
+    made->workspace_bytes = opinion.plan->workspace_bytes();
     made->engine_kind = program.engine_kind;
     made->engine_index = program.engine_index;
     made->threads = program.threads;
@@ -36,7 +33,6 @@ compiled_partition with_plan(const detail::compiled_impl &whole, size_t index,
     auto result = std::make_shared<detail::compiled_impl>();
     result->program = std::move(made);
     result->ports = whole.ports;
-    result->inner = whole.inner;
     result->ops = whole.ops;
     result->partition_id = whole.partition_id;
     result->id = whole.id;
