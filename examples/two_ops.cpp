@@ -1,12 +1,12 @@
 // A graph of two ops: the backward pass of a 2x bilinear upsample and the 3x3
-// convolution behind it. The library chooses the layout of the tensor between them.
+// convolution behind it. They become one partition, which keeps the tensor between
+// them in its workspace, in a layout of the library's choice.
 // examples/graphs/two_ops.json is the same graph as a file. GRADNN_GRAPH_DUMP=FOLDER
 // makes this program write it.
 #include <gradnn/gradnn.hpp>
 
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -45,38 +45,21 @@ int main() {
 
     const engine cpu(engine::kind::cpu, 0);
     stream queue(cpu);
-    std::map<size_t, lt> known; // layouts that the library has chosen
-    std::map<size_t, std::vector<float>> memory;
-    memory[0].assign(4 * 32 * 32, 1.0F);
-    memory[1].assign(4 * 8 * 9, 0.25F);
-
-    // Partitions come in an order in which they can be executed.
-    for (const partition &part : g.get_partitions()) {
-        std::vector<lt> ins, outs;
-        for (const lt &port : part.get_input_ports())
-            ins.push_back(
-                    known.count(port.get_id()) ? known[port.get_id()] : port);
-        for (const lt &port : part.get_output_ports())
-            outs.push_back(port);
-        const compiled_partition compiled = part.compile(ins, outs, cpu);
-        std::vector<tensor> given, written;
-        for (const lt &port : ins) {
-            const auto found = memory.find(port.get_id());
-            given.emplace_back(port, cpu,
-                    found == memory.end() ? nullptr : found->second.data());
-        }
-        for (const lt &port : outs) {
-            const lt chosen = compiled.query_logical_tensor(port.get_id());
-            known[port.get_id()] = chosen;
-            memory[port.get_id()].resize(chosen.get_mem_size() / sizeof(float));
-            written.emplace_back(chosen, cpu, memory[port.get_id()].data());
-        }
-        compiled.execute(queue, given, written);
-        std::printf("%s\n", compiled.get_info().steps.front().kernel.c_str());
-    }
+    const compiled_partition both = g.get_partitions().at(0).compile(
+            {diff_out, weights, src}, {diff_src}, cpu);
+    std::vector<float> given(4 * 32 * 32, 1.0F), taps(4 * 8 * 9, 0.25F);
+    std::vector<float> result(8 * 16 * 16);
+    // Of src only the shape counts.
+    both.execute(queue,
+            {tensor(diff_out, cpu, given.data()),
+                    tensor(weights, cpu, taps.data()),
+                    tensor(src, cpu, nullptr)},
+            {tensor(diff_src, cpu, result.data())});
+    for (const step_info &step : both.get_info().steps)
+        std::printf("op %zu: %s\n", step.op_id, step.kernel.c_str());
 
     // In the middle: 4 channels x 9 taps of 0.25, and each element of src stands for 4.
-    const float middle = memory[4][8 * 16 + 8];
+    const float middle = result[8 * 16 + 8];
     std::printf("diff_src in the middle: %g\n", middle);
     return middle == 36 ? 0 : 1;
 }

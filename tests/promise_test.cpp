@@ -50,6 +50,28 @@ TEST(sum_error, knows_infinities) {
     EXPECT_GT(error(data_type::f64, infinity, 1, 1e39), detail::longest_chain);
 }
 
+// Of an op whose inputs are off: 2^-20 more of each element.
+TEST(promise, may_allow_more) {
+    const auto largest = [](double chain, double off) {
+        detail::promise held;
+        held.type = data_type::f32;
+        held.chain = chain;
+        std::vector<double> magnitudes {2, 2};
+        detail::allow_more(held, magnitudes, std::vector<double> {0x1p-20, 0});
+        const std::vector<double> exact {1, 1};
+        const auto errors = detail::allowed_errors(held, exact, magnitudes);
+        EXPECT_NEAR(errors[0] - errors[1], 0x1p-20, 0x1p-25);
+        const std::vector<double> given {1 + off, 1};
+        return detail::largest_sum_error(held.type, given, exact, magnitudes)
+                <= held.chain;
+    };
+    // Half an ulp is 2^-24, and the promise of a sum 2^14 times 2^-23 beside it.
+    EXPECT_TRUE(largest(0, 0x1p-20));
+    EXPECT_FALSE(largest(0, 0x1p-20 + 0x1p-23));
+    EXPECT_TRUE(largest(detail::longest_chain, 0x1p-9 + 0x1p-20));
+    EXPECT_FALSE(largest(detail::longest_chain, 0x1p-9 + 0x1p-20 + 0x1p-22));
+}
+
 TEST(promise, is_relaxed_for_f32_products_alone) {
     const auto promise = [](const op &the_op, size_t port, fpmath_mode mode) {
         return detail::promise_of(the_op, port, mode);

@@ -132,7 +132,8 @@ TEST_P(segmentation_step, relu) {
     check(the_op, {src, diff_dst}, {diff_src});
 }
 
-// The whole backward graph: what comes out of one op goes into the next.
+// The whole backward graph: what comes out of one op goes into the next. The ReLU
+// and the convolution before it are one partition, with tensor 11 inside.
 TEST_P(segmentation_step, chain) {
     const std::map<size_t, std::string> given {{0, "upsample_diff_src"},
             {1, "upsample_diff_dst"}, {2, "classifier_src"},
@@ -170,7 +171,7 @@ TEST_P(segmentation_step, chain) {
         g.add_op(*the_op);
     g.finalize();
     const auto partitions = g.get_partitions();
-    ASSERT_EQ(partitions.size(), 4U);
+    ASSERT_EQ(partitions.size(), 3U);
 
     const engine e = the_engine();
     std::map<size_t, std::unique_ptr<test_tensor>> tensors;
@@ -195,6 +196,7 @@ TEST_P(segmentation_step, chain) {
     s.wait();
     // Each op's rounding comes on top of the one before.
     for (const auto &[id, name] : made) {
+        if (id == 11) continue;
         EXPECT_LE(relative_error(tensors[id]->load(), data[id].values),
                 4 * tolerance_against_torch(type()))
                 << name;

@@ -38,6 +38,13 @@ struct step_info {
 /// See compiled_partition::get_info.
 struct compiled_partition_info {
     std::vector<step_info> steps;
+    /// Tensors between the partition's ops, which are no ports of it, with the
+    /// layouts that the library chose. They are kept in the workspace.
+    std::vector<logical_tensor> inner;
+    /// In how many slices the steps run, all of them for one and then for the next,
+    /// so that what is between them stays in the caches; the workspace has room for
+    /// one slice.
+    size_t slices = 1;
     /// What get_workspace_size() says, in bytes.
     size_t workspace_bytes = 0;
     /// All steps are deterministic.
@@ -108,9 +115,14 @@ private:
     std::shared_ptr<const detail::compiled_impl> impl_;
 };
 
-/// Ops that are compiled and executed together.
+/// Ops that are compiled and executed together: one, or a chain of several in
+/// which each takes what the one before it made.
 class GRADNN_API partition {
 public:
+    /// `fusion` groups ops as doc/partitions.md lists them, where a tensor
+    /// between two of them has no other reader; `debug` gives each op a
+    /// partition of its own. A tensor that is wanted outside although an op of
+    /// the graph reads it must be an input of an End too, as in oneDNN Graph.
     enum class policy { fusion = 1, debug = 2 };
 
     partition() = default;
@@ -133,15 +145,16 @@ public:
     /// Why is_supported() is false; empty where it is true.
     std::string unsupported_reason() const;
 
-    /// The tensors that execute reads and writes.
+    /// The tensors that execute reads and writes. Those between the partition's ops
+    /// are not among them.
     std::vector<logical_tensor> get_input_ports() const;
     std::vector<logical_tensor> get_output_ports() const;
 
     /// Chooses kernels for these shapes and layouts. The lists hold every port
-    /// (matched by id; the order is free); inputs must be strided with all
-    /// dims known, outputs may leave dims unknown (they are inferred) and the
-    /// layout `any`. Compiled partitions are cached: compiling the same again
-    /// is cheap.
+    /// (matched by id; the order is free) and nothing else; inputs must be
+    /// strided with all dims known, outputs may leave dims unknown (they are
+    /// inferred) and the layout `any`. Compiled partitions are cached: compiling
+    /// the same again is cheap.
     ///
     /// Throws invalid_arguments where is_supported() is false; invalid_shape,
     /// invalid_data_type or invalid_arguments naming the op and the port or
@@ -193,12 +206,12 @@ public:
     void get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const;
 
     /// Partitions in an order in which they can be executed. The graph must be
-    /// finalized. Each op that gradnn cannot compute is an unsupported
-    /// partition of its own, as in oneDNN Graph; so is End, which makes nothing
-    /// to run.
+    /// finalized. The default policy is oneDNN Graph's: ops are grouped. Each op
+    /// that gradnn cannot compute is an unsupported partition of its own, as in
+    /// oneDNN Graph; so is End, which makes nothing to run.
     std::vector<partition> get_partitions(
             partition::policy policy = partition::policy::fusion);
-    /// How many partitions get_partitions() returns.
+    /// How many partitions get_partitions() returns under policy::fusion.
     size_t get_partition_count() const;
 
 private:

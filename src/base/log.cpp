@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *header
         = "gradnn,event,engine,partition,compiled,ops,steps,inputs,outputs,"
-          "workspace_bytes,moved_bytes,milliseconds,note";
+          "workspace_bytes,moved_bytes,milliseconds,note,inner";
 
 /// Where lines go. A null callback stands for stderr.
 struct log_sink {
@@ -92,7 +92,7 @@ void write_log(const log_line &line) {
             ',', line.partition, ',', line.compiled, ',', line.ops, ',',
             line.steps, ',', line.inputs, ',', line.outputs, ',',
             line.workspace_bytes, ',', line.moved_bytes, ',', line.milliseconds,
-            ',', note_text(line.note));
+            ',', note_text(line.note), ',', line.inner);
     log_sink &to = sink();
     const std::lock_guard one_at_a_time(to.mutex);
     if (!to.has_header) {

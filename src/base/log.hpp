@@ -39,6 +39,7 @@ struct log_line {
     std::string moved_bytes;
     std::string milliseconds;
     std::string note; ///< free text
+    std::string inner;
 };
 
 /// Writes a line in one piece, whatever the level: callers ask it first.

@@ -75,7 +75,7 @@ void add(key_writer &key, const op_attributes &attributes) {
             numpy_broadcast, use_dst);
 }
 
-/// A port that is laid out.
+/// A tensor that is laid out.
 void add(key_writer &key, const logical_tensor &lt) {
     key.add(lt.get_data_type());
     key.add(dims_of(lt));
@@ -85,7 +85,7 @@ void add(key_writer &key, const logical_tensor &lt) {
 } // namespace
 
 std::string cache_key(const std::vector<checked_op> &ops,
-        const std::vector<logical_tensor> &ports, engine::kind kind,
+        const std::vector<logical_tensor> &tensors, engine::kind kind,
         size_t owner, const compile_options &options) {
     // Enough for an op with five ports of five dims.
     key_writer key(1024);
@@ -93,11 +93,11 @@ std::string cache_key(const std::vector<checked_op> &ops,
     add(key, options);
     const auto index_of = [&](const logical_tensor &lt) {
         if (lt.is_absent()) return ptrdiff_t {-1};
-        return std::find_if(ports.begin(), ports.end(),
-                       [&](const logical_tensor &port) {
-                           return port.get_id() == lt.get_id();
+        return std::find_if(tensors.begin(), tensors.end(),
+                       [&](const logical_tensor &each) {
+                           return each.get_id() == lt.get_id();
                        })
-                - ports.begin();
+                - tensors.begin();
     };
     key.add(ops.size());
     for (const checked_op &the_op : ops) {
@@ -107,7 +107,7 @@ std::string cache_key(const std::vector<checked_op> &ops,
             key.add(index_of(the_op.port(port)));
         });
     }
-    for (const logical_tensor &lt : ports)
+    for (const logical_tensor &lt : tensors)
         add(key, lt);
     return key.take();
 }

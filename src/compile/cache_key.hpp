@@ -12,9 +12,9 @@
 namespace gradnn::detail {
 
 /// The bytes of all that decides what is compiled, and no names. `owner` is
-/// engine_impl::cache_owner; `ports` are those of `ops`, laid out.
+/// engine_impl::cache_owner; `tensors` are those of `ops`, laid out.
 std::string cache_key(const std::vector<checked_op> &ops,
-        const std::vector<logical_tensor> &ports, engine::kind kind,
+        const std::vector<logical_tensor> &tensors, engine::kind kind,
         size_t owner, const compile_options &options);
 
 } // namespace gradnn::detail

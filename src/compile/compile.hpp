@@ -12,10 +12,6 @@ namespace gradnn::detail {
 
 struct compiled_impl;
 
-/// Tensors that come from outside the ops, and that the ops make; each once.
-std::vector<logical_tensor> input_ports(const std::vector<checked_op> &ops);
-std::vector<logical_tensor> output_ports(const std::vector<checked_op> &ops);
-
 /// As partition::compile documents.
 std::shared_ptr<const compiled_impl> compile(const partition_impl &partition,
         const std::vector<logical_tensor> &inputs,

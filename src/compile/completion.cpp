@@ -91,6 +91,15 @@ given_tensors::given_tensors(const std::vector<logical_tensor> &inputs,
         }
 }
 
+void given_tensors::add_inner(const logical_tensor &lt, const op &first) {
+    if (entry(lt.get_id()) != nullptr)
+        throw error(status::invalid_arguments,
+                text("compile is given tensor ", lt.get_id(),
+                        ", which is inside the partition of ", op_label(first),
+                        " and no port of it"));
+    entries_.push_back({lt, true});
+}
+
 const logical_tensor &given_tensors::find(
         const checked_op &the_op, const logical_tensor &declared) {
     tensor_entry *const found = entry(declared.get_id());

@@ -14,6 +14,10 @@ public:
     given_tensors(const std::vector<logical_tensor> &inputs,
             const std::vector<logical_tensor> &outputs);
 
+    /// A tensor within the partition, of which the caller says nothing: throws
+    /// invalid_arguments where he does.
+    void add_inner(const logical_tensor &lt, const op &first);
+
     /// What is said of a port. Throws invalid_arguments where that is nothing,
     /// and invalid_data_type or invalid_shape where it is something else than
     /// the op was built with.

@@ -35,12 +35,29 @@ struct kernel_remark {
     std::string text;
 };
 
-/// A plan and where its arguments come from. Steps run one after the other and
-/// share the workspace.
+/// In how many slices a partition's ops are computed (slices.hpp): of images, axis
+/// 0, and of channels of each.
+struct slicing {
+    int64_t images = 1;
+    int64_t channels = 1;
+    size_t channel_axis = 0;
+
+    int64_t count() const { return images * channels; }
+};
+
+/// Bytes from a slice of an argument to the next.
+struct slice_stride {
+    int64_t image = 0;
+    int64_t channel = 0;
+};
+
+/// A plan, of the first slice, and where its arguments come from. Steps run one
+/// after the other, for each slice in turn, and share their scratch.
 struct executable_step {
     const char *kernel = nullptr;
     std::unique_ptr<detail::plan> plan;
-    std::vector<size_t> arguments; ///< indices of ports
+    std::vector<size_t> arguments; ///< indices of ports, then of inner tensors
+    std::vector<slice_stride> strides; ///< of the arguments
     size_t op = 0; ///< index of the op that it belongs to
     size_t output = 0; ///< index of the op's output that it computes
     std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
@@ -51,9 +68,14 @@ struct executable_step {
 struct executable {
     std::vector<executable_port> ports; ///< inputs, then outputs
     std::vector<executable_step> steps;
+    slicing slices;
     /// Pairs of ports (input, output) that may be the same memory.
     std::vector<std::pair<size_t, size_t>> inplace;
-    size_t workspace_bytes = 0;
+    /// The workspace begins with the inner tensors, whose offsets these are; the
+    /// steps' scratch is behind them.
+    std::vector<size_t> inner;
+    size_t inner_bytes = 0;
+    size_t workspace_bytes = 0; ///< with inner_bytes
     /// Of host and device memory that the steps' plans keep in tables.
     size_t table_bytes = 0;
     engine::kind engine_kind = engine::kind::cpu;
@@ -65,6 +87,7 @@ struct executable {
 struct compiled_impl {
     std::shared_ptr<const executable> program;
     std::vector<logical_tensor> ports; ///< with ids; inputs, then outputs
+    std::vector<logical_tensor> inner; ///< with ids; those within the partition
     std::vector<checked_op> ops; ///< for messages and the log
     size_t partition_id = 0;
     size_t id = 0; ///< unique in the process
@@ -75,6 +98,12 @@ struct compiled_impl {
         if (range_names.empty()) return nullptr;
         return range_names[static_cast<size_t>(&step - program->steps.data())]
                 .c_str();
+    }
+
+    /// The tensor of a step's argument.
+    const logical_tensor &tensor_of(size_t argument) const {
+        return argument < ports.size() ? ports[argument]
+                                       : inner[argument - ports.size()];
     }
 
     /// What log lines have in common, made when the first one is written.

@@ -174,6 +174,9 @@ log_line compiled_line(const compiled_impl &compiled) {
     }
     line.inputs = ports_text(compiled.ops, inputs, false);
     line.outputs = ports_text(compiled.ops, outputs, true);
+    line.inner = ports_text(compiled.ops, compiled.inner, true);
+    if (program.slices.count() > 1)
+        line.note = std::to_string(program.slices.count()) + " slices";
     line.workspace_bytes = std::to_string(program.workspace_bytes);
     line.moved_bytes = std::to_string(moved);
     return line;

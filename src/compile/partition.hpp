@@ -19,7 +19,10 @@ struct graph_impl {
     compile_settings settings;
     bool finalized = false;
     std::vector<checked_op> ops; ///< in execution order once finalized
-    size_t first_partition_id = 0; ///< once finalized; the others follow
+    /// Once finalized: the ops of each partition under policy::fusion.
+    std::vector<std::vector<size_t>> groups;
+    /// Once finalized: of the first group; the others' and then the ops' follow.
+    size_t first_partition_id = 0;
 };
 
 struct partition_impl {

@@ -60,8 +60,11 @@ private:
 
 std::vector<loaded_graph> load_graphs(const bench_options &options) {
     std::vector<loaded_graph> graphs;
+    engine_options how = options.engine;
+    // Other kernels compute whole tensors of the caller's.
+    how.ungrouped = how.ungrouped || options.every_kernel;
     for (const std::string &name : options.graphs)
-        graphs.push_back(load_graph(name, options.engine));
+        graphs.push_back(load_graph(name, how));
     for (const loaded_graph &graph : graphs)
         if (graph.device_name() != graphs.front().device_name())
             throw detail::input_error(graph.file.file, "engine_kind",

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <optional>
 
 #include "base/text.hpp"
 #include "commands.hpp"
 #include "comparison.hpp"
+#include "evaluation.hpp"
 #include "files/npy.hpp"
 #include "files/tensor_data.hpp"
 #include "kernel_steps.hpp"
@@ -35,7 +35,7 @@ constexpr double expected_slack = 5;
 
 /// What the reference of an op holds beside the tensors: its inputs and
 /// outputs, each about twice while it rearranges them, and both once more with
-/// their signs.
+/// their signs. What is inside a partition stays, with its errors.
 int64_t reference_bytes(const loaded_graph &graph) {
     int64_t most = 0;
     for (const graph_step &step : graph.steps) {
@@ -43,23 +43,18 @@ int64_t reference_bytes(const loaded_graph &graph) {
         for (const auto *ids : {&step.inputs, &step.outputs})
             for (const size_t id : *ids)
                 elements += detail::element_count(graph.tensors.at(id).lt);
+        for (const logical_tensor &lt : step.compiled.get_info().inner)
+            elements += 2 * detail::element_count(lt);
         most = std::max(most, elements * 3 * int64_t {sizeof(double)});
     }
     return most;
 }
 
-/// An op in float64.
-struct evaluation {
-    std::vector<reference_tensor> inputs;
-    std::vector<reference_tensor> outputs;
-    std::vector<reference_tensor> magnitudes; ///< of the outputs' sums
-};
-
 class checker {
 public:
     explicit checker(const check_options &options)
-        : work_(options.session, reference_bytes),
-          expected_(parse_file_options("--expect", options.expected)),
+        : expected_(parse_file_options("--expect", options.expected)),
+          work_(options.session, expected_, reference_bytes),
           details_(options.details),
           results_(header()) {
         for (const file_option &each : expected_)
@@ -107,31 +102,23 @@ private:
         const double milliseconds = times[times.size() / 2];
         same_bits_ = same_bits_ && same;
         const bool repeats = same || !step.compiled.get_info().deterministic;
-        // Tensors inside a partition have no memory: the reference's serve.
-        std::map<size_t, reference_tensor> inner;
+        partition_reference reference(step.compiled, work_.graph().file.fpmath);
         for (const size_t index : step.ops) {
             const op the_op = work_.graph().known_op(index);
-            evaluation exact;
-            for (const logical_tensor &lt : the_op.get_inputs())
-                exact.inputs.push_back(input_of(lt, inner));
-            exact.outputs = detail::reference(the_op, exact.inputs);
-            exact.magnitudes = detail::sum_magnitudes(the_op, exact.inputs);
+            const evaluation exact = reference.evaluate(
+                    the_op, [&](const auto &lt) { return input_of(lt); });
             for (size_t port = 0; port < the_op.get_outputs().size(); ++port) {
                 const logical_tensor &lt = the_op.get_outputs()[port];
-                if (lt.is_absent()) continue;
-                if (work_.has_values(lt.get_id()))
+                if (!lt.is_absent() && work_.has_values(lt.get_id()))
                     compare(step, the_op, port, exact, milliseconds, repeats);
-                inner[lt.get_id()] = std::move(exact.outputs[port]);
             }
         }
     }
 
-    reference_tensor input_of(const logical_tensor &lt,
-            const std::map<size_t, reference_tensor> &inner) const {
+    reference_tensor input_of(const logical_tensor &lt) const {
         if (lt.is_absent()) return {};
         if (work_.has_values(lt.get_id()))
             return {lt.get_dims(), work_.values_of(lt.get_id())};
-        if (inner.contains(lt.get_id())) return inner.at(lt.get_id());
         // No formula reads it, only its shape counts.
         return {lt.get_dims(),
                 std::vector<double>(
@@ -151,30 +138,30 @@ private:
             const evaluation &exact, double milliseconds, bool repeats) {
         const logical_tensor &lt = the_op.get_outputs()[port];
         const data_type type = lt.get_data_type();
-        const detail::promise held
-                = detail::promise_of(the_op, port, work_.graph().file.fpmath);
+        const detail::promise &held = exact.held[port].promise;
         relaxed_ = relaxed_ || held.relaxed;
         const std::vector<double> given = work_.values_of(lt.get_id());
         const auto wanted = detail::exact_beside_padding(
                 the_op, port, exact.inputs, given, exact.outputs[port].values);
-        const auto &magnitudes = exact.magnitudes[port].values;
+        const auto &magnitudes = exact.held[port].magnitudes;
         const auto normal = detail::exact_in_normal_range(type, given, wanted);
         const double error = relative_error(given, normal, normal);
         std::string complaint;
         if (!keeps_norm(the_op, port, held, exact.inputs, given, normal))
             complaint = "WRONG";
         // One element at a time.
-        const double of_sums = detail::largest_sum_error(
-                type, given, wanted, detail::held_to(held, magnitudes));
+        const double of_sums
+                = detail::largest_sum_error(type, given, wanted, magnitudes);
         if (!(of_sums <= held.chain))
             complaint = "WRONG: an element is off by more than allowed";
-        // An interpolation may be off by one ulp.
+        // An interpolation may be off by one ulp beside its inputs' errors.
         const bool small = type == data_type::f16 || type == data_type::bf16;
         if (small
                 && detail::find_schema(the_op.get_kind())->family
                         == detail::op_family::interpolation) {
             const int64_t ulps = largest_ulps(type, given, wanted, magnitudes);
-            if (ulps > 1) complaint = text("WRONG: ", ulps, " ulps off");
+            if (ulps > exact.held[port].ulps)
+                complaint = text("WRONG: ", ulps, " ulps off");
         }
         if (!repeats) complaint = "DIFFERS between runs";
         std::string op_name = to_string(the_op.get_kind());
@@ -252,12 +239,13 @@ private:
                    "of the element's terms.\nThe float64 reference of an op "
                    "takes the inputs that the op received, so errors of "
                    "earlier "
-                   "ops do\nnot count. error may be past what is allowed where "
+                   "ops do\nnot count; those of ops in its partition are "
+                   "allowed too. error may be past what is allowed where "
                    "terms cancel more than by chance (it is held\nto the root "
                    "of the sums of their squares then) and where inputs are of "
                    "at most 16 values\nor repeat their values; u*S "
                    "never.\ntime is of all outputs of "
-                   "an op together, the median of several runs.\n";
+                   "a partition together, the median of several runs.\n";
         if (relaxed_)
             std::cout << "Under fpmath_mode " << mode
                       << " more is allowed where convolutions in f32 have "
@@ -265,8 +253,8 @@ private:
                          "output's largest one.\n";
     }
 
-    session work_;
     std::vector<file_option> expected_;
+    session work_;
     bool details_;
     table results_;
     progress line_;

@@ -98,6 +98,8 @@ void add_engine_options(CLI::App &command, engine_options &options) {
             ->check(CLI::Range(1, cpu::most_threads));
     command.add_flag("--nondeterministic", options.nondeterministic,
             "allow kernels whose bits differ from run to run");
+    command.add_flag("--ungrouped", options.ungrouped,
+            "each op is a partition of its own");
 }
 
 /// Those of run and check.
@@ -188,7 +190,7 @@ action add_bench(CLI::App &program) {
             "also by replay of a CUDA graph");
     command->add_flag("--every-kernel", options->every_kernel,
             "time each step by every row of the kernel list that can compute "
-            "it");
+            "it; with --ungrouped");
     return [options] { return bench(*options); };
 }
 

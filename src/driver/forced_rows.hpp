@@ -19,8 +19,8 @@ struct forced_row {
     compiled_partition compiled;
 };
 
-/// Of each step of a partition, in the order of kernel_steps, all rows that can
-/// compute it, in the list's order. The row that is taken is among them.
+/// Of each step of a partition of one op, in the order of kernel_steps, all rows
+/// that can compute it, in the list's order. The row that is taken is among them.
 std::vector<std::vector<forced_row>> forced_rows(
         const loaded_graph &graph, const graph_step &step);
 

@@ -43,6 +43,25 @@ double flops_of_gradient(const detail::checked_op &the_op) {
 
 } // namespace
 
+std::string graph_step::kernels() const {
+    std::string names;
+    for (const step_info &info : compiled.get_info().steps)
+        names += (names.empty() ? "" : "+") + info.kernel;
+    return names.empty() ? "none" : names;
+}
+
+std::string graph_step::backends() const {
+    std::vector<std::string> seen;
+    std::string names;
+    for (const step_info &info : compiled.get_info().steps) {
+        if (std::find(seen.begin(), seen.end(), info.backend) != seen.end())
+            continue;
+        names += (seen.empty() ? "" : ", ") + info.backend;
+        seen.push_back(info.backend);
+    }
+    return seen.empty() ? "none" : names;
+}
+
 std::vector<kernel_step> kernel_steps(const graph_step &step) {
     const detail::compiled_impl &compiled
             = *detail::access::impl(step.compiled);
@@ -55,8 +74,8 @@ std::vector<kernel_step> kernel_steps(const graph_step &step) {
         made.workspace_bytes = each.plan->workspace_bytes();
         const detail::checked_op &the_op = compiled.ops[each.op];
         for (const size_t port : each.arguments) {
-            const logical_tensor &lt = compiled.ports[port];
-            if (!compiled.program->ports[port].output) {
+            const logical_tensor &lt = compiled.tensor_of(port);
+            if (lt.get_id() != the_op.outputs[each.output].get_id()) {
                 made.traffic.read += dense_bytes(lt);
                 made.type = lt.get_data_type();
                 continue;

@@ -72,14 +72,21 @@ std::string place_of(size_t op_index, std::string_view message) {
     return op_path;
 }
 
-/// Runs what the library may refuse, and says where in the file that is.
+/// Runs what the library may refuse, and says where in the file that is: at the op
+/// of `ops` that the message names.
 template <typename Body>
-auto at_op(const std::string &file, size_t op_index, const Body &body) {
+auto at_op(const detail::json_graph &file, const std::vector<size_t> &ops,
+        const Body &body) {
     try {
         return body();
     } catch (const error &failure) {
-        throw input_error(
-                file, place_of(op_index, failure.what()), failure.what());
+        const std::string_view message = failure.what();
+        size_t named = ops.front();
+        for (const size_t index : ops)
+            if (message.find(text("(op ", file.ops[index].get_id(), ")"))
+                    != std::string_view::npos)
+                named = index;
+        throw input_error(file.file, place_of(named, message), failure.what());
     }
 }
 
@@ -114,9 +121,12 @@ logical_tensor dense(const logical_tensor &lt) {
 /// Everything that is done op by op before partitions are compiled.
 class loader {
 public:
-    loader(const std::string &file, const engine_options &options)
-        : deterministic_(!options.nondeterministic), threads_(options.threads) {
+    loader(const std::string &file, const engine_options &options,
+            std::set<size_t> wanted)
+        : options_(options), wanted_(std::move(wanted)) {
         graph_.file = detail::read_json_graph(file);
+        wanted_.insert(graph_.file.output_ports.begin(),
+                graph_.file.output_ports.end());
         try {
             graph_.device
                     = make_engine(options.engine, graph_.file.engine_kind);
@@ -149,20 +159,35 @@ private:
     std::vector<partition> get_partitions() {
         const auto &ops = graph_.file.ops;
         graph built(graph_.device.get_kind(), graph_.file.fpmath);
-        built.set_deterministic(deterministic_);
+        built.set_deterministic(!options_.nondeterministic);
         compile_settings settings;
-        settings.threads = threads_;
+        settings.threads = options_.threads;
         built.set_compile_settings(settings);
         for (size_t index = 0; index < ops.size(); ++index) {
-            at_op(file(), index, [&] { built.add_op(ops[index]); });
+            at_op(graph_.file, {index}, [&] { built.add_op(ops[index]); });
             op_index_[ops[index].get_id()] = index;
         }
+        end_wanted_tensors(built);
         try {
             built.finalize();
-            return built.get_partitions();
+            return built.get_partitions(options_.ungrouped
+                            ? partition::policy::debug
+                            : partition::policy::fusion);
         } catch (const error &failure) {
             throw input_error(file(), "graph", failure.what());
         }
+    }
+
+    /// A tensor that an End reads is not inside a partition.
+    void end_wanted_tensors(graph &built) const {
+        size_t id = 0;
+        for (const op &the_op : graph_.file.ops)
+            for (const logical_tensor &lt : the_op.get_outputs()) {
+                if (lt.is_absent() || !wanted_.contains(lt.get_id())) continue;
+                while (op_index_.contains(id))
+                    ++id;
+                built.add_op(op(id++, op::kind::End, {lt}, {}));
+            }
     }
 
     /// Of all descriptions of a tensor the one that says most is kept.
@@ -172,7 +197,7 @@ private:
         const auto [known, fresh] = graph_.tensors.emplace(lt.get_id(),
                 graph_tensor {lt,
                         detail::json_port_path(op_index, output, port), false,
-                        false, false, {}});
+                        false, false, false, {}});
         graph_tensor &tensor = known->second;
         if (!strided(tensor.lt) && detail::dims_known(lt)) tensor.lt = lt;
         (output ? tensor.computed : tensor.consumed) = true;
@@ -218,8 +243,11 @@ private:
     void add_step(const partition &each) {
         graph_step step;
         step.partition = each;
-        for (const size_t id : each.get_ops())
-            step.ops.push_back(op_index_.at(id));
+        for (const size_t id : each.get_ops()) {
+            const auto found = op_index_.find(id);
+            if (found == op_index_.end()) return; // an End that is ours
+            step.ops.push_back(found->second);
+        }
         const size_t first = step.ops.front();
         if (!detail::find_schema(graph_.file.ops[first].get_kind()))
             return skip(first, each.unsupported_reason());
@@ -237,10 +265,14 @@ private:
             outputs.push_back(compilable(graph_.tensors.at(lt.get_id()).lt));
         }
         const auto begin = std::chrono::steady_clock::now();
-        step.compiled = at_op(file(), first,
+        step.compiled = at_op(graph_.file, step.ops,
                 [&] { return each.compile(inputs, outputs, graph_.device); });
         step.compile_ms = milliseconds_since(begin);
         note_shape_values(step.compiled);
+        for (const logical_tensor &lt : step.compiled.get_info().inner) {
+            graph_.tensors.at(lt.get_id()).lt = lt;
+            graph_.tensors.at(lt.get_id()).inner = true;
+        }
         for (const size_t id : step.outputs)
             graph_.tensors.at(id).lt = step.compiled.query_logical_tensor(id);
         graph_.steps.push_back(std::move(step));
@@ -269,32 +301,13 @@ private:
         }
     }
 
-    const bool deterministic_;
-    const int threads_;
+    const engine_options options_;
+    std::set<size_t> wanted_; ///< tensors that must not be inside a partition
     loaded_graph graph_;
     std::map<size_t, size_t> op_index_;
 };
 
 } // namespace
-
-std::string graph_step::kernels() const {
-    std::string names;
-    for (const step_info &info : compiled.get_info().steps)
-        names += (names.empty() ? "" : "+") + info.kernel;
-    return names.empty() ? "none" : names;
-}
-
-std::string graph_step::backends() const {
-    std::vector<std::string> seen;
-    std::string names;
-    for (const step_info &info : compiled.get_info().steps) {
-        if (std::find(seen.begin(), seen.end(), info.backend) != seen.end())
-            continue;
-        names += (seen.empty() ? "" : ", ") + info.backend;
-        seen.push_back(info.backend);
-    }
-    return seen.empty() ? "none" : names;
-}
 
 op loaded_graph::known_op(size_t index) const {
     const op &given = file.ops[index];
@@ -335,7 +348,8 @@ int64_t loaded_graph::memory_need() const {
             need = std::numeric_limits<int64_t>::max();
     };
     for (const auto &[id, tensor] : tensors)
-        if (detail::dims_known(tensor.lt)) add(tensor.lt.get_mem_size());
+        if (!tensor.inner && detail::dims_known(tensor.lt))
+            add(tensor.lt.get_mem_size());
     size_t workspace = 0;
     for (const graph_step &step : steps)
         workspace = std::max(workspace, step.compiled.get_workspace_size());
@@ -343,12 +357,12 @@ int64_t loaded_graph::memory_need() const {
     return need;
 }
 
-loaded_graph load_graph(
-        const std::string &file, const engine_options &options) {
+loaded_graph load_graph(const std::string &file, const engine_options &options,
+        std::set<size_t> wanted) {
 #ifdef _OPENMP
     if (options.threads > 0) omp_set_num_threads(options.threads);
 #endif
-    loaded_graph graph = loader(file, options).load();
+    loaded_graph graph = loader(file, options, std::move(wanted)).load();
     for (const std::string &line : graph.skipped)
         std::cerr << "gradnn: " << file << ": " << line << '\n';
     return graph;

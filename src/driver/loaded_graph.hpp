@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct engine_options {
     std::string engine; ///< "", "cpu", "gpu" or "gpu:N"
     int threads = 0; ///< 0: as compile_settings has it
     bool nondeterministic = false;
+    bool ungrouped = false; ///< each op is a partition of its own
 };
 
 /// A tensor of the graph. Its layout is known.
@@ -27,6 +29,7 @@ struct graph_tensor {
     bool computed = false; ///< an op makes it
     bool consumed = false; ///< an op takes it
     bool read = false; ///< an op reads its data, not only its shape
+    bool inner = false; ///< inside a partition, in its workspace
     /// For sizes, dst_shape and weights_shape: the only right values.
     std::vector<int64_t> shape_values;
 };
@@ -64,7 +67,7 @@ struct loaded_graph {
     engine memory_engine(const graph_tensor &tensor) const;
     /// "cpu" or "gpu:0".
     std::string device_name() const;
-    /// Bytes of all tensors and of the largest workspace.
+    /// Bytes of all tensors outside of partitions and of the largest workspace.
     int64_t memory_need() const;
 };
 
@@ -72,8 +75,10 @@ struct loaded_graph {
 /// gradnn cannot compute are skipped, with a line on stderr: their outputs are
 /// inputs of the graph then, and their inputs its outputs. Memory for
 /// tensors is not allocated, but a graph whose tensors need more than there is
-/// is refused. Throws input_error or usage_error.
-loaded_graph load_graph(const std::string &file, const engine_options &options);
+/// is refused. The tensors that `wanted` names, and those that the file calls its
+/// outputs, are not inside a partition. Throws input_error or usage_error.
+loaded_graph load_graph(const std::string &file, const engine_options &options,
+        std::set<size_t> wanted = {});
 
 /// Throws input_error where `need` bytes are not available.
 void want_memory(const loaded_graph &graph, int64_t need);

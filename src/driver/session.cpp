@@ -42,6 +42,15 @@ void check_integers(
                             "bits are allowed"));
 }
 
+std::set<size_t> ids_of(
+        std::initializer_list<const std::vector<file_option> *> lists) {
+    std::set<size_t> ids;
+    for (const auto *list : lists)
+        for (const file_option &each : *list)
+            ids.insert(each.id);
+    return ids;
+}
+
 } // namespace
 
 std::vector<file_option> parse_file_options(
@@ -73,12 +82,14 @@ std::vector<file_option> parse_file_options(
     return result;
 }
 
-session::session(
-        const session_options &options, const memory_estimate &extra_bytes)
-    : graph_(load_graph(required(options.graph, "GRAPH.json"), options.engine)),
-      inputs_(parse_file_options("--input", options.inputs)),
+session::session(const session_options &options,
+        const std::vector<file_option> &expected,
+        const memory_estimate &extra_bytes)
+    : inputs_(parse_file_options("--input", options.inputs)),
       outputs_(parse_file_options("--output", options.outputs)),
       images_(parse_file_options("--image", options.images)),
+      graph_(load_graph(required(options.graph, "GRAPH.json"), options.engine,
+              ids_of({&outputs_, &images_, &expected}))),
       seed_(options.seed),
       stream_(graph_.device) {
     check_options();
@@ -151,7 +162,7 @@ void session::allocate() {
                 [&, key = id](const auto &each) { return each.id == key; });
         const bool wanted = tensor.computed || tensor.read
                 || !tensor.shape_values.empty() || given != inputs_.end();
-        if (!wanted) continue;
+        if (!wanted || tensor.inner) continue;
         tensor_memory &memory
                 = memory_.emplace(id,
                                  tensor_memory(graph_.memory_engine(tensor),

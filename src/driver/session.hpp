@@ -43,9 +43,11 @@ struct step_result {
 class session {
 public:
     /// Loads the graph, checks the files that the options name, and fills the
-    /// inputs. `extra_bytes` says how much more memory the caller will need.
+    /// inputs. What the options name, and `expected`, is not inside a partition.
+    /// `extra_bytes` says how much more memory the caller will need.
     using memory_estimate = std::function<int64_t(const loaded_graph &)>;
     explicit session(const session_options &options,
+            const std::vector<file_option> &expected = {},
             const memory_estimate &extra_bytes = {});
 
     const loaded_graph &graph() const { return graph_; }
@@ -53,7 +55,8 @@ public:
 
     /// The values of a tensor in row-major order of its dims.
     std::vector<double> values_of(size_t id) const;
-    /// Whether the tensor has memory: all but inputs whose data no op reads.
+    /// Whether the tensor has memory: all but inputs whose data no op reads and
+    /// what is inside a partition.
     bool has_values(size_t id) const { return memory_.contains(id); }
 
     /// Writes the files of --output and --image: all, or none where one fails.
@@ -71,10 +74,10 @@ private:
     const graph_tensor &tensor_of(
             const std::string &option, const file_option &given) const;
 
-    loaded_graph graph_;
     std::vector<file_option> inputs_;
     std::vector<file_option> outputs_;
     std::vector<file_option> images_;
+    loaded_graph graph_;
     uint64_t seed_;
     stream stream_;
     std::map<size_t, tensor_memory> memory_;

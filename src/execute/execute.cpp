@@ -23,28 +23,49 @@ namespace detail {
 
 namespace {
 
-/// `clock`, where there is one, marks the beginning and the end of each step.
+/// Calls body(step, image, channel) for each run of each step, in their order.
+template <typename Body>
+void for_each_run(const slicing &slices, std::span<const executable_step> steps,
+        const Body &body) {
+    for (int64_t image = 0; image < slices.images; ++image)
+        for (int64_t channel = 0; channel < slices.channels; ++channel)
+            for (const executable_step &step : steps)
+                body(step, image, channel);
+}
+
+/// `clock`, where there is one, marks the beginning and the end of each run.
 void run_steps(const compiled_impl &compiled,
         std::span<const executable_step> steps, const port_data &data,
         std::byte *workspace, stream_impl &stream, step_clock *clock) {
+    const executable &program = *compiled.program;
     std::optional<cpu::at_most_threads> threads;
-    if (compiled.program->engine_kind == engine::kind::cpu)
-        threads.emplace(compiled.program->threads);
+    if (program.engine_kind == engine::kind::cpu)
+        threads.emplace(program.threads);
+    const auto pointer = [&](size_t argument) {
+        const size_t ports = program.ports.size();
+        return argument < ports ? static_cast<std::byte *>(data[argument])
+                                : workspace + program.inner[argument - ports];
+    };
     if (clock) clock->mark();
-    for (const executable_step &step : steps) {
-        port_data arguments {};
-        for (size_t i = 0; i < step.arguments.size(); ++i)
-            arguments[i] = data[step.arguments[i]];
-        try {
-            const profiler_range range(compiled.range_name(step));
-            step.plan->execute(
-                    std::span(arguments.data(), step.arguments.size()),
-                    workspace, stream);
-        } catch (const error &failure) {
-            throw named(failure, compiled.ops[step.op].identity(), step.kernel);
-        }
-        if (clock) clock->mark();
-    }
+    for_each_run(program.slices, steps,
+            [&](const executable_step &step, int64_t image, int64_t channel) {
+                port_data arguments {};
+                for (size_t i = 0; i < step.arguments.size(); ++i) {
+                    arguments[i] = pointer(step.arguments[i])
+                            + image * step.strides[i].image
+                            + channel * step.strides[i].channel;
+                }
+                try {
+                    const profiler_range range(compiled.range_name(step));
+                    step.plan->execute(
+                            std::span(arguments.data(), step.arguments.size()),
+                            workspace + program.inner_bytes, stream);
+                } catch (const error &failure) {
+                    throw named(failure, compiled.ops[step.op].identity(),
+                            step.kernel);
+                }
+                if (clock) clock->mark();
+            });
 }
 
 /// The caller's workspace, or else the stream's.
@@ -78,7 +99,9 @@ std::unique_ptr<step_clock> execute(const compiled_impl &compiled,
     else if (program.workspace_bytes != 0)
         scratch = workspace_of(compiled, stream);
     std::unique_ptr<step_clock> clock;
-    if (timed) clock = stream.make_step_clock(steps.size());
+    if (timed)
+        clock = stream.make_step_clock(
+                steps.size() * static_cast<size_t>(program.slices.count()));
     run_steps(compiled, steps, data, scratch, stream, clock.get());
     return clock;
 }
@@ -92,9 +115,16 @@ void log_step_lines(const compiled_impl &compiled, step_clock *clock) {
         line.note = "no times: the stream is being captured";
         return write_log(line);
     }
-    const std::vector<double> times = clock->milliseconds();
+    const auto &steps = compiled.program->steps;
+    std::vector<double> times(steps.size());
+    const std::vector<double> of_runs = clock->milliseconds();
+    auto run = of_runs.begin();
+    for_each_run(compiled.program->slices, steps,
+            [&](const executable_step &step, int64_t, int64_t) {
+                times[static_cast<size_t>(&step - steps.data())] += *run++;
+            });
     for (size_t index = 0; index < times.size(); ++index) {
-        const executable_step &step = compiled.program->steps[index];
+        const executable_step &step = steps[index];
         line.steps = text(step_text(compiled.ops[step.op], step.output), ':',
                 step.kernel);
         line.workspace_bytes = std::to_string(step.plan->workspace_bytes());
@@ -191,6 +221,8 @@ compiled_partition_info compiled_partition::get_info() const {
     info.partition_id = compiled.partition_id;
     info.workspace_bytes = program.workspace_bytes;
     info.threads = program.threads;
+    info.inner = compiled.inner;
+    info.slices = static_cast<size_t>(program.slices.count());
     for (const detail::executable_step &step : program.steps) {
         const detail::checked_op &the_op = compiled.ops[step.op];
         info.steps.push_back({step.kernel, step.plan->backend(),

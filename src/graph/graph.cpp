@@ -1,10 +1,7 @@
-// Graphs and partitions: adding ops, the checks between ops, the order of
-// execution, one partition an op.
+// Graphs and partitions: adding ops, the partitions that they make.
 #include <gradnn/graph.hpp>
 
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 
 #include "base/text.hpp"
 #include "base/unique_ids.hpp"
@@ -14,11 +11,13 @@
 #include "compile/graph_dump.hpp"
 #include "compile/log_text.hpp"
 #include "compile/partition.hpp"
+#include "compile/ports.hpp"
+#include "graph/edges.hpp"
+#include "graph/grouping.hpp"
 #include "kernel/backend.hpp"
 #include "op/labels.hpp"
 #include "op/op_check.hpp"
 #include "op/op_schema.hpp"
-#include "tensor/layout.hpp"
 
 namespace gradnn {
 
@@ -40,93 +39,15 @@ std::string why_unsupported(engine::kind kind, op::kind op_kind) {
            "gpu are allowed";
 }
 
-/// Which op makes a tensor, by the tensor's id.
-class producers {
-public:
-    static constexpr size_t none = std::numeric_limits<size_t>::max();
-
-    /// Checks the edges: every tensor has one producer, and one type and shape
-    /// wherever it appears.
-    explicit producers(const std::vector<checked_op> &ops) {
-        for (size_t index = 0; index < ops.size(); ++index) {
-            for (const logical_tensor &lt : ops[index].inputs)
-                if (!lt.is_absent()) meet(ops[index], lt);
-            for (const logical_tensor &lt : ops[index].outputs) {
-                if (lt.is_absent()) continue;
-                size_t &maker = meet(ops[index], lt).maker;
-                if (maker != none)
-                    throw error(status::invalid_graph,
-                            text(op_label(ops[index].identity()), ": tensor ",
-                                    lt.get_id(), " is also an output of ",
-                                    op_label(ops[maker].identity())));
-                maker = index;
-            }
-        }
-    }
-
-    size_t of(const logical_tensor &lt) const {
-        return lt.is_absent() ? none : seen_.at(lt.get_id()).maker;
-    }
-
-private:
-    struct tensor_entry {
-        const logical_tensor *known; ///< with its dims, where any port has them
-        size_t maker = none;
-    };
-
-    tensor_entry &meet(const checked_op &the_op, const logical_tensor &lt) {
-        const auto [place, fresh]
-                = seen_.try_emplace(lt.get_id(), tensor_entry {&lt});
-        tensor_entry &entry = place->second;
-        if (fresh) return entry;
-        const logical_tensor &known = *entry.known;
-        if (known.get_data_type() != lt.get_data_type())
-            throw error(status::invalid_graph,
-                    text(op_label(the_op.identity()), ": tensor ", lt.get_id(),
-                            " is ", to_string(lt.get_data_type()), " here and ",
-                            to_string(known.get_data_type()), " elsewhere"));
-        if (!dims_known(known))
-            entry.known = &lt;
-        else if (dims_known(lt) && !same_dims(lt, known))
-            throw error(status::invalid_graph,
-                    text(op_label(the_op.identity()), ": tensor ", lt.get_id(),
-                            " has dims ", text_of(dims_of(lt)), " here and ",
-                            text_of(dims_of(known)), " elsewhere"));
-        return entry;
-    }
-
-    std::unordered_map<size_t, tensor_entry> seen_;
-};
-
-/// Producers before consumers, otherwise in the order of adding.
-std::vector<size_t> execution_order(const std::vector<checked_op> &ops) {
-    const producers made_by(ops);
-    std::vector<size_t> order;
-    std::vector<bool> placed(ops.size(), false);
-    const auto ready = [&](const checked_op &the_op) {
-        return std::all_of(the_op.inputs.begin(), the_op.inputs.end(),
-                [&](const logical_tensor &lt) {
-                    const size_t maker = made_by.of(lt);
-                    return maker == producers::none || placed[maker];
-                });
-    };
-    while (order.size() < ops.size()) {
-        bool progress = false;
-        for (size_t index = 0; index < ops.size(); ++index) {
-            if (placed[index] || !ready(ops[index])) continue;
-            placed[index] = true;
-            progress = true;
-            order.push_back(index);
-        }
-        if (progress) continue;
-        const auto stuck = static_cast<size_t>(
-                std::find(placed.begin(), placed.end(), false)
-                - placed.begin());
-        throw error(status::invalid_graph,
-                op_label(ops[stuck].identity())
-                        + ": is part of a cycle or waits for one");
-    }
-    return order;
+/// Where nothing can run each op is alone, with the reason.
+std::vector<std::vector<size_t>> groups_of(const graph_impl &graph) {
+    const backend *const row = find_backend(graph.engine_kind);
+    if (row != nullptr && row->unavailable_reason().empty())
+        return grouped(graph.ops);
+    std::vector<std::vector<size_t>> groups(graph.ops.size());
+    for (size_t index = 0; index < groups.size(); ++index)
+        groups[index] = {index};
+    return groups;
 }
 
 void log_creation(const partition_impl &partition) {
@@ -192,7 +113,9 @@ void graph::finalize() {
     for (const size_t index : order)
         ordered.push_back(std::move(impl_->ops[index]));
     impl_->ops = std::move(ordered);
-    impl_->first_partition_id = detail::new_partition_ids(impl_->ops.size());
+    impl_->groups = detail::groups_of(*impl_);
+    impl_->first_partition_id = detail::new_partition_ids(
+            impl_->groups.size() + impl_->ops.size());
     impl_->finalized = true;
     detail::dump_graph(*impl_);
 }
@@ -232,25 +155,39 @@ void graph::get_fpmath_mode(fpmath_mode &mode, bool &apply_to_int) const {
     apply_to_int = impl_->fpmath_of_int;
 }
 
-std::vector<partition> graph::get_partitions(partition::policy) {
+std::vector<partition> graph::get_partitions(partition::policy policy) {
     if (!impl_->finalized)
         throw error(status::invalid_graph,
                 "graph: not finalized; call finalize before get_partitions");
     std::vector<partition> partitions;
-    for (const detail::checked_op &the_op : impl_->ops) {
+    const auto add = [&](const std::vector<size_t> &group, size_t id) {
         auto impl = std::make_shared<partition_impl>();
-        impl->id = impl_->first_partition_id + partitions.size();
+        impl->id = id;
         impl->engine_kind = impl_->engine_kind;
         impl->fpmath = impl_->fpmath;
         impl->deterministic = impl_->deterministic;
         impl->settings = impl_->settings;
-        impl->ops.push_back(the_op);
+        for (const size_t index : group)
+            impl->ops.push_back(impl_->ops[index]);
         impl->unsupported = detail::why_unsupported(
-                impl_->engine_kind, the_op.identity().get_kind());
+                impl_->engine_kind, impl->ops[0].identity().get_kind());
         detail::log_creation(*impl);
         partitions.push_back(access::make<partition>(
                 std::shared_ptr<const partition_impl>(std::move(impl))));
+    };
+    size_t id = impl_->first_partition_id;
+    if (policy == partition::policy::fusion) {
+        for (const std::vector<size_t> &group : impl_->groups)
+            add(group, id++);
+        return partitions;
     }
+    if (policy != partition::policy::debug)
+        throw error(status::invalid_arguments,
+                text("get_partitions: given policy ", static_cast<int>(policy),
+                        "; fusion and debug are allowed"));
+    id += impl_->groups.size();
+    for (size_t index = 0; index < impl_->ops.size(); ++index)
+        add({index}, id++);
     return partitions;
 }
 
@@ -259,7 +196,7 @@ size_t graph::get_partition_count() const {
         throw error(status::invalid_graph,
                 "graph: not finalized; call finalize before "
                 "get_partition_count");
-    return impl_->ops.size();
+    return impl_->groups.size();
 }
 
 partition::partition(const op &aop, engine::kind ekind)

@@ -50,6 +50,10 @@ struct backend {
     /// measured of it is kept with its version.
     const char *library;
     std::string (*library_version)();
+
+    /// What a thread finds again in its cache some steps later: tensors inside a
+    /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
+    size_t cached_bytes = 0;
 };
 
 /// All rows, of engines that this build is without too.

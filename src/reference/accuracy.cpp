@@ -177,6 +177,32 @@ std::vector<double> held_to(
     return result;
 }
 
+std::vector<double> allowed_errors(const promise &of,
+        std::span<const double> exact, std::span<const double> magnitudes) {
+    std::vector<double> errors;
+    errors.reserve(exact.size());
+    for (size_t index = 0; index < exact.size(); ++index) {
+        const double of_sum
+                = of.chain * unit_roundoff(of.type) * magnitudes[index];
+        errors.push_back(of_sum
+                + half_ulp(
+                        format_of(of.type), std::fabs(exact[index]) + of_sum));
+    }
+    return errors;
+}
+
+void allow_more(promise &of, std::vector<double> &magnitudes,
+        std::span<const double> errors) {
+    const double chain = std::max(of.chain, longest_chain);
+    for (size_t index = 0; index < magnitudes.size(); ++index) {
+        magnitudes[index] *= of.chain / chain;
+        if (std::isfinite(errors[index]))
+            magnitudes[index]
+                    += errors[index] / (chain * unit_roundoff(of.type));
+    }
+    of.chain = chain;
+}
+
 std::vector<reference_tensor> sum_magnitudes(
         const op &the_op, std::vector<reference_tensor> inputs) {
     for (size_t index = first_factor(the_op); index < inputs.size(); ++index)

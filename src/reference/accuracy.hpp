@@ -51,6 +51,15 @@ std::vector<double> held_to(
 std::vector<reference_tensor> sum_magnitudes(
         const op &the_op, std::vector<reference_tensor> inputs);
 
+/// What each element may be off by, S being `magnitudes`.
+std::vector<double> allowed_errors(const promise &of,
+        std::span<const double> exact, std::span<const double> magnitudes);
+
+/// Makes c and S allow each element `errors` more, which come from inputs that are
+/// off themselves.
+void allow_more(promise &of, std::vector<double> &magnitudes,
+        std::span<const double> errors);
+
 /// R: for every element of every output the root of the sum of the squares of
 /// its terms, which is what their sum comes to where their signs are random.
 /// (An upper bound for interpolation, whose weights are hardly more than 1.)

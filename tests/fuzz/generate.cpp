@@ -119,7 +119,7 @@ problem generate(random_source &numbers, const generator_options &options) {
     const int64_t work = work_of(numbers, options.scale);
     logical_tensor gradient = add_op(graph, first, nullptr, work);
     if (happens(numbers, 12)) {
-        for (int64_t more = numbers.integer(1, 4);
+        for (int64_t more = numbers.integer(1, 5);
                 more > 0 && !gradient.is_absent(); --more) {
             const op::kind next = numbers.pick(kinds);
             const dims shape = gradient.get_dims();

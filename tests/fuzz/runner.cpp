@@ -140,13 +140,13 @@ void run::execute(const engine &e) {
 
 void run::execute_checked(const engine &e) {
     std::vector<partition> partitions;
+    graph built(e.get_kind(), problem_.fpmath);
     try {
-        graph built(e.get_kind(), problem_.fpmath);
         built.set_deterministic(problem_.deterministic);
         for (const op &each : problem_.ops)
             built.add_op(each);
         built.finalize();
-        partitions = built.get_partitions();
+        partitions = built.get_partitions(partition::policy::debug);
         for (const partition &each : partitions)
             if (!each.is_supported())
                 throw error(status::unimplemented, each.unsupported_reason());
@@ -169,7 +169,22 @@ void run::execute_checked(const engine &e) {
         execute_step(each, e);
         if (refused_ || !finding_.empty()) return;
     }
+    for (const partition &each : built.get_partitions())
+        if (each.get_ops_num() > 1 && finding_.empty()) execute_group(each, e);
     check_inputs();
+}
+
+/// Several ops at once give the bits that they give one by one.
+void run::execute_group(const partition &each, const engine &e) {
+    std::map<size_t, std::vector<std::byte>> one_by_one;
+    for (const logical_tensor &lt : each.get_output_ports())
+        one_by_one[lt.get_id()] = tensors_.at(lt.get_id()).image;
+    execute_step(each, e);
+    if (refused_) fail("ops are refused as a group that run one by one");
+    for (const auto &[id, image] : one_by_one)
+        if (problem_.deterministic && tensors_.at(id).image != image)
+            fail("a group of ops gave tensor " + std::to_string(id)
+                    + " other bits than its ops one by one");
 }
 
 compiled_partition run::compile(const partition &each, const engine &e) {

@@ -47,6 +47,7 @@ private:
     void execute_checked(const engine &e);
     compiled_partition compile(const partition &each, const engine &e);
     void execute_step(const partition &each, const engine &e);
+    void execute_group(const partition &each, const engine &e);
     void compare_runs(const compiled_partition &compiled);
     void check_inputs();
     bool verify_op(const op &declared);

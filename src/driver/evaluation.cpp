@@ -1,0 +1,67 @@
+#include "evaluation.hpp"
+
+#include <cmath>
+
+namespace gradnn::driver {
+
+using detail::reference_tensor;
+
+partition_reference::partition_reference(
+        const compiled_partition &compiled, fpmath_mode mode)
+    : mode_(mode) {
+    for (const logical_tensor &lt : compiled.get_info().inner)
+        inner_ids_.insert(lt.get_id());
+}
+
+evaluation partition_reference::evaluate(const op &the_op,
+        const std::function<reference_tensor(const logical_tensor &)> &values) {
+    evaluation result;
+    // The inputs, those from inside as large as they may be.
+    std::vector<reference_tensor> largest;
+    double norm = 0;
+    int64_t ulps = 0;
+    for (const logical_tensor &lt : the_op.get_inputs()) {
+        const auto found
+                = lt.is_absent() ? inner_.end() : inner_.find(lt.get_id());
+        if (found == inner_.end()) {
+            result.inputs.push_back(values(lt));
+            largest.push_back(result.inputs.back());
+            continue;
+        }
+        const inner_tensor &inner = found->second;
+        result.inputs.push_back(inner.exact);
+        largest.push_back(inner.exact);
+        for (size_t index = 0; index < inner.errors.size(); ++index)
+            largest.back().values[index] = std::fabs(inner.exact.values[index])
+                    + inner.errors[index];
+        norm += inner.norm;
+        ulps += inner.ulps;
+    }
+    result.outputs = detail::reference(the_op, result.inputs);
+    const auto sums = detail::sum_magnitudes(the_op, result.inputs);
+    if (ulps > 0) largest = detail::sum_magnitudes(the_op, std::move(largest));
+    for (size_t port = 0; port < the_op.get_outputs().size(); ++port) {
+        held_output &held = result.held.emplace_back();
+        const logical_tensor &lt = the_op.get_outputs()[port];
+        if (lt.is_absent()) continue;
+        held.promise = detail::promise_of(the_op, port, mode_);
+        held.magnitudes = detail::held_to(held.promise, sums[port].values);
+        if (ulps > 0) {
+            held.promise.norm += norm;
+            held.ulps += ulps;
+            // An op is linear in what comes from inside.
+            std::vector<double> &errors = largest[port].values;
+            for (size_t index = 0; index < errors.size(); ++index)
+                errors[index] -= sums[port].values[index];
+            detail::allow_more(held.promise, held.magnitudes, errors);
+        }
+        if (inner_ids_.contains(lt.get_id()))
+            inner_[lt.get_id()] = {result.outputs[port],
+                    detail::allowed_errors(held.promise,
+                            result.outputs[port].values, held.magnitudes),
+                    held.promise.norm, held.ulps};
+    }
+    return result;
+}
+
+} // namespace gradnn::driver
