@@ -73,6 +73,7 @@ std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
     taps.nearest = mode == detail::interpolation_mode::nearest;
     taps.src = axis.src;
     taps.dst = axis.dst;
+    taps.channels = row_channels;
     // Between an input and the one two behind it (nearest: the next).
     const wide_integer reach
             = wide_integer {line->den} * (taps.nearest ? 1 : 2);
@@ -91,9 +92,19 @@ std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
     for (const int64_t end : {int64_t {0}, axis.src - 1})
         if (taps.end(end) - taps.begin(end) > taps.max_count)
             return std::nullopt;
-    const int64_t held = taps.step + 1 + taps.max_count;
+    constexpr int64_t most_narrow = (int64_t {1} << 24) - 1;
+    taps.narrow = line->den <= most_narrow
+            && wide_integer {line->slope} * (taps.max_count + 1)
+                    < (int64_t {1} << 30)
+            && axis.dst + taps.max_count < (int64_t {1} << 30);
+    if (row_channels > computed_taps::most_channels) return taps;
+    // From the column of a vector's first element to that of its last.
+    const int64_t columns = (lanes + row_channels - 2) / row_channels;
+    const int64_t held = static_cast<int64_t>(wide_integer {line->den} * columns
+                                 / line->slope)
+            + 1 + taps.max_count;
     for (const int64_t tables : {4, 2, 1})
-        if (held <= tables * lanes) taps.tables = tables;
+        if (held * row_channels <= tables * lanes) taps.tables = tables;
     return taps;
 }
 

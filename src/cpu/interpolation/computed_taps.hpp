@@ -22,6 +22,9 @@ struct computed_taps {
     int64_t src = 1;
     int64_t dst = 1;
     int64_t max_count = 1; ///< no input takes more
+    int64_t channels = 1; ///< that lie within an input
+    /// Whether places are in 31 bits, and distances in those of a float's integers.
+    bool narrow = false;
     // From a vector's inputs to the next one's the first output moves on by `step`,
     // and nears its input by step_rest / den, or once more than that.
     int64_t step = 0;
@@ -29,9 +32,11 @@ struct computed_taps {
     /// Of `line_steps`, so many outputs ahead.
     static constexpr size_t most_steps = 8;
     std::array<int64_t, most_steps> line_steps {}; ///< units of 1 / den
-    /// Vectors of a line that hold all taps of a vector's lanes: 1, 2 or 4, or 0
-    /// where they are more.
+    /// Vectors of a line that hold all taps of a vector of elements: 1, 2 or 4, or 0
+    /// where they are more, or have many channels.
     int64_t tables = 0;
+    static constexpr int64_t most_channels = 8;
+    static constexpr int64_t most_taps = 32; ///< of several channels in tables
 
     /// Input i takes outputs [begin(i), end(i)).
     int64_t begin(int64_t i) const {

@@ -28,7 +28,7 @@ namespace gradnn::cpu::HWY_NAMESPACE {
 /// A strip's columns, a block at a time. All of an endless axis take max_count
 /// outputs or one less: columns are put into a list of either kind, and those that
 /// take others, at the axis' ends, into a list of runs.
-template <typename Acc, bool nearest>
+template <typename Acc, typename Int>
 class walking_columns {
     static constexpr hn::ScalableTag<Acc> tag {};
     static constexpr hn::RebindToSigned<hn::ScalableTag<Acc>> integers {};
@@ -106,8 +106,8 @@ private:
     };
 
     /// A vector of columns, or less of them.
-    HWY_INLINE void list_vector(const walking_lanes<Acc, nearest> &walk,
-            int64_t i, int64_t place, int64_t count) {
+    HWY_INLINE void list_vector(const walking_lanes<Acc, Int> &walk, int64_t i,
+            int64_t place, int64_t count) {
         const int64_t low = walk.lowest();
         const int64_t high = low + lanes * (taps_.to_next().outputs + 1);
         const int64_t taps = taps_.max_count;
@@ -124,7 +124,7 @@ private:
 
     /// All of whose columns are within the axis.
     HWY_INLINE void add_vector(
-            const walking_lanes<Acc, nearest> &walk, int64_t place) {
+            const walking_lanes<Acc, Int> &walk, int64_t place) {
         const int64_t taps = taps_.max_count;
         // Not vectors: GCC copies those of an array byte by byte.
         HWY_ALIGN Acc weights[chain_terms * lanes];
@@ -207,7 +207,7 @@ private:
         const computed_taps::advance step = taps_.to_next();
         distance_ -= step.rest;
         first_ += step.outputs;
-        if (distance_ >= (nearest ? 0 : 1 - line.den)) return;
+        if (distance_ >= (taps_.nearest ? 0 : 1 - line.den)) return;
         distance_ += line.slope;
         ++first_;
     }
@@ -218,7 +218,7 @@ private:
         constexpr hn::ScalableTag<double> wide_float {};
         constexpr hn::Rebind<Acc, decltype(wide)> narrow {};
         constexpr auto step = static_cast<int64_t>(lanes_of<int64_t>);
-        if constexpr (nearest) {
+        if (taps_.nearest) {
             std::fill_n(weights, count, Acc {1});
             return;
         }
@@ -266,7 +266,7 @@ private:
     int64_t run_count_ = 0;
     int64_t other_weights_ = 0;
     // Of the next columns.
-    walking_lanes<Acc, nearest> walk_;
+    walking_lanes<Acc, Int> walk_;
     int64_t first_ = 0;
     int64_t distance_ = 0;
 };
