@@ -213,8 +213,8 @@ HWY_INLINE void copy_rectangle(const From *from, int64_t from_row,
     else
         for (int64_t c = 0; c < columns; ++c)
             for (int64_t r = 0; r < rows; ++r)
-                to[r * to_row + c * to_column] = convert_one<To>(
-                        from[r * from_row + c * from_column]);
+                to[r * to_row + c * to_column]
+                        = convert_one<To>(from[r * from_row + c * from_column]);
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

@@ -53,6 +53,12 @@ public:
     void set_direct(bool direct) { direct_ = direct; }
 
     void take() {
+#if HWY_TARGET != HWY_SCALAR
+        if (job_.computed && job_.computed->divides())
+            divide_by_sums(*job_.computed, strip_.dst_begin,
+                    strip_.dst_begin + strip_.length / job_.row_channels,
+                    scratch_.group);
+#endif
         switch (job_.lanes) {
             case tap_lanes::elements:
                 if (direct_)

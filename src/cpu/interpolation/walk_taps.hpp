@@ -4,10 +4,12 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <type_traits>
 
 #include "cpu/interpolation/computed_taps.hpp"
 #include "cpu/interpolation/lookup.hpp"
+#include "cpu/interpolation/walking_lanes.hpp"
 #include "cpu/simd/simd.hpp"
 
 #if defined(GRADNN_CPU_INTERPOLATION_WALK_TAPS_TOGGLE) \
@@ -22,155 +24,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gradnn::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR // which has no halves, and takes tables
-
-/// The inputs of a vector: the first output of each, and its distance. `Int` holds
-/// distances: half as many bits, where they fit, take half the instructions.
-template <typename Acc, typename Int>
-class walking_lanes {
-    static constexpr hn::ScalableTag<Acc> tag {};
-    static constexpr hn::ScalableTag<Int> wide {};
-    static constexpr hn::ScalableTag<double> wide_float {};
-    static constexpr hn::RebindToSigned<hn::ScalableTag<Acc>> integers {};
-    using float_vector = hn::VFromD<hn::ScalableTag<Acc>>;
-    using wide_vector = hn::VFromD<hn::ScalableTag<Int>>;
-    static constexpr size_t parts = sizeof(Int) / sizeof(Acc);
-    using wide_vectors = std::array<wide_vector, parts>;
-
-public:
-    walking_lanes(const computed_taps &taps, int64_t input, int64_t from)
-        : nearest_(taps.nearest),
-          den_(set(taps.line.den)),
-          least_(set(taps.nearest ? 0 : 1 - taps.line.den)),
-          slope_(set(taps.line.slope)),
-          step_(set(taps.step)),
-          step_rest_(set(taps.step_rest)),
-          float_den_(hn::Set(tag, static_cast<Acc>(taps.line.den))),
-          float_inverse_(hn::Set(tag,
-                  static_cast<Acc>(1 / static_cast<double>(taps.line.den)))),
-          inverse_(
-                  hn::Set(wide_float, 1 / static_cast<double>(taps.line.den))) {
-        constexpr size_t lanes = lanes_of<Acc>;
-        std::array<int64_t, lanes> firsts {};
-        std::array<int64_t, lanes> distances {};
-        taps.start(input, from, firsts, distances);
-        std::array<Int, lanes> narrow {};
-        const auto load_parts = [&](const auto &numbers, wide_vectors &to) {
-            for (size_t lane = 0; lane < lanes; ++lane)
-                narrow[lane] = static_cast<Int>(numbers[lane]);
-            for (size_t p = 0; p < parts; ++p)
-                to[p] = hn::LoadU(wide, narrow.data() + p * lanes_of<Int>);
-        };
-        load_parts(firsts, first_);
-        load_parts(distances, distance_);
-    }
-
-    /// Of the lane that is first.
-    HWY_INLINE int64_t lowest() const { return hn::GetLane(first_[0]); }
-
-    /// The first outputs, from `base` on.
-    HWY_INLINE auto firsts(int64_t base) const {
-        wide_vectors from;
-        for (size_t p = 0; p < parts; ++p)
-            from[p] = hn::Sub(first_[p], set(base));
-        if constexpr (parts == 1)
-            return from[0];
-        else
-            return hn::ConcatEven(integers, hn::BitCast(integers, from[1]),
-                    hn::BitCast(integers, from[0]));
-    }
-
-    /// The lanes' numbers.
-    HWY_INLINE auto numbers() const { return numbers_; }
-
-    /// Distances of the first outputs.
-    HWY_INLINE wide_vectors distances() const { return distance_; }
-
-    /// The weights of outputs at such distances, 0 for none; then those of the
-    /// outputs behind them.
-    HWY_INLINE float_vector weights(wide_vectors &distances) const {
-        std::array<float_vector, parts> of;
-        for (size_t p = 0; p < parts; ++p) {
-            const wide_vector at = distances[p];
-            distances[p] = hn::Add(at, slope_);
-            of[p] = nearest_ ? one_below(at)
-                             : quotient(hn::Max(hn::Sub(den_, hn::Abs(at)),
-                                     hn::Zero(wide)));
-        }
-        if constexpr (parts == 1)
-            return of[0];
-        else
-            return hn::ConcatLowerLower(tag, of[1], of[0]);
-    }
-
-    HWY_INLINE void next() {
-        for (size_t p = 0; p < parts; ++p) {
-            const auto at = hn::Sub(distance_[p], step_rest_);
-            const auto late = hn::Lt(at, least_);
-            distance_[p] = hn::Add(at, hn::IfThenElseZero(late, slope_));
-            first_[p] = hn::Add(hn::Add(first_[p], step_),
-                    hn::IfThenElseZero(late, set(1)));
-        }
-    }
-
-private:
-    static HWY_INLINE wide_vector set(int64_t value) {
-        return hn::Set(wide, static_cast<Int>(value));
-    }
-
-    /// Of `parts` vectors the lower half.
-    template <class V>
-    static HWY_INLINE float_vector narrowed(V v) {
-        if constexpr (parts == 1)
-            return v;
-        else
-            return hn::ZeroExtendVector(
-                    tag, hn::DemoteTo(hn::Half<decltype(tag)>(), v));
-    }
-
-    HWY_INLINE float_vector one_below(wide_vector at) const {
-        const auto is_below = hn::Lt(at, den_);
-        if constexpr (parts == 1)
-            return hn::IfThenElseZero(
-                    hn::RebindMask(tag, is_below), hn::Set(tag, Acc {1}));
-        else
-            return narrowed(
-                    hn::IfThenElseZero(hn::RebindMask(wide_float, is_below),
-                            hn::Set(wide_float, 1.0)));
-    }
-
-    /// units / den
-    HWY_INLINE float_vector quotient(wide_vector units) const {
-        // As floats both are exact, and a product and what it lacks take less time
-        // than a division.
-        constexpr bool by_product
-                = HWY_NATIVE_FMA && sizeof(Int) < sizeof(double);
-        if constexpr (parts
-                == 2) { // rounds off far less than a float's last bit
-            return narrowed(
-                    hn::Mul(hn::ConvertTo(wide_float, units), inverse_));
-        } else if constexpr (by_product) {
-            const auto u = hn::ConvertTo(tag, units);
-            const auto q = hn::Mul(u, float_inverse_);
-            return hn::MulAdd(
-                    hn::NegMulAdd(q, float_den_, u), float_inverse_, q);
-        } else {
-            return hn::Div(hn::ConvertTo(tag, units), float_den_);
-        }
-    }
-
-    bool nearest_;
-    wide_vector den_;
-    wide_vector least_; ///< distance of a first output
-    wide_vector slope_;
-    wide_vector step_;
-    wide_vector step_rest_;
-    float_vector float_den_;
-    float_vector float_inverse_;
-    hn::VFromD<decltype(wide_float)> inverse_;
-    hn::VFromD<decltype(integers)> numbers_ = hn::Iota(integers, 0);
-    wide_vectors first_;
-    wide_vectors distance_;
-};
 
 /// The part of a line that a strip's inputs take.
 template <typename In>
@@ -188,17 +41,20 @@ template <typename Acc, typename In, class V>
 HWY_NOINLINE V with_end(const computed_taps &taps, const line_part<In> &part,
         V sum, int64_t i, int64_t lane, int64_t channel) {
     constexpr hn::ScalableTag<Acc> tag {};
+    constexpr hn::CappedTag<Acc, 1> one {};
     std::array<Acc, lanes_of<Acc>> each;
     hn::StoreU(sum, tag, each.data());
     for (; channel < taps.channels && lane < static_cast<int64_t>(each.size());
             ++channel, ++lane) {
-        Acc all {0};
+        auto all = hn::Zero(one);
         for (int64_t o = taps.begin(i); o < taps.end(i); ++o)
-            all += static_cast<Acc>(taps.weight(i, o))
-                    * convert_scalar<Acc>(
-                            part.line[(o - part.dst_begin) * taps.channels
-                                    + channel]);
-        each[static_cast<size_t>(lane)] = all;
+            all = hn::MulAdd(hn::Set(one, static_cast<Acc>(taps.weight(i, o))),
+                    hn::Set(one,
+                            convert_scalar<Acc>(part.line[(o - part.dst_begin)
+                                            * taps.channels
+                                    + channel])),
+                    all);
+        each[static_cast<size_t>(lane)] = hn::GetLane(all);
     }
     return hn::LoadU(tag, each.data());
 }
@@ -234,9 +90,10 @@ HWY_INLINE void take_walking_taps(
                     first, hn::Set(integers, static_cast<integer>(t)));
             const auto weight = walk.weights(distances);
             const auto taken
-                    = hn::And(hn::And(hn::Gt(weight, hn::Zero(tag)),
+                    = hn::And(hn::And(walk.within(distances),
                                       hn::RebindMask(tag, hn::Lt(at, behind))),
                             hn::RebindMask(tag, hn::Gt(at, before)));
+            walk.move_on(distances);
             auto value = hn::Undefined(tag);
             if constexpr (tables > 0)
                 value = table(at);
@@ -278,7 +135,8 @@ HWY_INLINE void take_walking_channels(
     HWY_ALIGN integer firsts[lanes];
     const auto behind = hn::Set(integers, static_cast<integer>(outputs));
     const auto apart = hn::Set(integers, static_cast<integer>(channels));
-    const auto none = hn::Zero(tag);
+    const auto none // no weight is NaN
+            = hn::Set(tag, std::numeric_limits<Acc>::quiet_NaN());
     walking_lanes<Acc, Int> walk(taps, part.src_begin, part.dst_begin);
     for (int64_t i = part.src_begin; i < part.src_end;
             i += lanes, walk.next()) {
@@ -287,11 +145,13 @@ HWY_INLINE void take_walking_channels(
         auto distances = walk.distances();
         auto at = first;
         for (int64_t t = 0; t < taps.max_count; ++t) {
-            const auto within = hn::And(hn::Lt(at, behind),
+            const auto inside = hn::And(hn::Lt(at, behind),
                     hn::Gt(at, hn::Set(integers, integer {-1})));
-            hn::Store(hn::IfThenElseZero(hn::RebindMask(tag, within),
-                              walk.weights(distances)),
-                    tag, weights + t * lanes);
+            const auto taken = hn::And(
+                    hn::RebindMask(tag, inside), walk.within(distances));
+            hn::Store(hn::IfThenElse(taken, walk.weights(distances), none), tag,
+                    weights + t * lanes);
+            walk.move_on(distances);
             at = hn::Add(at, hn::Set(integers, integer {1}));
         }
         const auto places = hn::Mul(first, apart);
@@ -308,11 +168,11 @@ HWY_INLINE void take_walking_channels(
                             hn::Set(integers,
                                     static_cast<integer>(base * channels))));
             const auto mine = hn::SetTableIndices(tag, columns + e);
-            auto sum = none;
+            auto sum = hn::Zero(tag);
             for (int64_t t = 0; t < taps.max_count; ++t) {
                 const auto weight = hn::TableLookupLanes(
                         hn::Load(tag, weights + t * lanes), mine);
-                sum = hn::IfThenElse(hn::Gt(weight, none),
+                sum = hn::IfThenElse(hn::Eq(weight, weight),
                         hn::MulAdd(weight, table(index), sum), sum);
                 index = hn::Add(index, apart);
             }
