@@ -25,7 +25,8 @@ bool add_filter(computed_taps &taps, detail::coordinate_mode coordinates,
         const detail::interpolation_axis &axis) {
     const bool widened = axis.antialias && taps.line.slope > taps.line.den;
     // Of a filter as wide as outputs are apart: by sizes, not by corners.
-    if (widened && coordinates == detail::coordinate_mode::align_corners)
+    if (widened ? coordinates == detail::coordinate_mode::align_corners
+                : axis.exclude_outside)
         return false;
     constexpr int64_t most_units = int64_t {1} << 50; // doubles are exact
     if (widened) taps.unit = taps.line.slope;
@@ -37,7 +38,7 @@ bool add_filter(computed_taps &taps, detail::coordinate_mode coordinates,
     const bool reads = first > -taps.unit
             && last < wide_integer {axis.src - 1} * taps.line.den + taps.unit;
     return taps.unit < most_units && taps.inputs_beside() < (1 << 10)
-            && (!taps.divides() || (reads && axis.cubic_coeff_a <= 0));
+            && (!widened || (reads && axis.cubic_coeff_a <= 0));
 }
 
 } // namespace
@@ -59,6 +60,11 @@ double computed_taps::filtered(wide_integer distance) const {
 }
 
 double computed_taps::weight(int64_t i, int64_t output) const {
+    const double weight = before_division(i, output);
+    return is_widened() ? weight / sum_of(output) : weight;
+}
+
+double computed_taps::before_division(int64_t i, int64_t output) const {
     if (filter == shape::nearest) return 1;
     // Inputs beyond an end are that end.
     const wide_integer from = distance(i, output);
@@ -156,7 +162,9 @@ std::optional<computed_taps> find_computed_taps(detail::interpolation_mode mode,
             && wide_integer {line->slope} * (taps.max_count + 1)
                     < (int64_t {1} << 30)
             && axis.dst + taps.max_count < (int64_t {1} << 30);
-    if (row_channels > computed_taps::most_channels) return taps;
+    if (row_channels > computed_taps::most_channels
+            || (row_channels > 1 && row_channels >= lanes))
+        return taps; // lists of columns are faster
     // From the column of a vector's first element to that of its last.
     const int64_t columns = (lanes + row_channels - 2) / row_channels;
     const int64_t held = static_cast<int64_t>(wide_integer {line->den} * columns

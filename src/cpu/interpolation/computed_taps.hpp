@@ -49,10 +49,9 @@ struct computed_taps {
     int64_t end_distance() const {
         return filter == shape::cubic ? 2 * unit : unit;
     }
-    /// Whether outputs are farther apart than inputs and the filter is as wide.
+    /// Whether outputs are farther apart than inputs and the filter is as wide: an
+    /// output's weights are its filter's by their sum.
     bool is_widened() const { return unit != line.den; }
-    /// Whether an output's weights are its filter's by their sum.
-    bool divides() const { return is_widened() || exclude_outside; }
 
     /// Input i takes outputs [begin(i), end(i)).
     int64_t begin(int64_t i) const {
@@ -63,7 +62,6 @@ struct computed_taps {
                 ? dst
                 : std::clamp<int64_t>(first_at(i, end_distance()), 0, dst);
     }
-    /// Before the division.
     double weight(int64_t i, int64_t output) const;
 
     /// What an output's filter sums up to, of which the inner outputs leave no input out.
@@ -102,6 +100,7 @@ private:
                 - detail::wide_integer {i} * line.den;
     }
     double filtered(detail::wide_integer distance) const;
+    double before_division(int64_t i, int64_t output) const;
 };
 
 /// Or nothing where a table is small, or is needed.

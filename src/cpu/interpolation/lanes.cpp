@@ -178,8 +178,7 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     if (job.computed) {
         merge_rows();
         job.lines = 1;
-        job.direct
-                = job.d.identity && job.h.identity && !job.computed->divides();
+        job.direct = job.d.identity && job.h.identity;
         job.lanes = job.row_channels == 1 || job.computed->tables > 0
                 ? tap_lanes::computed
                 : tap_lanes::channels;

@@ -4,6 +4,7 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/interpolation/columns.hpp"
 #include "cpu/interpolation/line_rows.hpp"
@@ -54,10 +55,11 @@ public:
 
     void take() {
 #if HWY_TARGET != HWY_SCALAR
-        if (job_.computed && job_.computed->divides())
-            divide_by_sums(*job_.computed, strip_.dst_begin,
-                    strip_.dst_begin + strip_.length / job_.row_channels,
-                    scratch_.group);
+        if (job_.computed && job_.computed->is_widened()
+                && std::exchange(factors_of_, strip_.src_begin)
+                        != strip_.src_begin)
+            invert_sums(*job_.computed, strip_.dst_begin,
+                    strip_.length / job_.row_channels, scratch_.factors);
 #endif
         switch (job_.lanes) {
             case tap_lanes::elements:
@@ -226,7 +228,9 @@ private:
         take_walking_taps<acc>(*job_.computed,
                 line_part<In> {line, strip_.dst_begin,
                         strip_.dst_begin + strip_.length / job_.row_channels,
-                        strip_.src_begin, strip_.src_end},
+                        strip_.src_begin, strip_.src_end,
+                        job_.computed->is_widened() ? scratch_.factors
+                                                    : nullptr},
                 [&](vector sum, int64_t count) GRADNN_SIMD_INLINE {
                     results_.put(sum, out);
                     out = results_.step(out, count);
@@ -349,6 +353,7 @@ private:
     result_stage<T> &results_;
     const T *const diff_dst_;
     bool direct_ = false;
+    int64_t factors_of_ = -1; ///< the strip whose factors are there
 };
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

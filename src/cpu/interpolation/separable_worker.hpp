@@ -198,8 +198,7 @@ private:
     bool is_as_it_is(int64_t d, int64_t h) const {
         if (job_.lanes == tap_lanes::lines) return job_.direct;
         const bool plain = job_.lanes == tap_lanes::channels
-                && job_.d.plain<acc>(d) && job_.h.plain<acc>(h)
-                && !(job_.computed && job_.computed->divides());
+                && job_.d.plain<acc>(d) && job_.h.plain<acc>(h);
         if (!job_.direct && !plain) return false;
         // Vectors run over the end: look-ups, and columns of less than one.
         const int64_t beyond = looks_up(job_.lanes)

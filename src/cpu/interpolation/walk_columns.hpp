@@ -46,6 +46,7 @@ public:
           pitch_(columns + max_lanes),
           by_vectors_(taps.max_count <= chain_terms),
           runs_(scratch.runs),
+          factors_(taps.is_widened() ? scratch.factors : nullptr),
           filter_(taps),
           walk_(taps, begin, 0) {
         taps.start(begin, 0, {&first_, 1}, {&distance_, 1});
@@ -128,12 +129,22 @@ private:
         const int64_t taps = taps_.max_count;
         // Not vectors: GCC copies those of an array byte by byte.
         HWY_ALIGN Acc weights[chain_terms * lanes];
-        auto distances = walk.distances();
-        for (int64_t t = 0; t + 1 < taps; ++t, walk.move_on(distances))
-            hn::Store(walk.weights(distances), tag, weights + t * lanes);
-        hn::Store(walk.weights(distances), tag, weights + (taps - 1) * lanes);
-        const auto all = walk.within(distances);
         const auto first = walk.firsts(from_);
+        auto distances = walk.distances();
+        auto all = walk.within(distances);
+        for (int64_t t = 0; t < taps; ++t, walk.move_on(distances)) {
+            auto weight = walk.weights(distances);
+            if (factors_ != nullptr) {
+                const int64_t lowest = walk.lowest() - from_;
+                const auto to = static_cast<hn::TFromD<decltype(integers)>>(
+                        t - lowest);
+                weight = hn::Mul(weight,
+                        factors_at(factors_ + lowest,
+                                hn::Add(first, hn::Set(integers, to))));
+            }
+            hn::Store(weight, tag, weights + t * lanes);
+            all = walk.within(distances);
+        }
         const auto at = hn::Add(walk.numbers(),
                 hn::Set(integers,
                         static_cast<hn::TFromD<decltype(integers)>>(place)));
@@ -249,6 +260,7 @@ private:
     const int64_t pitch_; ///< of a list's weights of one tap and the next
     const bool by_vectors_;
     column_taps::run *const runs_; ///< of the others
+    const Acc *const factors_; ///< of outputs' weights, or none
     const tap_filter<hn::ScalableTag<double>> filter_;
     std::array<list_of, kinds> lists_;
     int64_t run_count_ = 0;

@@ -33,7 +33,14 @@ struct line_part {
     int64_t dst_end;
     int64_t src_begin; ///< inputs
     int64_t src_end;
+    const accumulator_of<In> *factors; ///< of its outputs' weights, or none
 };
+
+/// Factors of outputs `at`, counted from the first of `from` on: few are apart.
+template <typename Acc, class V>
+HWY_INLINE auto factors_at(const Acc *from, V at) {
+    return lane_tables<4, hn::ScalableTag<Acc>>(from)(at);
+}
 
 /// An end takes what lies beyond it too: input i's sum in the lanes from `lane` on,
 /// as many as there are of its channels from `channel` on.
@@ -88,7 +95,9 @@ HWY_INLINE void take_walking_taps(
         for (int64_t t = 0; t < taps.max_count; ++t) {
             const auto at = hn::Add(
                     first, hn::Set(integers, static_cast<integer>(t)));
-            const auto weight = walk.weights(distances);
+            auto weight = walk.weights(distances);
+            if (part.factors != nullptr)
+                weight = hn::Mul(weight, factors_at(part.factors + base, at));
             const auto taken
                     = hn::And(hn::And(walk.within(distances),
                                       hn::RebindMask(tag, hn::Lt(at, behind))),
@@ -142,6 +151,7 @@ HWY_INLINE void take_walking_channels(
             i += lanes, walk.next()) {
         const auto first = walk.firsts(0);
         hn::Store(first, integers, firsts);
+        const int64_t lowest = std::clamp<int64_t>(firsts[0], 0, outputs);
         auto distances = walk.distances();
         auto at = first;
         for (int64_t t = 0; t < taps.max_count; ++t) {
@@ -149,7 +159,15 @@ HWY_INLINE void take_walking_channels(
                     hn::Gt(at, hn::Set(integers, integer {-1})));
             const auto taken = hn::And(
                     hn::RebindMask(tag, inside), walk.within(distances));
-            hn::Store(hn::IfThenElse(taken, walk.weights(distances), none), tag,
+            auto weight = walk.weights(distances);
+            if (part.factors != nullptr)
+                weight = hn::Mul(weight,
+                        factors_at(part.factors + lowest,
+                                hn::Sub(at,
+                                        hn::Set(integers,
+                                                static_cast<integer>(
+                                                        lowest)))));
+            hn::Store(hn::IfThenElse(taken, weight, none), tag,
                     weights + t * lanes);
             walk.move_on(distances);
             at = hn::Add(at, hn::Set(integers, integer {1}));

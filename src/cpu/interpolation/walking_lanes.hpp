@@ -192,48 +192,62 @@ private:
     wide_vectors distance_;
 };
 
-/// What outputs [begin, end) have is divided by the sum of their filter.
+/// One by the sum of the filter of each of the outputs from `begin` on: a few vectors
+/// may be stored beyond them.
 template <typename Acc>
-HWY_NOINLINE void divide_by_sums(
-        const computed_taps &taps, int64_t begin, int64_t end, Acc *line) {
+HWY_NOINLINE void invert_sums(
+        const computed_taps &taps, int64_t begin, int64_t count, Acc *factors) {
     constexpr hn::ScalableTag<double> tag {};
     constexpr hn::ScalableTag<int64_t> integers {};
+    constexpr hn::Rebind<Acc, decltype(tag)> narrow {};
     constexpr auto lanes = static_cast<int64_t>(lanes_of<double>);
-    const auto divide = [&](int64_t output, double sum) {
-        const auto factor = static_cast<Acc>(1 / sum);
-        Acc *const of = line + (output - begin) * taps.channels;
-        for (int64_t c = 0; c < taps.channels; ++c)
-            of[c] *= factor;
-    };
-    // All of whose inputs are within the axis.
-    const int64_t middle = std::clamp(taps.inner_begin(), begin, end);
-    const int64_t tail = std::clamp(taps.inner_end(), middle, end);
-    for (int64_t o = begin; o < middle; ++o)
-        divide(o, taps.sum_of(o));
-    for (int64_t o = tail; o < end; ++o)
-        divide(o, taps.sum_of(o));
-    if (!taps.is_widened()) return; // they add up to 1
-    const tap_filter<hn::ScalableTag<double>> filter(taps);
+    const bool is_linear = taps.filter == computed_taps::shape::linear;
+    const tap_filter<decltype(tag)> filter(taps);
+    const auto unit = hn::Set(integers, taps.unit);
     const auto den = hn::Set(integers, taps.line.den);
     const auto reach = hn::Set(tag, static_cast<double>(taps.end_distance()));
     const int64_t most = taps.inputs_beside();
-    std::array<double, lanes_of<double>> sums;
+    const auto before = hn::Set(integers, (1 - most) * taps.line.den);
+    const auto step = hn::Set(
+            integers, taps.line.slope % taps.line.den * lanes % taps.line.den);
     std::array<int64_t, lanes_of<double>> rests;
-    for (int64_t o = middle; o < tail; o += lanes) {
-        for (int64_t l = 0; l < lanes; ++l)
-            rests[static_cast<size_t>(l)] = taps.rest_of(o + l);
-        auto at = hn::Sub(hn::LoadU(integers, rests.data()),
-                hn::Set(integers, (1 - most) * taps.line.den));
+    for (int64_t l = 0; l < lanes; ++l)
+        rests[static_cast<size_t>(l)] = taps.rest_of(begin + l);
+    auto rest = hn::LoadU(integers, rests.data());
+    for (int64_t i = 0; i < count; i += lanes) {
+        auto at = hn::Sub(rest, before);
+        auto units = hn::Zero(integers);
         auto sum = hn::Zero(tag);
         for (int64_t k = 1 - most; k <= most; ++k, at = hn::Sub(at, den)) {
-            const auto units = hn::ConvertTo(tag, hn::Abs(at));
-            sum = hn::Add(sum,
-                    hn::IfThenElseZero(hn::Lt(units, reach), filter(units)));
+            if (is_linear) {
+                units = hn::Add(units,
+                        hn::Max(hn::Sub(unit, hn::Abs(at)),
+                                hn::Zero(integers)));
+            } else {
+                const auto apart = hn::ConvertTo(tag, hn::Abs(at));
+                sum = hn::Add(sum,
+                        hn::IfThenElseZero(
+                                hn::Lt(apart, reach), filter(apart)));
+            }
         }
-        hn::StoreU(sum, tag, sums.data());
-        for (int64_t l = 0; l < std::min(lanes, tail - o); ++l)
-            divide(o + l, sums[static_cast<size_t>(l)]);
+        const auto factor = is_linear
+                ? hn::Div(hn::ConvertTo(tag, unit), hn::ConvertTo(tag, units))
+                : hn::Div(hn::Set(tag, 1.0), sum);
+        if constexpr (sizeof(Acc) == sizeof(double))
+            hn::StoreU(factor, tag, factors + i);
+        else
+            hn::StoreU(hn::DemoteTo(narrow, factor), narrow, factors + i);
+        rest = hn::Add(rest, step);
+        rest = hn::Sub(rest, hn::IfThenZeroElse(hn::Lt(rest, den), den));
     }
+    // Of outputs that may leave inputs out.
+    const auto correct = [&](int64_t from, int64_t to) HWY_ATTR {
+        for (int64_t o = std::max(from, begin); o < std::min(to, begin + count);
+                ++o)
+            factors[o - begin] = static_cast<Acc>(1 / taps.sum_of(o));
+    };
+    correct(begin, taps.inner_begin());
+    correct(std::max(taps.inner_begin(), taps.inner_end()), begin + count);
 }
 
 #endif
