@@ -241,6 +241,30 @@ TEST_P(interpolation_filters_on, sizes_as_an_input) {
     }
 }
 
+// Axes so long that no table is kept of what does not repeat: taps nearer together and
+// farther apart than inputs, of both filters, whose weights are computed on the way.
+TEST_P(interpolation_filters_on, long_axes_that_repeat_nothing) {
+    const interpolation_case all[] = {
+            {"alike", 1, 2, {131101}, {131203}},
+            {"smaller", 1, 1, {250007}, {70001}},
+            {"alike_smaller", 1, 3, {131203}, {131101}},
+            {"summed", 1, 8, {3, 131203}, {5, 131101}},
+            {"larger", 1, 5, {90001}, {300017}},
+            {"many_channels", 1, 20, {131203}, {131101}},
+    };
+    size_t turn = 0;
+    for (const interpolation_case &c : all)
+        for (const layout &l : {layouts()[0], layouts()[1]})
+            for (const named_filter &filter : filters())
+                for (const data_type type : float_types()) {
+                    if (turn++ % (thinned() ? 27 : 9) != 0) continue;
+                    SCOPED_TRACE(name_of(c, filter) + " " + l.name + " "
+                            + to_string(type));
+                    run_forced(interpolation_op(c, filter.choice, l, type),
+                            shared_engine(GetParam()), "", turn);
+                }
+}
+
 // A constant image stays one at any size, by filters whose weights add up to 1.
 TEST_P(interpolation_filters_on, constant_images_stay_constant) {
     const engine e = shared_engine(GetParam());

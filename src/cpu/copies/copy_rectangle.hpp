@@ -119,6 +119,18 @@ HWY_INLINE void transpose_halves(const From *from, int64_t from_line, To *to,
 }
 #endif
 
+/// convert_scalar() by the target's own instructions for f16, where it has them.
+template <typename To, typename From>
+HWY_INLINE To convert_one(From value) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    if constexpr (std::is_same_v<From, f16> && std::is_same_v<To, float>)
+        return _cvtsh_ss(value.bits);
+    if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16>)
+        return {_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)};
+#endif
+    return convert_scalar<To>(value);
+}
+
 /// to[i] = from[i * step], `count` elements.
 template <typename From, typename To>
 HWY_INLINE void gather_line(
@@ -149,7 +161,7 @@ HWY_INLINE void gather_line(
     }
 #endif
     for (; i < count; ++i)
-        to[i] = convert_scalar<To>(from[i * step]);
+        to[i] = convert_one<To>(from[i * step]);
 }
 
 /// to[i * step] = from[i], `count` elements.
@@ -169,7 +181,7 @@ HWY_INLINE void scatter_line(
         }
     }
     for (; i < count; ++i)
-        to[i * step] = convert_scalar<To>(from[i]);
+        to[i * step] = convert_one<To>(from[i]);
 }
 
 /// to[r * to_row + c * to_column] = from[r * from_row + c * from_column].
@@ -201,8 +213,8 @@ HWY_INLINE void copy_rectangle(const From *from, int64_t from_row,
     else
         for (int64_t c = 0; c < columns; ++c)
             for (int64_t r = 0; r < rows; ++r)
-                to[r * to_row + c * to_column] = convert_scalar<To>(
-                        from[r * from_row + c * from_column]);
+                to[r * to_row + c * to_column]
+                        = convert_one<To>(from[r * from_row + c * from_column]);
 }
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

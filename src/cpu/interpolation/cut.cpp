@@ -53,6 +53,8 @@ void size_line_scratch(separable_job &job, int64_t element_bytes) {
         length = std::max(
                 length, job.taps_end(end - 1) - job.taps_begin(begin));
     }
+    if (job.computed && job.computed->is_widened())
+        job.factors = length + 8 * max_lanes; // vectors run over the end
     length *= job.row_channels;
     // A vector may run over the end; an odd multiple of a cache line keeps the
     // lines of a group in different cache sets.
@@ -251,7 +253,8 @@ void size_scratch(
             + bytes(job.lines, sizeof(void *))
             + bytes(lists.columns, sizeof(column_taps::column))
             + bytes(lists.runs, sizeof(column_taps::run))
-            + bytes(lists.weights, accumulator_bytes);
+            + bytes(lists.weights, accumulator_bytes)
+            + bytes(job.factors, accumulator_bytes);
     // Neighbouring threads' scratch is not to share pages.
     job.scratch_bytes = (job.scratch_bytes + 4095) / 4096 * 4096;
 }

@@ -179,8 +179,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
         merge_rows();
         job.lines = 1;
         job.direct = job.d.identity && job.h.identity;
-        job.lanes = job.row_channels > 1 ? tap_lanes::channels
-                                         : tap_lanes::computed;
+        job.lanes = job.row_channels == 1 || job.computed->tables > 0
+                ? tap_lanes::computed
+                : tap_lanes::channels;
         // Gathered are accumulators alone.
         if (job.row_channels == 1 && job.computed->tables == 0)
             job.direct = job.direct && size_of(job.type) > 2;

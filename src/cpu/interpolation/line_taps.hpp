@@ -4,6 +4,7 @@
 // Included once for each of Highway's targets, like simd.hpp.
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/interpolation/columns.hpp"
 #include "cpu/interpolation/line_rows.hpp"
@@ -35,6 +36,8 @@ class line_taps {
     static constexpr hn::ScalableTag<acc> tag {};
     using vector = hn::VFromD<hn::ScalableTag<acc>>;
     static constexpr auto lanes = static_cast<int64_t>(lanes_of<acc>);
+    /// An accumulator's bits.
+    using integer = hn::TFromD<hn::RebindToSigned<hn::ScalableTag<acc>>>;
 
 public:
     /// References are kept.
@@ -51,6 +54,13 @@ public:
     void set_direct(bool direct) { direct_ = direct; }
 
     void take() {
+#if HWY_TARGET != HWY_SCALAR
+        if (job_.computed && job_.computed->is_widened()
+                && std::exchange(factors_of_, strip_.src_begin)
+                        != strip_.src_begin)
+            invert_sums(*job_.computed, strip_.dst_begin,
+                    strip_.length / job_.row_channels, scratch_.factors);
+#endif
         switch (job_.lanes) {
             case tap_lanes::elements:
                 if (direct_)
@@ -93,10 +103,10 @@ private:
     void take_taps_of_channels(const In *line) {
         T *out = results_.out();
         if (job_.computed) {
-            if (job_.computed->nearest)
-                out = put_computed_channels<true>(line, out);
+            if (job_.computed->narrow)
+                out = put_computed_channels<integer>(line, out);
             else
-                out = put_computed_channels<false>(line, out);
+                out = put_computed_channels<int64_t>(line, out);
             return results_.set_out(out);
         }
         const column_taps &table = job_.columns;
@@ -118,10 +128,10 @@ private:
     }
 
     /// The same where columns are computed; where the next one goes.
-    template <bool nearest, typename In>
+    template <typename Int, typename In>
     T *put_computed_channels([[maybe_unused]] const In *line, T *out) {
 #if HWY_TARGET != HWY_SCALAR
-        walking_columns<acc, nearest> walk(*job_.computed, scratch_, job_.block,
+        walking_columns<acc, Int> walk(*job_.computed, scratch_, job_.block,
                 strip_.src_begin, strip_.dst_begin);
         for (int64_t i = strip_.src_begin; i < strip_.src_end;
                 i += job_.block) {
@@ -217,8 +227,10 @@ private:
         T *out = results_.out();
         take_walking_taps<acc>(*job_.computed,
                 line_part<In> {line, strip_.dst_begin,
-                        strip_.dst_begin + strip_.length, strip_.src_begin,
-                        strip_.src_end},
+                        strip_.dst_begin + strip_.length / job_.row_channels,
+                        strip_.src_begin, strip_.src_end,
+                        job_.computed->is_widened() ? scratch_.factors
+                                                    : nullptr},
                 [&](vector sum, int64_t count) GRADNN_SIMD_INLINE {
                     results_.put(sum, out);
                     out = results_.step(out, count);
@@ -341,6 +353,7 @@ private:
     result_stage<T> &results_;
     const T *const diff_dst_;
     bool direct_ = false;
+    int64_t factors_of_ = -1; ///< the strip whose factors are there
 };
 
 } // namespace gradnn::cpu::HWY_NAMESPACE

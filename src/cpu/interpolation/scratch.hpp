@@ -45,6 +45,7 @@ struct separable_scratch {
         take(columns, lists.columns);
         take(runs, lists.runs);
         take(weights, lists.weights);
+        take(factors, job.factors);
         stage = result_stage<T>(job.stream, memory_of_stage, targets);
     }
 
@@ -63,6 +64,7 @@ struct separable_scratch {
     column_taps::column *columns = nullptr;
     column_taps::run *runs = nullptr;
     acc *weights = nullptr;
+    acc *factors = nullptr; ///< of outputs' weights
     result_stage<T> stage;
     int64_t line_pitch = 0; ///< separable_job::line_pitch
 };

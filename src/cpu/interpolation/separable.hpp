@@ -274,6 +274,8 @@ struct separable_job {
     int64_t results = 0; ///< results that are held transposed
     int64_t stage_size = 0; ///< elements of diff_src on their way to memory
     int64_t pointers = 0;
+    int64_t factors
+            = 0; ///< of outputs of a strip, where computed taps have such
     size_t scratch_bytes = 0;
 
     /// Of diff_dst's columns, the first that column i takes, and the one behind the

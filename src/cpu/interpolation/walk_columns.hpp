@@ -28,7 +28,7 @@ namespace gradnn::cpu::HWY_NAMESPACE {
 /// A strip's columns, a block at a time. All of an endless axis take max_count
 /// outputs or one less: columns are put into a list of either kind, and those that
 /// take others, at the axis' ends, into a list of runs.
-template <typename Acc, bool nearest>
+template <typename Acc, typename Int>
 class walking_columns {
     static constexpr hn::ScalableTag<Acc> tag {};
     static constexpr hn::RebindToSigned<hn::ScalableTag<Acc>> integers {};
@@ -46,7 +46,8 @@ public:
           pitch_(columns + max_lanes),
           by_vectors_(taps.max_count <= chain_terms),
           runs_(scratch.runs),
-          inverse_(1 / static_cast<double>(taps.line.den)),
+          factors_(taps.is_widened() ? scratch.factors : nullptr),
+          filter_(taps),
           walk_(taps, begin, 0) {
         taps.start(begin, 0, {&first_, 1}, {&distance_, 1});
         for (size_t k = 0; k < kinds; ++k) {
@@ -106,8 +107,8 @@ private:
     };
 
     /// A vector of columns, or less of them.
-    HWY_INLINE void list_vector(const walking_lanes<Acc, nearest> &walk,
-            int64_t i, int64_t place, int64_t count) {
+    HWY_INLINE void list_vector(const walking_lanes<Acc, Int> &walk, int64_t i,
+            int64_t place, int64_t count) {
         const int64_t low = walk.lowest();
         const int64_t high = low + lanes * (taps_.to_next().outputs + 1);
         const int64_t taps = taps_.max_count;
@@ -124,18 +125,26 @@ private:
 
     /// All of whose columns are within the axis.
     HWY_INLINE void add_vector(
-            const walking_lanes<Acc, nearest> &walk, int64_t place) {
+            const walking_lanes<Acc, Int> &walk, int64_t place) {
         const int64_t taps = taps_.max_count;
         // Not vectors: GCC copies those of an array byte by byte.
         HWY_ALIGN Acc weights[chain_terms * lanes];
-        auto distances = walk.distances();
-        auto last = hn::Zero(tag);
-        for (int64_t t = 0; t < taps; ++t) {
-            last = walk.weights(distances);
-            hn::Store(last, tag, weights + t * lanes);
-        }
-        const auto all = hn::Gt(last, hn::Zero(tag));
         const auto first = walk.firsts(from_);
+        auto distances = walk.distances();
+        auto all = walk.within(distances);
+        for (int64_t t = 0; t < taps; ++t, walk.move_on(distances)) {
+            auto weight = walk.weights(distances);
+            if (factors_ != nullptr) {
+                const int64_t lowest = walk.lowest() - from_;
+                const auto to = static_cast<hn::TFromD<decltype(integers)>>(
+                        t - lowest);
+                weight = hn::Mul(weight,
+                        factors_at(factors_ + lowest,
+                                hn::Add(first, hn::Set(integers, to))));
+            }
+            hn::Store(weight, tag, weights + t * lanes);
+            all = walk.within(distances);
+        }
         const auto at = hn::Add(walk.numbers(),
                 hn::Set(integers,
                         static_cast<hn::TFromD<decltype(integers)>>(place)));
@@ -191,7 +200,7 @@ private:
     void list_one(int64_t i, int64_t place) {
         const detail::axis_walk::line &line = taps_.line;
         const int64_t last = (taps_.max_count - 1) * line.slope;
-        const bool all = distance_ + last < line.den;
+        const bool all = distance_ + last < taps_.end_distance();
         const int64_t taken = taps_.max_count - (all ? 0 : 1);
         if (i > 0 && i + 1 < taps_.src && first_ >= 0
                 && first_ + taken <= taps_.dst) {
@@ -207,7 +216,7 @@ private:
         const computed_taps::advance step = taps_.to_next();
         distance_ -= step.rest;
         first_ += step.outputs;
-        if (distance_ >= (nearest ? 0 : 1 - line.den)) return;
+        if (distance_ >= taps_.least()) return;
         distance_ += line.slope;
         ++first_;
     }
@@ -218,25 +227,15 @@ private:
         constexpr hn::ScalableTag<double> wide_float {};
         constexpr hn::Rebind<Acc, decltype(wide)> narrow {};
         constexpr auto step = static_cast<int64_t>(lanes_of<int64_t>);
-        if constexpr (nearest) {
-            std::fill_n(weights, count, Acc {1});
-            return;
-        }
-        const auto den = hn::Set(wide, taps_.line.den);
         const auto apart = hn::LoadU(wide, taps_.line_steps.data());
         for (int64_t t = 0; t < count; t += step) {
             const auto at = hn::Add(
                     hn::Set(wide, distance_ + t * taps_.line.slope), apart);
-            const auto units = hn::ConvertTo(wide_float,
-                    hn::Sub(den, hn::Max(at, hn::Sub(hn::Zero(wide), at))));
+            const auto found = filter_(hn::ConvertTo(wide_float, hn::Abs(at)));
             if constexpr (sizeof(Acc) == sizeof(double))
-                hn::StoreU(hn::Div(units, hn::ConvertTo(wide_float, den)),
-                        wide_float, weights + t);
-            else // what the product rounds off is far below a float's last bit
-                hn::StoreU(
-                        hn::DemoteTo(narrow,
-                                hn::Mul(units, hn::Set(wide_float, inverse_))),
-                        narrow, weights + t);
+                hn::StoreU(found, wide_float, weights + t);
+            else
+                hn::StoreU(hn::DemoteTo(narrow, found), narrow, weights + t);
         }
     }
 
@@ -261,12 +260,13 @@ private:
     const int64_t pitch_; ///< of a list's weights of one tap and the next
     const bool by_vectors_;
     column_taps::run *const runs_; ///< of the others
-    const double inverse_;
+    const Acc *const factors_; ///< of outputs' weights, or none
+    const tap_filter<hn::ScalableTag<double>> filter_;
     std::array<list_of, kinds> lists_;
     int64_t run_count_ = 0;
     int64_t other_weights_ = 0;
     // Of the next columns.
-    walking_lanes<Acc, nearest> walk_;
+    walking_lanes<Acc, Int> walk_;
     int64_t first_ = 0;
     int64_t distance_ = 0;
 };

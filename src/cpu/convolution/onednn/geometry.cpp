@@ -15,6 +15,36 @@ int64_t operand::elements() const {
             [](int64_t product, int64_t size) { return product * size; });
 }
 
+namespace {
+
+/// Where gradients of weights of 1x1 windows copy src in 16 bits by squares, what
+/// their strides step over is no part of it: src is what is read.
+void leave_out_steps(geometry &g) {
+    const auto is_zero = [](int64_t pad) { return pad == 0; };
+    const auto is_inside = [](int64_t pad) { return pad <= 0; };
+    const auto is_one = [](int64_t size) { return size == 1; };
+    int64_t read_of = 1; // as many elements one is read
+    for (const int64_t stride : g.strides)
+        read_of *= stride;
+    const auto rank = static_cast<ptrdiff_t>(g.strides.size());
+    if (g.direction != detail::convolution_direction::backward_weights
+            || read_of < 4 || detail::size_of(g.src.type) > 2
+            || g.src.strides[1] == 1
+            || !std::all_of(
+                    g.weights.sizes.end() - rank, g.weights.sizes.end(), is_one)
+            || !std::all_of(g.pads_begin.begin(), g.pads_begin.end(), is_zero)
+            || !std::all_of(g.pads_end.begin(), g.pads_end.end(), is_inside))
+        return;
+    for (size_t axis = 0; axis < g.strides.size(); ++axis) {
+        g.src.sizes[axis + 2] = g.dst.sizes[axis + 2];
+        g.src.strides[axis + 2] *= g.strides[axis];
+        g.strides[axis] = 1;
+        g.pads_end[axis] = 0;
+    }
+}
+
+} // namespace
+
 std::optional<geometry> make_geometry(
         const detail::convolution_problem &problem, std::string &refusal) {
     if (problem.src.type == data_type::f64) {
@@ -77,6 +107,7 @@ std::optional<geometry> make_geometry(
         g.pads_begin.push_back(begin);
         g.pads_end.push_back(end);
     }
+    leave_out_steps(g);
     return g;
 }
 
