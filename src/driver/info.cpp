@@ -78,7 +78,7 @@ json machine_json() {
             {"cache_bytes", last_level_cache_bytes()},
             {"memory_bytes", available_memory()}, {"gradnn", version_text()},
             {"onednn", cpu::onednn_version()}, {"engines", engines},
-            {"gpus", gpus_json()},
+            {"gpus", gpus_json()}, {"gpu_code", gpu::code_of_library},
             {"no_gpu", gpu::backend.unavailable_reason()},
             {"cuda_driver", cuda_version_text(cuda.driver)},
             {"cuda_runtime", cuda_version_text(cuda.runtime)},
@@ -122,6 +122,7 @@ int info(bool as_json) {
         if (!value.empty()) rows.add({label, (reason ? "none: " : "") + value});
     };
     add("GPU", "no_gpu", true);
+    add("GPU code held", "gpu_code", false);
     add("CUDA driver", "cuda_driver", false);
     add("CUDA runtime", "cuda_runtime", false);
     add("cuDNN", "cudnn", false);

@@ -9,9 +9,9 @@ namespace gradnn::driver {
 /// "gradnn", "onednn", "engines": [{"kind", "count"}], "gpus": [{"name",
 /// "memory_bytes", "compute_capability", "multiprocessors", "l2_bytes",
 /// "code"}],
-/// "no_gpu" (why there is none), "cuda_driver", "cuda_runtime", "cudnn",
-/// "no_cudnn", "nvrtc", "nvrtc_file", "no_nvrtc"}; empty strings stand for what
-/// there is nothing to say of.
+/// "gpu_code", "no_gpu" (why there is none), "cuda_driver", "cuda_runtime",
+/// "cudnn", "no_cudnn", "nvrtc", "nvrtc_file", "no_nvrtc"}; empty strings stand
+/// for what there is nothing to say of.
 nlohmann::ordered_json machine_json();
 
 } // namespace gradnn::driver

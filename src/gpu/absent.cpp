@@ -41,6 +41,8 @@ kernel_compiler find_kernel_compiler() {
     return {};
 }
 
+const char *const code_of_library = "";
+
 device_code code_of_device(size_t) {
     return {};
 }

@@ -23,10 +23,11 @@ kernel_compiler find_kernel_compiler();
 /// Which of the kernels that were compiled with the library a device runs.
 struct device_code {
     int ptx = 0; ///< that they were made of, 90 for compute capability 9.0; 0: none
-    std::string
-            text; ///< "machine code for compute capability 9.0", "none: why"
+    std::string text; ///< "machine code for compute ...", or "none: why"
 };
 /// Asked once, for which CUDA makes a context on the device.
 device_code code_of_device(size_t index);
+/// Which there are: "machine code for 8.0, PTX for 9.0"; empty in a CPU-only build.
+extern const char *const code_of_library;
 
 } // namespace gradnn::gpu

@@ -27,12 +27,14 @@ struct gpu {
 constexpr gpu gpus[] = {
         {"H200", 90, 132, 143771, 60, 227, 228, 2048, 32},
         {"V100", 70, 80, 32768, 6, 96, 96, 2048, 32},
+        {"T4", 75, 40, 15360, 4, 64, 64, 1024, 16},
         {"A100", 80, 108, 81920, 40, 163, 164, 2048, 32},
         {"RTX 3090", 86, 82, 24576, 6, 99, 100, 1536, 16},
         {"L4", 89, 58, 23034, 48, 99, 100, 1536, 24},
         {"RTX 4090", 89, 128, 24564, 72, 99, 100, 1536, 24},
         {"B200", 100, 148, 183359, 126, 227, 228, 2048, 32},
         {"RTX 5090", 120, 170, 32607, 96, 99, 100, 1536, 24},
+        {"GPU to come", 200, 200, 200000, 200, 227, 228, 2048, 32},
 };
 
 const gpu &chosen() {
@@ -95,8 +97,8 @@ unsigned architecture() {
     return static_cast<unsigned>(chosen().architecture);
 }
 
-bool is_default_gpu() {
-    return &chosen() == gpus;
+bool has_ptx() {
+    return &chosen() != gpus && std::getenv("GRADNN_FAKE_NO_PTX") == nullptr;
 }
 
 } // namespace gradnn::fake_cuda

@@ -238,10 +238,14 @@ kernel_codes read_fat_binary(
             parts.insert({entry.architecture, {entry, contents}});
         place = contents + entry.bytes;
     }
-    if (or_nearest && !parts.contains(architecture) && !parts.empty()) {
+    const unsigned device = architecture;
+    if (!parts.empty()) {
         const auto above = parts.upper_bound(architecture);
-        architecture
+        const unsigned found
                 = (above == parts.begin() ? above : std::prev(above))->first;
+        if (or_nearest
+                || (found <= architecture && found / 10 == architecture / 10))
+            architecture = found;
     }
     kernel_codes codes;
     const auto [first, last] = parts.equal_range(architecture);
@@ -253,6 +257,10 @@ kernel_codes read_fat_binary(
         } else {
             read_elf(elf_file(contents, entry.bytes), codes);
         }
+    }
+    for (auto &[name, code] : codes) {
+        code.ptx = std::min(architecture, device);
+        code.binary = code.ptx / 10 == device / 10 ? code.ptx : device;
     }
     return codes;
 }

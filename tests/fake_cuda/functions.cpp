@@ -59,8 +59,8 @@ registry &known() {
 }
 
 /// gradnn has no kernels for GPUs before compute capability 8.0. For another one that
-/// this program has no machine code for, that of the nearest stands: registers differ
-/// little between them.
+/// this program has no machine code for, that of the nearest stands, as if it had PTX for
+/// all: registers differ little between them.
 constexpr unsigned oldest_architecture = 80;
 
 const kernel_code *code_of(const function &of) {
@@ -70,7 +70,7 @@ const kernel_code *code_of(const function &of) {
         try {
             if (architecture() >= oldest_architecture)
                 home.codes = read_fat_binary(
-                        home.wrapper, architecture(), !is_default_gpu());
+                        home.wrapper, architecture(), has_ptx());
             if (home.codes.empty())
                 home.problem = "no machine code for the stand-in's GPU";
         } catch (const std::exception &failure) {
@@ -360,8 +360,8 @@ cudaError_t cudaFuncGetAttributes(
                 attributes->localSizeBytes = code.local_bytes;
                 attributes->maxThreadsPerBlock = code.most_threads;
                 attributes->numRegs = code.registers;
-                attributes->ptxVersion = static_cast<int>(architecture());
-                attributes->binaryVersion = static_cast<int>(architecture());
+                attributes->ptxVersion = static_cast<int>(code.ptx);
+                attributes->binaryVersion = static_cast<int>(code.binary);
                 attributes->maxDynamicSharedSizeBytes = dynamic_limit(of, code);
                 attributes->preferredShmemCarveout = -1;
                 return cudaSuccess;

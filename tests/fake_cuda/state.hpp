@@ -19,8 +19,9 @@ const cudaDeviceProp &properties();
 /// Its compute capability's two digits.
 unsigned architecture();
 
-/// Whether it is the H200.
-bool is_default_gpu();
+/// Whether code for another GPU serves it: it is not the H200, and GRADNN_FAKE_NO_PTX is
+/// not set.
+bool has_ptx();
 
 /// Has the device's clock go on by the time that a kernel takes.
 void pass_time_of(const std::string &kernel);

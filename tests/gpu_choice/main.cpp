@@ -11,6 +11,10 @@
 // does where there is a GPU:
 //
 //     gradnn_gpu_choice kernels GRAPH.json
+//
+// And what `gradnn info` says of the GPU:
+//
+//     gradnn_gpu_choice info
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -27,7 +31,7 @@ using namespace gradnn::test;
 
 int usage() {
     std::cerr << "usage: gradnn_gpu_choice summary | bench | suite | random "
-                 "[COUNT [SEED]] | kernels GRAPH.json\n";
+                 "[COUNT [SEED]] | kernels GRAPH.json | info\n";
     return 2;
 }
 
@@ -67,6 +71,7 @@ int kernels(const std::string &graph) {
 
 int print(const std::vector<std::string> &words) {
     if (words.empty()) return usage();
+    if (words[0] == "info") return gradnn::driver::info(false);
     if (words[0] == "kernels" && words.size() == 2) return kernels(words[1]);
     const auto number = [&](size_t index, unsigned long fallback) {
         return words.size() > index ? std::stoul(words[index]) : fallback;

@@ -74,8 +74,8 @@ std::string no_device_reason();
 /// out of range.
 const device_properties &properties_of(int device);
 
-/// Whether a device has programmatic dependent launch, and the code that runs
-/// there the instructions for it (device/early_start.cuh).
+/// Whether a device has programmatic dependent launch and bulk copies, and the library's code
+/// there compute capability 9.0's instructions (device/early_start.cuh): not if made of 8.0's.
 bool can_start_early(int device);
 
 /// `bytes` for what is named ("a tensor"), given in the order of the stream, of an

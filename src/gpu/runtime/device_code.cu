@@ -8,45 +8,40 @@
 
 namespace gradnn::gpu {
 
-using detail::text;
-
 namespace {
 
 __global__ void probe_kernel() {}
 
 std::string capability(int number) {
-    return text(number / 10, '.', number % 10);
+    return detail::text(number / 10, '.', number % 10);
 }
 
 device_code ask(int device) {
     const device_properties &properties = properties_of(device);
-    const int own = 10 * properties.major + properties.minor;
     const allocation_guard current(device); // attributes load the kernel
     cudaFuncAttributes found {};
     const cudaError_t result = cudaFuncGetAttributes(&found, probe_kernel);
     if (result == cudaSuccess)
         return {found.ptxVersion,
-                found.binaryVersion == own && found.ptxVersion < own
-                        ? "made by the driver of PTX for compute capability "
-                                + capability(found.ptxVersion)
-                        : "machine code for compute capability "
-                                + capability(found.binaryVersion)};
+                detail::text("machine code for compute capability ",
+                        capability(found.binaryVersion), ", of PTX for ",
+                        capability(found.ptxVersion))};
     if (result != cudaErrorNoKernelImageForDevice
             && result != cudaErrorInvalidDeviceFunction
             && result != cudaErrorUnsupportedPtxVersion)
         check(result, "cudaFuncGetAttributes");
     static_cast<void>(cudaGetLastError());
-    std::string built_for;
-    for (const int each : {__CUDA_ARCH_LIST__}) // for this file as for all
-        built_for += (built_for.empty() ? "" : ", ") + capability(each / 10);
     return {0,
-            text("none: ", properties.name, " has compute capability ",
-                    capability(own), ", and this build of gradnn is for ",
-                    built_for, " (CMAKE_CUDA_ARCHITECTURES); CUDA says: ",
+            detail::text("none: ", properties.name, " has compute capability ",
+                    properties.major, '.', properties.minor,
+                    ", and this build of gradnn holds ", code_of_library,
+                    " (CMAKE_CUDA_ARCHITECTURES); CUDA says: ",
                     cudaGetErrorString(result))};
 }
 
 } // namespace
+
+const char *const code_of_library = GRADNN_CUDA_CODE;
 
 device_code code_of_device(size_t index) {
     static std::mutex mutex;
@@ -58,8 +53,7 @@ device_code code_of_device(size_t index) {
 }
 
 bool can_start_early(int device) {
-    return properties_of(device).major >= 9
-            && code_of_device(static_cast<size_t>(device)).ptx >= 90;
+    return code_of_device(static_cast<size_t>(device)).ptx >= 90;
 }
 
 } // namespace gradnn::gpu

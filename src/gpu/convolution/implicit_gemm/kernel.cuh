@@ -165,6 +165,7 @@ class cutlass_kernel final : public tile_kernel {
 
     static constexpr size_t shared_bytes
             = sizeof(typename kernel::SharedStorage);
+    static_assert(shared_bytes <= 99 << 10); // of 8.6, 8.9 and 12.0
 
     static size size_of(const dense_problem &p, int slices) {
         const auto i = [](int64_t value) { return static_cast<int>(value); };

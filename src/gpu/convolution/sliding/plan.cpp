@@ -268,10 +268,9 @@ plan_or_refusal make(
                 "takes problems that kernels may be compiled for, and the "
                 "setting `specialise` is off");
     std::string refusal;
-    const device_properties &device
-            = properties_of(static_cast<int>(options.device));
-    const gpu_facts gpu = facts_of(device);
-    const bool bulk_copies = device.major >= 9;
+    const auto device = static_cast<int>(options.device);
+    const gpu_facts gpu = facts_of(properties_of(device));
+    const bool bulk_copies = can_start_early(device);
     const auto aligned
             = specifications_of(problem, vectors, bulk_copies, refusal);
     const auto others = specifications_of(problem,

@@ -165,7 +165,7 @@ plan_or_refusal make(
     const auto device = static_cast<int>(options.device);
     std::vector<resident_form> forms;
     for (mapped_problem &each : specifications_of(
-                 problem, vectors, properties_of(device).major >= 9, refusal)) {
+                 problem, vectors, can_start_early(device), refusal)) {
         auto map = std::make_shared<const device_tables>(device, each);
         forms.push_back({std::move(each), std::move(map)});
     }
