@@ -241,6 +241,10 @@ TEST_F(cache, tables_of_long_axes_are_small_and_counted) {
                         << mode << ' ' << src << ' ' << dst << ' ' << channels;
         EXPECT_GT(bytes_of(n / 32, n / 32 + 1235, mode), 1U << 14) << mode;
     }
+    const bool computes = cpu::separable_lanes(data_type::f32) > 1;
+    for (const int64_t channels : {1, 3, 20})
+        EXPECT_LT(bytes_of(1 << 21, (1 << 21) + 3, "cubic", channels),
+                computes ? 4096U : 1U << 30);
 }
 
 // A compiled partition outlives its place in the cache, the graph and the
