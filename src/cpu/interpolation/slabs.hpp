@@ -292,10 +292,11 @@ private:
     }
 
     /// Makes sure that elements [first, last) of all slabs are held transposed.
-    /// They come with ascending ends.
+    /// They come with ascending ends; a row that was taken by blocks of columns may be
+    /// taken again as a whole.
     void hold(int64_t first, int64_t last) {
-        if (last <= end_) return;
-        if (first >= end_) begin_ = end_ = first;
+        if (last <= end_ && first >= begin_) return;
+        if (first >= end_ || first < begin_) begin_ = end_ = first;
         // As many as are worth the calls.
         const int64_t wanted = std::max(last, end_ + job_.chunk);
         int64_t until = std::min(slab_dst_, wanted);

@@ -73,11 +73,13 @@ tap_table<Sum> make_taps(const detail::axis_map &map) {
     table.weights.resize(positions * taps);
     auto next = static_cast<int32_t>(map.dst - 1); // for those without taps
     for (size_t i = positions; i-- > 0;) {
-        if (map.count(i) > 0) next = static_cast<int32_t>(map.first(i));
+        const auto count = static_cast<size_t>(map.count(i));
+        if (count > 0) next = static_cast<int32_t>(map.first(i));
         table.first[i] = next;
-        for (size_t k = 0; k < static_cast<size_t>(map.count(i)); ++k)
+        const int64_t offset = map.offset(i);
+        for (size_t k = 0; k < count; ++k)
             table.weights[i * taps + k]
-                    = static_cast<Sum>(map.weight(map.offset(i) + k));
+                    = static_cast<Sum>(map.weight(offset + k));
     }
     return table;
 }
