@@ -104,8 +104,13 @@ TEST(long_sums_emulated, f64) {
 
 // Parts and threads follow from the number of taps and elements.
 TEST(long_sums_emulated, cut) {
-    strided_shape shape {320, {4, 3, 2, 1, 0}, {1, 1, 1, 320, 1},
-            {320, 1, 1, 1, 1}, {1 << 26, 1 << 18, 1 << 12, 64, 1}};
+    // As compiling writes it: axes of one element have strides of 0.
+    detail::interpolation_problem problem;
+    problem.diff_src.dims = {1, 320, 1, 1, 1};
+    problem.diff_dst.dims = {1, 320, 64, 64, 64};
+    problem.diff_src.strides = {0, 1, 0, 0, 0};
+    problem.diff_dst.strides = {0, 1 << 18, 1 << 12, 64, 1};
+    strided_shape shape = gpu::interpolation::strided_shape_of(problem);
     const long_cut ncx = long_cut_of(shape, 1 << 18);
     EXPECT_FALSE(ncx.side_by_side);
     EXPECT_EQ(ncx.elements, 1);
@@ -113,12 +118,25 @@ TEST(long_sums_emulated, cut) {
     // Eight elements of 1,024 taps.
     EXPECT_EQ(long_cut_of(shape, 1024).elements, 8);
     EXPECT_EQ(long_cut_of(shape, 1024).parts, 1);
-    shape = {320, {1, 4, 3, 2, 0}, {320, 1, 1, 1, 1}, {320, 1, 1, 1, 1},
-            {1 << 26, 1, 64 * 64 * 320, 64 * 320, 320}};
+    problem.diff_dst.strides = {0, 1, 64 * 64 * 320, 64 * 320, 320};
+    shape = gpu::interpolation::strided_shape_of(problem);
     const long_cut nxc = long_cut_of(shape, 1 << 18);
     EXPECT_TRUE(nxc.side_by_side);
     EXPECT_EQ(nxc.elements, 32);
     EXPECT_EQ(nxc.parts, 64);
+}
+
+// One axis, whose others have one element and strides of 0.
+TEST(long_sums_emulated, cut_of_one_axis) {
+    detail::interpolation_problem problem;
+    problem.diff_src.dims = {4, 128, 1, 1, 172};
+    problem.diff_dst.dims = {4, 128, 1, 1, 88064};
+    problem.diff_src.strides = {172 * 128, 1, 0, 0, 128};
+    problem.diff_dst.strides = {88064 * 128, 1, 0, 0, 128};
+    const long_cut nxc
+            = long_cut_of(gpu::interpolation::strided_shape_of(problem), 1024);
+    EXPECT_TRUE(nxc.side_by_side);
+    EXPECT_EQ(nxc.elements, 32);
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 //     bench/sweep --engine gpu --kind interpolation --seed 101 --every-row
 //
 // on an H200 at 9ef829a. Percentages are shares of the copy rate, first of the function's
-// kernel, then of that which takes it else. To measure a rule again, force the two kernels by GRADNN_KERNEL: a kernel
+// kernel, then of the next one in the list. To measure a rule again, force the two kernels by GRADNN_KERNEL: a kernel
 // that yields can still be forced.
 #include "gpu/measured.hpp"
 
@@ -136,7 +136,7 @@ std::string small_images_yield(
 // other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
 // 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
-// gpu_intervals', which there is no more, where columns have many taps.
+// gpu_intervals', which is gone, where columns have many taps.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t most_elements = 2048; // of a plane
@@ -148,7 +148,8 @@ std::string resample_yields(
     if (detail::is_filtered(problem)) return {};
     if (is_volume(problem))
         return bytes == 2 && are_enlarged_volumes(problem)
-                ? "16-bit volumes in NCX enlarged along all axes were slower"
+                ? "16-bit volumes in NCX enlarged four times and more were "
+                  "slower"
                 : std::string();
     if (is_flattened_and_widened(problem) || bytes == 8) return {};
     const bool rows_alone = dst[3] == src[3];
@@ -174,13 +175,22 @@ std::string resample_yields(
 // (H100, 8a96a3e): a warp has all terms of a sum.
 std::string ncx_yields(
         const interpolation_problem &problem, const compile_options &options) {
+    const std::string many = many_terms_yield(problem, options);
+    return many.empty() ? small_images_yield(problem, options) : many;
+}
+
+std::string many_terms_yield(
+        const interpolation_problem &problem, const compile_options &) {
     constexpr int64_t many_terms = 2048;
     int64_t terms = 1;
     for (const auto &axis : problem.axes)
-        terms *= detail::make_axis_map(problem.mode, problem.coordinates, axis)
-                         .max_count;
-    return terms >= many_terms ? "sums of 2048 terms and more were slower"
-                               : small_images_yield(problem, options);
+        terms = std::min(many_terms,
+                terms
+                        * detail::make_axis_map(
+                                problem.mode, problem.coordinates, axis)
+                                  .max_count);
+    return terms == many_terms ? "sums of 2048 terms and more were slower"
+                               : std::string();
 }
 
 // f64 in NXC: gpu_pixels was 1.1 to 1.3 times as fast (seeds 501 and 503, H100, 5b451f6). Few
@@ -194,14 +204,14 @@ std::string rows_yields(
             : small_images_yield(problem, options);
 }
 
-// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by gpu_layers,
-// which there is no more, 81 (H200, b302d5c).
+// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by a kernel that is
+// gone 81 (H200, b302d5c), by gpu_resample less.
 // A warp computes the short rows of several planes side by side if the number of planes is
 // a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
 // the copy rate; gpu_ncx reaches 72 % (H100, 607230b).
 // Long rows: a first call takes 1.4 us for each element of diff_src, 2.9 s for 2^21; by gpu_rows
 // 0.04 us (H100, 820bc19).
-// Linear volumes of seed 501 (6f5a3d2): gpu_layers was 1.04 to 2 times as fast in seven
+// Linear volumes of seed 501 (6f5a3d2): a kernel that is gone was 1.04 to 2 times as fast in seven
 // whose depth or rows are enlarged more than twice, 0.8 to 0.94 times in the others.
 std::string bands_yields(
         const interpolation_problem &problem, const compile_options &options) {

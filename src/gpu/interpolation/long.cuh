@@ -2,15 +2,16 @@
 // included by strided.cu.
 //
 // Some threads share the taps of an element of diff_src, in one block or in several: each of
-// n threads takes every n-th column, and every so manieth row where n are more than a row has
-// columns. A block adds its threads' sums as a tree; where several have parts of an element a
+// n threads takes every n-th column, and where n are more than a row has columns, the rows
+// are shared out too. A block adds its threads' sums as a tree; where several have parts of an element a
 // second kernel adds theirs. All in f64, compensated for f64 data: no plain sum is long,
-// however many taps there are, and the order follows from the shape alone.
+// however many taps there are, and the order follows from shape and layout alone.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
@@ -46,20 +47,24 @@ struct strided_shape {
     }
 };
 
-/// Of diff_src of a problem, the axes of the smallest strides first.
+/// Of diff_src of a problem, the axes of the smallest strides first, those of one element,
+/// whose strides say nothing, last.
 inline strided_shape strided_shape_of(
         const detail::interpolation_problem &problem) {
     strided_shape made;
     std::array<int, 5> order {4, 3, 2, 1, 0};
     const auto &strides = problem.diff_src.strides;
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-        return strides[static_cast<size_t>(a)]
-                < strides[static_cast<size_t>(b)];
-    });
+    const auto &dims = problem.diff_src.dims;
+    const auto key = [&](int axis) {
+        const auto at = static_cast<size_t>(axis);
+        return std::pair(dims[at] == 1, strides[at]);
+    };
+    std::stable_sort(order.begin(), order.end(),
+            [&](int a, int b) { return key(a) < key(b); });
     for (int i = 0; i < 5; ++i) {
         const auto axis = static_cast<size_t>(i);
         made.order[i] = order[axis];
-        made.dims[i] = problem.diff_src.dims[static_cast<size_t>(order[axis])];
+        made.dims[i] = dims[static_cast<size_t>(order[axis])];
         made.count *= made.dims[i];
         made.diff_src_strides[i] = strides[axis];
         made.diff_dst_strides[i] = problem.diff_dst.strides[axis];
@@ -83,11 +88,12 @@ inline long_cut long_cut_of(const strided_shape &shape, double taps) {
     constexpr int most_parts = 64;
     long_cut made;
     const int inner = shape.order[0];
-    made.side_by_side = inner <= 1;
-    for (int axis = 2; axis < 5; ++axis)
+    made.side_by_side = inner <= 1 && shape.dims[0] > 1;
+    for (int axis = 2; axis < 5; ++axis) // of one position: 0
         made.side_by_side = made.side_by_side
-                && shape.diff_dst_strides[axis]
-                        >= shape.diff_dst_strides[inner];
+                && (shape.diff_dst_strides[axis] == 0
+                        || shape.diff_dst_strides[axis]
+                                >= shape.diff_dst_strides[inner]);
     made.elements = 1;
     const auto threads_of_element
             = [&] { return made.parts * strided_threads / made.elements; };
