@@ -23,9 +23,11 @@ void for_each_data(const checked_op &the_op, const Body &body) {
     });
 }
 
-/// The smallest divisor of a dim that is at least `least`; the dim, where none is.
+/// The smallest divisor of a dim from `least` on, but for those that leave too little
+/// of a slice; the dim, where none is.
 int64_t divisor(int64_t dim, int64_t least) {
-    for (int64_t parts = std::min(least, dim); parts < dim; ++parts)
+    const auto most = std::min(dim, least * static_cast<int64_t>(least_share));
+    for (int64_t parts = std::min(least, dim); parts < most; ++parts)
         if (dim % parts == 0) return parts;
     return dim;
 }

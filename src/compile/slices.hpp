@@ -10,8 +10,8 @@
 namespace gradnn::detail {
 
 /// How to compute a partition's ops by turns, each for some images, or channels of an
-/// image, and then the next, so that what is between them has at most `cached_bytes`.
-/// One slice where that is not to be had, or all fits anyway. Not with convolutions:
+/// image, and then the next, so that what is between them has at most `cached_bytes`,
+/// or one image where its channels are no planes. One slice where all fits anyway. Not with convolutions:
 /// the bits of an image depend on how many oneDNN computes at once.
 slicing slicing_of(const std::vector<checked_op> &ops, size_t cached_bytes);
 

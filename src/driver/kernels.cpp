@@ -11,6 +11,7 @@
 #include "compile/compile_settings.hpp"
 #include "compile/executable.hpp"
 #include "compile/kernel_choice.hpp"
+#include "compile/slices.hpp"
 #include "kernel/engine_impl.hpp"
 #include "kernel_steps.hpp"
 #include "loaded_graph.hpp"
@@ -55,7 +56,11 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
     const auto taken = kernel_steps(step);
     size_t index = 0;
     for (const detail::checked_op &the_op : compiled.ops) {
-        for (const detail::lowered_step &lowered : detail::lower(the_op)) {
+        // What was compiled.
+        const detail::checked_op taken_op = program.slices.count() > 1
+                ? detail::first_slice(the_op, program.slices)
+                : the_op;
+        for (const detail::lowered_step &lowered : detail::lower(taken_op)) {
             const auto &timings = program.steps.at(index).timings;
             const kernel_step &chosen = taken.at(index++);
             const op &identity = the_op.identity();
