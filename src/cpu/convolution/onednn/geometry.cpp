@@ -23,12 +23,13 @@ void leave_out_steps(geometry &g) {
     const auto is_zero = [](int64_t pad) { return pad == 0; };
     const auto is_inside = [](int64_t pad) { return pad <= 0; };
     const auto is_one = [](int64_t size) { return size == 1; };
-    int64_t read_of = 1; // as many elements one is read
+    constexpr int64_t enough = 4;
+    int64_t read_of = 1; // as many elements one is read, or enough
     for (const int64_t stride : g.strides)
-        read_of *= stride;
+        read_of = std::min(enough, read_of * std::min(enough, stride));
     const auto rank = static_cast<ptrdiff_t>(g.strides.size());
     if (g.direction != detail::convolution_direction::backward_weights
-            || read_of < 4 || detail::size_of(g.src.type) > 2
+            || read_of < enough || detail::size_of(g.src.type) > 2
             || g.src.strides[1] == 1
             || !std::all_of(
                     g.weights.sizes.end() - rank, g.weights.sizes.end(), is_one)
@@ -37,7 +38,8 @@ void leave_out_steps(geometry &g) {
         return;
     for (size_t axis = 0; axis < g.strides.size(); ++axis) {
         g.src.sizes[axis + 2] = g.dst.sizes[axis + 2];
-        g.src.strides[axis + 2] *= g.strides[axis];
+        if (g.dst.sizes[axis + 2] > 1)
+            g.src.strides[axis + 2] *= g.strides[axis];
         g.strides[axis] = 1;
         g.pads_end[axis] = 0;
     }
