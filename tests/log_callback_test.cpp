@@ -27,7 +27,7 @@ TEST(log, header_comes_first_and_once) {
     // The documented order (doc/logging.md): programs depend on it.
     EXPECT_EQ(log.raw()[0],
             "gradnn,event,engine,partition,compiled,ops,steps,inputs,outputs,"
-            "workspace_bytes,moved_bytes,milliseconds,note");
+            "workspace_bytes,moved_bytes,milliseconds,note,inner");
     EXPECT_EQ(log.raw()[1].rfind("gradnn,create,cpu,", 0), 0U);
     EXPECT_EQ(log.raw()[2].rfind("gradnn,create,cpu,", 0), 0U);
 }

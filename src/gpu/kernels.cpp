@@ -52,7 +52,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                         interpolation::columns::make_ncx>>,
                 ncx_yields},
         {"interpolation.gpu_nxc", "dense NXC, any ratio",
-                two_taps<interpolation::columns::make_nxc>, many_terms_yield},
+                two_taps<interpolation::columns::make_nxc>, few_sums_yield},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 nullptr, true},
 };

@@ -173,24 +173,24 @@ std::string resample_yields(
 
 // 1x1x1 to 64x64x64 in bf16 took 0.41 ms, and in f32 0.50, where a copy takes 0.06 and 0.11
 // (H100, 8a96a3e): a warp has all terms of a sum.
-std::string ncx_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    const std::string many = many_terms_yield(problem, options);
-    return many.empty() ? small_images_yield(problem, options) : many;
-}
-
-std::string many_terms_yield(
+std::string few_sums_yield(
         const interpolation_problem &problem, const compile_options &) {
-    constexpr int64_t many_terms = 2048;
-    int64_t terms = 1;
+    constexpr int64_t many_terms = 2048, few_sums = 1 << 14;
+    int64_t terms = elements_of(problem.diff_src) <= few_sums ? 1 : 0;
     for (const auto &axis : problem.axes)
         terms = std::min(many_terms,
                 terms
                         * detail::make_axis_map(
                                 problem.mode, problem.coordinates, axis)
                                   .max_count);
-    return terms == many_terms ? "sums of 2048 terms and more were slower"
+    return terms == many_terms ? "few sums of 2048 terms and more were slower"
                                : std::string();
+}
+
+std::string ncx_yields(
+        const interpolation_problem &problem, const compile_options &options) {
+    const std::string few = few_sums_yield(problem, options);
+    return few.empty() ? small_images_yield(problem, options) : few;
 }
 
 // f64 in NXC: gpu_pixels was 1.1 to 1.3 times as fast (seeds 501 and 503, H100, 5b451f6). Few
