@@ -118,7 +118,7 @@ TEST(log, callback_from_several_threads) {
     std::set<std::string> ids;
     for (const std::string &line : seen.lines) {
         const auto values = split(line, ',');
-        ASSERT_EQ(values.size(), 13U) << line;
+        ASSERT_EQ(values.size(), 14U) << line;
         if (values[1] == "create") created.insert(values[3]);
         if (values[1] == "compile:cache_hit") ids.insert(values[4]);
     }
