@@ -1,7 +1,7 @@
 // How interpolation's kernels cut random problems: what is launched fits the device, what
 // a block or a thread has of the outputs covers each of them, and tables have each tap
-// once. For pixels, bands and the runs of a walk; gpu_interpolation_planes_test
-// and gpu_interpolation_columns_test have the others. Host arithmetic; needs no GPU.
+// once. For pixels, bands and the runs of a walk; gpu_interpolation_columns_test
+// has the others. Host arithmetic; needs no GPU.
 #include "emulated/interpolation.hpp"
 
 #include "gpu/interpolation/bands/tiles.hpp"
