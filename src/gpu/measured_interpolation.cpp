@@ -172,10 +172,13 @@ std::string resample_yields(
 }
 
 // 1x1x1 to 64x64x64 in bf16 took 0.41 ms, and in f32 0.50, where a copy takes 0.06 and 0.11
-// (H100, 8a96a3e): a warp has all terms of a sum.
+// (H100, 8a96a3e): a warp has all terms of a sum, and fewer sums than the device has warps
+// leave it idle.
 std::string few_sums_yield(
-        const interpolation_problem &problem, const compile_options &) {
-    constexpr int64_t many_terms = 2048, few_sums = 1 << 14;
+        const interpolation_problem &problem, const compile_options &options) {
+    constexpr int64_t many_terms = 2048, warps = 64; // of a multiprocessor
+    const int64_t few_sums = warps
+            * properties_of(static_cast<int>(options.device)).multiprocessors;
     int64_t terms = elements_of(problem.diff_src) <= few_sums ? 1 : 0;
     for (const auto &axis : problem.axes)
         terms = std::min(many_terms,

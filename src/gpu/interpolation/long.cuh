@@ -3,9 +3,9 @@
 //
 // Some threads share the taps of an element of diff_src, in one block or in several: each of
 // n threads takes every n-th column, and where n are more than a row has columns, the rows
-// are shared out too. A block adds its threads' sums as a tree; where several have parts of an element a
-// second kernel adds theirs. All in f64, compensated for f64 data: no plain sum is long,
-// however many taps there are, and the order follows from shape and layout alone.
+// are shared out too. A block adds its threads' sums as a tree; where several have parts of
+// an element a second kernel adds theirs. All in f64, compensated for f64 data: no plain sum
+// is long, however many taps there are, and the order follows from shape and layout alone.
 #pragma once
 
 #include <algorithm>
