@@ -145,6 +145,8 @@ constexpr int stage_margin = 64; ///< bytes around what is copied
 constexpr int barrier_bytes
         = 128; ///< ahead of the tables, the sums and the stages
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
+constexpr int table_alignment
+        = 32; ///< of each table in shared memory, in bytes
 
 /// Bytes of the maps of walk and middle.
 constexpr long long table_bytes_of(const problem_specification &p) {
@@ -208,7 +210,9 @@ constexpr void add_tiles(
             * 128;
     const long long tables = table_bytes_of(p);
     if (tables > 0 && tables <= most_table_bytes)
-        g.table_bytes = ceil_div(static_cast<int>(tables) + 64, 128) * 128;
+        g.table_bytes
+                = ceil_div(static_cast<int>(tables) + 4 * table_alignment, 128)
+                * 128;
     if (c.line_vector > 0)
         g.line_bytes
                 = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;

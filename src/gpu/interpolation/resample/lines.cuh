@@ -41,36 +41,56 @@ struct words_of_thread {
     }
     __device__ __forceinline__ void load(
             unit (&to)[c.words], const type *row, bool exists) const {
+        const type *const first = row + place[0];
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
-            to[w] = exists && inside[w] ? unit::load(row + place[w])
-                                        : unit::zeros();
+            to[w] = exists && inside[w]
+                    ? unit::load(c.planes == 1 ? first + w * c.threads * vector
+                                               : row + place[w])
+                    : unit::zeros();
     }
-    __device__ __forceinline__ void add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
+    /// visit(word, element) for all sums of a thread.
+    template <typename Visit>
+    __device__ __forceinline__ static void each_sum(const Visit &visit) {
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
 #pragma unroll
             for (int v = 0; v < vector; ++v)
-                low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
-        if (p.walk.two && to.high_weight != 0) {
-#pragma unroll
-            for (int w = 0; w < c.words; ++w)
-#pragma unroll
-                for (int v = 0; v < vector; ++v)
-                    high[w][v] = multiply_add(
-                            to.high_weight, row[w][v], high[w][v]);
-        }
+                visit(w, v);
+    }
+    __device__ __forceinline__ void add(
+            const unit (&row)[c.words], const step<sum_type> &to) {
+        each_sum([&](int w, int v) {
+            low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
+        });
+        if (p.walk.two && to.high_weight != 0)
+            each_sum([&](int w, int v) {
+                high[w][v]
+                        = multiply_add(to.high_weight, row[w][v], high[w][v]);
+            });
     }
     /// To the next position of the walk.
     __device__ __forceinline__ void shift() {
-#pragma unroll
-        for (int w = 0; w < c.words; ++w)
-#pragma unroll
-            for (int v = 0; v < vector; ++v) {
-                low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
-                high[w][v] = 0;
-            }
+        each_sum([&](int w, int v) {
+            low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
+            high[w][v] = 0;
+        });
+    }
+    /// Both at once, which copies no sums.
+    __device__ __forceinline__ void shift_and_add(
+            const unit (&row)[c.words], const step<sum_type> &to) {
+        each_sum([&](int w, int v) {
+            low[w][v] = multiply_add(to.low_weight, row[w][v],
+                    p.walk.two ? high[w][v] : sum_type(0));
+        });
+        if constexpr (!p.walk.two) return;
+        if (to.high_weight != 0)
+            each_sum([&](int w, int v) {
+                high[w][v]
+                        = multiply_add(to.high_weight, row[w][v], sum_type(0));
+            });
+        else
+            each_sum([&](int w, int v) { high[w][v] = 0; });
     }
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr element of
@@ -128,18 +148,24 @@ struct outputs_of_thread {
     /// From `line`, where the elements of whole rows would begin.
     __device__ __forceinline__ void write(const sum_type *line, int middle,
             int planes, const tables<sum_type> &map, type *to) {
+        constexpr int items = ceil_div(g.lane_items, g.groups);
+        constexpr int together = items <= 6 ? items : 1;
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
             const int inner = lane(set) % g.vectors * c.vector;
-#pragma unroll 1
-            for (int number = first_item(); number < g.lane_items;
-                    number += g.groups) {
+#pragma unroll together
+            for (int i = 0; i < items; ++i) {
+                const int number = first_item() + i * g.groups;
                 const int plane = number / g.middle_items;
                 const typename rest::item item {
                         middle * g.middle_items + number % g.middle_items, 0,
                         0};
-                if (plane >= planes || item.middle >= g.middles) continue;
+                if ((items * g.groups != g.lane_items && number >= g.lane_items)
+                        || (g.outers % c.planes != 0 && plane >= planes)
+                        || (g.middle_strips * g.middle_items != g.middles
+                                && item.middle >= g.middles))
+                    continue;
                 of[set].run(item, map, line + plane * g.line_pitch + inner, 0,
                         to + plane * p.outer_write[0] + inner);
             }
@@ -179,7 +205,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     outputs_of_thread<s> outputs;
     outputs.find(part, map.column);
     int slot = 0, current = 0;
-    // By all threads alike.
+    // The position `current`, by all threads alike.
     const auto finish = [&] {
         if (current >= begin) {
             sum_type *const line
@@ -187,12 +213,14 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                               jit::dynamic_shared() + slot * g.line_bytes)
                     + line_margin;
             of.keep(line);
-            __syncthreads();
+            if constexpr (c.threads == 32)
+                __syncwarp();
+            else
+                __syncthreads();
             outputs.write(line - from, middle, planes, map,
                     written + current * p.walk.write_pitch);
             slot ^= 1;
         }
-        of.shift();
         ++current;
     };
 
@@ -218,15 +246,25 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
 #pragma unroll
         for (int at = 0; at < c.ahead; ++at) {
             if (row >= end_row) break;
-            while (current < steps[at].low)
+            if (current < steps[at].low) {
                 finish();
-            of.add(raw[at], steps[at]);
+                if constexpr (p.walk.jumps)
+                    while (current < steps[at].low) {
+                        of.shift();
+                        finish();
+                    }
+                of.shift_and_add(raw[at], steps[at]);
+            } else {
+                of.add(raw[at], steps[at]);
+            }
             load(at);
             ++row;
         }
     }
-    while (current < end)
+    while (current < end) {
         finish();
+        of.shift();
+    }
 }
 
 } // namespace gradnn::gpu::resample

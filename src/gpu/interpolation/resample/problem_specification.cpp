@@ -131,14 +131,16 @@ private:
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
-            static_cast<int>(std::max<int64_t>(1, map.max_count)), false,
+            static_cast<int>(std::max<int64_t>(1, map.max_count)), false, false,
             write_pitch, read_pitch};
     made.least_taps = made.most_taps;
     for (int64_t i = 0; i < map.src; ++i)
         made.least_taps
                 = std::min(made.least_taps, static_cast<int>(map.count(i)));
-    for (int64_t o = 0; o < map.dst && map.two_taps && !made.two; ++o)
-        made.two = map.high_weight(o) != 0;
+    for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
+        made.two = made.two || map.high_weight(o) != 0;
+        made.jumps = made.jumps || (o > 0 && map.low(o) > map.low(o - 1) + 1);
+    }
     return made;
 }
 
@@ -177,6 +179,8 @@ bool walks_first(const problem_specification &p) {
     if (!p.walk.is_there() || !p.column.is_there() || p.walk.most_taps == 0
             || p.walk.read <= p.walk.written || !rows_are_dense(p))
         return false;
+    if (!p.middle.is_there() && p.type != element::f64)
+        return inner_bytes <= 2 * vector;
     return p.type == element::f64
             ? inner_bytes <= 3 * vector
             : p.middle.is_there() && inner_bytes <= 2 * vector
@@ -199,7 +203,8 @@ std::string_view truth(bool value) {
 std::string text_of(const axis &a) {
     return text("{.written = ", a.written, ", .read = ", a.read,
             ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
-            ", .two = ", truth(a.two), ", .write_pitch = ", a.write_pitch,
+            ", .two = ", truth(a.two), ", .jumps = ", truth(a.jumps),
+            ", .write_pitch = ", a.write_pitch,
             ", .read_pitch = ", a.read_pitch, "}");
 }
 template <typename Values, typename Text>
@@ -282,7 +287,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
-    constexpr axis none {1, 1, 1, 1, false, 0, 0};
+    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
     const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
     std::vector<mapped_problem> made;
     // By their numbers; -1 for none.

@@ -169,7 +169,8 @@ __device__ __forceinline__ void keep(
     for (int i = static_cast<int>(threadIdx.x); i < count; i += threads)
         kept[i] = values[i];
     values = kept;
-    to += (count * sizeof(Value) + 15) / 16 * 16;
+    to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
+            * table_alignment;
 }
 
 /// The maps of walk and middle in shared memory; a __syncthreads is to follow.
