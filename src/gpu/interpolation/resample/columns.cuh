@@ -109,6 +109,17 @@ struct columns_of_thread {
         }
     }
 
+    /// Submits copies of what is a tap.
+    template <typename Rows>
+    __device__ __forceinline__ void copy(
+            const Rows &to, int slot, const read_type *row) const {
+#pragma unroll
+        for (int u = 0; u < g.units; ++u)
+            to.copy(slot, u, inside[u],
+                    row + begin[g.unit_column[u]]
+                            + g.unit_position[u] * p.column.read_pitch);
+    }
+
     /// The sums over the taps of a row that was loaded.
     __device__ __forceinline__ void add_up(
             row_sums &to, const raw_row &row) const {

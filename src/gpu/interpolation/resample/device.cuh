@@ -1,6 +1,7 @@
 // What resample kernels need of the device beside gpu/jit/device.cuh.
 #pragma once
 
+#include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/tables.hpp"
@@ -30,6 +31,59 @@ __device__ __forceinline__ jit::elements<type, count> finished(
     for (int i = 0; i < count; ++i)
         values[i] = sums[i] + sum<type>(0);
     return jit::elements<type, count>::of(values);
+}
+
+/// Rows of a thread that are on their way, in places of shared memory that no other thread
+/// reads. (Loads to registers share few scoreboards: a thread that waits for the oldest waits
+/// for the youngest.)
+template <typename Unit, int units, int threads>
+struct rows_on_their_way {
+    using stored = typename Unit::stored;
+
+    Unit *own;
+
+    /// What is never copied is 0.
+    __device__ __forceinline__ rows_on_their_way(char *shared, int rows)
+        : own(reinterpret_cast<Unit *>(shared) + threadIdx.x) {
+#pragma unroll 1
+        for (int i = 0; i < rows * units; ++i)
+            Unit::zeros().store(reinterpret_cast<stored *>(own + i * threads));
+    }
+    __device__ __forceinline__ void copy(
+            int row, int unit, bool wanted, const stored *from) const {
+        copy_async_if<sizeof(Unit)>(wanted, place(row, unit), from);
+    }
+    __device__ __forceinline__ stored *place(int row, int unit) const {
+        return reinterpret_cast<stored *>(own + (row * units + unit) * threads);
+    }
+    __device__ __forceinline__ void take(int row, Unit (&to)[units]) const {
+#pragma unroll
+        for (int u = 0; u < units; ++u)
+            to[u] = Unit::load(place(row, u));
+    }
+};
+
+/// A thread's walk along the rows [row, end): copy(slot, row) submits the copies of one;
+/// add(slot, row, submit) takes one that has come and then calls submit(slot).
+template <int ahead, typename Copy, typename Add>
+__device__ __forceinline__ void walk_rows(
+        int row, int end, const Copy &copy, const Add &add) {
+    int next = row;
+    const auto submit = [&](int slot) {
+        if (next < end) copy(slot, next);
+        ++next;
+        commit_copies();
+    };
+#pragma unroll
+    for (int slot = 0; slot < ahead; ++slot)
+        submit(slot);
+    int slot = 0;
+#pragma unroll 1
+    for (; row < end; ++row) {
+        wait_for_copies<ahead - 1>();
+        add(slot, row, submit);
+        slot = slot + 1 == ahead ? 0 : slot + 1;
+    }
 }
 
 } // namespace gradnn::gpu::resample

@@ -293,7 +293,32 @@ constexpr bool rows_are_dense(const problem_specification &p) {
                     || p.middle.read_pitch == 1LL * p.column.read * p.inner);
 }
 
+/// Whether threads that read global memory have rows on their way to shared memory, by copies of
+/// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
+constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
+    return c.ahead > 0 && most(c.vector, c.read_vector) * bytes_of(p.type) >= 8;
+}
+
 constexpr int line_margin = 4; ///< sums around those of a block
+
+/// Whether rows begin and end at multiples of so many elements, where the walk comes first.
+constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
+    return p.alignment % (elements * bytes_of(p.type)) == 0
+            && elements_of_row(p) % elements == 0
+            && pitches_divide(p, elements, false);
+}
+/// Of 16 bits, vectors that begin at any element: a thread copies the pairs that they meet, one
+/// more than they have, and shifts them.
+constexpr bool lines_are_shifted(const problem_specification &p, const cut &c) {
+    return bytes_of(p.type) == 2 && !lines_are_aligned(p, c.line_vector);
+}
+/// Copies of a row that a thread has on their way, and the elements of one.
+constexpr int line_copies(const problem_specification &p, const cut &c) {
+    return c.words * (lines_are_shifted(p, c) ? c.line_vector / 2 + 1 : 1);
+}
+constexpr int line_copied(const problem_specification &p, const cut &c) {
+    return lines_are_shifted(p, c) ? 2 : c.line_vector;
+}
 
 /// Blocks whose threads walk, and share rows of sums.
 constexpr void add_lines(
@@ -328,7 +353,9 @@ constexpr void add_lines(
                                    * sum_words(p),
                            32)
             * 128;
-    g.shared_bytes = 2 * g.line_bytes;
+    g.shared_bytes = 2 * g.line_bytes
+            + c.ahead * c.threads * line_copies(p, c) * line_copied(p, c)
+                    * bytes_of(p.type);
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
@@ -356,6 +383,9 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         g.grid = g.all_tiles;
     } else {
         g.fits = g.items < 1LL << 31;
+        if (rows_are_copied(p, c))
+            g.shared_bytes = c.ahead * g.units * c.threads
+                    * most(c.vector, c.read_vector) * bytes_of(p.type);
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }
     return g;

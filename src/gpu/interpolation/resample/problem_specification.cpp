@@ -169,23 +169,21 @@ std::string refusal_of(
     return {};
 }
 
-/// Whether the sums along the walk, of vectors of whole rows, come first. They lie in shared
-/// memory as f32 and f64, which is twice the bytes of 16-bit data: then it pays in volumes of
-/// which more than twice as many layers are read alone, where sums along the other axes take
-/// many taps for each layer.
+/// Whether they do. Columns whose map does not repeat take a load for each tap: then it pays
+/// where each element is read once for many taps, if rows have a vector for most lanes of a warp.
+/// The sums lie in shared memory as f32 and f64, which is twice the bytes of 16-bit data: in
+/// volumes of these it pays where more than twice as many layers are read.
 bool walks_first(const problem_specification &p) {
     constexpr int vector = 8; ///< bytes
-    const int inner_bytes = p.inner * bytes_of(p.type);
-    if (!p.walk.is_there() || !p.column.is_there() || p.walk.most_taps == 0
-            || p.walk.read <= p.walk.written || !rows_are_dense(p))
-        return false;
-    if (!p.middle.is_there() && p.type != element::f64)
-        return inner_bytes <= 2 * vector;
-    return p.type == element::f64
-            ? inner_bytes <= 3 * vector
-            : p.middle.is_there() && inner_bytes <= 2 * vector
-                    && p.walk.read > 2 * p.walk.written
-                    && elements_of_row(p) * bytes_of(p.type) % vector == 0;
+    constexpr int shortest_row = 64;
+    if (!can_walk_first(p)) return false;
+    if (p.type == element::f64) return true;
+    if (p.middle.is_there())
+        return p.walk.read > 2 * p.walk.written
+                && elements_of_row(p) * bytes_of(p.type) % vector == 0;
+    return p.inner == 1 && p.columns.written == 0
+            && elements_of_row(p) >= shortest_row
+            && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
 }
 
 std::string_view name_of(element type) {
@@ -237,6 +235,13 @@ std::string text_of(const pattern &of) {
 }
 
 } // namespace
+
+bool can_walk_first(const problem_specification &p) {
+    const int most_bytes = p.type == element::f64 ? 24 : 16;
+    return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
+            && p.walk.read > p.walk.written && rows_are_dense(p)
+            && p.inner * bytes_of(p.type) <= most_bytes;
+}
 
 std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         int alignment, bool bulk_copies, std::string &refusal) {

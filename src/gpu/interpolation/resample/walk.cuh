@@ -196,16 +196,16 @@ struct walk {
                 add_up(sums, read);
                 open.add(*this, map.steps[row], sums, written);
             }
-        } else {
+        } else if constexpr (!rows_are_copied(p, c)) {
+            // In registers.
             raw_row raw[c.ahead];
             step<sum_type> steps[c.ahead];
-            const read_type *next = read;
-            int next_row = row;
+            int next = row;
             const auto load = [&](int slot) {
-                if (next_row < end) steps[slot] = map.steps[next_row];
-                along.load(raw[slot], next, next_row < end);
-                next += p.walk.read_pitch;
-                ++next_row;
+                if (next < end) steps[slot] = map.steps[next];
+                along.load(raw[slot], read, next < end);
+                read += p.walk.read_pitch;
+                ++next;
             };
 #pragma unroll
             for (int slot = 0; slot < c.ahead; ++slot)
@@ -223,6 +223,28 @@ struct walk {
                     ++row;
                 }
             }
+        } else {
+            using rows = rows_on_their_way<typename columns::unit, g.units,
+                    c.threads>;
+            const rows on_their_way(jit::dynamic_shared(), c.ahead);
+            step<sum_type> following {};
+            if (row < end) following = map.steps[row];
+            walk_rows<c.ahead>(
+                    row, end,
+                    [&](int slot, int /*row*/) {
+                        along.copy(on_their_way, slot, read);
+                        read += p.walk.read_pitch;
+                    },
+                    [&](int slot, int number, const auto &submit) {
+                        raw_row raw;
+                        on_their_way.take(slot, raw);
+                        submit(slot);
+                        const step<sum_type> now = following;
+                        if (number + 1 < end) following = map.steps[number + 1];
+                        layer_sums sums;
+                        along.add_up(sums[0], raw);
+                        open.add(*this, now, sums, written);
+                    });
         }
         while (open.current < at.end)
             open.write_one(*this, written);
