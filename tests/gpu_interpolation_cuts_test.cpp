@@ -1,11 +1,10 @@
 // How interpolation's kernels cut random problems: what is launched fits the device, what
 // a block or a thread has of the outputs covers each of them, and tables have each tap
-// once. For pixels, bands and the runs of a walk; gpu_interpolation_columns_test
+// once. For bands and the runs of a walk; gpu_interpolation_columns_test
 // has the others. Host arithmetic; needs no GPU.
 #include "emulated/interpolation.hpp"
 
 #include "gpu/interpolation/bands/tiles.hpp"
-#include "gpu/interpolation/pixels/tiles.hpp"
 #include "gpu/interpolation/walk_plan.hpp"
 #include "gpu_cuts/interpolation.hpp"
 #include "gpu_cuts/tally.hpp"
@@ -16,62 +15,6 @@ namespace {
 using detail::axis_map;
 using gpu::ceil_div;
 using gpu::round_up;
-
-// pixels.
-
-TEST(interpolation_cuts, of_pixels) {
-    random_source random(test_seed(3));
-    int taken = 0;
-    for (int left = 3000; left > 0 && !HasFailure(); --left) {
-        const axis_map map = draw_map(random, 300);
-        if (map.max_count > 8) continue;
-        ++taken;
-        const int64_t bytes = draw_bytes(random);
-        const auto widest = static_cast<int>(16 / bytes);
-        const int vector = one_in(random, 3) ? 1 : widest;
-        const int64_t channels
-                = widest * random.integer(1, random.integer(1, 300));
-        const int row_slots = vector * bytes < 4
-                ? 0
-                : static_cast<int>(random.integer(3, 9));
-        SCOPED_TRACE(detail::text(map.dst, " to ", map.src, ", ", channels,
-                " channels, vectors of ", vector, ", ", bytes, " bytes"));
-        pixels::work_cut cut;
-        const pixels::block_of_tile block = pixels::cut_tiles(
-                cut, channels, vector, bytes, map, row_slots);
-        EXPECT_LE(block.threads, pixels::threads_of(vector * bytes));
-        EXPECT_EQ(block.threads % 32, 0);
-        EXPECT_LE(block.shared_bytes, pixels::most_shared_bytes);
-        EXPECT_EQ(block.shared_bytes,
-                static_cast<size_t>(row_slots * cut.span * cut.tile_units
-                        * vector * bytes));
-        const auto spans = spans_of(map, cut.tile_columns);
-        tally outputs({1, 1, 1, map.src, channels / vector});
-        for (int64_t tile = 0; tile < cut.tiles; ++tile) {
-            const int64_t column_tile = tile % cut.column_tiles;
-            const dst_range &span = spans.at(static_cast<size_t>(column_tile));
-            EXPECT_LE(span.end - span.first, cut.span);
-            std::vector<int> copied(static_cast<size_t>(cut.span + 1));
-            for (int64_t thread = 0; thread < block.threads; ++thread) {
-                const int64_t own = thread / cut.tile_units;
-                const int64_t unit = tile / cut.column_tiles * cut.tile_units
-                        + thread % cut.tile_units;
-                const int64_t column = column_tile * cut.tile_columns + own;
-                if (own >= cut.tile_columns) continue;
-                if (thread % cut.tile_units == 0)
-                    for (int64_t at = own; at < span.end - span.first;
-                            at += cut.tile_columns)
-                        ++copied.at(static_cast<size_t>(at));
-                if (column < cut.columns && unit < cut.units)
-                    outputs.add({0, 0, 0, column, unit});
-            }
-            EXPECT_EQ(std::count(copied.begin(), copied.end(), 1),
-                    span.end - span.first);
-        }
-        EXPECT_TRUE(outputs.all_once());
-    }
-    EXPECT_GE(taken, 1000);
-}
 
 // bands.
 

@@ -286,8 +286,7 @@ TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 
-// gpu_pixels walks up to four rows of so many vectors along their columns, and five
-// rows not.
+// Few long rows of many vectors may be cut along their columns.
 TEST_P(interpolation_values, one_long_row_is_as_each_of_two_and_of_five) {
     bool any = false;
     for (const data_type type : {data_type::f32, data_type::bf16})

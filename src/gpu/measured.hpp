@@ -25,9 +25,7 @@ rule<convolution_problem> direct_yields;
 rule<interpolation_problem> small_images_yield;
 rule<interpolation_problem> bands_yields;
 rule<interpolation_problem> resample_yields;
-rule<interpolation_problem> rows_yields;
 rule<interpolation_problem> ncx_yields;
 rule<interpolation_problem> few_sums_yield;
-rule<interpolation_problem> pixels_yields;
 
 } // namespace gradnn::gpu

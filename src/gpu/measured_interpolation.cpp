@@ -14,7 +14,6 @@
 #include "base/text.hpp"
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/interpolation/makers.hpp"
-#include "gpu/interpolation/rows/cut.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/axis_filter.hpp"
@@ -73,23 +72,6 @@ constexpr const char *small_volumes
 bool is_compiled_for(
         const interpolation_problem &problem, const compile_options &options) {
     return options.specialise && jit::available() && !is_small(problem);
-}
-
-/// Only the columns are resampled, and gpu_rows takes their number of taps.
-bool are_columns_alone(const interpolation_problem &problem) {
-    const auto &dst = problem.diff_dst.dims;
-    const auto &src = problem.diff_src.dims;
-    return dst[2] == src[2] && dst[3] == src[3]
-            && detail::make_axis_map(
-                       problem.mode, problem.coordinates, problem.axes[2])
-                       .max_count
-            <= interpolation::rows::most_taps;
-}
-
-bool are_few_rows(const interpolation_problem &problem) {
-    const auto &src = problem.diff_src.dims;
-    return !is_small(problem) && src[0] * src[2] * src[3] <= 4
-            && are_columns_alone(problem);
 }
 
 /// Linear, with fewer rows in diff_dst and more columns than in diff_src: columns first
@@ -196,17 +178,6 @@ std::string ncx_yields(
     return few.empty() ? small_images_yield(problem, options) : few;
 }
 
-// f64 in NXC: gpu_pixels was 1.1 to 1.3 times as fast (seeds 501 and 503, H100, 5b451f6). Few
-// rows: see pixels_yields.
-std::string rows_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    return is_channels_last(problem)
-                    && detail::size_of(problem.diff_src.type) == 8
-                    && !are_few_rows(problem)
-            ? "f64 in NXC was slower"
-            : small_images_yield(problem, options);
-}
-
 // Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by a kernel that is
 // gone 81 (H200, b302d5c), by gpu_resample less.
 // A warp computes the short rows of several planes side by side if the number of planes is
@@ -239,38 +210,6 @@ std::string bands_yields(
     return 2 * lanes * side_by_side < warp
             ? "warps with columns for less than half of their lanes were slower"
             : small_images_yield(problem, options);
-}
-
-// Rows of 23 vectors reached 8 and 44 %, volumes with rows of 35 vectors 13 and 47 %, of 84
-// vectors 58 and 46. Linear volumes whose columns are not enlarged reached 32 to 51 and 56 to 69 %,
-// volumes whose depth is reduced 24 to 38 and 80 to 82 (H100). Few rows of small pixels: gpu_rows
-// was 1.05 to 1.9 times as fast in eight of ten in f32 and f64, 0.6 to 0.85 times in 16 bits.
-std::string pixels_yields(
-        const interpolation_problem &problem, const compile_options &options) {
-    const auto &dst = problem.diff_dst.dims;
-    const auto &src = problem.diff_src.dims;
-    const int64_t bytes = detail::size_of(problem.diff_src.type);
-    const bool volume = is_volume(problem);
-    if (is_compiled_for(problem, options)
-            && (volume || bytes == 2 || dst[3] == src[3]))
-        return "kernels compiled for the problem were faster in 16 bits, in "
-               "volumes and in rows alone";
-    if (volume && dst[2] < src[2])
-        return "volumes whose depth is reduced were slower";
-    if (bytes == 4 && !volume
-            && problem.mode == detail::interpolation_mode::nearest
-            && 4 * dst[3] * dst[4] < src[3] * src[4])
-        return "f32 nearest planes reduced more than four times were slower";
-    if (bytes != 2 && src[1] * bytes <= 256 && are_few_rows(problem))
-        return "few rows of small pixels in f32 and f64 were slower";
-    if (volume && problem.mode == detail::interpolation_mode::linear
-            && dst[4] <= src[4])
-        return "volumes whose columns are not enlarged were slower";
-    const int64_t lanes = volume ? 64 : 32;
-    const int64_t vectors = src[4] * src[1] * bytes / 16;
-    return vectors < lanes
-            ? "rows of diff_src with too few vectors for a block were slower"
-            : std::string();
 }
 
 } // namespace gradnn::gpu

@@ -17,9 +17,6 @@ namespace columns {
 interpolation_maker make_ncx;
 interpolation_maker make_nxc;
 } // namespace columns
-namespace pixels {
-interpolation_maker make;
-}
 namespace rows {
 interpolation_maker make;
 }

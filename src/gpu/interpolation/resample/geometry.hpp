@@ -44,19 +44,6 @@ struct geometry {
     bool fits;
 };
 
-/// Whether all pitches but those of the columns and the inner elements are multiples.
-constexpr bool pitches_divide(
-        const problem_specification &p, int by, bool written) {
-    for (int i = 0; i < most_outer; ++i)
-        if (p.outer[i] > 1
-                && (written ? p.outer_write[i] : p.outer_read[i]) % by)
-            return false;
-    for (const axis *a : {&p.walk, &p.middle})
-        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
-            return false;
-    return true;
-}
-
 constexpr void add_window(
         geometry &g, const problem_specification &p, const cut &c) {
     const pattern &repeats = p.columns;
@@ -282,17 +269,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     return g;
 }
 
-/// Elements of an outer position's row of the walk.
-constexpr long long elements_of_row(const problem_specification &p) {
-    return 1LL * p.middle.read * p.column.read * p.inner;
-}
-/// Whether they have no gaps.
-constexpr bool rows_are_dense(const problem_specification &p) {
-    return p.column.read_pitch == p.inner
-            && (!p.middle.is_there()
-                    || p.middle.read_pitch == 1LL * p.column.read * p.inner);
-}
-
 /// Whether threads that read global memory have rows on their way to shared memory, by copies of
 /// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
 constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
@@ -300,25 +276,6 @@ constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
 }
 
 constexpr int line_margin = 4; ///< sums around those of a block
-
-/// Whether rows begin and end at multiples of so many elements, where the walk comes first.
-constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
-    return p.alignment % (elements * bytes_of(p.type)) == 0
-            && elements_of_row(p) % elements == 0
-            && pitches_divide(p, elements, false);
-}
-/// Of 16 bits, vectors that begin at any element: a thread copies the pairs that they meet, one
-/// more than they have, and shifts them.
-constexpr bool lines_are_shifted(const problem_specification &p, const cut &c) {
-    return bytes_of(p.type) == 2 && !lines_are_aligned(p, c.line_vector);
-}
-/// Copies of a row that a thread has on their way, and the elements of one.
-constexpr int line_copies(const problem_specification &p, const cut &c) {
-    return c.words * (lines_are_shifted(p, c) ? c.line_vector / 2 + 1 : 1);
-}
-constexpr int line_copied(const problem_specification &p, const cut &c) {
-    return lines_are_shifted(p, c) ? 2 : c.line_vector;
-}
 
 /// Blocks whose threads walk, and share rows of sums.
 constexpr void add_lines(

@@ -1,5 +1,5 @@
-// Kernels of two passes, with rows of sums in shared memory between them, and what the second
-// pass is compiled for. Read by the host, which plans, and by the kernels.
+// Rows that are walked first; kernels of two passes, with rows of sums in shared memory between
+// them, and what the second pass is compiled for. Read by the host, which plans, and by the kernels.
 #pragma once
 
 #include "gpu/interpolation/resample/specification.hpp"
@@ -9,6 +9,49 @@ namespace gradnn::gpu::resample {
 /// Words of 4 bytes of a sum.
 constexpr int sum_words(const problem_specification &p) {
     return p.type == element::f64 ? 2 : 1;
+}
+
+/// Whether all pitches but those of the columns and the inner elements are multiples.
+constexpr bool pitches_divide(
+        const problem_specification &p, int by, bool written) {
+    for (int i = 0; i < most_outer; ++i)
+        if (p.outer[i] > 1
+                && (written ? p.outer_write[i] : p.outer_read[i]) % by)
+            return false;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
+            return false;
+    return true;
+}
+
+/// Elements of an outer position's row of the walk.
+constexpr long long elements_of_row(const problem_specification &p) {
+    return 1LL * p.middle.read * p.column.read * p.inner;
+}
+/// Whether they have no gaps.
+constexpr bool rows_are_dense(const problem_specification &p) {
+    return p.column.read_pitch == p.inner
+            && (!p.middle.is_there()
+                    || p.middle.read_pitch == 1LL * p.column.read * p.inner);
+}
+
+/// Whether rows begin and end at multiples of so many elements, where the walk comes first.
+constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
+    return p.alignment % (elements * bytes_of(p.type)) == 0
+            && elements_of_row(p) % elements == 0
+            && pitches_divide(p, elements, false);
+}
+/// Of 16 bits, vectors that begin at any element: a thread copies the pairs that they meet, one
+/// more than they have, and shifts them.
+constexpr bool lines_are_shifted(const problem_specification &p, const cut &c) {
+    return bytes_of(p.type) == 2 && !lines_are_aligned(p, c.line_vector);
+}
+/// Copies of a row that a thread has on their way, and the elements of one.
+constexpr int line_copies(const problem_specification &p, const cut &c) {
+    return c.words * (lines_are_shifted(p, c) ? c.line_vector / 2 + 1 : 1);
+}
+constexpr int line_copied(const problem_specification &p, const cut &c) {
+    return lines_are_shifted(p, c) ? 2 : c.line_vector;
 }
 
 /// Columns' sums that are stored at once.

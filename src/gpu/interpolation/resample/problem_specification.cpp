@@ -169,13 +169,11 @@ std::string refusal_of(
     return {};
 }
 
-/// Whether they do. Columns whose map does not repeat take a load for each tap: then it pays
-/// where each element is read once for many taps, if rows have a vector for most lanes of a warp.
-/// The sums lie in shared memory as f32 and f64, which is twice the bytes of 16-bit data: in
-/// volumes of these it pays where more than twice as many layers are read.
+/// Whether it pays. Columns whose map does not repeat take a load for each tap, which rows of a
+/// vector for most lanes of a warp save. The sums in shared memory have twice the bytes of 16-bit
+/// data: in volumes it pays where more than twice as many layers are read.
 bool walks_first(const problem_specification &p) {
-    constexpr int vector = 8; ///< bytes
-    constexpr int shortest_row = 64;
+    constexpr int vector = 8, shortest_row = 64; ///< bytes, elements
     if (!can_walk_first(p)) return false;
     if (p.type == element::f64) return true;
     if (p.middle.is_there())
@@ -187,13 +185,9 @@ bool walks_first(const problem_specification &p) {
 }
 
 std::string_view name_of(element type) {
-    switch (type) {
-        case element::f32: return "element::f32";
-        case element::f64: return "element::f64";
-        case element::bf16: return "element::bf16";
-        case element::f16: break;
-    }
-    return "element::f16";
+    constexpr std::string_view names[]
+            = {"element::f32", "element::f64", "element::bf16", "element::f16"};
+    return names[static_cast<size_t>(type)];
 }
 std::string_view truth(bool value) {
     return value ? "true" : "false";
