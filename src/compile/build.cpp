@@ -54,13 +54,7 @@ public:
             const checked_op &the_op = sliced_ops.back();
             describe_tensors(the_op);
             if (sliced || steps[index].empty()) steps[index] = lower(the_op);
-            for (lowered_step &step : steps[index]) {
-                placed.push_back({std::move(step), index, {}});
-                for (const port_reference port :
-                        placed.back().lowered.arguments)
-                    placed.back().places.push_back(
-                            index_of(the_op.port(port), tensors_));
-            }
+            place(placed, std::move(steps[index]), the_op, index, tensors_);
         }
         if (!take_composed(placed)) {
             for (const checked_op &the_op : sliced_ops)
@@ -146,22 +140,18 @@ private:
         };
         const bool forced = forces(composed_form);
         if (!forced && !options_.kernels.empty()) return false;
-        const engine::kind kind = program_->engine_kind;
-        // Estimates are rough: a form that is hardly faster may be slower.
-        constexpr double gain = 0.9;
-        const plan_timer *const timer = backend_of(kind).kernels().timer;
+        const plan_timer *const timer
+                = backend_of(program_->engine_kind).kernels().timer;
         const bool timed = !forced && options_.autotune && timer != nullptr;
-        if (!forced && !timed
-                && estimated_time(other->steps, kind, options_)
-                        > gain * estimated_time(placed, kind, options_))
+        if (!forced && !timed && !is_estimated_faster(*other, placed))
             return false;
         std::vector<executable_step> steps = chosen(other->steps);
         if (timed) {
-            const double time = time_of(other->steps, steps, *timer);
             const size_t table_bytes = program_->table_bytes;
-            const bool slower = time >= time_of(placed, chosen(placed), *timer);
-            program_->table_bytes = slower ? 0 : table_bytes;
-            if (slower) return false;
+            const bool faster = is_measured_faster(
+                    *other, steps, placed, chosen(placed), *timer);
+            program_->table_bytes = faster ? table_bytes : 0;
+            if (!faster) return false;
         }
         program_->steps = std::move(steps);
         program_->composed = true;
@@ -169,6 +159,30 @@ private:
         for (const logical_tensor &lt : program_->made)
             program_->inner.push_back(room_for(lt));
         return true;
+    }
+
+    bool is_estimated_faster(const composition &other,
+            const std::vector<placed_step> &placed) const {
+        // Estimates are rough: a form that is hardly faster may be slower.
+        constexpr double gain = 0.9;
+        const engine::kind kind = program_->engine_kind;
+        return estimated_time(other.steps, kind, options_)
+                <= gain * estimated_time(placed, kind, options_);
+    }
+
+    /// By the estimate where there is no memory to measure in.
+    bool is_measured_faster(const composition &other,
+            const std::vector<executable_step> &its_steps,
+            const std::vector<placed_step> &placed,
+            const std::vector<executable_step> &steps,
+            const plan_timer &timer) const {
+        try {
+            return time_of(other.steps, its_steps, timer)
+                    < time_of(placed, steps, timer);
+        } catch (const error &failure) {
+            if (failure.status != status::out_of_memory) throw;
+            return is_estimated_faster(other, placed);
+        }
     }
 
     /// Microseconds; of steps that both forms have the time counts for both.

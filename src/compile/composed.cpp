@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "compile/ports.hpp"
 #include "kernel/axis_walk.hpp"
 #include "kernel/convolution_window.hpp"
 #include "tensor/layout.hpp"
@@ -258,6 +259,17 @@ private:
 };
 
 } // namespace
+
+void place(std::vector<placed_step> &steps, std::vector<lowered_step> of_op,
+        const checked_op &the_op, size_t index,
+        const std::vector<logical_tensor> &tensors) {
+    for (lowered_step &step : of_op) {
+        placed_step &placed
+                = steps.emplace_back(placed_step {std::move(step), index, {}});
+        for (const port_reference port : placed.lowered.arguments)
+            placed.places.push_back(index_of(the_op.port(port), tensors));
+    }
+}
 
 std::optional<composition> composed(const std::vector<checked_op> &ops,
         const std::vector<placed_step> &steps, size_t first_made) {

@@ -26,6 +26,12 @@ struct placed_step {
     const char *makes = nullptr; ///< where that is no output of the op
 };
 
+/// Adds the steps of an op to those of the ops before; `tensors` are the ports, and
+/// behind them the inner tensors.
+void place(std::vector<placed_step> &steps, std::vector<lowered_step> of_op,
+        const checked_op &the_op, size_t index,
+        const std::vector<logical_tensor> &tensors);
+
 struct composition {
     /// The composed weights and their gradient, where they are needed.
     std::vector<logical_tensor> made;
