@@ -97,29 +97,41 @@ def test_each_set_of_gradients(wanted):
     assert ran(OP) == (wanted != 4)  # PyTorch's sum where the bias' alone is wanted
 
 
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("composed", ["partition.composed", "partition.ops"])
 @pytest.mark.parametrize(
     "dtype, error",
     [(torch.float32, 2e-6), (torch.bfloat16, 5e-3), (torch.float16, 6e-4)],
 )
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_accuracy_of_both_forms(composed, dtype, error, memory_format, monkeypatch):
-    monkeypatch.setenv("GRADNN_KERNEL", composed)
-    gradnn.torch.enable()
-    x, w, b = tensors(2, dtype, channels=16, outputs=16, side=9)
-    x = x.detach().to(memory_format=memory_format).requires_grad_()
-    y = gradnn.torch.upsample_conv2d(x, w, b)
-    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(5)).to(dtype)
-    # A shape of its own for each form: plans are kept.
-    if composed == "partition.ops":
-        y, grad = y[:1], grad[:1]
-    got = torch.autograd.grad(y, (x, w, b), grad)
-    exact = [each.detach().double().requires_grad_() for each in (x, w, b)]
+def test_accuracy_of_both_forms(
+    device, composed, dtype, error, memory_format, monkeypatch
+):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    x, w, b = (
+        each.detach().to(device) for each in tensors(2, dtype, 16, 16, side=9)
+    )
+    x, w = x.to(memory_format=memory_format), w.to(memory_format=memory_format)
+    rest = [2, 2], [1, 1], [1, 1], 1
+    exact = [each.double().requires_grad_() for each in (x, w, b)]
     y = pair(*exact)
-    want = torch.autograd.grad(y[: len(grad)], exact, grad.double())
+    for forward in (_upsample_conv.convolve, _upsample_conv.convolve_composed):
+        given = forward(x, w, b, *rest)
+        assert (given.double() - y).norm() <= error * y.norm()
+        assert given.is_contiguous(memory_format=memory_format)
+    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(5))
+    grad = grad.to(device, dtype)
+    plan = _upsample_conv._build(grad, x, w, *rest, [True] * 3, kernels=composed)
+    assert ("composed" in plan.kernels) == (composed == "partition.composed")
+    want = torch.autograd.grad(y, exact, grad.double())
+    got = plan(grad, x, w)
     for a, b in zip(got, want):
         assert (a.double() - b).norm() <= error * b.norm()
-    assert got[0].is_contiguous(memory_format=memory_format)
+    for each in got[:2]:
+        assert each.is_contiguous(memory_format=memory_format)
 
 
 def test_the_forward_as_a_transposed_convolution():
@@ -163,6 +175,20 @@ def test_opcheck(axes, enabled):
             (grad, x, w, *rest, mask),
             test_utils=("test_schema", "test_faketensor"),
         )
+
+
+def test_transforms_are_pytorchs():
+    gradnn.torch.enable()
+    x, w, b = (each.detach() for each in tensors(2))
+
+    def total(function):
+        return lambda w: function(x, w, b).square().sum()
+
+    want = torch.func.grad(total(pair))(w)
+    torch.testing.assert_close(
+        torch.func.grad(total(gradnn.torch.upsample_conv2d))(w), want
+    )
+    assert ran(OP) == 0
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

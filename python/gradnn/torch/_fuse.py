@@ -243,11 +243,12 @@ def _is_pair(module: nn.Module) -> bool:
     """Whether a module doubles the size and convolves, and does nothing else: by its
     name, its parts, and what it gives for a small input."""
     conv = getattr(module, "conv", None)
+    state = [*module.named_parameters(), *module.named_buffers()]
     if (
         "upsample" not in type(module).__name__.lower()
         or "forward" in vars(module)
         or _why_not(conv)
-        or [name for name, _ in module.named_parameters() if name.split(".")[0] != "conv"]
+        or any(not name.startswith("conv.") for name, _ in state)
     ):
         return False
     extents = [3, 4, 2][: conv.weight.ndim - 2]
