@@ -12,6 +12,39 @@ namespace {
 
 using namespace gradnn::test;
 
+TEST_F(c_api, refusals_of_groups) {
+    gradnn_op *group = nullptr;
+    const gradnn_op *const members[] {interpolation(), interpolation()};
+    // They are no chain: each has tensors of its own.
+    const int32_t tensors[] {0, 1, -1, 4, 2, 3, -1, 5};
+    const auto made_of = [&](size_t op_count, size_t tensor_count) {
+        return gradnn_group_create(
+                members, op_count, tensors, tensor_count, nullptr, &group);
+    };
+    expect_failure(made_of(2, 7), gradnn_invalid_arguments,
+            {"7 tensors", "ops[1]", "InterpolateBackward", "4 ports"});
+    expect_failure(made_of(1, 8), gradnn_invalid_arguments,
+            {"1 ops and 8 tensors", "4 ports"});
+    expect_failure(made_of(0, 0), gradnn_invalid_arguments, {"0 ops"});
+    expect_failure(gradnn_group_create(nullptr, 1, tensors, 4, nullptr, &group),
+            gradnn_invalid_arguments, {"ops is null"});
+    EXPECT_EQ(group, nullptr);
+    ASSERT_EQ(made_of(2, 8), gradnn_success);
+    ops.push_back(group);
+    const gradnn_tensor inputs[] {tensor_of({1, 2, 3, 3}),
+            tensor_of({1, 2, 6, 6}), tensor_of({1, 2, 3, 3}),
+            tensor_of({1, 2, 6, 6})};
+    const gradnn_tensor outputs[] {unknown_f32, unknown_f32};
+    gradnn_compiled *compiled = nullptr;
+    expect_failure(
+            gradnn_compile(group, engine, inputs, 4, outputs, 2, &compiled),
+            gradnn_invalid_graph, {"2 partitions"});
+    const gradnn_op *const nested[] {group};
+    gradnn_op *outer = nullptr;
+    expect_failure(gradnn_group_create(nested, 1, tensors, 8, nullptr, &outer),
+            gradnn_invalid_arguments, {"ops[0] is a group"});
+}
+
 TEST_F(c_api, refusals) {
     gradnn_op *made = nullptr;
     expect_failure(gradnn_op_create("Nothing", nullptr, 0, nullptr, &made),

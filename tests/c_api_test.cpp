@@ -72,6 +72,51 @@ TEST_F(c_api, interpolates) {
     gradnn_compiled_release(compiled);
 }
 
+// Interpolate, ConvBackward and InterpolateBackward of ones: tensors are diff_dst 0, x
+// 1, weights 2, the large ones 3 and 4, diff_x 5, diff_weights 6.
+TEST_F(c_api, groups) {
+    static const std::vector<int64_t> large {6, 6};
+    const std::vector<gradnn_attr> nearest {text_attr("mode", "nearest"),
+            text_attr("data_format", "NCX"), list_attr("sizes", large)};
+    const gradnn_op *const members[] {make("Interpolate", nearest),
+            convolution(), make("InterpolateBackward", nearest)};
+    const int32_t tensors[] {1, -1, 3, 0, 3, 2, 4, 6, -1, 1, 4, -1, 5};
+    gradnn_settings settings;
+    gradnn_settings_init(&settings);
+    for (const char *form : {"partition.ops", "partition.composed"}) {
+        settings.kernels = form;
+        gradnn_op *group = nullptr;
+        ASSERT_EQ(
+                gradnn_group_create(members, 3, tensors, 13, &settings, &group),
+                gradnn_success)
+                << gradnn_last_error();
+        ops.push_back(group);
+        gradnn_compiled *compiled = compile(group,
+                {tensor_of({1, 1, 6, 6}), tensor_of({1, 2, 3, 3}),
+                        tensor_of({1, 2, 3, 3})},
+                {unknown_f32, unknown_f32});
+        EXPECT_EQ(gradnn_compiled_step_count(compiled), 4U);
+        const std::vector<float> diff_dst(36, 1.0F), x(18, 1.0F),
+                weights(18, 1.0F);
+        std::vector<float> diff_x(18, -1.0F), diff_weights(18, -1.0F);
+        std::vector<char> memory(gradnn_compiled_workspace_size(compiled) + 64);
+        void *workspace = memory.data()
+                + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+        const void *inputs[] {diff_dst.data(), x.data(), weights.data()};
+        void *outputs[] {diff_x.data(), diff_weights.data()};
+        ASSERT_EQ(gradnn_execute(
+                          compiled, nullptr, inputs, 3, outputs, 2, workspace),
+                gradnn_success)
+                << gradnn_last_error();
+        // Windows at the border have two rows or columns fewer.
+        EXPECT_EQ(diff_x[4], 36);
+        EXPECT_EQ(diff_x[0], 25);
+        EXPECT_EQ(diff_weights[4], 36);
+        EXPECT_EQ(diff_weights[0], 25);
+        gradnn_compiled_release(compiled);
+    }
+}
+
 // A port in the middle that is absent keeps the places of the others.
 // Nearest, output 23 of 14 -> 46 in float32: read from 6 by 14 / 46, from 11 by
 // 0.5.

@@ -7,6 +7,7 @@
 
 #include "files/npy.hpp"
 #include "support/driver_program.hpp"
+#include "support/op_runner.hpp"
 
 namespace {
 
@@ -60,6 +61,39 @@ TEST_F(driver_groups, check_holds_a_group_to_the_promises_of_its_ops) {
     const outcome alone = gradnn(check + " --ungrouped");
     EXPECT_NE(alone.out.find("2 of 2 outputs are ok"), std::string::npos);
     EXPECT_EQ(alone.out.find(" 4e-06 "), std::string::npos) << alone.out;
+}
+
+// bf16 composed weights are rounded, which check allows for; the kernels are those of
+// the steps that run.
+TEST_F(driver_groups, composed_ones_are_checked_and_listed) {
+    const forced_kernel composed("partition.composed");
+    std::string text = contents(graphs + "two_ops.json");
+    const auto replace_all = [&](const std::string &from, const char *to) {
+        for (size_t at = text.find(from); at != std::string::npos;
+                at = text.find(from))
+            text.replace(at, from.size(), to);
+    };
+    replace_all("\"bilinear\"", "\"nearest\"");
+    for (const bool small : {false, true}) {
+        if (small) replace_all("\"f32\"", "\"bf16\"");
+        const std::string file = write("composed.json", text);
+        const outcome checked = gradnn("check " + file);
+        EXPECT_NE(checked.out.find("1 of 1 outputs are ok"), std::string::npos)
+                << checked.out << checked.err;
+        const outcome listed = gradnn("kernels " + file);
+        size_t from = 0;
+        for (const char *words : {"composed_weights", "interpolation.strided",
+                     "taken", "InterpolateBackward", "diff_src",
+                     "convolution.planes", "taken"}) {
+            from = listed.out.find(words, from);
+            EXPECT_NE(from, std::string::npos) << words << '\n' << listed.out;
+        }
+        EXPECT_EQ(listed.out.find("interpolation.separable"), std::string::npos)
+                << listed.out;
+        const outcome timed = gradnn("bench " + file);
+        EXPECT_NE(timed.out.find("composed_weights"), std::string::npos)
+                << timed.out << timed.err;
+    }
 }
 
 // What compile refuses is found at the op of the group that it is about.

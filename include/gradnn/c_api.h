@@ -168,6 +168,17 @@ GRADNN_C_API gradnn_status gradnn_op_create(const char *kind,
         const gradnn_settings *settings, gradnn_op **op);
 GRADNN_C_API void gradnn_op_destroy(gradnn_op *op);
 
+/* Several ops that are compiled and executed together (doc/partitions.md). `tensors`
+ * has a number for each port of each op in turn, inputs before outputs and as many as
+ * the op's page has: ports of one number are one tensor, -1 is an absent port. Tensors
+ * that no op makes are the inputs of the whole, those that are made and not read its
+ * outputs; gradnn_compile and gradnn_execute take either in the order of the numbers.
+ * The whole is compiled as `settings` say, which may be null. The ops are copied.
+ * gradnn_compile fails where they are no chain that makes one partition. */
+GRADNN_C_API gradnn_status gradnn_group_create(const gradnn_op *const *ops,
+        size_t op_count, const int32_t *tensors, size_t tensor_count,
+        const gradnn_settings *settings, gradnn_op **group);
+
 /* Describes a tensor. Strides are in elements, in the order of the dims. */
 typedef struct gradnn_tensor {
     int32_t data_type; /* gradnn_data_type; gradnn_undef: no tensor */

@@ -39,8 +39,13 @@ struct step_info {
 struct compiled_partition_info {
     std::vector<step_info> steps;
     /// Tensors between the partition's ops, which are no ports of it, with the
-    /// layouts that the library chose. They are kept in the workspace.
+    /// layouts that the library chose. They are kept in the workspace, but where it
+    /// is composed.
     std::vector<logical_tensor> inner;
+    /// A convolution and the nearest upsampling in front of it are computed as one
+    /// convolution of the small tensor (doc/partitions.md): the tensors between the
+    /// ops are not made.
+    bool composed = false;
     /// In how many slices the steps run, all of them for one and then for the next,
     /// so that what is between them stays in the caches; the workspace has room for
     /// one slice.

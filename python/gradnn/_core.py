@@ -260,51 +260,53 @@ class Compiled:
             check(status)
 
 
+def _settings(
+    *,
+    fpmath: str = "strict",
+    deterministic: bool = True,
+    threads: int = 0,
+    autotune: bool | None = None,
+    plan_cache: str | None = None,
+    kernels: str | None = None,
+    convolution_workspace_limit: int | None = None,
+    specialise: bool | None = None,
+    kernel_cache: str | None = None,
+) -> Settings:
+    settings = Settings()
+    library.gradnn_settings_init_sized(
+        ctypes.byref(settings), ctypes.sizeof(settings)
+    )
+    if fpmath not in FPMATH_MODES:
+        raise InvalidArgumentError(
+            "invalid_arguments",
+            f"fpmath {fpmath!r}; {', '.join(FPMATH_MODES)} are allowed",
+        )
+    settings.fpmath = FPMATH_MODES[fpmath]
+    settings.deterministic = deterministic
+    settings.threads = threads
+    if autotune is not None:
+        settings.autotune = autotune
+    if plan_cache is not None:
+        settings.plan_cache = plan_cache.encode()
+    if kernels is not None:
+        settings.kernels = kernels.encode()
+    if convolution_workspace_limit is not None:
+        settings.convolution_workspace_limit = convolution_workspace_limit
+    if specialise is not None:
+        settings.specialise = specialise
+    if kernel_cache is not None:
+        settings.kernel_cache = kernel_cache.encode()
+    return settings
+
+
 class Op:
     """An operation and how to compile it: the kind and the attributes of a page
     of doc/ops, and compile settings (threads=, fpmath=, deterministic=,
     autotune=, plan_cache=, kernels=, convolution_workspace_limit=,
     specialise=, kernel_cache=)."""
 
-    def __init__(
-        self,
-        kind: str,
-        attrs: dict[str, object],
-        *,
-        fpmath: str = "strict",
-        deterministic: bool = True,
-        threads: int = 0,
-        autotune: bool | None = None,
-        plan_cache: str | None = None,
-        kernels: str | None = None,
-        convolution_workspace_limit: int | None = None,
-        specialise: bool | None = None,
-        kernel_cache: str | None = None,
-    ) -> None:
-        settings = Settings()
-        library.gradnn_settings_init_sized(
-            ctypes.byref(settings), ctypes.sizeof(settings)
-        )
-        if fpmath not in FPMATH_MODES:
-            raise InvalidArgumentError(
-                "invalid_arguments",
-                f"fpmath {fpmath!r}; {', '.join(FPMATH_MODES)} are allowed",
-            )
-        settings.fpmath = FPMATH_MODES[fpmath]
-        settings.deterministic = deterministic
-        settings.threads = threads
-        if autotune is not None:
-            settings.autotune = autotune
-        if plan_cache is not None:
-            settings.plan_cache = plan_cache.encode()
-        if kernels is not None:
-            settings.kernels = kernels.encode()
-        if convolution_workspace_limit is not None:
-            settings.convolution_workspace_limit = convolution_workspace_limit
-        if specialise is not None:
-            settings.specialise = specialise
-        if kernel_cache is not None:
-            settings.kernel_cache = kernel_cache.encode()
+    def __init__(self, kind: str, attrs: dict[str, object], **settings) -> None:
+        given = _settings(**settings)
         keep: list = []
         listed = [_attr(name, value, keep) for name, value in attrs.items()]
         handle = ctypes.c_void_p()
@@ -313,7 +315,7 @@ class Op:
                 kind.encode(),
                 (Attr * len(listed))(*listed),
                 len(listed),
-                ctypes.byref(settings),
+                ctypes.byref(given),
                 ctypes.byref(handle),
             )
         )
@@ -346,3 +348,28 @@ class Op:
             )
         )
         return Compiled(handle.value, len(outputs))
+
+
+class Group(Op):
+    """Ops that are compiled and executed together, and the tensors of their ports by
+    number, -1 for an absent one. Inputs are the tensors that no op makes, outputs
+    those that none reads, both in the order of their numbers."""
+
+    def __init__(
+        self, ops: Sequence[tuple[str, dict[str, object], Sequence[int]]], **settings
+    ) -> None:
+        given = _settings(**settings)
+        made = [Op(kind, attrs) for kind, attrs, _ in ops]
+        numbers = [number for _, _, ports in ops for number in ports]
+        handle = ctypes.c_void_p()
+        check(
+            library.gradnn_group_create(
+                (ctypes.c_void_p * len(made))(*(each.handle for each in made)),
+                len(made),
+                (ctypes.c_int32 * len(numbers))(*numbers),
+                len(numbers),
+                ctypes.byref(given),
+                ctypes.byref(handle),
+            )
+        )
+        self.handle = handle.value

@@ -93,6 +93,17 @@ _SIGNATURES = {
         [c_char_p, POINTER(Attr), c_size_t, POINTER(Settings), POINTER(c_void_p)],
     ),
     "gradnn_op_destroy": (None, [c_void_p]),
+    "gradnn_group_create": (
+        c_int,
+        [
+            POINTER(c_void_p),
+            c_size_t,
+            POINTER(c_int32),
+            c_size_t,
+            POINTER(Settings),
+            POINTER(c_void_p),
+        ],
+    ),
     "gradnn_compile": (
         c_int,
         [

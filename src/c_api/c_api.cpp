@@ -127,6 +127,62 @@ gradnn_status gradnn_op_create(const char *kind, const gradnn_attr *attrs,
     });
 }
 
+gradnn_status gradnn_group_create(const gradnn_op *const *ops, size_t op_count,
+        const int32_t *tensors, size_t tensor_count,
+        const gradnn_settings *settings, gradnn_op **result) {
+    return fenced([&] {
+        constexpr const char *name = "gradnn_group_create";
+        given(result, name, "group") = nullptr;
+        given(ops, name, "ops");
+        given(tensors, name, "tensors");
+        auto made = std::make_unique<gradnn_op>();
+        apply_settings(made->partition, settings);
+        std::vector<int32_t> read;
+        size_t used = 0;
+        for (size_t index = 0; index < op_count; ++index) {
+            const gradnn_op &the_op = given(ops[index], name, "ops");
+            if (the_op.partition.ops.size() != 1)
+                refuse(text(name, ": ops[", index, "] is a group itself"));
+            const op &identity = the_op.partition.ops[0].identity();
+            const detail::op_schema &schema
+                    = *detail::find_schema(identity.get_kind());
+            const size_t inputs = schema.inputs.size();
+            const size_t ports = inputs + schema.outputs.size();
+            if (tensor_count - used < ports)
+                refuse(text(name, ": given ", tensor_count,
+                        " tensors, which are too few for the ", ports,
+                        " ports of ops[", index, "], ",
+                        to_string(identity.get_kind())));
+            made->partition.ops.push_back(detail::unchecked(identity));
+            const int32_t *const first = tensors + used;
+            made->ports.emplace_back(first, first + ports);
+            read.insert(read.end(), first, first + inputs);
+            made->going_out.insert(
+                    made->going_out.end(), first + inputs, first + ports);
+            used += ports;
+        }
+        if (op_count == 0 || used != tensor_count)
+            refuse(text(name, ": given ", op_count, " ops and ", tensor_count,
+                    " tensors; a number for each of their ", used,
+                    " ports is allowed"));
+        // What is both made and read is inside.
+        const auto only_in = [](std::vector<int32_t> these,
+                                     const std::vector<int32_t> &others) {
+            std::sort(these.begin(), these.end());
+            these.erase(std::unique(these.begin(), these.end()), these.end());
+            std::erase_if(these, [&](int32_t number) {
+                return number < 0
+                        || std::find(others.begin(), others.end(), number)
+                        != others.end();
+            });
+            return these;
+        };
+        made->coming_in = only_in(read, made->going_out);
+        made->going_out = only_in(made->going_out, read);
+        *result = made.release();
+    });
+}
+
 void gradnn_op_destroy(gradnn_op *the_op) {
     delete the_op;
 }

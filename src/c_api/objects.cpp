@@ -1,6 +1,7 @@
 #include "c_api/objects.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/text.hpp"
@@ -10,6 +11,7 @@
 #include "compile/compile.hpp"
 #include "kernel/executable_cache.hpp"
 #include "op/op_check.hpp"
+#include "op/op_schema.hpp"
 
 using namespace gradnn;
 using namespace gradnn::c_api;
@@ -19,6 +21,58 @@ namespace {
 
 /// Ids of tensors: inputs count from 0, outputs from there.
 constexpr size_t first_output_id = gradnn_compiled::first_output_id;
+
+/// The ops of a group with their tensors, as the partition of a graph. Those between
+/// the ops are of the first input's type, and the library lays them out.
+partition partition_of(const gradnn_op &group, engine::kind kind,
+        const std::vector<logical_tensor> &ins,
+        const std::vector<logical_tensor> &outs) {
+    const auto tensor_numbered = [&](int32_t number) {
+        if (number < 0) return logical_tensor();
+        for (const auto &[numbers, list] : {std::pair(&group.coming_in, &ins),
+                     {&group.going_out, &outs}}) {
+            const auto at = std::find(numbers->begin(), numbers->end(), number)
+                    - numbers->begin();
+            if (at < static_cast<ptrdiff_t>(numbers->size()))
+                return at < static_cast<ptrdiff_t>(list->size())
+                        ? (*list)[static_cast<size_t>(at)]
+                        : logical_tensor();
+        }
+        return logical_tensor(2 * first_output_id + static_cast<size_t>(number),
+                ins.empty() ? logical_tensor::data_type::undef
+                            : ins[0].get_data_type(),
+                logical_tensor::layout_type::undef);
+    };
+    const detail::partition_impl &given = group.partition;
+    graph whole(kind, given.fpmath);
+    whole.set_deterministic(given.deterministic);
+    whole.set_compile_settings(given.settings);
+    for (size_t index = 0; index < given.ops.size(); ++index) {
+        const op &identity = given.ops[index].identity();
+        const size_t input_count
+                = detail::find_schema(identity.get_kind())->inputs.size();
+        std::array<std::vector<logical_tensor>, 2> sides;
+        for (const int32_t number : group.ports[index]) {
+            auto &side = sides[sides[0].size() < input_count ? 0 : 1];
+            side.push_back(tensor_numbered(number));
+        }
+        op the_op(index, identity.get_kind(), sides[0], sides[1]);
+        for (const auto &[name, value] : identity.get_attrs())
+            std::visit(
+                    [&, key = name](const auto &v) { the_op.set_attr(key, v); },
+                    value);
+        whole.add_op(the_op);
+    }
+    whole.finalize();
+    const std::vector<partition> made = whole.get_partitions();
+    if (made.size() != 1)
+        throw error(status::invalid_graph,
+                detail::text("gradnn_compile: the group's ops make ",
+                        made.size(),
+                        " partitions; chains that make one are allowed "
+                        "(doc/partitions.md)"));
+    return made[0];
+}
 
 compiled_reference compile_now(const gradnn_op &the_op, const gradnn_engine &e,
         std::span<const gradnn_tensor> inputs,
@@ -31,10 +85,16 @@ compiled_reference compile_now(const gradnn_op &the_op, const gradnn_engine &e,
         outs.push_back(tensor_of(
                 tensor, first_output_id + outs.size(), "output", outs.size()));
     detail::partition_impl partition = the_op.partition;
-    partition.id = detail::new_partition_ids(1);
-    partition.engine_kind = e.engine.get_kind();
-    partition.ops.front()
-            = detail::checked(partition.ops.front().identity(), ins, outs);
+    if (the_op.ports.empty()) {
+        partition.id = detail::new_partition_ids(1);
+        partition.engine_kind = e.engine.get_kind();
+        partition.ops.front()
+                = detail::checked(partition.ops.front().identity(), ins, outs);
+    } else {
+        const gradnn::partition whole
+                = partition_of(the_op, e.engine.get_kind(), ins, outs);
+        partition = *access::impl(whole);
+    }
 
     auto compiled = std::make_unique<gradnn_compiled>();
     const auto present = [](const std::vector<logical_tensor> &list) {

@@ -137,6 +137,10 @@ struct same_words {
 
 struct gradnn_op {
     gradnn::detail::partition_impl partition;
+    /// Of several ops: numbers of the tensors of each one's inputs, then outputs; and
+    /// the numbers of what comes from outside and of what nobody inside reads.
+    std::vector<std::vector<int32_t>> ports;
+    std::vector<int32_t> coming_in, going_out;
 
     /// What was compiled, with a reference for the caller: a lookup where the
     /// same was compiled before.

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "base/counted_memory.hpp"
+#include "base/text.hpp"
+#include "compile/composed.hpp"
 #include "compile/kernel_choice.hpp"
 #include "compile/ports.hpp"
 #include "compile/slices.hpp"
+#include "kernel/argument_bytes.hpp"
 #include "kernel/backend.hpp"
 #include "op/shapes.hpp"
 #include "tensor/layout.hpp"
@@ -42,29 +45,41 @@ public:
     std::shared_ptr<const executable> build(
             std::vector<std::vector<lowered_step>> &steps) {
         const bool sliced = program_->slices.count() > 1;
+        std::vector<checked_op> sliced_ops;
+        std::vector<placed_step> placed;
         for (size_t index = 0; index < ops_.size(); ++index) {
-            const checked_op the_op = sliced
-                    ? first_slice(ops_[index], program_->slices)
-                    : ops_[index];
+            sliced_ops.push_back(sliced
+                            ? first_slice(ops_[index], program_->slices)
+                            : ops_[index]);
+            const checked_op &the_op = sliced_ops.back();
             describe_tensors(the_op);
             if (sliced || steps[index].empty()) steps[index] = lower(the_op);
-            for (const lowered_step &step : steps[index])
-                add_step(step, index);
+            place(placed, std::move(steps[index]), the_op, index, tensors_);
         }
-        program_->workspace_bytes = program_->inner_bytes + scratch_bytes_;
+        if (!take_composed(placed)) {
+            for (const checked_op &the_op : sliced_ops)
+                for (const logical_tensor &lt : the_op.outputs)
+                    if (!lt.is_absent() && !is_port(index_of(lt, tensors_)))
+                        place_inner(lt, the_op);
+            program_->steps = chosen(placed);
+        }
+        for (const executable_step &step : program_->steps) {
+            // Steps run one after the other: they share their scratch.
+            program_->workspace_bytes = std::max(
+                    program_->workspace_bytes, step.plan->workspace_bytes());
+            for (const size_t place : step.arguments)
+                if (is_port(place)) program_->ports[place].used = true;
+        }
+        program_->workspace_bytes += program_->inner_bytes;
         return program_;
     }
 
 private:
     bool is_port(size_t place) const { return place < program_->ports.size(); }
 
-    /// What execute must know of an op's tensors: the values of a shape input, where
-    /// an elementwise op reads and writes alike, so that both may be one memory, and
-    /// where inner tensors lie.
+    /// What execute must know of an op's tensors: the values of a shape input, and
+    /// where an elementwise op reads and writes alike, so that both may be one memory.
     void describe_tensors(const checked_op &the_op) {
-        for (const logical_tensor &lt : the_op.outputs)
-            if (!lt.is_absent() && !is_port(index_of(lt, tensors_)))
-                place_inner(lt, the_op);
         const size_t output = index_of(the_op.outputs.front(), tensors_);
         for (size_t index = 0; index < the_op.inputs.size(); ++index) {
             const logical_tensor &lt = the_op.inputs[index];
@@ -100,9 +115,15 @@ private:
             offset = inner(place);
             return;
         }
-        offset = program_->inner_bytes;
+        offset = room_for(lt);
+    }
+
+    /// The offset of room in front of the scratch.
+    size_t room_for(const logical_tensor &lt) {
+        const size_t offset = program_->inner_bytes;
         program_->inner_bytes += (lt.get_mem_size() + workspace_alignment - 1)
                 / workspace_alignment * workspace_alignment;
+        return offset;
     }
 
     /// The offset of an inner tensor.
@@ -110,38 +131,110 @@ private:
         return program_->inner[place - program_->ports.size()];
     }
 
-    /// A step with its kernel, after those that the program has.
-    void add_step(const lowered_step &lowered, size_t op_index) {
-        const checked_op &the_op = ops_[op_index];
-        const int64_t before = counted_bytes();
-        executable_step step = choose_kernel(
-                lowered, program_->engine_kind, options_, the_op.identity());
-        program_->table_bytes += static_cast<size_t>(
-                std::max<int64_t>(0, counted_bytes() - before));
-        step.op = op_index;
-        step.output = lowered.output;
-        for (const port_reference port : lowered.arguments) {
-            const size_t place = index_of(the_op.port(port), tensors_);
-            step.arguments.push_back(place);
-            // Inner tensors have room for one slice, which each has in turn.
-            step.strides.push_back(
-                    is_port(place) && program_->slices.count() > 1
-                            ? stride_of_slices(
-                                    tensors_[place], program_->slices)
-                            : slice_stride {});
-            if (is_port(place)) program_->ports[place].used = true;
+    /// Takes the other form of the partition where it has one that is faster.
+    bool take_composed(const std::vector<placed_step> &placed) {
+        auto other = composed(ops_, placed, tensors_.size());
+        if (!other) return false;
+        const auto forces = [&](const char *name) {
+            return lists_name(options_.kernels, name);
+        };
+        const bool forced = forces(composed_form);
+        if (!forced && !options_.kernels.empty()) return false;
+        const plan_timer *const timer
+                = backend_of(program_->engine_kind).kernels().timer;
+        const bool timed = !forced && options_.autotune && timer != nullptr;
+        if (!forced && !timed && !is_estimated_faster(*other, placed))
+            return false;
+        std::vector<executable_step> steps = chosen(other->steps);
+        if (timed) {
+            const size_t table_bytes = program_->table_bytes;
+            const bool faster = is_measured_faster(
+                    *other, steps, placed, chosen(placed), *timer);
+            program_->table_bytes = faster ? table_bytes : 0;
+            if (!faster) return false;
         }
-        share_copies(step);
-        // Steps run one after the other: they share their scratch.
-        scratch_bytes_ = std::max(scratch_bytes_, step.plan->workspace_bytes());
-        program_->steps.push_back(std::move(step));
+        program_->steps = std::move(steps);
+        program_->composed = true;
+        program_->made = std::move(other->made);
+        for (const logical_tensor &lt : program_->made)
+            program_->inner.push_back(room_for(lt));
+        return true;
     }
 
-    /// Two gradients of one op may both copy a tensor that they read.
-    void share_copies(executable_step &step) {
-        if (program_->steps.empty()) return;
-        const executable_step &earlier = program_->steps.back();
-        if (earlier.op != step.op) return;
+    bool is_estimated_faster(const composition &other,
+            const std::vector<placed_step> &placed) const {
+        // Estimates are rough: a form that is hardly faster may be slower.
+        constexpr double gain = 0.9;
+        const engine::kind kind = program_->engine_kind;
+        return estimated_time(other.steps, kind, options_)
+                <= gain * estimated_time(placed, kind, options_);
+    }
+
+    /// By the estimate where there is no memory to measure in.
+    bool is_measured_faster(const composition &other,
+            const std::vector<executable_step> &its_steps,
+            const std::vector<placed_step> &placed,
+            const std::vector<executable_step> &steps,
+            const plan_timer &timer) const {
+        try {
+            return time_of(other.steps, its_steps, timer)
+                    < time_of(placed, steps, timer);
+        } catch (const error &failure) {
+            if (failure.status != status::out_of_memory) throw;
+            return is_estimated_faster(other, placed);
+        }
+    }
+
+    /// Microseconds; of steps that both forms have the time counts for both.
+    double time_of(const std::vector<placed_step> &placed,
+            const std::vector<executable_step> &steps,
+            const plan_timer &timer) const {
+        double time = 0;
+        for (size_t index = 0; index < steps.size(); ++index)
+            std::visit(
+                    [&](const auto &problem) {
+                        if constexpr (requires { argument_bytes(problem); }) {
+                            const plan *const timed = steps[index].plan.get();
+                            time += timer.time({&timed, 1},
+                                    argument_bytes(problem), options_)[0];
+                        }
+                    },
+                    placed[index].lowered.problem);
+        return time;
+    }
+
+    /// The steps with their kernels.
+    std::vector<executable_step> chosen(
+            const std::vector<placed_step> &placed) {
+        std::vector<executable_step> steps;
+        for (const placed_step &each : placed) {
+            const int64_t before = counted_bytes();
+            executable_step step = choose_kernel(each.lowered,
+                    program_->engine_kind, options_, ops_[each.op].identity());
+            program_->table_bytes += static_cast<size_t>(
+                    std::max<int64_t>(0, counted_bytes() - before));
+            step.op = each.op;
+            step.output = each.lowered.output;
+            step.makes = each.makes;
+            step.arguments = each.places;
+            // Inner tensors have room for one slice, which each has in turn.
+            for (const size_t place : each.places)
+                step.strides.push_back(
+                        is_port(place) && program_->slices.count() > 1
+                                ? stride_of_slices(
+                                        tensors_[place], program_->slices)
+                                : slice_stride {});
+            if (!steps.empty()) share_copies(step, steps.back());
+            steps.push_back(std::move(step));
+        }
+        return steps;
+    }
+
+    /// Two gradients of one op may both copy a tensor that they read. (Those that are
+    /// composed are of two ops.)
+    static void share_copies(
+            executable_step &step, const executable_step &earlier) {
+        if (earlier.op != step.op && step.makes == nullptr) return;
         for (size_t index = 0; index
                 < std::min(earlier.arguments.size(), step.arguments.size());
                 ++index)
@@ -153,7 +246,6 @@ private:
     const std::vector<logical_tensor> &tensors_;
     const compile_options &options_;
     std::shared_ptr<executable> program_;
-    size_t scratch_bytes_ = 0;
 };
 
 } // namespace

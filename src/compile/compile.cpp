@@ -49,7 +49,7 @@ void name_ranges(compiled_impl &compiled) {
         std::string name = to_string(identity.get_kind());
         if (!identity.get_name().empty())
             name += " '" + identity.get_name() + '\'';
-        name += ' ' + output_name(the_op, step.output) + ' ' + step.kernel;
+        name += ' ' + output_name(the_op, step) + ' ' + step.kernel;
         compiled.range_names.push_back(std::move(name));
     }
 }
@@ -66,9 +66,8 @@ void log_compilation(
             for (const kernel_remark &remark : *remarks) {
                 log_line asked = compiled.common_line();
                 asked.event = "dispatch";
-                asked.steps
-                        = text(step_text(compiled.ops[step.op], step.output),
-                                ':', remark.kernel);
+                asked.steps = text(step_text(compiled.ops[step.op], step), ':',
+                        remark.kernel);
                 asked.workspace_bytes.clear();
                 asked.moved_bytes.clear();
                 asked.note = remark.text;

@@ -56,10 +56,13 @@ struct slice_stride {
 struct executable_step {
     const char *kernel = nullptr;
     std::unique_ptr<detail::plan> plan;
-    std::vector<size_t> arguments; ///< indices of ports, then of inner tensors
+    /// Indices of ports, then of inner tensors, then of those that are made.
+    std::vector<size_t> arguments;
     std::vector<slice_stride> strides; ///< of the arguments
     size_t op = 0; ///< index of the op that it belongs to
     size_t output = 0; ///< index of the op's output that it computes
+    /// What it makes where that is none of them.
+    const char *makes = nullptr;
     std::vector<kernel_remark> refusals; ///< of other kernels, with the reasons
     std::vector<kernel_remark> timings; ///< of this and others, where measured
 };
@@ -71,9 +74,11 @@ struct executable {
     slicing slices;
     /// Pairs of ports (input, output) that may be the same memory.
     std::vector<std::pair<size_t, size_t>> inplace;
-    /// The workspace begins with the inner tensors, whose offsets these are; the
-    /// steps' scratch is behind them.
+    /// The workspace begins with the inner tensors and those that a composition
+    /// makes, whose offsets these are; the steps' scratch is behind them.
     std::vector<size_t> inner;
+    std::vector<logical_tensor> made; ///< by a composition (composed.hpp)
+    bool composed = false; ///< no inner tensor is made
     size_t inner_bytes = 0;
     size_t workspace_bytes = 0; ///< with inner_bytes
     /// Of host and device memory that the steps' plans keep in tables.
@@ -102,8 +107,10 @@ struct compiled_impl {
 
     /// The tensor of a step's argument.
     const logical_tensor &tensor_of(size_t argument) const {
-        return argument < ports.size() ? ports[argument]
-                                       : inner[argument - ports.size()];
+        if (argument < ports.size()) return ports[argument];
+        argument -= ports.size();
+        return argument < inner.size() ? inner[argument]
+                                       : program->made[argument - inner.size()];
     }
 
     /// What log lines have in common, made when the first one is written.

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "compile/autotune.hpp"
+#include "compile/composed.hpp"
 #include "kernel/argument_bytes.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/backend.hpp"
@@ -44,6 +45,8 @@ void check_forced(const std::string &forced) {
     };
     for (const backend *row : backends())
         visit_lists(row->kernels(), collect);
+    for (const char *form : {composed_form, form_of_ops})
+        known += text(',', form);
     const auto names = words(known);
     for (const std::string_view word : words(forced)) {
         if (std::find(names.begin(), names.end(), word) == names.end())
@@ -53,17 +56,28 @@ void check_forced(const std::string &forced) {
     }
 }
 
+/// Whether a row may be asked: what descends is for those that take everything.
+template <typename Problem>
+bool may_take(const kernel<Problem> &row, const Problem &problem) {
+    if constexpr (std::is_same_v<Problem, interpolation_problem>)
+        return problem.mode != interpolation_mode::box || row.last_resort;
+    else
+        return true;
+}
+
 /// The rows of a list that may be tried.
 template <typename Problem>
-std::vector<kernel<Problem>> candidates(
-        std::span<const kernel<Problem>> list, const std::string &forced) {
+std::vector<kernel<Problem>> candidates(std::span<const kernel<Problem>> list,
+        const Problem &problem, const std::string &forced) {
     const auto wanted = words(forced);
-    std::vector<kernel<Problem>> rows;
-    for (const auto &row : list)
+    std::vector<kernel<Problem>> all, rows;
+    for (const auto &row : list) {
+        if (!may_take(row, problem)) continue;
+        all.push_back(row);
         if (std::find(wanted.begin(), wanted.end(), row.name) != wanted.end())
             rows.push_back(row);
-    if (rows.empty()) rows.assign(list.begin(), list.end());
-    return rows;
+    }
+    return rows.empty() ? all : rows;
 }
 
 template <typename Problem>
@@ -219,7 +233,7 @@ executable_step choose(const Problem &problem, const backend &device,
         const compile_options &options, const op &the_op) {
     const kernel_lists &lists = device.kernels();
     const auto list = list_for<Problem>(lists);
-    const auto chosen = candidates(list, options.kernels);
+    const auto chosen = candidates(list, problem, options.kernels);
     const std::span<const kernel<Problem>> rows(chosen);
     if constexpr (is_timed<Problem>)
         if (lists.timer != nullptr && rows.size() > 1
@@ -231,6 +245,11 @@ executable_step choose(const Problem &problem, const backend &device,
 }
 
 } // namespace
+
+bool lists_name(const std::string &list, std::string_view name) {
+    const auto all = words(list);
+    return std::find(all.begin(), all.end(), name) != all.end();
+}
 
 bool writes_channels_last(const lowered_step &step, engine::kind kind,
         const compile_options &options) {
@@ -259,6 +278,7 @@ std::vector<kernel_opinion> opinions_of(const lowered_step &step,
                 std::vector<kernel_opinion> opinions;
                 for (const auto &row :
                         list_for<problem_type>(backend_of(kind).kernels())) {
+                    if (!may_take(row, problem)) continue;
                     kernel_opinion opinion;
                     opinion.kernel = row.name;
                     opinion.yields = yields(row, problem, options);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/executable.hpp"
@@ -27,6 +28,9 @@ bool writes_channels_last(const lowered_step &step, engine::kind kind,
 /// to be the fastest of those that accept (doc/gpu.md).
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
+
+/// Whether a list of names that are separated by commas has one.
+bool lists_name(const std::string &list, std::string_view name);
 
 /// What a row of the list says of a problem.
 struct kernel_opinion {

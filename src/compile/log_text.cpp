@@ -148,9 +148,13 @@ std::string output_name(const checked_op &the_op, size_t output) {
             schema ? schema->outputs : std::span<const port_row>(), output);
 }
 
-std::string step_text(const checked_op &the_op, size_t output) {
+std::string output_name(const checked_op &the_op, const executable_step &step) {
+    return step.makes ? step.makes : output_name(the_op, step.output);
+}
+
+std::string step_text(const checked_op &the_op, const executable_step &step) {
     return std::to_string(the_op.identity().get_id()) + '.'
-            + output_name(the_op, output);
+            + output_name(the_op, step);
 }
 
 log_line compiled_line(const compiled_impl &compiled) {
@@ -162,8 +166,7 @@ log_line compiled_line(const compiled_impl &compiled) {
     line.ops = ops_text(compiled.ops);
     for (const executable_step &step : program.steps)
         append(line.steps,
-                step_text(compiled.ops[step.op], step.output) + ':'
-                        + step.kernel);
+                step_text(compiled.ops[step.op], step) + ':' + step.kernel);
     size_t moved = 0;
     std::vector<logical_tensor> inputs;
     std::vector<logical_tensor> outputs;
@@ -177,6 +180,7 @@ log_line compiled_line(const compiled_impl &compiled) {
     line.inner = ports_text(compiled.ops, compiled.inner, true);
     if (program.slices.count() > 1)
         line.note = std::to_string(program.slices.count()) + " slices";
+    if (program.composed) line.note = "composed";
     line.workspace_bytes = std::to_string(program.workspace_bytes);
     line.moved_bytes = std::to_string(moved);
     return line;

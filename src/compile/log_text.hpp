@@ -30,10 +30,12 @@ std::string ports_text(std::span<const checked_op> ops,
         std::span<const logical_tensor> ports, bool output);
 
 /// The output that a step computes: "3.diff_weights", the op's id first.
-std::string step_text(const checked_op &the_op, size_t output);
+std::string step_text(const checked_op &the_op, const executable_step &step);
 
 /// The name of an output as the op's schema has it: "diff_weights".
 std::string output_name(const checked_op &the_op, size_t output);
+/// Of a step, which may make something else: "composed_weights".
+std::string output_name(const checked_op &the_op, const executable_step &step);
 
 /// All fields of a compiled partition but event, milliseconds and note.
 log_line compiled_line(const compiled_impl &compiled);

@@ -44,11 +44,16 @@ private:
     struct inner_tensor {
         detail::reference_tensor exact;
         std::vector<double> errors; ///< most, by element
+        std::vector<double> sums; ///< S, through all ops before
         double norm;
         int64_t ulps;
     };
 
+    void allow_for_composing(const op &the_op, size_t port,
+            const std::vector<double> &sums, held_output &held) const;
+
     std::set<size_t> inner_ids_;
+    bool composed_ = false;
     std::map<size_t, inner_tensor> inner_;
     fpmath_mode mode_;
 };

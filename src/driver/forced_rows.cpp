@@ -29,7 +29,8 @@ compiled_partition with_plan(const detail::compiled_impl &whole, size_t index,
     made->engine_index = program.engine_index;
     made->threads = program.threads;
     made->steps.push_back({opinion.kernel, std::move(opinion.plan),
-            taken.arguments, taken.strides, taken.op, taken.output, {}, {}});
+            taken.arguments, taken.strides, taken.op, taken.output, taken.makes,
+            {}, {}});
     auto result = std::make_shared<detail::compiled_impl>();
     result->program = std::move(made);
     result->ports = whole.ports;

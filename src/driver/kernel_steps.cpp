@@ -73,18 +73,27 @@ std::vector<kernel_step> kernel_steps(const graph_step &step) {
         made.backend = each.plan->backend();
         made.workspace_bytes = each.plan->workspace_bytes();
         const detail::checked_op &the_op = compiled.ops[each.op];
+        if (each.makes != nullptr) {
+            made.output_name = each.makes;
+            made.output = compiled.tensor_of(each.arguments[1]).get_id();
+        }
         for (const size_t port : each.arguments) {
             const logical_tensor &lt = compiled.tensor_of(port);
-            if (lt.get_id() != the_op.outputs[each.output].get_id()) {
+            const bool written = each.makes != nullptr
+                    ? lt.get_id() == made.output
+                    : lt.get_id() == the_op.outputs[each.output].get_id();
+            if (!written) {
                 made.traffic.read += dense_bytes(lt);
                 made.type = lt.get_data_type();
                 continue;
             }
             made.traffic.written += dense_bytes(lt);
+            if (each.makes != nullptr) continue;
             made.output = lt.get_id();
             made.output_name = the_op.schema().outputs[each.output].name;
         }
-        if (made.kernel.starts_with("convolution."))
+        if (made.kernel.starts_with("convolution.")
+                && !compiled.program->composed)
             made.flops = flops_of_gradient(the_op);
         result.push_back(std::move(made));
     }

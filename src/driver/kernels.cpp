@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "commands.hpp"
 #include "compile/compile_settings.hpp"
+#include "compile/composed.hpp"
 #include "compile/executable.hpp"
 #include "compile/kernel_choice.hpp"
 #include "compile/slices.hpp"
@@ -53,36 +54,42 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
             = detail::options_of(partition, graph.device);
     const auto &compiled = *detail::access::impl(step.compiled);
     const detail::executable &program = *compiled.program;
-    const auto taken = kernel_steps(step);
-    size_t index = 0;
-    for (const detail::checked_op &the_op : compiled.ops) {
+    std::vector<logical_tensor> tensors = compiled.ports;
+    tensors.insert(tensors.end(), compiled.inner.begin(), compiled.inner.end());
+    std::vector<detail::placed_step> steps;
+    for (size_t index = 0; index < compiled.ops.size(); ++index) {
         // What was compiled.
-        const detail::checked_op taken_op = program.slices.count() > 1
-                ? detail::first_slice(the_op, program.slices)
-                : the_op;
-        for (const detail::lowered_step &lowered : detail::lower(taken_op)) {
-            const auto &timings = program.steps.at(index).timings;
-            const kernel_step &chosen = taken.at(index++);
-            const op &identity = the_op.identity();
-            std::cout << to_string(identity.get_kind()) << ' '
-                      << identity.get_name() << ", " << chosen.output_name
-                      << ":\n";
-            table rows({"kernel", "", "says"});
-            for (const kernel_opinion &opinion : detail::opinions_of(
-                         lowered, graph.device.get_kind(), options, identity)) {
-                const bool is_taken = opinion.kernel == chosen.kernel;
-                const char *verdict = "can";
-                if (is_taken)
-                    verdict = "taken";
-                else if (!opinion.refusal.empty())
-                    verdict = "cannot";
-                else if (!opinion.yields.empty())
-                    verdict = "yields";
-                rows.add({opinion.kernel, verdict,
-                        text_of(opinion, is_taken, timings)});
-            }
-            rows.write(std::cout);
+        const detail::checked_op &whole = compiled.ops[index];
+        const detail::checked_op the_op = program.slices.count() > 1
+                ? detail::first_slice(whole, program.slices)
+                : whole;
+        place(steps, detail::lower(the_op), the_op, index, tensors);
+    }
+    if (program.composed)
+        steps = composed(compiled.ops, steps, tensors.size())->steps;
+    const auto taken = kernel_steps(step);
+    for (size_t index = 0; index < steps.size(); ++index) {
+        const auto &timings = program.steps.at(index).timings;
+        const kernel_step &chosen = taken.at(index);
+        const op &identity = compiled.ops[steps[index].op].identity();
+        std::cout << to_string(identity.get_kind()) << ' '
+                  << identity.get_name() << ", " << chosen.output_name << ":\n";
+        table rows({"kernel", "", "says"});
+        for (const kernel_opinion &opinion :
+                detail::opinions_of(steps[index].lowered,
+                        graph.device.get_kind(), options, identity)) {
+            const bool is_taken = opinion.kernel == chosen.kernel;
+            const char *verdict = "can";
+            if (is_taken)
+                verdict = "taken";
+            else if (!opinion.refusal.empty())
+                verdict = "cannot";
+            else if (!opinion.yields.empty())
+                verdict = "yields";
+            rows.add({opinion.kernel, verdict,
+                    text_of(opinion, is_taken, timings)});
         }
+        rows.write(std::cout);
     }
 }
 

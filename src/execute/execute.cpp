@@ -125,8 +125,8 @@ void log_step_lines(const compiled_impl &compiled, step_clock *clock) {
             });
     for (size_t index = 0; index < times.size(); ++index) {
         const executable_step &step = steps[index];
-        line.steps = text(step_text(compiled.ops[step.op], step.output), ':',
-                step.kernel);
+        line.steps = text(
+                step_text(compiled.ops[step.op], step), ':', step.kernel);
         line.workspace_bytes = std::to_string(step.plan->workspace_bytes());
         line.milliseconds = log_milliseconds(times[index]);
         write_log(line);
@@ -222,13 +222,13 @@ compiled_partition_info compiled_partition::get_info() const {
     info.workspace_bytes = program.workspace_bytes;
     info.threads = program.threads;
     info.inner = compiled.inner;
+    info.composed = program.composed;
     info.slices = static_cast<size_t>(program.slices.count());
     for (const detail::executable_step &step : program.steps) {
         const detail::checked_op &the_op = compiled.ops[step.op];
         info.steps.push_back({step.kernel, step.plan->backend(),
                 step.plan->workspace_bytes(), step.plan->deterministic(),
-                the_op.identity().get_id(),
-                detail::output_name(the_op, step.output)});
+                the_op.identity().get_id(), detail::output_name(the_op, step)});
         info.deterministic = info.deterministic && step.plan->deterministic();
     }
     return info;

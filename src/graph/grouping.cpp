@@ -1,7 +1,8 @@
 // The patterns of ops that make one partition, and the walk that finds them.
 //
 // A pattern is a chain: each op's gradient (its output 0) is the diff_dst of the
-// next one, or an operand of Add. oneDNN Graph's rules say when ops may be
+// next one, or an operand of Add. An upsampling in front of its own gradient's
+// convolution makes that one's src. oneDNN Graph's rules say when ops may be
 // grouped: that tensor has no other reader, so that nobody misses it (End is one,
 // and stands for a reader outside the graph), and no other partition stands both
 // behind and before the group.
@@ -27,12 +28,18 @@ constexpr kind convolution[]
                 kind::ConvTransposeBackward, kind::ConvTransposeBackwardData};
 constexpr kind whole_convolution[]
         = {kind::ConvBackward, kind::ConvTransposeBackward};
+constexpr kind conv_backward[] = {kind::ConvBackward};
+constexpr kind weights_alone[]
+        = {kind::ConvBackward, kind::ConvolutionBackwardWeights};
+constexpr kind upsampling[] = {kind::Interpolate};
 constexpr kind interpolation[] = {kind::InterpolateBackward};
 constexpr kind relu[] = {kind::ReLUBackward};
 constexpr kind add[] = {kind::Add};
 
 /// The kinds that each op of the chain may have. Longer patterns come first.
 constexpr std::array<kinds, 3> patterns[] = {
+        {upsampling, conv_backward, interpolation},
+        {upsampling, weights_alone},
         {convolution, add, relu},
         {convolution, interpolation},
         {convolution, relu},
@@ -62,7 +69,8 @@ public:
         for (size_t index = 0; index < ops_.size(); ++index)
             for (const auto &pattern : patterns) {
                 const std::vector<size_t> chain = follow(index, pattern);
-                if (chain.empty() || meets_itself(chain)) continue;
+                if (chain.empty() || !is_of_use(chain) || meets_itself(chain))
+                    continue;
                 join(chain);
                 break;
             }
@@ -81,7 +89,8 @@ private:
         return groups_[group_of_[index]].size() == 1;
     }
 
-    /// The op that alone reads an op's gradient, and as a gradient.
+    /// The op that alone reads an op's gradient, and as a gradient; or what alone
+    /// convolves a tensor whose elements the op repeats.
     size_t next_of(size_t index) const {
         const auto &outputs = ops_[index].outputs;
         if (outputs.empty() || outputs[0].is_absent()) return none;
@@ -89,10 +98,23 @@ private:
         if (found == readers_.end() || found->second.size() != 1) return none;
         const auto [next, port] = found->second.front();
         if (!ops_[next].what->schema) return none;
+        const std::string_view name = ops_[next].row({false, port}).name;
+        if (is_upsampling(index)) return name == "src" ? next : none;
         const bool is_gradient = ops_[next].identity().get_kind() == kind::Add
-                || std::string_view(ops_[next].row({false, port}).name)
-                        == "diff_dst";
+                || name == "diff_dst";
         return is_gradient ? next : none;
+    }
+
+    bool is_upsampling(size_t index) const {
+        return ops_[index].identity().get_kind() == kind::Interpolate
+                && ops_[index].attributes().mode == interpolation_mode::nearest;
+    }
+
+    /// An upsampling saves nothing where the gradient of its tensor is wanted.
+    bool is_of_use(const std::vector<size_t> &chain) const {
+        return chain.size() != 2 || !is_upsampling(chain[0])
+                || ops_[chain[1]].identity().get_kind() != kind::ConvBackward
+                || ops_[chain[1]].outputs[0].is_absent();
     }
 
     /// The chain of a pattern that begins at an op; empty where there is none.

@@ -35,8 +35,8 @@ bool is_filtered(interpolation_mode mode, const interpolation_axis &axis) {
     const bool shrinks = axis.src > axis.dst
             || (axis.ratio_given && axis.ratio > 1)
             || (axis.scale_given && axis.scale < 1);
-    return mode == interpolation_mode::cubic || axis.forward
-            || (axis.antialias && shrinks);
+    return mode == interpolation_mode::cubic || mode == interpolation_mode::box
+            || axis.forward || (axis.antialias && shrinks);
 }
 
 bool is_filtered(const interpolation_problem &problem) {

@@ -148,6 +148,7 @@ thread_local shared_axis_maps *innermost = nullptr;
 
 int64_t table_rows(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
+    if (mode == interpolation_mode::box) return axis.src + axis.dst;
     if (is_filtered(mode, axis)) {
         const axis_filter filter(mode, coordinates, axis);
         return fold_axis(filter.walk(), filter.width()).rows();
@@ -256,6 +257,30 @@ gathered_axis gathered_axis::make(
     return made;
 }
 
+template <typename Weight>
+gathered_axis gathered_axis::make_box(
+        int64_t src, int64_t dst, counted_vector<Weight> &weights) {
+    gathered_axis made;
+    made.src = made.fed_ = src;
+    made.dst = dst;
+    made.identity = src == 1 && dst == 1;
+    const int64_t last = std::min(src, dst) - 1;
+    const int64_t more = std::max(src, dst) - 1 - last;
+    made.first_.clear();
+    made.offset_.assign(1, 0);
+    for (int64_t i = 0; i < src; ++i) {
+        const int64_t begin = std::max<int64_t>(0, last - i);
+        const int64_t taps = std::min(dst, last - i + more + 1) - begin;
+        made.first_.push_back(static_cast<uint32_t>(begin));
+        made.offset_.push_back(
+                made.offset_.back() + static_cast<uint32_t>(taps));
+        made.max_count = std::max(made.max_count, taps);
+    }
+    made.first_.push_back(0);
+    weights.assign(made.offset_.back(), Weight(1));
+    return made;
+}
+
 /// first_ and offset_ of so many inputs from what outputs read.
 void gathered_axis::gather_outputs(int64_t inputs,
         const std::vector<uint32_t> &lows,
@@ -294,6 +319,8 @@ template <typename Weight, typename Visit>
 gathered_axis gather_taps(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis, counted_vector<Weight> &weights,
         const Visit &visit) {
+    if (mode == interpolation_mode::box)
+        return gathered_axis::make_box(axis.src, axis.dst, weights);
     const bool filtered = is_filtered(mode, axis);
     if (filtered && !is_identity(mode, coordinates, axis))
         return gathered_axis::make(
@@ -319,6 +346,8 @@ template gathered_axis gather_axis(interpolation_mode, coordinate_mode,
 bool is_identity(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &axis) {
     if (axis.src != axis.dst) return false;
+    if (mode == interpolation_mode::box)
+        return axis.src == 1; // else turned around
     // What is cubic or widened is one where the plain map is.
     axis_walk walk = plain_walk(mode, coordinates, axis);
     const folded_axis folded = fold_axis(walk);

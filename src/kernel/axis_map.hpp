@@ -102,6 +102,10 @@ public:
     template <typename Weight>
     static gathered_axis make(
             axis_filter filter, bool forward, counted_vector<Weight> &weights);
+    /// Of interpolation_mode::box: begins descend.
+    template <typename Weight>
+    static gathered_axis make_box(
+            int64_t src, int64_t dst, counted_vector<Weight> &weights);
 
 private:
     void gather_outputs(int64_t inputs, const std::vector<uint32_t> &lows,

@@ -30,7 +30,11 @@ struct weights_view {
     std::array<int64_t, 6> strides {};
 };
 
-enum class interpolation_mode { nearest, linear, cubic };
+/// Of box every weight is 1, and what is read descends as what is written ascends:
+/// element i, written, sums the elements o that are read with 0 <= i + o - (k - 1) < r,
+/// k the smaller size and r - 1 what the sizes differ by (compile/composed.hpp). No op
+/// has it.
+enum class interpolation_mode { nearest, linear, cubic, box };
 enum class coordinate_mode { half_pixel, align_corners, asymmetric };
 
 /// How an output's coordinate is computed before it is floored: exactly, or as
@@ -43,7 +47,7 @@ enum class coordinate_arithmetic {
 };
 
 /// One spatial axis of a forward interpolation src -> dst. All that the axis
-/// map (axis_map.hpp) needs.
+/// map (axis_map.hpp) needs. Of box its sizes alone.
 struct interpolation_axis {
     int64_t src = 1;
     int64_t dst = 1;

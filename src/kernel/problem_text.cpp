@@ -32,9 +32,10 @@ const char *to_string(interpolation_mode mode) {
     switch (mode) {
         case interpolation_mode::nearest: return "nearest";
         case interpolation_mode::linear: return "linear";
-        case interpolation_mode::cubic: break;
+        case interpolation_mode::cubic: return "cubic";
+        case interpolation_mode::box: break;
     }
-    return "cubic";
+    return "box";
 }
 
 std::string images_of(const tensor_view &tensor) {

@@ -117,8 +117,13 @@ problem generate(random_source &numbers, const generator_options &options) {
     const std::vector<op::kind> kinds = kinds_named(options.ops);
     const op::kind first = numbers.pick(kinds);
     const int64_t work = work_of(numbers, options.scale);
-    logical_tensor gradient = add_op(graph, first, nullptr, work);
-    if (happens(numbers, 12)) {
+    logical_tensor gradient;
+    const bool upsampled = options.ops.empty() && happens(numbers, 4);
+    if (upsampled)
+        add_upsampled_convolution(graph);
+    else
+        gradient = add_op(graph, first, nullptr, work);
+    if (!upsampled && happens(numbers, 12)) {
         for (int64_t more = numbers.integer(1, 5);
                 more > 0 && !gradient.is_absent(); --more) {
             const op::kind next = numbers.pick(kinds);
@@ -138,7 +143,9 @@ problem generate(random_source &numbers, const generator_options &options) {
     made.deterministic = !happens(numbers, 10);
     if (happens(numbers, 8))
         made.fpmath = static_cast<fpmath_mode>(numbers.integer(1, 4));
-    if (happens(numbers, 35))
+    if (upsampled)
+        made.kernel = happens(numbers, 80) ? "partition.composed" : "";
+    else if (happens(numbers, 35))
         made.kernel = forced_kernel(numbers, first, options.device);
     const int64_t values = numbers.integer(0, 99);
     made.values = values < 55 ? values_kind::mostly_positive

@@ -71,6 +71,10 @@ logical_tensor add_elementwise(
 void add_bias(graph_builder &graph, const logical_tensor *diff_dst,
         int64_t most_elements);
 
+/// Interpolate, ConvBackward and InterpolateBackward of one upsampling by whole
+/// ratios, or what there is of them.
+void add_upsampled_convolution(graph_builder &graph);
+
 bool is_convolution(op::kind kind);
 bool is_transposed(op::kind kind);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
+#include "driver/evaluation.hpp"
 #include "files/tensor_data.hpp"
 #include "support/op_runner.hpp"
 #include "support/random.hpp"
@@ -174,15 +176,20 @@ void run::execute_checked(const engine &e) {
     check_inputs();
 }
 
-/// Several ops at once give the bits that they give one by one.
+/// Several ops at once give the bits that they give one by one, or where they are
+/// composed what the reference does.
 void run::execute_group(const partition &each, const engine &e) {
     std::map<size_t, std::vector<std::byte>> one_by_one;
     for (const logical_tensor &lt : each.get_output_ports())
         one_by_one[lt.get_id()] = tensors_.at(lt.get_id()).image;
-    execute_step(each, e);
+    const compiled_partition compiled = execute_step(each, e);
     if (refused_) fail("ops are refused as a group that run one by one");
+    const bool composed = compiled && compiled.get_info().composed;
+    if (composed) verify_group(each, compiled);
     for (const auto &[id, image] : one_by_one)
-        if (problem_.deterministic && tensors_.at(id).image != image)
+        if (composed)
+            tensors_.at(id).image = image; // what the ops are compared by
+        else if (problem_.deterministic && tensors_.at(id).image != image)
             fail("a group of ops gave tensor " + std::to_string(id)
                     + " other bits than its ops one by one");
 }
@@ -201,19 +208,22 @@ compiled_partition run::compile(const partition &each, const engine &e) {
     return compiled;
 }
 
-void run::execute_step(const partition &each, const engine &e) {
+compiled_partition run::execute_step(const partition &each, const engine &e) {
     compiled_partition compiled;
     try {
         compiled = compile(each, e);
     } catch (const error &failure) {
-        return check_refusal(failure);
+        check_refusal(failure);
+        return {};
     }
     const compiled_partition_info info = compiled.get_info();
     for (const step_info &step : info.steps)
         kernels_.push_back(step.kernel);
-    if (info.workspace_bytes > most_workspace)
-        return fail("a workspace of " + std::to_string(info.workspace_bytes)
+    if (info.workspace_bytes > most_workspace) {
+        fail("a workspace of " + std::to_string(info.workspace_bytes)
                 + " bytes");
+        return {};
+    }
     std::vector<tensor> inputs;
     for (const logical_tensor &lt : each.get_input_ports()) {
         const entry &given = tensors_.at(lt.get_id());
@@ -247,7 +257,10 @@ void run::execute_step(const partition &each, const engine &e) {
         auto all = made.memory->read_all();
         made.image = made.memory->inner(all);
         const std::string damage = damage_outside(made.lt, *made.memory, all);
-        if (!damage.empty()) return fail(damage);
+        if (!damage.empty()) {
+            fail(damage);
+            return {};
+        }
         first.emplace(lt.get_id(), std::move(all));
         made.memory->poison();
     }
@@ -264,16 +277,45 @@ void run::execute_step(const partition &each, const engine &e) {
                     scratch.end(),
                     [](std::byte b) { return b == std::byte {0xff}; });
     if (!kept)
-        return fail("something was written outside the workspace of "
+        fail("something was written outside the workspace of "
                 + std::to_string(info.workspace_bytes) + " bytes");
     for (const auto &[id, bytes] : first) {
         entry &made = tensors_.at(id);
         auto again = made.memory->read_all();
         if (info.deterministic && again != bytes)
-            return fail("two runs gave tensor " + std::to_string(id)
-                    + " other bits");
+            fail("two runs gave tensor " + std::to_string(id) + " other bits");
         // What the ops behind this one read.
         made.image = made.memory->inner(again);
+    }
+    return compiled;
+}
+
+void run::verify_group(
+        const partition &each, const compiled_partition &compiled) {
+    driver::partition_reference reference(compiled, problem_.fpmath);
+    const auto values = [&](const logical_tensor &lt) {
+        return detail::reference_tensor {lt.get_dims(),
+                detail::load(lt, tensors_.at(lt.get_id()).image.data())};
+    };
+    std::set<size_t> made;
+    for (const logical_tensor &lt : each.get_output_ports())
+        made.insert(lt.get_id());
+    for (const size_t id : each.get_ops()) {
+        const op the_op = known(*std::find_if(problem_.ops.begin(),
+                problem_.ops.end(),
+                [&](const op &declared) { return declared.get_id() == id; }));
+        const driver::evaluation exact = reference.evaluate(the_op, values);
+        for (size_t port = 0; port < the_op.get_outputs().size(); ++port) {
+            const logical_tensor &lt = the_op.get_outputs()[port];
+            if (lt.is_absent() || !made.contains(lt.get_id())) continue;
+            const std::string wrong = compare_output(the_op, port, exact.inputs,
+                    values(lt).values, exact.outputs[port].values,
+                    exact.held[port].promise, exact.held[port].magnitudes,
+                    problem_.fpmath);
+            if (!wrong.empty())
+                fail(std::string("composed: ") + to_string(the_op.get_kind())
+                        + ": " + wrong);
+        }
     }
 }
 

@@ -46,9 +46,11 @@ private:
     void note_tensors();
     void execute_checked(const engine &e);
     compiled_partition compile(const partition &each, const engine &e);
-    void execute_step(const partition &each, const engine &e);
+    /// What was executed; nothing where it is refused or something is wrong.
+    compiled_partition execute_step(const partition &each, const engine &e);
     void execute_group(const partition &each, const engine &e);
-    void compare_runs(const compiled_partition &compiled);
+    void verify_group(
+            const partition &each, const compiled_partition &compiled);
     void check_inputs();
     bool verify_op(const op &declared);
     op known(const op &declared) const;

@@ -172,6 +172,10 @@ std::vector<std::byte> graph_run::bytes(size_t id) const {
     return tensors_.at(id)->element_bytes();
 }
 
+std::vector<double> graph_run::values(size_t id) const {
+    return tensors_.at(id)->load();
+}
+
 std::string graph_run::damage() const {
     for (const size_t id : outputs_)
         if (const std::string found = tensors_.at(id)->outside_damage();

@@ -48,6 +48,7 @@ public:
 
     /// The bits of a tensor that a partition gave.
     std::vector<std::byte> bytes(size_t id) const;
+    std::vector<double> values(size_t id) const;
     /// What was written outside of elements; empty if nothing was.
     std::string damage() const;
     /// Tensors that partitions gave.

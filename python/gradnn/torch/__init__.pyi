@@ -30,3 +30,85 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> torch.Tensor: ...
+def upsample_conv1d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    scale_factor: int | Sequence[int] = 2,
+    padding: int | Sequence[int] | str = "same",
+    groups: int = 1,
+) -> torch.Tensor: ...
+def upsample_conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    scale_factor: int | Sequence[int] = 2,
+    padding: int | Sequence[int] | str = "same",
+    groups: int = 1,
+) -> torch.Tensor: ...
+def upsample_conv3d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    scale_factor: int | Sequence[int] = 2,
+    padding: int | Sequence[int] | str = "same",
+    groups: int = 1,
+) -> torch.Tensor: ...
+def fuse(model: torch.nn.Module) -> list[str]: ...
+
+class UpsampleConv1d(torch.nn.Conv1d):
+    scale_factor: int | Sequence[int]
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        scale_factor: int | Sequence[int] = 2,
+        padding: int | Sequence[int] | str = "same",
+        groups: int = 1,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None: ...
+    @classmethod
+    def from_conv(
+        cls, conv: torch.nn.Conv1d, scale_factor: int | Sequence[int] = 2
+    ) -> UpsampleConv1d: ...
+
+class UpsampleConv2d(torch.nn.Conv2d):
+    scale_factor: int | Sequence[int]
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        scale_factor: int | Sequence[int] = 2,
+        padding: int | Sequence[int] | str = "same",
+        groups: int = 1,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None: ...
+    @classmethod
+    def from_conv(
+        cls, conv: torch.nn.Conv2d, scale_factor: int | Sequence[int] = 2
+    ) -> UpsampleConv2d: ...
+
+class UpsampleConv3d(torch.nn.Conv3d):
+    scale_factor: int | Sequence[int]
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        scale_factor: int | Sequence[int] = 2,
+        padding: int | Sequence[int] | str = "same",
+        groups: int = 1,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None: ...
+    @classmethod
+    def from_conv(
+        cls, conv: torch.nn.Conv3d, scale_factor: int | Sequence[int] = 2
+    ) -> UpsampleConv3d: ...

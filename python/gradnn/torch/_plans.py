@@ -90,7 +90,7 @@ class Plan:
         self,
         op: str,
         device: torch.device,
-        kind: str,
+        kind: str | list,
         attrs: dict[str, object],
         settings: dict[str, object],
         inputs: list[_core.TensorDescription],
@@ -100,7 +100,10 @@ class Plan:
         if device.type == "cuda":
             index = device.index or 0
         engine = _core.engine("gpu" if device.type == "cuda" else "cpu", index)
-        made = _core.Op(kind, attrs, **settings)
+        if isinstance(kind, str):
+            made = _core.Op(kind, attrs, **settings)
+        else:  # of a group, each with its attributes
+            made = _core.Group(kind, **settings)
         compiled = made.compile(
             engine,
             inputs,

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/interpolation/box.hpp"
 #include "cpu/interpolation/without_tables.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/simd/float_types.hpp"
@@ -172,6 +173,8 @@ private:
 
 plan_or_refusal make_interpolation_strided(
         const interpolation_problem &problem, const compile_options &options) {
+    if (problem.mode == detail::interpolation_mode::box)
+        return make_box(problem, options);
     for (const detail::interpolation_axis &axis : problem.axes)
         if (!detail::has_tables(problem.mode, problem.coordinates, axis))
             return make_without_tables(problem, options);
