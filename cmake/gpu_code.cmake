@@ -31,6 +31,7 @@ foreach(kind IN ITEMS "machine code" PTX)
     endif()
 endforeach()
 list(JOIN GRADNN_CUDA_CODE ", " GRADNN_CUDA_CODE)
+message(STATUS "GPU code: ${GRADNN_CUDA_CODE}")
 
 # nvcc leaves machine code as it is, or (13) nearly so. A library for one machine gains
 # nothing by less.

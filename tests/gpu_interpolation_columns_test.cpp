@@ -161,7 +161,7 @@ std::vector<kind_limits> kinds() {
         return {limits_of<kernel_kind<f, 1, 1, 4, 8>, false>(),
                 limits_of<kernel_kind<f, 1, 2, 4, 8>, false>(),
                 limits_of<kernel_kind<f, 1, 2, 8, 6, 1, false, 1>, false>(),
-                limits_of<kernel_kind<f, 1, 3, 8, 5, 1, true>, false>(),
+                limits_of<kernel_kind<f, 1, 3, 12, 10, 1, true>, false>(),
                 limits_of<kernel_kind<f, 1, 4, 8, 6>, false>(),
                 limits_of<kernel_kind<f, 1, 4, 10, 6, 1, true>, false>(),
                 limits_of<kernel_kind<f, 1, 8, 8, 4>, false>(),
@@ -212,7 +212,7 @@ void expect_tables(uint64_t seed, int count) {
 }
 
 TEST(interpolation_columns, in_ncx) {
-    expect_tables<false>(1, 600);
+    expect_tables<false>(1, 800);
 }
 
 TEST(interpolation_columns, in_nxc) {

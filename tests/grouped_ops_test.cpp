@@ -4,10 +4,12 @@
 
 #include <thread>
 
+#include "base/text.hpp"
 #include "support/captured_log.hpp"
 #include "support/expect_error.hpp"
 #include "support/op_chains.hpp"
 #include "support/param_names.hpp"
+#include "support/random.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -69,23 +71,36 @@ INSTANTIATE_TEST_SUITE_P(conformance, grouped_ops,
         testing::ValuesIn(values_params()),
         [](const auto &each) { return name_of(each.param); });
 
-// 3 MiB of f32 between two ops are too many for a thread's cache: on the CPU the ops
-// take turns, image by image, and where these are planes some channels at a time.
+// What is between two ops is too much for a thread's cache: on the CPU the ops take turns,
+// image by image, and where these are planes some channels at a time.
 TEST_P(grouped_ops, give_the_same_bits_in_slices) {
     const values_param &p = GetParam();
     const bool convolves = p.chain.name.find("Conv") != std::string::npos;
     if (p.on != engine::kind::cpu || convolves)
         GTEST_SKIP() << "only chains without a convolution on the CPU";
-    for (const data_type type : {data_type::f32, data_type::bf16}) {
-        SCOPED_TRACE(to_string(type));
-        const auto ops = chain_of(p.chain.links, p.l, type, 32);
-        const size_t slices = expect_same_bits(ops, shared_engine(p.on), 1);
-        if (type != data_type::f32) continue;
-        const bool large = p.chain.name.rfind("Add", 0) == 0;
-        const bool planes = p.l.name == "ncx";
-        if (planes || p.l.name == "nxc") {
-            EXPECT_EQ(slices, planes && large ? 8U : 2U);
-        }
+    random_source random(test_seed(1));
+    bool sliced = false;
+    bool by_channels = false; // of an image
+    // Numbers of channels that have few divisors or many, of pixels with any remainder.
+    for (const int64_t images : {1, 3, 4, 6}) {
+        const data_type type
+                = images % 4 == 3 ? data_type::bf16 : data_type::f32;
+        const int64_t channels = random.integer(3, 12);
+        const int64_t rows = 2 * random.integer(20, 90);
+        const int64_t all = random.integer(600'000, 1'000'000);
+        const chain_shape shape {images, channels,
+                {rows, all / (images * channels * rows) / 2 * 2}};
+        SCOPED_TRACE(detail::text(images, " images, ", channels, " channels, ",
+                detail::text_of(shape.space), ' ', to_string(type)));
+        const size_t slices
+                = expect_same_bits(chain_of(p.chain.links, p.l, type, shape),
+                        shared_engine(p.on), 1);
+        sliced = sliced || slices > 1;
+        by_channels = by_channels || static_cast<int64_t>(slices) > images;
+    }
+    EXPECT_TRUE(sliced);
+    if (p.l.name == "ncx" || p.l.name == "nxc") {
+        EXPECT_EQ(by_channels, p.l.name == "ncx");
     }
 }
 
@@ -146,7 +161,7 @@ TEST_P(a_group, says_what_is_inside) {
 
 TEST_P(a_group, needs_room_for_one_slice) {
     const auto ops = chain_of({{kind::Add}, {kind::InterpolateBackward}},
-            layouts()[0], data_type::f32, 32);
+            layouts()[0], data_type::f32, {.space = {256, 384}});
     const captured_log log(1);
     const graph_run run(ops, the_engine(), fusion, 1);
     const auto info = run.compiled().at(0).get_info();

@@ -7,20 +7,9 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
-import torch._inductor.config as inductor_config  # noqa: E402
-
 import gradnn.torch  # noqa: E402
+from torch_compiling import fresh  # noqa: E402, F401
 from torch_status import ran  # noqa: E402
-
-inductor_config.cpp.vec_isa_ok = True  # as test_torch_compile.py
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    gradnn.torch.reset_status()
-    yield
-    torch._dynamo.reset()
 
 
 def expect_gradients_of_pytorch(loss, *tensors, compiled=False, **tolerance):

@@ -1,9 +1,9 @@
 #include "compile/cache_key.hpp"
 
-#include <algorithm>
 #include <span>
 #include <type_traits>
 
+#include "compile/ports.hpp"
 #include "tensor/layout.hpp"
 
 namespace gradnn::detail {
@@ -91,20 +91,12 @@ std::string cache_key(const std::vector<checked_op> &ops,
     key_writer key(1024);
     key.add_all(kind, owner);
     add(key, options);
-    const auto index_of = [&](const logical_tensor &lt) {
-        if (lt.is_absent()) return ptrdiff_t {-1};
-        return std::find_if(tensors.begin(), tensors.end(),
-                       [&](const logical_tensor &each) {
-                           return each.get_id() == lt.get_id();
-                       })
-                - tensors.begin();
-    };
     key.add(ops.size());
     for (const checked_op &the_op : ops) {
         key.add(the_op.identity().get_kind());
         add(key, the_op.attributes());
         for_each_port(the_op, [&](port_reference port) {
-            key.add(index_of(the_op.port(port)));
+            key.add(index_of(the_op.port(port), tensors));
         });
     }
     for (const logical_tensor &lt : tensors)

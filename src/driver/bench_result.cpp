@@ -122,6 +122,8 @@ json bench_result(const loaded_graph &graph, const graph_step &step,
         result["replay_us"] = timing.replay_us;
         result["launches"] = timing.launches;
     }
+    const size_t slices = step.compiled.get_info().slices;
+    if (slices > 1) result["slices"] = slices;
     result["steps"] = std::move(parts);
     return result;
 }

@@ -37,6 +37,13 @@ std::string share_of(const json &from) {
     return format(share < 0.0995 ? "%.1f%% " : "%.0f%% ", 100 * share) + bound;
 }
 
+/// Where there is more than one.
+std::string slices_of(const json &of) {
+    return of.contains("slices")
+            ? text(" in ", of["slices"].get<size_t>(), " slices")
+            : "";
+}
+
 /// The cells that partitions and steps have alike.
 std::vector<std::string> figures_of(const json &from) {
     const bool computes = from["flops"].get<double>() > 0;
@@ -163,7 +170,7 @@ void write_bench_table(const json &report, std::ostream &out) {
         const json &steps = each["steps"];
         const bool several = steps.size() > 1;
         auto cells = add(short_graph_name(each), joined_ops(each),
-                several ? text(steps.size(), " steps")
+                several ? text(steps.size(), " steps", slices_of(each))
                         : each["kernel"].get<std::string>(),
                 several ? "" : each["backend"].get<std::string>(), each);
         cells.push_back(bytes_of(each, "tensor_bytes"));

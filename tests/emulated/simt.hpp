@@ -31,6 +31,8 @@
 #define __host__
 #undef __shared__
 #define __shared__
+#undef __noinline__
+#define __noinline__
 #undef __forceinline__
 #define __forceinline__ inline
 #undef __launch_bounds__
@@ -87,7 +89,9 @@ public:
                 if (each.ended) continue;
                 running = &each;
                 thread_index = {descending ? threads - 1 - i : i, 0, 0};
-                block_index = {index, 0, 0};
+                block_index = grid_size.y == 1
+                        ? index3 {index}
+                        : index3 {index % grid_size.x, index / grid_size.x};
                 swapcontext(&scheduler, &each.context);
                 left = left || !each.ended;
             }

@@ -10,11 +10,9 @@ namespace gradnn::test {
 
 namespace {
 
-constexpr int64_t images = 2;
-constexpr int64_t channels = 4;
-
-op link_op(
-        const link &each, const sizes &space, const layout &l, data_type type) {
+op link_op(const link &each, const chain_shape &shape, const layout &l,
+        data_type type) {
+    const auto &[images, channels, space] = shape;
     const auto twice = [](const sizes &dims) {
         sizes result = dims;
         for (int64_t &dim : result)
@@ -60,9 +58,8 @@ op with_ports(const op &like, size_t id, std::vector<logical_tensor> inputs,
 }
 
 std::vector<op> chain_of(const std::vector<link> &links, const layout &l,
-        data_type type, int64_t scale) {
+        data_type type, chain_shape shape) {
     std::vector<op> ops;
-    sizes space {8 * scale, 12 * scale};
     size_t next = 0;
     const auto numbered = [&](std::vector<logical_tensor> ports) {
         for (logical_tensor &lt : ports)
@@ -72,8 +69,8 @@ std::vector<op> chain_of(const std::vector<link> &links, const layout &l,
     for (const link &each : links) {
         // Of an interpolation the larger size comes in.
         if (each.kind == op::kind::InterpolateBackward)
-            space = {space[0] / 2, space[1] / 2};
-        const op alone = link_op(each, space, l, type);
+            shape.space = {shape.space[0] / 2, shape.space[1] / 2};
+        const op alone = link_op(each, shape, l, type);
         auto inputs = numbered(alone.get_inputs());
         if (!ops.empty())
             inputs.at(gradient_port(each)) = ops.back().get_outputs()[0];

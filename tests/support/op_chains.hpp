@@ -24,11 +24,17 @@ struct link {
     size_t add_port = 0;
 };
 
-/// Ops 0, 1, ..., of two images of 4 channels of 8x12, or `scale` times that, tensors
-/// numbered from 0: convolutions and elementwise ops keep the size, interpolations
-/// halve it. The tensor between two ops is the first one's output 0.
+/// Of the first op's tensors.
+struct chain_shape {
+    int64_t images = 2;
+    int64_t channels = 4;
+    sizes space {8, 12};
+};
+
+/// Ops 0, 1, ..., tensors numbered from 0: convolutions and elementwise ops keep the size,
+/// interpolations halve it. The tensor between two ops is the first one's output 0.
 std::vector<op> chain_of(const std::vector<link> &links, const layout &l,
-        data_type type, int64_t scale = 1);
+        data_type type, chain_shape shape = {});
 
 /// The chains of the table in src/graph/grouping.cpp, each with its name.
 struct named_chain {

@@ -16,7 +16,6 @@
 #include <optional>
 
 #include "gpu/bias/cut.hpp"
-#include "gpu/bias/final.cuh"
 #include "gpu/bias/makers.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/kernel_plan.hpp"
@@ -62,20 +61,12 @@ private:
             const launch_stream &stream) const {
         auto *partials = reinterpret_cast<sum_of<Type> *>(workspace);
         const auto *from = static_cast<const Type *>(args[0]);
-        partial_shape final_shape;
-        final_shape.channels = problem_.diff_dst.dims[1];
-        if (columns_) {
+        if (columns_)
             run_columns(from, partials, stream);
-            final_shape.channel_stride = columns_->run;
-            final_shape.count = columns_->partials / columns_->period;
-            final_shape.stride = columns_->period;
-            final_shape.run = columns_->run;
-        } else {
+        else
             run_rows(from, partials, stream);
-            final_shape.channel_stride = rows_.parts;
-            final_shape.run = rows_.parts;
-        }
-        finish(partials, static_cast<Result *>(args[1]), final_shape, stream);
+        finish(partials, static_cast<Result *>(args[1]),
+                columns_ ? columns_->sums : rows_.sums, stream);
     }
 
     template <typename Type>
@@ -102,10 +93,7 @@ private:
     template <typename Sum, typename Result>
     void finish(const Sum *partials, Result *diff_bias,
             const partial_shape &shape, const launch_stream &stream) const {
-        // About 8 sums a thread.
-        int lanes = least_lanes;
-        while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
-            lanes *= 2;
+        const int lanes = final_lanes(shape);
         launch_early("bias (final)", final_kernel<Sum, Result>,
                 ceil_div(shape.channels, final_threads / lanes), final_threads,
                 0, stream, partials, diff_bias, problem_.diff_bias_stride,

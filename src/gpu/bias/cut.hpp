@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "gpu/bias/columns.cuh"
+#include "gpu/bias/final.cuh"
 #include "gpu/bias/rows.cuh"
 #include "gpu/device/rounding.hpp"
 #include "kernel/problem.hpp"
@@ -48,6 +49,7 @@ struct columns_cut {
     int lanes = 1; ///< rows that a block has at a time
     int64_t parts = 1;
     int64_t partials = 0; ///< sums in the workspace
+    partial_shape sums; ///< where they are
 };
 
 /// For rows_kernel.
@@ -55,7 +57,16 @@ struct rows_cut {
     channel_shape shape;
     int64_t parts = 1; ///< of a channel
     int64_t partials = 0;
+    partial_shape sums;
 };
+
+/// Threads that share a channel in final_kernel: about 8 sums each.
+inline int final_lanes(const partial_shape &shape) {
+    int lanes = least_lanes;
+    while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
+        lanes *= 2;
+    return lanes;
+}
 
 /// Dense memory, channels repeating: NXC (period C, runs of 1), or NCX with planes too
 /// small for a warp (period C * plane, runs of a plane). Nothing for what is not. A device
@@ -101,6 +112,8 @@ inline std::optional<columns_cut> cut_columns(
             column_blocks, wave, ceil_div(cut.rows, cut.lanes * least));
     cut.partials = cut.parts * cut.row_elements;
     if (cut.partials >= int64_t {1} << 31) return {};
+    cut.sums = {
+            channels, cut.run, cut.partials / cut.period, cut.period, cut.run};
     return cut;
 }
 
@@ -139,6 +152,7 @@ inline rows_cut cut_rows(const detail::bias_problem &problem, int64_t wave) {
     const int64_t channels = dims[1];
     cut.parts = parts_of(channels, wave, most);
     cut.partials = cut.parts * channels;
+    cut.sums = {channels, cut.parts, 1, 0, cut.parts};
     return cut;
 }
 

@@ -60,6 +60,13 @@ problem_shape shape_of(const convolution_problem &problem) {
     return shape;
 }
 
+int64_t gathered_floats(const problem_shape &shape) {
+    return int64_t {round_up(shape.outputs, tile_outputs)}
+    * shape.axes[0].kernel * shape.axes[1].kernel
+            * tap_floats(
+                    shape.steps, shape.axes[2].stride, shape.held_channels);
+}
+
 namespace {
 
 /// Cuts a row into pieces of at most so many threads, none much shorter.

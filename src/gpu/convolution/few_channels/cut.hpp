@@ -21,6 +21,8 @@ struct launch_grid {
 };
 
 problem_shape shape_of(const detail::convolution_problem &);
+/// Floats of the weights as the first kernel gathers them.
+int64_t gathered_floats(const problem_shape &);
 /// Whether there is one spatial axis, which the kernels of line.cu take.
 bool is_line(const problem_shape &);
 /// Along an axis of src: the v that it has, src + pad being v * stride + phase.

@@ -67,10 +67,7 @@ public:
                         shape_, images, properties.multiprocessors, most_bytes)
                      : cut_tiles(shape_, images, most_bytes);
         if (!fits()) return;
-        gathered_ = int64_t {round_up(shape_.outputs, tile_outputs)}
-                * shape_.axes[0].kernel * shape_.axes[1].kernel
-                * tap_floats(shape_.steps, shape_.axes[2].stride,
-                        shape_.held_channels);
+        gathered_ = gathered_floats(shape_);
         gather_kernel_ = gather_kernel_of(shape_);
         kernel_ = line ? line_kernel_of(shape_) : tile_kernel_of(shape_);
         const allocation_guard current(device); // attributes load the kernel

@@ -9,9 +9,6 @@
 // is used. Of a row a thread reads its cells and the taps before them once, 16
 // bytes at a time, for all its products.
 //
-// Counted by hand, 7x7 with stride 2 and 3 channels: 192 products of a thread
-// for 9 loads from shared memory, so products are the bound.
-//
 // Each element is one thread's sum: over four output channels after four, of
 // those over kd, o, kh and t ascending. The same bits always.
 #include "gpu/convolution/few_channels/device.cuh"

@@ -34,9 +34,8 @@ inline submitted_copies &copies_of_thread() {
     return all[emulated::thread_index.x];
 }
 
-template <int bytes>
-void copy_async(void *shared, const void *global) {
-    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+/// To shared memory, of what may be read.
+inline void submit_copy(void *shared, const void *global, size_t bytes) {
     auto *const to = static_cast<char *>(shared);
     if (to < emulated::shared_memory
             || to + bytes > emulated::shared_memory + emulated::shared_bytes
@@ -44,6 +43,16 @@ void copy_async(void *shared, const void *global) {
             || reinterpret_cast<uintptr_t>(global) % bytes != 0)
         throw std::out_of_range("copy of " + std::to_string(bytes)
                 + " bytes to " + std::to_string(to - emulated::shared_memory));
+    if (emulated::block::copies_early)
+        std::memcpy(to, global, bytes);
+    else
+        copies_of_thread().open.push_back(
+                {to, static_cast<const char *>(global), bytes});
+}
+
+template <int bytes>
+void copy_async(void *shared, const void *global) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
     const auto *const first = static_cast<const char *>(global);
     const auto holds = [&](const auto &tensor) {
         return first >= tensor.first && first + bytes <= tensor.second;
@@ -52,11 +61,16 @@ void copy_async(void *shared, const void *global) {
             && std::none_of(
                     emulated::tensors.begin(), emulated::tensors.end(), holds))
         throw std::out_of_range("copy from beyond the tensor");
-    if (emulated::block::copies_early)
-        std::memcpy(to, global, bytes);
+    submit_copy(shared, global, bytes);
+}
+
+template <int bytes>
+void copy_async_or_zero(bool wanted, void *shared, const void *global) {
+    static const uint4 zeros {};
+    if (wanted)
+        copy_async<bytes>(shared, global);
     else
-        copies_of_thread().open.push_back(
-                {to, static_cast<const char *>(global), bytes});
+        submit_copy(shared, &zeros, bytes);
 }
 
 template <int bytes>
