@@ -14,8 +14,8 @@ namespace gradnn {
 
 /// An operation: its kind, attributes, inputs and outputs. A value type. Ports
 /// are positional; `logical_tensor()` holds the place of an optional port that
-/// is absent. doc/ has a page for every kind. Nothing is checked before
-/// graph::add_op.
+/// is absent. doc/ops has a page for every kind that gradnn computes. Nothing is
+/// checked before graph::add_op.
 class GRADNN_API op {
 public:
     /// Every kind that oneDNN Graph has, with its name and value there, and
