@@ -276,9 +276,9 @@ TEST_F(driver_bench, all_fields_are_documented) {
     expect_rows(report["results"][0]);
     expect_rows(report["results"][0]["steps"][0]);
     expect_rows(report["results"][0]["steps"][0]["rows"][0]);
-    // Of GPUs.
+    // Of GPUs, and of several ops.
     for (const char *key : {"empty_launch", "time_ms_warm", "host_ms",
-                 "replay_us", "launches"})
+                 "replay_us", "launches", "slices"})
         EXPECT_NE(
                 page.find("| `" + std::string(key) + "` |"), std::string::npos)
                 << key;
