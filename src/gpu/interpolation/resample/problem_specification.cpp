@@ -131,16 +131,14 @@ private:
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
-            static_cast<int>(std::max<int64_t>(1, map.max_count)), false, false,
+            static_cast<int>(std::max<int64_t>(1, map.max_count)), false,
             write_pitch, read_pitch};
     made.least_taps = made.most_taps;
     for (int64_t i = 0; i < map.src; ++i)
         made.least_taps
                 = std::min(made.least_taps, static_cast<int>(map.count(i)));
-    for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
-        made.two = made.two || map.high_weight(o) != 0;
-        made.jumps = made.jumps || (o > 0 && map.low(o) > map.low(o - 1) + 1);
-    }
+    for (int64_t o = 0; o < map.dst && map.two_taps && !made.two; ++o)
+        made.two = map.high_weight(o) != 0;
     return made;
 }
 
@@ -169,25 +167,31 @@ std::string refusal_of(
     return {};
 }
 
-/// Whether it pays. Columns whose map does not repeat take a load for each tap, which rows of a
-/// vector for most lanes of a warp save. The sums in shared memory have twice the bytes of 16-bit
-/// data: in volumes it pays where more than twice as many layers are read.
+/// Whether the sums along the walk, of vectors of whole rows, come first. They lie in shared
+/// memory as f32 and f64, which is twice the bytes of 16-bit data: then it pays in volumes of
+/// which more than twice as many layers are read alone, where sums along the other axes take
+/// many taps for each layer.
 bool walks_first(const problem_specification &p) {
-    constexpr int vector = 8, shortest_row = 64; ///< bytes, elements
-    if (!can_walk_first(p)) return false;
-    if (p.type == element::f64) return true;
-    if (p.middle.is_there())
-        return p.walk.read > 2 * p.walk.written
-                && elements_of_row(p) * bytes_of(p.type) % vector == 0;
-    return p.inner == 1 && p.columns.written == 0
-            && elements_of_row(p) >= shortest_row
-            && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
+    constexpr int vector = 8; ///< bytes
+    const int inner_bytes = p.inner * bytes_of(p.type);
+    if (!p.walk.is_there() || !p.column.is_there() || p.walk.most_taps == 0
+            || p.walk.read <= p.walk.written || !rows_are_dense(p))
+        return false;
+    return p.type == element::f64
+            ? inner_bytes <= 3 * vector
+            : p.middle.is_there() && inner_bytes <= 2 * vector
+                    && p.walk.read > 2 * p.walk.written
+                    && elements_of_row(p) * bytes_of(p.type) % vector == 0;
 }
 
 std::string_view name_of(element type) {
-    constexpr std::string_view names[]
-            = {"element::f32", "element::f64", "element::bf16", "element::f16"};
-    return names[static_cast<size_t>(type)];
+    switch (type) {
+        case element::f32: return "element::f32";
+        case element::f64: return "element::f64";
+        case element::bf16: return "element::bf16";
+        case element::f16: break;
+    }
+    return "element::f16";
 }
 std::string_view truth(bool value) {
     return value ? "true" : "false";
@@ -195,8 +199,7 @@ std::string_view truth(bool value) {
 std::string text_of(const axis &a) {
     return text("{.written = ", a.written, ", .read = ", a.read,
             ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
-            ", .two = ", truth(a.two), ", .jumps = ", truth(a.jumps),
-            ", .write_pitch = ", a.write_pitch,
+            ", .two = ", truth(a.two), ", .write_pitch = ", a.write_pitch,
             ", .read_pitch = ", a.read_pitch, "}");
 }
 template <typename Values, typename Text>
@@ -229,13 +232,6 @@ std::string text_of(const pattern &of) {
 }
 
 } // namespace
-
-bool can_walk_first(const problem_specification &p) {
-    const int most_bytes = p.type == element::f64 ? 24 : 16;
-    return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
-            && p.walk.read > p.walk.written && rows_are_dense(p)
-            && p.inner * bytes_of(p.type) <= most_bytes;
-}
 
 std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         int alignment, bool bulk_copies, std::string &refusal) {
@@ -286,7 +282,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
-    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
+    constexpr axis none {1, 1, 1, 1, false, 0, 0};
     const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
     std::vector<mapped_problem> made;
     // By their numbers; -1 for none.
