@@ -84,9 +84,10 @@ def convolve_composed(input, weight, bias, scale, pads_begin, pads_end, groups):
     )
 
 
-# In a second, of a GPU: products in 16 bits and others, bytes. What composing costs
-# beside, in seconds.
-_PRODUCTS, _OTHER_PRODUCTS, _BYTES, _COMPOSING = 2e14, 3e13, 2e12, 1e-4
+# In a second, of a GPU: products in 16 bits and others, bytes, composed weights. What
+# composing costs beside, in seconds.
+_PRODUCTS, _OTHER_PRODUCTS, _BYTES, _COMPOSED = 2e14, 3e13, 2e12, 4e9
+_COMPOSING = 1e-4
 
 
 def _is_composed(input, weight, scale, pads_begin, pads_end) -> bool:
@@ -102,13 +103,15 @@ def _is_composed(input, weight, scale, pads_begin, pads_end) -> bool:
     small = input.numel()
     channels = weight.shape[0]
     windows = large = composed = 1
+    weights = weight.shape[0] * weight.shape[1]
     for taps, times in zip(weight.shape[2:], scale):
         windows *= taps * times
         composed *= taps + times - 1
         large *= times
     bytes_saved = 2 * small * large * input.dtype.itemsize
     saved = small * channels * (windows - 1.3 * composed) / rate
-    return saved + bytes_saved / _BYTES > 2 * _COMPOSING
+    composing = _COMPOSING + weights * composed / _COMPOSED
+    return saved + bytes_saved / _BYTES > composing
 
 
 @torch.library.impl(_library, "upsample_conv", "CompositeExplicitAutograd")
