@@ -206,7 +206,8 @@ def test_compile(dynamic):
     )
     for a, b in zip(gradients(compiled(*given), given), want):
         torch.testing.assert_close(a, b)
-    assert ran(OP) == 1
+    # 2.11 says of every program that it compiles that it exports it: PyTorch's ops.
+    assert ran(OP) == (0 if torch.__version__.startswith("2.11.") else 1)
 
 
 def test_autocast_and_checkpointing():
@@ -262,24 +263,6 @@ def test_modules_have_the_state_of_their_convolution():
             kind.from_conv(conv(4, 3, 3, stride=2))
 
 
-class Upsample2D(nn.Module):
-    """As diffusers has it, in short."""
-
-    def __init__(self, channels, between=None):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
-        self.between = between
-
-    def forward(self, hidden_states, output_size=None):
-        if output_size is None:
-            hidden_states = F.interpolate(hidden_states, scale_factor=2.0, mode="nearest")
-        else:
-            hidden_states = F.interpolate(hidden_states, size=output_size, mode="nearest")
-        if self.between is not None:
-            hidden_states = self.between(hidden_states)
-        return self.conv(hidden_states)
-
-
 def model():
     torch.manual_seed(0)
     return nn.Sequential(
@@ -287,8 +270,6 @@ def model():
         nn.Upsample(scale_factor=2),
         nn.Conv2d(8, 8, 3, padding=1),
         nn.Sequential(nn.Upsample(scale_factor=(1, 3)), nn.Conv2d(8, 8, 5)),
-        Upsample2D(8),
-        Upsample2D(8, between=nn.ReLU()),  # something else
         nn.Upsample(scale_factor=2, mode="bilinear"),  # another mode
         nn.Conv2d(8, 8, 3, padding=1),
         nn.Upsample(scale_factor=1.5),  # no whole factor
@@ -304,7 +285,7 @@ def test_fuse():
     gradnn.torch.enable()
     plain = model()
     fused = copy.deepcopy(plain)
-    assert gradnn.torch.fuse(fused) == ["2", "3.1", "4.conv"]
+    assert gradnn.torch.fuse(fused) == ["2", "3.1"]
     assert gradnn.torch.fuse(fused) == []
     assert list(fused.state_dict()) == list(plain.state_dict())
     fused.load_state_dict(plain.state_dict())
@@ -317,7 +298,43 @@ def test_fuse():
     torch.testing.assert_close(results[2], results[0])
     for a, b in zip(fused.parameters(), plain.parameters()):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
-    assert ran(OP) == 6
-    # Another size than the double is the module's own affair.
-    x = torch.randn(1, 8, 4, 4)
-    torch.testing.assert_close(fused[4](x, (9, 9)), plain[4](x, (9, 9)))
+    assert ran(OP) == 4
+
+
+def test_fuse_takes_neighbours_as_they_are():
+    pad = nn.ReflectionPad2d(1)
+    watched = nn.Conv2d(4, 4, 3)
+    watched.register_full_backward_pre_hook(lambda *_: None)
+    own = nn.Conv2d(4, 4, 3)
+    own.forward = lambda x: x
+    for between in ([pad, nn.Upsample(scale_factor=2), pad, nn.Conv2d(4, 4, 3)],
+                    [nn.Upsample(scale_factor=2), watched],
+                    [nn.Upsample(scale_factor=2), own]):  # fmt: skip
+        assert gradnn.torch.fuse(nn.Sequential(*between)) == []
+
+
+def test_gradients_that_differentiate_where_tensors_depend_on_each_other():
+    gradnn.torch.enable()
+    layer = gradnn.torch.UpsampleConv2d(3, 3, 3)
+    x = torch.randn(1, 3, 4, 4)
+    loss = layer(layer(x)).square().sum()
+    (plain,) = torch.autograd.grad(loss, [layer.weight], retain_graph=True)
+    (again,) = torch.autograd.grad(loss, [layer.weight], create_graph=True)
+    torch.testing.assert_close(again.detach(), plain)
+
+
+def test_meta_tensors_and_float64_under_autocast():
+    made = gradnn.torch.UpsampleConv2d(4, 2, 3, device="meta")
+    assert made(torch.empty(1, 4, 3, 5, device="meta")).shape == (1, 2, 6, 10)
+    layer = gradnn.torch.UpsampleConv2d(4, 2, 3, dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert layer(torch.randn(1, 4, 3, 3).double()).dtype is torch.float64
+
+
+def test_layout_is_channels_last_where_the_weight_is():
+    x, w = torch.randn(2, 4, 5, 5), torch.randn(3, 4, 3, 3)
+    w = w.contiguous(memory_format=torch.channels_last)
+    want = F.conv2d(F.interpolate(x, scale_factor=2), w, padding=1)
+    made = gradnn.torch.upsample_conv2d(x, w)
+    assert made.stride() == want.stride()
+    torch.testing.assert_close(made, want)

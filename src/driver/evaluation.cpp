@@ -1,5 +1,6 @@
 #include "evaluation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -76,7 +77,9 @@ evaluation partition_reference::evaluate(const op &the_op,
         held.magnitudes = detail::held_to(held.promise, sums[port].values);
         if (ulps > 0) {
             held.promise.norm += norm;
-            held.ulps += ulps;
+            // It may be any number already.
+            held.ulps += std::min(
+                    ulps, std::numeric_limits<int64_t>::max() - held.ulps);
             // An op is linear in what comes from inside.
             std::vector<double> &errors = largest[port].values;
             for (size_t index = 0; index < errors.size(); ++index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 
 import torch
@@ -69,14 +68,15 @@ def _call(input, weight, bias, scale_factor, padding, groups, axes):
     scale = _whole("scale_factor", scale_factor, axes, 1)
     begin, end = _pads(padding, weight.shape[2:])
     device = input.device.type
-    if torch.is_autocast_enabled(device):
+    if device not in ("cpu", "cuda"):  # PyTorch's alone
+        return _upsample_conv.convolve(input, weight, bias, scale, begin, end, groups)
+    if torch.is_autocast_enabled(device) and input.dtype is not torch.float64:
         dtype = torch.get_autocast_dtype(device)
         input, weight = input.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     arguments = (input, weight, bias, scale, begin, end, groups)
     if (
         input.dtype not in DTYPES
-        or device not in ("cpu", "cuda")
         or not _ops.is_safe()
         or _ops.is_recorded()
     ):  # PyTorch's alone
@@ -190,20 +190,25 @@ def _why_not(conv) -> str:
             return f"has {name} {getattr(conv, name)}; {allowed} is allowed"
     if conv.padding_mode != "zeros":
         return f"has padding_mode {conv.padding_mode!r}; 'zeros' is allowed"
-    if conv._forward_hooks or conv._forward_pre_hooks or conv._backward_hooks:
-        return "has hooks; none is allowed"
+    if _is_watched(conv):
+        return "has hooks or a forward of its own; none is allowed"
     return ""
+
+
+def _is_watched(module) -> bool:
+    """Whether a call does more than the class's forward."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
+             "_backward_pre_hooks")  # fmt: skip
+    return "forward" in vars(module) or any(getattr(module, each) for each in hooks)
 
 
 def _scale_of(upsample, axes: int) -> list[int] | None:
     """The whole scale factors of a nearest nn.Upsample; None where it is no such."""
     if (
-        not isinstance(upsample, nn.Upsample)
+        type(upsample) not in (nn.Upsample, nn.UpsamplingNearest2d)
         or upsample.mode != "nearest"
         or upsample.scale_factor is None
-        or upsample._forward_hooks
-        or upsample._forward_pre_hooks
-        or upsample._backward_hooks
+        or _is_watched(upsample)
     ):
         return None
     try:
@@ -215,7 +220,8 @@ def _scale_of(upsample, axes: int) -> list[int] | None:
 def _fuse_sequential(model: nn.Sequential, prefix: str) -> list[str]:
     """The keys of the state_dict stay: where the upsampling was is an Identity."""
     replaced = []
-    children = list(model.named_children())
+    # All places: a module that occurs again is one of each.
+    children = list(model._modules.items())
     for (first, upsample), (second, conv) in zip(children, children[1:]):
         if _why_not(conv):
             continue
@@ -228,59 +234,13 @@ def _fuse_sequential(model: nn.Sequential, prefix: str) -> list[str]:
     return replaced
 
 
-def _forward_of_pair(module, input, *others, **named):
-    """In place of the forward of a module that upsamples and convolves."""
-    conv = module.conv
-    if any(each is not None for each in (*others, *named.values())):
-        return type(module).forward(module, input, *others, **named)
-    return _call(
-        input, conv.weight, conv.bias, 2, conv.padding, conv.groups,
-        conv.weight.ndim - 2,
-    )  # fmt: skip
-
-
-def _is_pair(module: nn.Module) -> bool:
-    """Whether a module doubles the size and convolves, and does nothing else: by its
-    name, its parts, and what it gives for a small input."""
-    conv = getattr(module, "conv", None)
-    state = [*module.named_parameters(), *module.named_buffers()]
-    if (
-        "upsample" not in type(module).__name__.lower()
-        or "forward" in vars(module)
-        or _why_not(conv)
-        or any(not name.startswith("conv.") for name, _ in state)
-    ):
-        return False
-    extents = [3, 4, 2][: conv.weight.ndim - 2]
-    input = torch.linspace(
-        -1, 1, conv.in_channels * torch.Size(extents).numel(),
-        device=conv.weight.device, dtype=conv.weight.dtype,
-    ).view(1, conv.in_channels, *extents)  # fmt: skip
-    try:
-        with torch.no_grad(), torch.autocast(input.device.type, enabled=False):
-            wanted = type(module).forward(module, input)
-            given = _forward_of_pair(module, input)
-    except Exception:  # it takes other arguments
-        return False
-    return (
-        isinstance(wanted, torch.Tensor)
-        and wanted.shape == given.shape
-        and torch.allclose(wanted, given, rtol=0.02, atol=0.02)
-    )
-
-
 def fuse(model: nn.Module) -> list[str]:
     """Replaces pairs of nn.Upsample (nearest, by a whole factor) and a convolution
-    behind it in every nn.Sequential by UpsampleConv modules, and computes modules
-    named like Upsample2D that have a `conv` and do the same (diffusers', CompVis') by
-    upsample_conv. Parameters, their names and the state_dict stay. Returns the names
-    of the convolutions that now upsample too."""
+    behind it in every nn.Sequential by UpsampleConv modules. Parameters, their names
+    and the state_dict stay. Returns the names of the convolutions that now upsample
+    too."""
     replaced = []
     for name, module in list(model.named_modules()):
-        prefix = name + "." if name else ""
         if type(module) is nn.Sequential:
-            replaced += _fuse_sequential(module, prefix)
-        elif _is_pair(module):
-            module.forward = types.MethodType(_forward_of_pair, module)
-            replaced.append(prefix + "conv")
+            replaced += _fuse_sequential(module, name + "." if name else "")
     return replaced

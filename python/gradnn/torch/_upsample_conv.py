@@ -101,7 +101,7 @@ def _is_composed(input, weight, scale, pads_begin, pads_end) -> bool:
         return False
     rate = _PRODUCTS if input.dtype.itemsize == 2 else _OTHER_PRODUCTS
     small = input.numel()
-    channels = weight.shape[0]
+    channels = weight.shape[0] * weight.shape[1] / input.shape[1]
     windows = large = composed = 1
     weights = weight.shape[0] * weight.shape[1]
     for taps, times in zip(weight.shape[2:], scale):
@@ -119,7 +119,14 @@ def _upsample_conv(input, weight, bias, scale, pads_begin, pads_end, groups):
     composed = _is_composed(input, weight, scale, pads_begin, pads_end)
     compute = convolve_composed if composed else convolve
     with torch.autocast(input.device.type, enabled=False):
-        return compute(input, weight, bias, scale, pads_begin, pads_end, groups)
+        made = compute(input, weight, bias, scale, pads_begin, pads_end, groups)
+    return made.contiguous(memory_format=_result_format(input, weight))
+
+
+def _result_format(input, weight) -> torch.memory_format:
+    """As PyTorch's convolutions have it: channels last where either is."""
+    formats = [_strides.suggested_format(each) for each in (input, weight)]
+    return next((each for each in formats if each != torch.contiguous_format), formats[0])
 
 
 def _formats(input, weight) -> tuple[torch.memory_format, torch.memory_format]:
@@ -167,8 +174,6 @@ def _build(
     if not weights:  # of the upsampled tensor the shape alone counts
         shape = (*input.shape[:2], *large)
         inputs.append(inputs[1]._replace(dims=shape, strides=_strides.contiguous(shape)))
-        if not data:
-            inputs.pop(1)
     outputs = []
     for wanted, like, memory_format in zip(
         output_mask, (input, weight), _formats(input, weight)
@@ -258,7 +263,8 @@ def _upsample_conv_backward(grad_output, *args):
 
 @torch.library.register_fake("gradnn::upsample_conv", lib=_library)
 def _fake(input, weight, bias, scale, pads_begin, pads_end, groups):
-    return convolve(input, weight, bias, scale, pads_begin, pads_end, groups)
+    made = convolve(input, weight, bias, scale, pads_begin, pads_end, groups)
+    return made.contiguous(memory_format=_result_format(input, weight))
 
 
 @torch.library.register_fake("gradnn::upsample_conv_backward", lib=_library)
@@ -286,8 +292,10 @@ def _differentiate(ctx, grad):
     mask = list(ctx.needs_input_grad[:3])
     if torch.is_grad_enabled():  # the gradient of the gradient, of ops one by one
         with torch.autocast(input.device.type, enabled=False):
-            wanted = [x for x, m in zip((input, weight, bias), mask) if m]
-            result = convolve(input, weight, bias, *ctx.rest)
+            # Of aliases: one saved tensor may have been computed from another.
+            given = [None if x is None else x.view_as(x) for x in ctx.saved_tensors]
+            wanted = [x for x, m in zip(given, mask) if m]
+            result = convolve(*given, *ctx.rest)
             made = list(torch.autograd.grad(result, wanted, grad, create_graph=True))
         gradients = [made.pop(0) if wanted else None for wanted in mask]
     else:
