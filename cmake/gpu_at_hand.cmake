@@ -5,7 +5,8 @@
 
 execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
     OUTPUT_VARIABLE at_hand RESULT_VARIABLE failed ERROR_QUIET TIMEOUT 30)
-string(REGEX MATCHALL "[0-9]+\\.[0-9]" at_hand "${at_hand}")
+string(REGEX REPLACE "[\r\n]+" ";" at_hand "${at_hand}")
+list(FILTER at_hand INCLUDE REGEX "^[0-9]+\\.[0-9]$")
 set(generations)
 set(assembled)
 foreach(capability IN LISTS at_hand)

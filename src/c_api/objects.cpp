@@ -27,6 +27,15 @@ constexpr size_t first_output_id = gradnn_compiled::first_output_id;
 partition partition_of(const gradnn_op &group, engine::kind kind,
         const std::vector<logical_tensor> &ins,
         const std::vector<logical_tensor> &outs) {
+    using data_type = logical_tensor::data_type;
+    // Of what lies between the ops: that of the data, not of sizes.
+    const auto data = std::find_if(
+            ins.begin(), ins.end(), [](const logical_tensor &each) {
+                return each.get_data_type() != data_type::s32
+                        && each.get_data_type() != data_type::s64;
+            });
+    const data_type inner
+            = data == ins.end() ? data_type::undef : data->get_data_type();
     const auto tensor_numbered = [&](int32_t number) {
         if (number < 0) return logical_tensor();
         for (const auto &[numbers, list] : {std::pair(&group.coming_in, &ins),
@@ -39,9 +48,7 @@ partition partition_of(const gradnn_op &group, engine::kind kind,
                         : logical_tensor();
         }
         return logical_tensor(2 * first_output_id + static_cast<size_t>(number),
-                ins.empty() ? logical_tensor::data_type::undef
-                            : ins[0].get_data_type(),
-                logical_tensor::layout_type::undef);
+                inner, logical_tensor::layout_type::undef);
     };
     const detail::partition_impl &given = group.partition;
     graph whole(kind, given.fpmath);
