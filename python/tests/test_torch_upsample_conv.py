@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 import gradnn.torch  # noqa: E402
 from gradnn.torch import _upsample_conv  # noqa: E402
+from torch_compiling import fresh  # noqa: E402, F401
 from torch_status import ran  # noqa: E402
 
 CONVS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -19,14 +20,6 @@ OURS = {
     axes: getattr(gradnn.torch, f"upsample_conv{axes}d") for axes in (1, 2, 3)
 }
 OP = "upsample_conv_backward"
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    gradnn.torch.reset_status()
-    yield
-    torch._dynamo.reset()
 
 
 def pair(x, w, b, scale=2, padding="same", groups=1):

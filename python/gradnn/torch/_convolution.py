@@ -17,7 +17,7 @@ def _per_axis(values: list[int], axes: int) -> list[int]:
     return list(values) * axes if len(values) == 1 else list(values)
 
 
-def _check(grad_output, input, weight, output_mask) -> None:
+def check(grad_output, input, weight, output_mask) -> None:
     """What is wrong in itself is left to PyTorch, which says so in its way."""
     if not any(output_mask):
         raise Unsupported("no gradient is asked for")
@@ -82,7 +82,7 @@ def _build(
     grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
     output_padding, groups, output_mask,
 ) -> Plan:  # fmt: skip
-    _check(grad_output, input, weight, output_mask)
+    check(grad_output, input, weight, output_mask)
     _check_output_padding(
         grad_output, input, weight, stride, padding, dilation, transposed,
         output_padding,

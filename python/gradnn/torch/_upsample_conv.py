@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from . import _ops, _override, _strides, _switches
-from ._plans import DTYPES, Output, Plan, Unsupported, describe, failed, plans
+from . import _convolution, _ops, _override, _strides, _switches
+from ._plans import Output, Plan, Unsupported, describe, failed, plans
 from ._status import count_native
 
 OP = "upsample_conv_backward"
@@ -138,15 +138,7 @@ def _build(
     grad_output, input, weight, scale, pads_begin, pads_end, groups, output_mask,
     **form,
 ) -> Plan:  # fmt: skip
-    for tensor in (grad_output, input, weight):
-        if tensor.layout is not torch.strided or tensor.is_mkldnn:
-            raise Unsupported("a tensor is not strided")
-        if tensor.dtype not in DTYPES:
-            raise Unsupported(f"{tensor.dtype}")
-        if tensor.numel() == 0:
-            raise Unsupported("a tensor is empty")
-    if not grad_output.dtype == input.dtype == weight.dtype:
-        raise Unsupported("tensors of several types")
+    _convolution.check(grad_output, input, weight, output_mask)
     if not (output_mask[0] or output_mask[1]):
         raise Unsupported("no gradient of input or weight is asked for")
     large = [extent * times for extent, times in zip(input.shape[2:], scale)]

@@ -63,27 +63,4 @@ struct rows_on_their_way {
     }
 };
 
-/// A thread's walk along the rows [row, end): copy(slot, row) submits the copies of one;
-/// add(slot, row, submit) takes one that has come and then calls submit(slot).
-template <int ahead, typename Copy, typename Add>
-__device__ __forceinline__ void walk_rows(
-        int row, int end, const Copy &copy, const Add &add) {
-    int next = row;
-    const auto submit = [&](int slot) {
-        if (next < end) copy(slot, next);
-        ++next;
-        commit_copies();
-    };
-#pragma unroll
-    for (int slot = 0; slot < ahead; ++slot)
-        submit(slot);
-    int slot = 0;
-#pragma unroll 1
-    for (; row < end; ++row) {
-        wait_for_copies<ahead - 1>();
-        add(slot, row, submit);
-        slot = slot + 1 == ahead ? 0 : slot + 1;
-    }
-}
-
 } // namespace gradnn::gpu::resample

@@ -224,27 +224,37 @@ struct walk {
                 }
             }
         } else {
-            using rows = rows_on_their_way<typename columns::unit, g.units,
-                    c.threads>;
-            const rows on_their_way(jit::dynamic_shared(), c.ahead);
+            // In shared memory.
+            const rows_on_their_way<typename columns::unit, g.units, c.threads>
+                    rows(jit::dynamic_shared(), c.ahead);
             step<sum_type> following {};
             if (row < end) following = map.steps[row];
-            walk_rows<c.ahead>(
-                    row, end,
-                    [&](int slot, int /*row*/) {
-                        along.copy(on_their_way, slot, read);
-                        read += p.walk.read_pitch;
-                    },
-                    [&](int slot, int number, const auto &submit) {
-                        raw_row raw;
-                        on_their_way.take(slot, raw);
-                        submit(slot);
-                        const step<sum_type> now = following;
-                        if (number + 1 < end) following = map.steps[number + 1];
-                        layer_sums sums;
-                        along.add_up(sums[0], raw);
-                        open.add(*this, now, sums, written);
-                    });
+            int next = row;
+            const auto submit = [&](int slot) {
+                if (next < end) {
+                    along.copy(rows, slot, read);
+                    read += p.walk.read_pitch;
+                }
+                ++next;
+                commit_copies();
+            };
+#pragma unroll
+            for (int slot = 0; slot < c.ahead; ++slot)
+                submit(slot);
+            int slot = 0;
+#pragma unroll 1
+            for (; row < end; ++row) {
+                wait_for_copies<c.ahead - 1>();
+                raw_row raw;
+                rows.take(slot, raw);
+                submit(slot);
+                const step<sum_type> now = following;
+                if (row + 1 < end) following = map.steps[row + 1];
+                layer_sums sums;
+                along.add_up(sums[0], raw);
+                open.add(*this, now, sums, written);
+                slot = slot + 1 == c.ahead ? 0 : slot + 1;
+            }
         }
         while (open.current < at.end)
             open.write_one(*this, written);
