@@ -164,6 +164,8 @@ protected:
     void draw(random_source &random, size_t count, size_t cuts) {
         while (problems.size() < count) {
             const interpolation_problem p = random_interpolation(random);
+            // Also where it would not pay.
+            const bool walks_first = random.integer(0, 1) == 0;
             bool any = false;
             for (size_t i = 0; i < cuts; ++i) {
                 const bool aligned = random.integer(0, 3) != 0;
@@ -174,7 +176,9 @@ protected:
                                         detail::size_of(p.diff_src.type)),
                         random.integer(0, 2) != 0, refusal);
                 if (forms.empty()) break;
-                const mapped_problem &form = random.pick(forms);
+                mapped_problem form = random.pick(forms);
+                if (walks_first && can_walk_first(form.specification))
+                    form.specification.walk_first = true;
                 auto all = all_cuts(form, h100);
                 // Of both kinds alike.
                 const bool staged = random.integer(0, 1) == 0;

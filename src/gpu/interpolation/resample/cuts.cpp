@@ -249,11 +249,13 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
 std::vector<int> line_vectors_of(const problem_specification &p) {
     std::vector<int> made;
     const int bytes = bytes_of(p.type);
-    for (int vector = 16 / bytes; vector >= 1 && made.size() < 2; vector /= 2)
-        if (vector == 1
-                || (p.alignment % (vector * bytes) == 0
-                        && elements_of_row(p) % vector == 0
-                        && pitches_divide(p, vector, false)))
+    for (int vector = 16 / bytes; vector * bytes >= 4 && made.size() < 2;
+            vector /= 2)
+        if (lines_are_aligned(p, vector)) made.push_back(vector);
+    // Of 16 bits at odd elements.
+    for (int vector = 8; vector > 1 && made.size() < 2; vector /= 2)
+        if (bytes == 2 && !lines_are_aligned(p, 2)
+                && elements_of_row(p) >= vector)
             made.push_back(vector);
     return made;
 }
@@ -315,7 +317,7 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
     const int most_sums = p.type == element::f64 ? 8 : 16;
     for (const int vector : line_vectors_of(p)) {
         c.line_vector = vector;
-        for (const int words : {1, 2, 3, 4, 6, 8, 12, 16})
+        for (const int words : {1, 2, 3, 4, 5, 6, 8, 12, 16})
             for (const int threads : {32, 64, 96, 128, 192, 256}) {
                 if (words * vector > most_sums) break;
                 c.words = words;
@@ -323,12 +325,14 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
                 if (!take_part_of_rows(in, c)) continue;
                 c.strip = p.walk.written;
                 c.ahead = 1;
-                const geometry g = geometry_of({p, c});
-                if (!g.fits || g.shared_bytes > gpu.block_shared_bytes)
-                    continue;
+                if (!geometry_of({p, c}).fits) continue;
                 for (const int ahead : {1, 2, 4}) {
                     c.ahead = ahead;
-                    if (ahead * c.words * c.line_vector * bytes > 256) break;
+                    const geometry g = geometry_of({p, c});
+                    if (ahead * line_copies(p, c) * line_copied(p, c) * bytes
+                                    > 256
+                            || g.shared_bytes > gpu.block_shared_bytes)
+                        break;
                     const int registers
                             = ceil_div(registers_of({p, c}, g), 8) * 8;
                     c.blocks = std::min({gpu.registers / (threads * registers),

@@ -16,7 +16,7 @@ struct form_costs {
 };
 constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
 constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
-constexpr form_costs of_lines {9.5, 130, 0.45, 0.15};
+constexpr form_costs of_lines {1.0, 8, 0.45, 0.15};
 constexpr double bytes_of_cycle = 19, conflicts = 0.53;
 /// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
 /// takes some 80 thousand million such sectors a second.
@@ -106,19 +106,29 @@ estimate estimate_of_lines(const specification_of_kernel &s,
                                     * g.column_parts / p.column.read);
     estimate made {};
     made.issue = costs.issue(warps
-            * (60 + 8 * c.words + 40 * g.sets + 3.4 * steps * step
+            * (60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish));
     made.bytes = costs.memory(read_again, 0.57 * short_rows(p));
-    if (by_lanes)
+    if (by_lanes) {
+        // Rows that are copied and taken, sums that are kept and taken.
+        const double copied
+                = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
+        made.wavefronts = conflicts * warps
+                * (steps * copied
+                        + c.strip
+                                * (of_row * sum_words(p)
+                                        + turns * rest.wavefronts()));
         made.sectors
                 = cycles_of_sector * warps * c.strip * turns * rest.sectors();
+    }
     made.waiting = costs.waiting(640,
             of_row * bytes * c.ahead * c.threads
                     * std::min<double>(c.blocks,
                             static_cast<double>(g.grid) / gpu.multiprocessors));
     // A row of sums takes a barrier.
-    made.path = costs.one_after_the_other(
-            steps * std::max(86.0 / c.ahead, 7.0) + 1.5 * c.strip * c.threads);
+    made.path
+            = costs.one_after_the_other(steps * std::max(500.0 / c.ahead, 30.0)
+                    + c.strip * (60.0 + c.threads));
     made.turns = costs.turns();
     return made;
 }

@@ -301,6 +301,25 @@ constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
 
 constexpr int line_margin = 4; ///< sums around those of a block
 
+/// Whether rows begin and end at multiples of so many elements, where the walk comes first.
+constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
+    return p.alignment % (elements * bytes_of(p.type)) == 0
+            && elements_of_row(p) % elements == 0
+            && pitches_divide(p, elements, false);
+}
+/// Of 16 bits, vectors that begin at any element: a thread copies the pairs that they meet, one
+/// more than they have, and shifts them.
+constexpr bool lines_are_shifted(const problem_specification &p, const cut &c) {
+    return bytes_of(p.type) == 2 && !lines_are_aligned(p, c.line_vector);
+}
+/// Copies of a row that a thread has on their way, and the elements of one.
+constexpr int line_copies(const problem_specification &p, const cut &c) {
+    return c.words * (lines_are_shifted(p, c) ? c.line_vector / 2 + 1 : 1);
+}
+constexpr int line_copied(const problem_specification &p, const cut &c) {
+    return lines_are_shifted(p, c) ? 2 : c.line_vector;
+}
+
 /// Blocks whose threads walk, and share rows of sums.
 constexpr void add_lines(
         geometry &g, const problem_specification &p, const cut &c) {
@@ -334,7 +353,9 @@ constexpr void add_lines(
                                    * sum_words(p),
                            32)
             * 128;
-    g.shared_bytes = 2 * g.line_bytes;
+    g.shared_bytes = 2 * g.line_bytes
+            + c.ahead * c.threads * line_copies(p, c) * line_copied(p, c)
+                    * bytes_of(p.type);
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;

@@ -17,10 +17,15 @@ struct words_of_thread {
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     using unit = jit::elements<p.type, vector>;
+    static constexpr bool shifted = lines_are_shifted(p, c);
+    static constexpr int of_word = line_copies(p, c) / c.words;
+    using copied = jit::elements<p.type, line_copied(p, c)>;
+    using rows = rows_on_their_way<copied, line_copies(p, c), c.threads>;
 
     int place[c.words]; ///< in elements of a row that is read
     int place_in_line[c.words];
     bool inside[c.words];
+    int rest_of_row[c.words]; ///< elements
     sum_type low[c.words][vector], high[c.words][vector];
 
     /// Of a block whose rows begin at an element `from`.
@@ -30,8 +35,9 @@ struct words_of_thread {
             const int number = static_cast<int>(threadIdx.x) + w * c.threads;
             const int plane = c.planes == 1 ? 0 : number / g.line_words;
             const int at = (number - plane * g.line_words) * vector;
+            rest_of_row[w] = static_cast<int>(elements_of_row(p)) - from - at;
             inside[w] = plane < planes && at < g.line_words * vector
-                    && from + at < elements_of_row(p);
+                    && rest_of_row[w] > 0;
             place[w] = from + at + plane * static_cast<int>(p.outer_read[0]);
             place_in_line[w] = plane * g.line_pitch + at;
 #pragma unroll
@@ -39,38 +45,98 @@ struct words_of_thread {
                 low[w][v] = high[w][v] = 0;
         }
     }
-    __device__ __forceinline__ void load(
-            unit (&to)[c.words], const type *row, bool exists) const {
-#pragma unroll
-        for (int w = 0; w < c.words; ++w)
-            to[w] = exists && inside[w] ? unit::load(row + place[w])
-                                        : unit::zeros();
+    /// Of a word of a row that is shifted, whether it begins in the middle of a pair.
+    __device__ __forceinline__ int past_pair(const type *row, int w) const {
+        return static_cast<int>(reinterpret_cast<uintptr_t>(row) / 2 + place[w])
+                & 1;
     }
-    __device__ __forceinline__ void add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
+    /// Submits copies of a row. Vectors that are shifted read elements around the row, which
+    /// the first and the last one have not.
+    __device__ __forceinline__ void copy(
+            const rows &to, int slot, const type *row, bool at_end) const {
+        const type *const first = row + place[0];
+#pragma unroll
+        for (int w = 0; w < c.words; ++w) {
+            const type *const from = c.planes == 1
+                    ? first + w * c.threads * vector
+                    : row + place[w];
+            if constexpr (!shifted) {
+                to.copy(slot, w, inside[w], from);
+            } else if (!at_end) {
+#pragma unroll
+                for (int i = 0; i < of_word; ++i)
+                    to.copy(slot, w * of_word + i, inside[w],
+                            from - past_pair(row, w) + 2 * i);
+            } else if (inside[w]) {
+                const int past = past_pair(row, w);
+#pragma unroll 1
+                for (int i = 0; i < vector; ++i)
+                    if (i < rest_of_row[w])
+                        to.place(slot,
+                                w * of_word + (past + i) / 2)[(past + i) % 2]
+                                = from[i];
+            }
+        }
+    }
+    __device__ __forceinline__ void take(const rows &from, int slot,
+            const type *row, unit (&to)[c.words]) const {
+        copied raw[line_copies(p, c)];
+        from.take(slot, raw);
+#pragma unroll
+        for (int w = 0; w < c.words; ++w) {
+            if constexpr (!shifted) {
+                to[w] = raw[w];
+            } else {
+                const int past = past_pair(row, w) * 16;
+#pragma unroll
+                for (int i = 0; i < vector / 2; ++i)
+                    to[w].all[i] = __funnelshift_r(raw[w * of_word + i].all[0],
+                            raw[w * of_word + i + 1].all[0], past);
+            }
+        }
+    }
+    /// visit(word, element) for all sums of a thread.
+    template <typename Visit>
+    __device__ __forceinline__ static void each_sum(const Visit &visit) {
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
 #pragma unroll
             for (int v = 0; v < vector; ++v)
-                low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
-        if (p.walk.two && to.high_weight != 0) {
-#pragma unroll
-            for (int w = 0; w < c.words; ++w)
-#pragma unroll
-                for (int v = 0; v < vector; ++v)
-                    high[w][v] = multiply_add(
-                            to.high_weight, row[w][v], high[w][v]);
-        }
+                visit(w, v);
+    }
+    __device__ __forceinline__ void add(
+            const unit (&row)[c.words], const step<sum_type> &to) {
+        each_sum([&](int w, int v) {
+            low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
+        });
+        if (p.walk.two && to.high_weight != 0)
+            each_sum([&](int w, int v) {
+                high[w][v]
+                        = multiply_add(to.high_weight, row[w][v], high[w][v]);
+            });
     }
     /// To the next position of the walk.
     __device__ __forceinline__ void shift() {
-#pragma unroll
-        for (int w = 0; w < c.words; ++w)
-#pragma unroll
-            for (int v = 0; v < vector; ++v) {
-                low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
-                high[w][v] = 0;
-            }
+        each_sum([&](int w, int v) {
+            low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
+            high[w][v] = 0;
+        });
+    }
+    /// Both at once, which copies no sums.
+    __device__ __forceinline__ void shift_and_add(
+            const unit (&row)[c.words], const step<sum_type> &to) {
+        each_sum([&](int w, int v) {
+            low[w][v] = multiply_add(to.low_weight, row[w][v],
+                    p.walk.two ? high[w][v] : sum_type(0));
+        });
+        if constexpr (!p.walk.two) return;
+        if (to.high_weight != 0)
+            each_sum([&](int w, int v) {
+                high[w][v]
+                        = multiply_add(to.high_weight, row[w][v], sum_type(0));
+            });
+        else
+            each_sum([&](int w, int v) { high[w][v] = 0; });
     }
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr element of
@@ -128,18 +194,24 @@ struct outputs_of_thread {
     /// From `line`, where the elements of whole rows would begin.
     __device__ __forceinline__ void write(const sum_type *line, int middle,
             int planes, const tables<sum_type> &map, type *to) {
+        constexpr int items = ceil_div(g.lane_items, g.groups);
+        constexpr int together = items <= 6 ? items : 1;
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
             const int inner = lane(set) % g.vectors * c.vector;
-#pragma unroll 1
-            for (int number = first_item(); number < g.lane_items;
-                    number += g.groups) {
+#pragma unroll together
+            for (int i = 0; i < items; ++i) {
+                const int number = first_item() + i * g.groups;
                 const int plane = number / g.middle_items;
                 const typename rest::item item {
                         middle * g.middle_items + number % g.middle_items, 0,
                         0};
-                if (plane >= planes || item.middle >= g.middles) continue;
+                if ((items * g.groups != g.lane_items && number >= g.lane_items)
+                        || (g.outers % c.planes != 0 && plane >= planes)
+                        || (g.middle_strips * g.middle_items != g.middles
+                                && item.middle >= g.middles))
+                    continue;
                 of[set].run(item, map, line + plane * g.line_pitch + inner, 0,
                         to + plane * p.outer_write[0] + inner);
             }
@@ -179,7 +251,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     outputs_of_thread<s> outputs;
     outputs.find(part, map.column);
     int slot = 0, current = 0;
-    // By all threads alike.
+    // The position `current`, by all threads alike.
     const auto finish = [&] {
         if (current >= begin) {
             sum_type *const line
@@ -187,12 +259,14 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                               jit::dynamic_shared() + slot * g.line_bytes)
                     + line_margin;
             of.keep(line);
-            __syncthreads();
+            if constexpr (c.threads == 32)
+                __syncwarp();
+            else
+                __syncthreads();
             outputs.write(line - from, middle, planes, map,
                     written + current * p.walk.write_pitch);
             slot ^= 1;
         }
-        of.shift();
         ++current;
     };
 
@@ -200,33 +274,48 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     int row = map.walk.places[begin].first;
     const int end_row = last.first + last.count;
     current = row < end_row ? least(map.steps[row].low, begin) : begin;
-    typename words::unit raw[c.ahead][c.words];
-    step<sum_type> steps[c.ahead];
-    const auto *next = read + row * p.walk.read_pitch;
-    int next_row = row;
-    const auto load = [&](int at) {
-        if (next_row < end_row) steps[at] = map.steps[next_row];
-        of.load(raw[at], next, next_row < end_row);
-        next += p.walk.read_pitch;
-        ++next_row;
+    const typename words::rows rows(
+            jit::dynamic_shared() + 2 * g.line_bytes, c.ahead);
+    step<sum_type> following {};
+    if (row < end_row) following = map.steps[row];
+    int next = row;
+    const auto submit = [&](int to) {
+        if (next < end_row)
+            of.copy(rows, to, read + next * p.walk.read_pitch,
+                    next == 0 || next == p.walk.read - 1);
+        ++next;
+        commit_copies();
     };
 #pragma unroll
-    for (int at = 0; at < c.ahead; ++at)
-        load(at);
+    for (int to = 0; to < c.ahead; ++to)
+        submit(to);
+    int from_slot = 0;
 #pragma unroll 1
-    while (row < end_row) {
-#pragma unroll
-        for (int at = 0; at < c.ahead; ++at) {
-            if (row >= end_row) break;
-            while (current < steps[at].low)
-                finish();
-            of.add(raw[at], steps[at]);
-            load(at);
-            ++row;
+    for (; row < end_row; ++row) {
+        wait_for_copies<c.ahead - 1>();
+        typename words::unit raw[c.words];
+        of.take(rows, from_slot, read + row * p.walk.read_pitch, raw);
+        submit(from_slot);
+        from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
+        const step<sum_type> now = following;
+        if (row + 1 < end_row) following = map.steps[row + 1];
+        if (current == now.low) {
+            of.add(raw, now);
+            continue;
         }
-    }
-    while (current < end)
         finish();
+        if constexpr (p.walk.jumps) {
+            while (current < now.low) {
+                of.shift();
+                finish();
+            }
+        }
+        of.shift_and_add(raw, now);
+    }
+    while (current < end) {
+        finish();
+        of.shift();
+    }
 }
 
 } // namespace gradnn::gpu::resample

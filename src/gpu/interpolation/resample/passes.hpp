@@ -34,7 +34,7 @@ constexpr specification_of_kernel second_pass_of(
     problem_specification &p = made.of;
     p.reads_sums = true;
     p.inner *= p.column.written;
-    p.column = {1, 1, 1, 1, false, 0, 0};
+    p.column = {1, 1, 1, 1, false, false, 0, 0};
     p.columns = {};
     p.middle.read_pitch = line_pitch_of(s.of, s.cut_by);
     p.walk.read_pitch = s.cut_by.middle_read * p.middle.read_pitch;
@@ -52,7 +52,8 @@ constexpr specification_of_kernel rest_of_walk(
         const specification_of_kernel &s) {
     specification_of_kernel made = s;
     problem_specification &p = made.of;
-    p.walk = {1, 1, 1, 1, false, 0, 0};
+    p.walk = {1, 1, 1, 1, false, false, 0, 0};
+    p.rows = {};
     p.walk_first = false;
     p.reads_sums = true;
     for (long long &pitch : p.outer_read)

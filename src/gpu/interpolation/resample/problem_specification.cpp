@@ -131,14 +131,16 @@ private:
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
-            static_cast<int>(std::max<int64_t>(1, map.max_count)), false,
+            static_cast<int>(std::max<int64_t>(1, map.max_count)), false, false,
             write_pitch, read_pitch};
     made.least_taps = made.most_taps;
     for (int64_t i = 0; i < map.src; ++i)
         made.least_taps
                 = std::min(made.least_taps, static_cast<int>(map.count(i)));
-    for (int64_t o = 0; o < map.dst && map.two_taps && !made.two; ++o)
-        made.two = map.high_weight(o) != 0;
+    for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
+        made.two = made.two || map.high_weight(o) != 0;
+        made.jumps = made.jumps || (o > 0 && map.low(o) > map.low(o - 1) + 1);
+    }
     return made;
 }
 
@@ -167,21 +169,21 @@ std::string refusal_of(
     return {};
 }
 
-/// Whether the sums along the walk, of vectors of whole rows, come first. They lie in shared
-/// memory as f32 and f64, which is twice the bytes of 16-bit data: then it pays in volumes of
-/// which more than twice as many layers are read alone, where sums along the other axes take
-/// many taps for each layer.
+/// Whether they do. Columns whose map does not repeat take a load for each tap: then it pays
+/// where each element is read once for many taps, if rows have a vector for most lanes of a warp.
+/// The sums lie in shared memory as f32 and f64, which is twice the bytes of 16-bit data: in
+/// volumes of these it pays where more than twice as many layers are read.
 bool walks_first(const problem_specification &p) {
     constexpr int vector = 8; ///< bytes
-    const int inner_bytes = p.inner * bytes_of(p.type);
-    if (!p.walk.is_there() || !p.column.is_there() || p.walk.most_taps == 0
-            || p.walk.read <= p.walk.written || !rows_are_dense(p))
-        return false;
-    return p.type == element::f64
-            ? inner_bytes <= 3 * vector
-            : p.middle.is_there() && inner_bytes <= 2 * vector
-                    && p.walk.read > 2 * p.walk.written
-                    && elements_of_row(p) * bytes_of(p.type) % vector == 0;
+    constexpr int shortest_row = 64;
+    if (!can_walk_first(p)) return false;
+    if (p.type == element::f64) return true;
+    if (p.middle.is_there())
+        return p.walk.read > 2 * p.walk.written
+                && elements_of_row(p) * bytes_of(p.type) % vector == 0;
+    return p.inner == 1 && p.columns.written == 0
+            && elements_of_row(p) >= shortest_row
+            && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
 }
 
 std::string_view name_of(element type) {
@@ -199,7 +201,8 @@ std::string_view truth(bool value) {
 std::string text_of(const axis &a) {
     return text("{.written = ", a.written, ", .read = ", a.read,
             ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
-            ", .two = ", truth(a.two), ", .write_pitch = ", a.write_pitch,
+            ", .two = ", truth(a.two), ", .jumps = ", truth(a.jumps),
+            ", .write_pitch = ", a.write_pitch,
             ", .read_pitch = ", a.read_pitch, "}");
 }
 template <typename Values, typename Text>
@@ -232,6 +235,13 @@ std::string text_of(const pattern &of) {
 }
 
 } // namespace
+
+bool can_walk_first(const problem_specification &p) {
+    const int most_bytes = p.type == element::f64 ? 24 : 16;
+    return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
+            && p.walk.read > p.walk.written && rows_are_dense(p)
+            && p.inner * bytes_of(p.type) <= most_bytes;
+}
 
 std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         int alignment, bool bulk_copies, std::string &refusal) {
@@ -282,7 +292,7 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
-    constexpr axis none {1, 1, 1, 1, false, 0, 0};
+    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
     const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
     std::vector<mapped_problem> made;
     // By their numbers; -1 for none.
@@ -300,6 +310,8 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         if (column >= 0)
             each.specification.columns
                     = repetition(each.maps[2], s.type).find();
+        if (walk >= 0)
+            each.specification.rows = repetition(each.maps[0], s.type).find();
         each.specification.walk_first = walks_first(each.specification);
         made.push_back(std::move(each));
     };
@@ -375,6 +387,7 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .middle = ", text_of(p.middle),
             ",\n        .column = ", text_of(p.column),
             ",\n        .columns = ", text_of(p.columns),
+            ",\n        .rows = ", text_of(p.rows),
             ",\n        .reads_sums = false, .walk_first = ",
             truth(p.walk_first), ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),

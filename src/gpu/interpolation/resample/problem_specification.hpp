@@ -25,6 +25,10 @@ std::vector<mapped_problem> specifications_of(
         const detail::interpolation_problem &, int alignment, bool bulk_copies,
         std::string &refusal);
 
+/// Whether the sums along the walk, of vectors of whole rows, may come first: the specification
+/// says whether they do.
+bool can_walk_first(const problem_specification &);
+
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);
 

@@ -28,6 +28,7 @@ struct axis {
     int written, read;
     int least_taps, most_taps; ///< of a position that is written
     bool two; ///< a position that is read has up to two taps
+    bool jumps; ///< and its first tap may be more than one beyond that of the one before
     long long write_pitch, read_pitch;
 
     constexpr bool is_there() const { return written > 1 || read > 1; }
@@ -38,7 +39,7 @@ constexpr int most_period = 8;
 constexpr int most_taps = 32; ///< that are unrolled
 constexpr int most_columns = 8, most_units = 64;
 
-/// Where the map of the columns repeats: position `written` * u + k has its taps from
+/// Where the map of an axis repeats: position `written` * u + k has its taps from
 /// `read` * u + first[k] on, as many as taps[k], but for those outside. The weights are those
 /// of all positions but the first `odd_first` and the last `odd_last`.
 struct pattern {
@@ -57,7 +58,7 @@ struct problem_specification {
     int outer[most_outer];
     long long outer_write[most_outer], outer_read[most_outer];
     axis walk, middle, column;
-    pattern columns; ///< how the map of `column` repeats
+    pattern columns, rows; ///< how the maps of `column` and `walk` repeat
     bool reads_sums; ///< what is read are sums, not elements
     /// The order of the sums: along the walk, the columns, the middle axis; else columns,
     /// middle axis, walk.

@@ -80,6 +80,8 @@ thread_estimate::thread_estimate(const specification_of_kernel &s,
     read_halves_ = halves_ && !p_.reads_sums;
     shared_ = c_.stages > 0 || p_.reads_sums;
     unit_ = std::max(c_.vector, c_.read_vector);
+    periods_ = period_of(p_.rows).rows > 0
+            && (c_.ahead == 0 || rows_are_copied(p_, c_));
     rows_ = p_.middle.is_there()
             ? static_cast<double>(p_.middle.most_taps + p_.middle.least_taps)
                     / 2
@@ -126,8 +128,9 @@ double thread_estimate::instructions() const {
     // Tiles keep the columns.
     const double begin = shared_ ? 18 : 60 + kept * 2 + c_.columns * 4;
     if (!p_.walk.is_there()) return begin + step + written;
-    step += values * (p_.walk.two ? 2 : 1) + 11;
-    written += values * 1.5 + 5;
+    // Where rows repeat there is nothing to look up, and no sums move.
+    step += values * (p_.walk.two ? 2 : 1) + (periods_ ? 3 : 11);
+    written += periods_ ? 3 : values * 1.5 + 5;
     return begin + 30 + steps_ * step + c_.strip * written;
 }
 
@@ -140,6 +143,8 @@ double thread_estimate::path() const {
     double step = c_.middles > 1 ? rows_ * std::max(load, chain)
                                  : load + rows_ * chain;
     if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
+    if (periods_ && c_.ahead == 0)
+        step = load / period_of(p_.rows).rows + rows_ * chain;
     if (c_.line_vector > 0) return load + chain + 20;
     const double begin = shared ? 40 : 2000;
     return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/resample/period.hpp"
 #include "gpu/interpolation/resample/problem_specification.hpp"
 
 namespace gradnn::gpu::resample {
@@ -57,6 +58,7 @@ private:
     const geometry &g_;
     const mapped_problem &of_;
     bool halves_, read_halves_, shared_;
+    bool periods_; ///< of rows, in which nothing is looked up
     int unit_;
     double rows_, steps_, column_taps_;
 };

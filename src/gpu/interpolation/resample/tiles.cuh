@@ -71,11 +71,13 @@ struct lanes_of_thread {
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
         here -= at.from_middle * p.middle.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
+        // Rows of a period are unrolled already.
+        constexpr int together = walk_of_lane::repeats.rows > 0 ? 1 : 2;
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
             const int inner = lane(set) % g.vectors * c.vector;
-#pragma unroll 2
+#pragma unroll together
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
                 const int plane = plane_of<c>(number, g.lane_items);

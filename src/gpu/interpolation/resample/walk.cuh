@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/interpolation/resample/columns.cuh"
+#include "gpu/interpolation/resample/period.hpp"
 
 namespace gradnn::gpu::resample {
 
@@ -12,6 +13,7 @@ struct walk {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_of(s);
+    static constexpr period repeats = period_of(p.rows);
     using type = storage<p.type>;
     using read_type = storage<read_type_of(p)>;
     using sum_type = sum<p.type>;
@@ -189,14 +191,35 @@ struct walk {
                 = row < end ? least(map.steps[row].low, at.begin) : at.begin;
         open.clear();
         written += open.current * p.walk.write_pitch;
-        if constexpr (c.ahead == 0) {
+        if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
+            rows_of_walk<c.ahead == 0> rows(read, row, end, along);
+            if constexpr (repeats.rows > 0) {
+                // Of whole periods weights are constants, but near the ends of the axis.
+                constexpr int first_one = ceil_div(
+                        p.rows.odd_first - repeats.first(), repeats.written);
+                constexpr int end_of_all = floor_div(p.walk.written
+                                                   - p.rows.odd_last - 1
+                                                   - repeats.last(),
+                                           repeats.written)
+                        + 1;
+                // A row ahead of them opens the position that they begin with.
+                int one = most(row / repeats.rows + 1, first_one);
+                const int end_one = least(end_of_all, end / repeats.rows);
+                int stop = one < end_one ? one * repeats.rows : end;
 #pragma unroll 1
-            for (; row < end; ++row, read += p.walk.read_pitch) {
-                layer_sums sums;
-                add_up(sums, read);
-                open.add(*this, map.steps[row], sums, written);
+                for (;;) {
+                    add_rows(rows, open, map, row, stop, written);
+                    if (stop == end) break;
+#pragma unroll 1
+                    for (; one < end_one; ++one)
+                        add_period(rows, open, written);
+                    row = end_one * repeats.rows;
+                    stop = end;
+                }
+            } else {
+                add_rows(rows, open, map, row, end, written);
             }
-        } else if constexpr (!rows_are_copied(p, c)) {
+        } else {
             // In registers.
             raw_row raw[c.ahead];
             step<sum_type> steps[c.ahead];
@@ -223,41 +246,91 @@ struct walk {
                     ++row;
                 }
             }
-        } else {
-            // In shared memory.
-            const rows_on_their_way<typename columns::unit, g.units, c.threads>
-                    rows(jit::dynamic_shared(), c.ahead);
-            step<sum_type> following {};
-            if (row < end) following = map.steps[row];
-            int next = row;
-            const auto submit = [&](int slot) {
-                if (next < end) {
-                    along.copy(rows, slot, read);
-                    read += p.walk.read_pitch;
-                }
-                ++next;
-                commit_copies();
-            };
-#pragma unroll
-            for (int slot = 0; slot < c.ahead; ++slot)
-                submit(slot);
-            int slot = 0;
-#pragma unroll 1
-            for (; row < end; ++row) {
-                wait_for_copies<c.ahead - 1>();
-                raw_row raw;
-                rows.take(slot, raw);
-                submit(slot);
-                const step<sum_type> now = following;
-                if (row + 1 < end) following = map.steps[row + 1];
-                layer_sums sums;
-                along.add_up(sums[0], raw);
-                open.add(*this, now, sums, written);
-                slot = slot + 1 == c.ahead ? 0 : slot + 1;
-            }
         }
         while (open.current < at.end)
             open.write_one(*this, written);
+    }
+
+    /// The rows of a walk, one after the other: as they lie, or on their way to shared memory.
+    template <bool in_place, int = 0>
+    struct rows_of_walk {
+        const read_type *read;
+
+        __device__ __forceinline__ rows_of_walk(
+                const read_type *first, int, int, const columns &)
+            : read(first) {}
+        __device__ __forceinline__ void add_up_next(
+                const walk &of, layer_sums &to) {
+            of.add_up(to, read);
+            read += p.walk.read_pitch;
+        }
+    };
+    template <int unused>
+    struct rows_of_walk<false, unused> {
+        rows_on_their_way<typename columns::unit, g.units, c.threads> rows;
+        const read_type *read;
+        int next, end, slot;
+
+        __device__ __forceinline__ rows_of_walk(const read_type *first,
+                int row, int end_row, const columns &along)
+            : rows(jit::dynamic_shared(), c.ahead),
+              read(first),
+              next(row),
+              end(end_row),
+              slot(0) {
+#pragma unroll
+            for (int i = 0; i < c.ahead; ++i)
+                submit(along, i);
+        }
+        __device__ __forceinline__ void submit(const columns &along, int to) {
+            if (next < end) {
+                along.copy(rows, to, read);
+                read += p.walk.read_pitch;
+            }
+            ++next;
+            commit_copies();
+        }
+        __device__ __forceinline__ void add_up_next(
+                const walk &of, layer_sums &to) {
+            wait_for_copies<c.ahead - 1>();
+            raw_row raw;
+            rows.take(slot, raw);
+            submit(of.along, slot);
+            slot = slot + 1 == c.ahead ? 0 : slot + 1;
+            of.along.add_up(to[0], raw);
+        }
+    };
+
+    template <typename Rows, typename Open>
+    __device__ __forceinline__ void add_rows(Rows &rows, Open &open,
+            const tables<sum_type> &map, int row, int end, type *&written) {
+        step<sum_type> following {};
+        if (row < end) following = map.steps[row];
+#pragma unroll 1
+        for (; row < end; ++row) {
+            layer_sums sums;
+            rows.add_up_next(*this, sums);
+            const step<sum_type> now = following;
+            if (row + 1 < end) following = map.steps[row + 1];
+            open.add(*this, now, sums, written);
+        }
+    }
+    template <typename Rows, typename Open>
+    __device__ __forceinline__ void add_period(
+            Rows &rows, Open &open, type *&written) {
+        static constexpr period of = repeats;
+#pragma unroll
+        for (int t = 0; t < of.rows; ++t) {
+            layer_sums sums;
+            rows.add_up_next(*this, sums);
+            const row_of_period to = of.row[t];
+            const int before
+                    = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
+#pragma unroll
+            for (int i = 0; i < to.low - before; ++i)
+                open.write_one(*this, written);
+            open.add_constant(to, sums);
+        }
     }
 
     struct open_sums {
@@ -291,6 +364,17 @@ struct walk {
 #pragma unroll
                 for (int m = 0; m < c.middles; ++m)
                     add_weighted(high[m], to.high_weight, sums[m]);
+            }
+        }
+        __device__ __forceinline__ void add_constant(
+                const row_of_period &to, const layer_sums &sums) {
+#pragma unroll
+            for (int m = 0; m < c.middles; ++m) {
+                add_weighted(
+                        low[m], static_cast<sum_type>(to.low_weight), sums[m]);
+                if (to.high_weight != 0)
+                    add_weighted(high[m],
+                            static_cast<sum_type>(to.high_weight), sums[m]);
             }
         }
     };

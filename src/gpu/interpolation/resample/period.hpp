@@ -1,0 +1,59 @@
+// Rows of a walk whose map repeats: what each adds to is known when the kernel is compiled.
+#pragma once
+
+#include "gpu/interpolation/resample/specification.hpp"
+
+namespace gradnn::gpu::resample {
+
+/// What a row adds to: the position `low`, and the one behind it where its weight is not 0.
+struct row_of_period {
+    int low; ///< from the first position of the period on
+    double low_weight, high_weight;
+};
+
+constexpr int most_rows = 8; ///< of a period, which are unrolled
+
+/// The rows `read` * u + t, of which the first lows are from `written` * u on.
+struct period {
+    int rows, written; ///< 0 rows where there is none
+    row_of_period row[most_rows];
+
+    /// Of the positions of a period, the first and the last that a row adds to.
+    constexpr int first() const { return row[0].low; }
+    constexpr int last() const {
+        return row[rows - 1].low + (row[rows - 1].high_weight != 0);
+    }
+    /// The position that is open when a period begins.
+    constexpr int before() const { return row[rows - 1].low - written; }
+};
+
+constexpr period period_of(const pattern &of) {
+    period made {};
+    if (of.written == 0 || of.read > most_rows) return made;
+    constexpr int none = 1 << 20;
+    for (int t = 0; t < of.read; ++t) {
+        row_of_period &row = made.row[t];
+        row.low = none;
+        for (int k = -2 * most_period; k < 3 * most_period; ++k) {
+            const int before = floor_div(k, of.written);
+            const int in = k - before * of.written;
+            const int tap = t - before * of.read - of.first[in];
+            if (tap < 0 || tap >= of.taps[in]) continue;
+            if (row.low == none) {
+                row.low = k;
+                row.low_weight = of.weight[in][tap];
+            } else if (k == row.low + 1) {
+                row.high_weight = of.weight[in][tap];
+            } else {
+                return {};
+            }
+        }
+        if (row.low == none || (t > 0 && row.low < made.row[t - 1].low))
+            return {};
+    }
+    made.rows = of.read;
+    made.written = of.written;
+    return made.before() <= made.first() ? made : period {};
+}
+
+} // namespace gradnn::gpu::resample
