@@ -118,10 +118,11 @@ std::string small_images_yield(
 // other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
 // 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
-// gpu_intervals', which is gone, where columns have many taps.
+// gpu_intervals', which is gone, where columns have many taps. Planes in NCX (seed 7101 and the
+// cases, COMMITID): where gpu_ncx came next 1.04 times in f32, 1.08 in 16 bits (0.82 to 1.9 where
+// both axes are enlarged), at 16 times up 0.82 to 0.99.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
-    constexpr int64_t most_elements = 2048; // of a plane
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     const int64_t bytes = detail::size_of(problem.diff_src.type);
@@ -135,22 +136,21 @@ std::string resample_yields(
                 : std::string();
     if (is_flattened_and_widened(problem) || bytes == 8) return {};
     const bool rows_alone = dst[3] == src[3];
-    if (is_channels_last(problem)) {
-        if (src[1] * bytes % 16 == 0) return {};
-        if (rows_alone) return "rows of channels in no vectors were slower";
-        constexpr int64_t many_taps = 8;
-        return bytes == 4
-                        || detail::make_axis_map(problem.mode,
-                                   problem.coordinates, problem.axes[2])
-                                        .max_count
-                                > many_taps
-                ? std::string()
-                : "16-bit planes of channels in no vectors were slower";
-    }
-    if (rows_alone) return "rows alone in NCX were slower";
-    return std::max(dst[3] * dst[4], src[3] * src[4]) > most_elements
-            ? "planes in NCX of more than 2048 elements were slower"
-            : std::string();
+    const bool channels_last = is_channels_last(problem);
+    if (channels_last && src[1] * bytes % 16 == 0) return {};
+    if (rows_alone)
+        return channels_last ? "rows of channels in no vectors were slower"
+                             : "rows alone in NCX were slower";
+    constexpr int64_t many_taps = 8;
+    const bool many = detail::make_axis_map(problem.mode, problem.coordinates,
+                              problem.axes[2])
+                              .max_count
+            > many_taps;
+    if (!channels_last)
+        return many ? "columns of many taps in NCX were slower" : "";
+    return bytes == 4 || many
+            ? ""
+            : "16-bit planes of channels in no vectors were slower";
 }
 
 // 1x1x1 to 64x64x64 in bf16 took 0.41 ms, and in f32 0.50, where a copy takes 0.06 and 0.11
@@ -187,9 +187,13 @@ std::string ncx_yields(
 // 0.04 us (H100, 820bc19).
 // Linear volumes of seed 501 (6f5a3d2): a kernel that is gone was 1.04 to 2 times as fast in seven
 // whose depth or rows are enlarged more than twice, 0.8 to 0.94 times in the others.
+// Nearest (the cases, H100, COMMITID): gpu_resample is 1.06 to 1.29 times as fast.
 std::string bands_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t warp = 32;
+    if (problem.mode == detail::interpolation_mode::nearest
+            && is_compiled_for(problem, options))
+        return "nearest interpolations were slower";
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     constexpr int64_t most_columns = int64_t {1} << 16;
