@@ -105,11 +105,13 @@ def check_runs(rows, run):
 
 def test_compiled(monkeypatch, tmp_path, capsys):
     """By a backend without Inductor, whose C++ takes minutes to compile."""
-    inner = torch._dynamo.lookup_backend("aot_eager")
+    known = torch._dynamo.lookup_backend
+    inner = known("aot_eager")
     compiled = []
 
     def lookup(name):
-        assert name == "inductor"
+        if name != "inductor":
+            return known(name)
 
         def backend(*args, **named):
             compiled.append(gradnn.torch.is_enabled())
