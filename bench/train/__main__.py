@@ -4,9 +4,10 @@
         python3 -m bench.train --json build/train.json
 
 Eight networks, bf16 autocast and strict float32, channels first and last; then
-the host time of each op. The report ends the output. Exit status 1 where a mode
-other than PyTorch's deterministic one fails, or gradnn's bits differ in two
-runs.
+the host time of each op. `--run` says how: op by op, as one CUDA graph of the
+whole step, or with the model compiled. The report ends the output. Exit status 1
+where a mode other than PyTorch's deterministic one fails, or gradnn's bits
+differ in two runs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import torch  # noqa: E402
 
 import gradnn  # noqa: E402
 
-from . import calls, markdown, network_calls, steps, table  # noqa: E402
+from . import calls, markdown, network_calls, steps, table, trainer  # noqa: E402
 from .networks import NETWORKS  # noqa: E402
 
 
@@ -60,6 +61,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--networks", type=_listed(NETWORKS), default=list(NETWORKS))
     add("--dtype", type=_listed(("bf16", "f32")), default=["bf16", "f32"])
     add("--layout", type=_listed(("NXC", "NCX")), default=["NXC", "NCX"])
+    add("--run", type=_listed(trainer.RUNS), default=["eager"])
     add("--size", choices=("full", "reduced", "small"), default="full")
     add(
         "--small",
@@ -163,7 +165,7 @@ def _run(options: argparse.Namespace, report: dict) -> None:
     start = time.perf_counter()
     end = start + options.limit
     device = options.device
-    steps.set_up(device)
+    trainer.set_up(device)
     if not options.no_calls:
         try:
             report["calls"] = calls.measure(device)
@@ -172,20 +174,22 @@ def _run(options: argparse.Namespace, report: dict) -> None:
             _not_run(report, start, "small calls", failure)
         _write(report, options.json)
     left = [
-        (name, dtype, layout)
+        (name, dtype, layout, run)
         for name in options.networks
         for dtype in options.dtype
         for layout in options.layout
         if layout in NETWORKS[name].layouts
+        for run in options.run
     ]
     reference, of = None, None
     if options.network_calls:
-        _time_network_calls(options, report, left, start)
+        rows = list(dict.fromkeys(each[:3] for each in left))
+        _time_network_calls(options, report, rows, start)
         report["seconds"] = time.perf_counter() - start
         return
     while left:
-        name, dtype, layout = left[0]
-        title = f"{name} {dtype} {layout}"
+        name, dtype, layout, run = left[0]
+        title = f"{name} {dtype} {layout} {run}"
         network = NETWORKS[name]
         now = time.perf_counter()
         if now > end:
@@ -201,7 +205,7 @@ def _run(options: argparse.Namespace, report: dict) -> None:
                 of = name
                 _say(start, f"{name} in float64")
             row = steps.measure(
-                network, options.size, dtype, layout, device, reference,
+                network, options.size, dtype, layout, run, device, reference,
                 options.seconds, deadline,
             )  # fmt: skip
         except Exception as failure:  # the other networks go on

@@ -12,7 +12,7 @@ import torch
 
 from gradnn import _core
 
-from .steps import in_mode, synchronize
+from .trainer import in_mode, synchronize
 
 _CALLS = 100  # a block; few enough for the queue of a GPU not to fill
 _ROUNDS = 9

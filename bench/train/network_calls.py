@@ -9,7 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .networks import Network
-from .steps import CONVOLUTION, Trainer, in_mode, synchronize
+from .steps import CONVOLUTION
+from .trainer import Trainer, in_mode, synchronize
 
 _MODES = ("pytorch", "gradnn")
 _WARM_UP = 3

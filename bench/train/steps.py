@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import gc
 import statistics
 import time
@@ -12,12 +10,9 @@ from typing import NamedTuple
 import torch
 
 import gradnn.torch
-from gradnn.torch import _hot
 
 from .networks import Network
-
-# PyTorch as it is fast, PyTorch as it is deterministic, PyTorch through gradnn.
-MODES = ("pytorch", "deterministic", "gradnn")
+from .trainer import MODES, Trainer, in_mode, modes_of, synchronize
 
 CONVOLUTION = "convolution_backward"
 _BLOCK_SECONDS = 0.15  # of steps between two switches of the mode
@@ -27,104 +22,6 @@ _ROUNDING = 1e-11  # of gradients in float64, by the largest of the network
 
 def is_upsampling(op: str) -> bool:
     return "upsample" in op and op.endswith("_backward")
-
-
-def set_up(device: str) -> None:
-    """PyTorch's switches for the whole run; the modes set the rest."""
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
-    # What deterministic algorithms cost, and not what filling memory costs.
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    if device == "cuda":
-        torch.cuda.init()
-
-
-def _take_gradnn_away() -> None:
-    """Its kernels too, which stay otherwise, and call PyTorch's by Python."""
-    gradnn.torch.disable()
-    _hot.unregister()
-
-
-@contextlib.contextmanager
-def in_mode(mode: str):
-    _take_gradnn_away()
-    torch.use_deterministic_algorithms(mode == "deterministic")
-    try:
-        if mode == "gradnn":
-            gradnn.torch.enable()
-            if not gradnn.torch.is_enabled():
-                raise RuntimeError("gradnn is not enabled: is GRADNN_TORCH=0 set?")
-        yield
-    finally:
-        _take_gradnn_away()
-        torch.use_deterministic_algorithms(False)
-
-
-def synchronize(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def _memory_format(layout: str, ndim: int) -> torch.memory_format:
-    if layout == "NCX":
-        return torch.contiguous_format
-    return torch.channels_last if ndim == 4 else torch.channels_last_3d
-
-
-class Trainer:
-    """A network, its data and its optimizer on a device."""
-
-    def __init__(
-        self, network: Network, size: str, dtype: str, layout: str, device: str
-    ) -> None:
-        model = network.make(size)
-        x, target = network.data(size, model)
-        data_type = torch.float64 if dtype == "f64" else torch.float32
-        memory_format = _memory_format(layout, x.ndim)
-        self.model = model.to(device, data_type, memory_format=memory_format)
-        self.x = x.to(device, data_type).contiguous(memory_format=memory_format)
-        if target.is_floating_point():
-            target = target.to(data_type)
-        self.target = target.to(device)
-        self.network = network
-        self.device = device
-        self.autocast = dtype == "bf16"
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.initial = copy.deepcopy(self.model.state_dict())
-
-    def restore(self) -> None:
-        """The weights as they were at first."""
-        self.model.load_state_dict(self.initial)
-
-    def backward(self) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
-            loss = self.network.loss(self.model(self.x), self.target)
-        loss.backward()
-
-    def step(self) -> None:
-        self.backward()
-        self.optimizer.step()
-
-    def gradients(self) -> dict[str, torch.Tensor]:
-        """Those of the first step, by parameter, from the input on."""
-        self.restore()
-        self.backward()
-        found = {name: p.grad for name, p in self.model.named_parameters()}
-        self.optimizer.zero_grad(set_to_none=True)
-        return found
-
-    def time_steps(self, count: int) -> float:
-        """Seconds of a step, the host's included, several steps in a row."""
-        self.restore()
-        self.step()
-        synchronize(self.device)
-        start = time.perf_counter()
-        for _ in range(count):
-            self.step()
-        synchronize(self.device)
-        return (time.perf_counter() - start) / count
 
 
 class Reference(NamedTuple):
@@ -258,23 +155,28 @@ def _look_at(trainer: Trainer, checked: Trainer, mode: str, reference) -> dict:
     found: dict[str, object] = {}
     trainer.restore()
     start = time.perf_counter()
+    trainer.take(mode)
     trainer.step()
     synchronize(trainer.device)
     found["first_step_s"] = time.perf_counter() - start
     trainer.step()
-    if trainer.device == "cuda":
+    # A graph holds its memory at all times.
+    if trainer.device == "cuda" and trainer.run != "graph":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         trainer.step()
         torch.cuda.synchronize()
         found["peak_bytes"] = torch.cuda.max_memory_allocated()
+    if checked is not trainer:
+        checked.take(mode)
     first = checked.gradients()
     found["difference"] = difference(first, reference.gradients)
     others = unequal(first, checked.gradients())
     found["same_bits"] = not others
     found["unequal"] = others[:3]
     del first
-    if mode != "deterministic":  # whose upsampling is no op of its own
+    # Of ops: deterministic upsampling is none of its own.
+    if mode != "deterministic" and trainer.run == "eager":
         found["profile"] = profile(trainer)
     return found
 
@@ -284,6 +186,7 @@ def measure(
     size: str,
     dtype: str,
     layout: str,
+    run: str,
     device: str,
     reference: Reference,
     seconds: float,
@@ -293,13 +196,13 @@ def measure(
     time.perf_counter, but there are three at least."""
     checked = None
     if reference.size != size:
-        checked = Trainer(network, reference.size, dtype, layout, device)
+        checked = Trainer(network, reference.size, dtype, layout, device, run)
     held = torch.cuda.memory_allocated() if device == "cuda" else 0
-    trainer = Trainer(network, size, dtype, layout, device)
+    trainer = Trainer(network, size, dtype, layout, device, run)
     checked = checked or trainer
     modes: dict[str, dict] = {}
     gradnn.torch.reset_status()
-    for mode in MODES:
+    for mode in modes_of(run):
         try:
             with in_mode(mode):
                 modes[mode] = _look_at(trainer, checked, mode, reference)
@@ -315,6 +218,7 @@ def measure(
         "size": list(trainer.x.shape),
         "dtype": dtype,
         "layout": layout,
+        "run": run,
         "reference": "x".join(map(str, checked.x.shape)),
         "rounds": rounds,
         "modes": modes,
@@ -339,6 +243,7 @@ def _time_rounds(
         for mode in able[turn:] + able[:turn]:
             try:
                 with in_mode(mode):
+                    trainer.take(mode)
                     if mode not in counts:
                         once = trainer.time_steps(1)
                         counts[mode] = min(max(round(block / once), 1), 20)

@@ -12,8 +12,9 @@ torch = pytest.importorskip("torch")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import gradnn.torch  # noqa: E402
 from bench.train import __main__ as program  # noqa: E402
-from bench.train import steps, table  # noqa: E402
+from bench.train import steps, table, trainer  # noqa: E402
 from bench.train.networks import NETWORKS  # noqa: E402
 from bench_sweep import documented  # noqa: E402
 
@@ -54,7 +55,7 @@ def test_network(name, tmp_path, capsys):
     assert set(rows) == {(d, l) for d in ("bf16", "f32") for l in network.layouts}
     for (dtype, layout), row in rows.items():
         assert row["network"] == network.title
-        for mode in steps.MODES:
+        for mode in trainer.MODES:
             found = row["modes"][mode]
             assert found["ms"] > 0 and found["first_step_s"] > 0
             assert found["same_bits"], (mode, found["unequal"])
@@ -67,7 +68,7 @@ def test_network(name, tmp_path, capsys):
         for found in (theirs, ours):
             assert 0 < found["profile"]["convolution_ms"] < found["profile"]["ms"]
         cells = table.cells(row)
-        assert cells[:3] == [network.title, dtype, layout]
+        assert cells[:4] == [network.title, dtype, layout, "eager"]
         assert any(line.split() == " ".join(cells).split() for line in
                    printed.splitlines())  # fmt: skip
     assert "met:" not in printed and "missed:" not in printed
@@ -81,6 +82,86 @@ def check_that_gradnn_served(row, name):
     # The profiler saw the same ops in both steps.
     for mode in ("pytorch", "gradnn"):
         assert set(row["modes"][mode]["profile"]["ops"]) == wanted
+
+
+def markdown_of(path, capsys):
+    assert program.main(["--tables", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def check_runs(rows, run):
+    """The steps of both runs have about the same gradients."""
+    eager, other = rows
+    assert [each["run"] for each in rows] == ["eager", run]
+    assert set(other["modes"]) == {"pytorch", "gradnn"}
+    for mode, found in other["modes"].items():
+        assert found["ms"] > 0 and found["first_step_s"] > 0
+        assert found["same_bits"] or mode == "pytorch", found["unequal"]
+        limit = eager["modes"][mode]["difference"]
+        assert 0 < found["difference"]["max"] <= 8 * limit["max"]
+        assert 0 < found["difference"]["norm"] <= 1e-4
+    assert other["native"] == []
+
+
+def test_compiled(monkeypatch, tmp_path, capsys):
+    """By a backend without Inductor, whose C++ takes minutes to compile."""
+    known = torch._dynamo.lookup_backend
+    inner = known("aot_eager")
+    compiled = []
+
+    def lookup(name):
+        if name != "inductor":
+            return known(name)
+
+        def backend(*args, **named):
+            compiled.append(gradnn.torch.is_enabled())
+            return inner(*args, **named)
+
+        return backend
+
+    monkeypatch.setattr(torch._dynamo, "lookup_backend", lookup)
+    code, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", "unet_nearest", "--dtype",
+        "f32", "--layout", "NXC", "--no-calls", "--run", "eager,compiled",
+    )  # fmt: skip
+    assert code == 0 and not report["not_run"]
+    assert compiled == [False, True]  # once each
+    check_runs(report["rows"], "compiled")
+    # gradnn's code is its own: PyTorch's has no backward op of upsampling.
+    _, row = report["rows"]
+    by_gradnn = {each["op"] for each in row["status"] if each["ran"] == "gradnn"}
+    assert by_gradnn == UPSAMPLINGS["unet_nearest"] | {"convolution_backward"}
+    assert "f32 compiled: geometric means" in printed
+    lines = markdown_of(tmp_path / "report.json", capsys).splitlines()
+    (line,) = [each for each in lines if each.startswith("| U-Net nearest | f32 NXC | -")]
+    assert line.split("|")[6].strip() == f"{row['modes']['pytorch']['ms']:.1f}"
+    assert any(each.startswith("- f32 compiled, 1 rows: step ") for each in lines)
+
+
+def test_a_run_that_fails_is_said(tmp_path, capsys):
+    code, report, printed = run(
+        capsys, tmp_path / "report.json", "--networks", "hifigan", "--dtype", "f32",
+        "--no-calls", "--run", "graph,eager",
+    )  # fmt: skip
+    assert code == 1
+    graph, eager = report["rows"]
+    assert "ms" in eager["modes"]["gradnn"]
+    assert all("error" in each for each in graph["modes"].values())
+    assert "graph: gradnn raises RuntimeError: CUDA graphs need a GPU" in printed
+    text = markdown_of(tmp_path / "report.json", capsys)
+    assert "| HiFi-GAN generator | f32 NCX | raises | raises | - |" in text
+    assert "f32 NCX, graph: gradnn raises RuntimeError: CUDA graphs" in text
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("name", ["unet_bilinear", "convnext", "hifigan"])
+def test_graph(name, tmp_path, capsys):
+    code, report, _ = run(
+        capsys, tmp_path / "report.json", "--networks", name, "--dtype", "f32",
+        "--layout", "NCX", "--no-calls", "--run", "eager,graph", "--device", "cuda",
+    )  # fmt: skip
+    assert code == 0 and not report["not_run"]
+    check_runs(report["rows"], "graph")
 
 
 def test_calls(tmp_path, capsys):
@@ -104,8 +185,7 @@ def test_calls(tmp_path, capsys):
         assert 0 < call["execute_us"]
         assert call["op"] in printed
     # The same as tables for doc/performance, of a report that was written.
-    assert program.main(["--tables", str(tmp_path / "report.json")]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = markdown_of(tmp_path / "report.json", capsys).splitlines()
     (step,) = [line for line in lines if line.startswith("| HiFi-GAN generator |")]
     assert step.split("|")[2].strip() == "f32 NCX"
     assert f"{report['rows'][0]['modes']['gradnn']['ms']:.1f} (" in step
@@ -166,6 +246,11 @@ def test_targets_are_marked():
                                  (pytorch, deterministic, gradnn))))  # fmt: skip
         return {"network": "a", "dtype": dtype, "layout": layout, "modes": times}
 
+    def without_deterministic(run, pytorch, gradnn):
+        made = row("bf16", "NXC", pytorch, None, gradnn)
+        del made["modes"]["deterministic"]
+        return made | {"run": run}
+
     call = {"op": "upsample", "pytorch_us": 20.0, "gradnn_us": 10.0, "execute_us": 3.0}
     three = {**call, "op": "convolution_backward, 3 gradients", "gradnn_us": 25.0}
     report = {
@@ -173,10 +258,20 @@ def test_targets_are_marked():
         "calls": [call, three],
     }
     report["rows"].append(row("f32", "NXC", 14.0, 28.0, 10.0))
+    for mode, ms in (("pytorch", 9.0), ("gradnn", 8.0)):
+        report["rows"][0]["modes"][mode]["profile"] = {"ms": ms}
+    report["rows"] += [
+        without_deterministic("graph", 12.1, 10.0),
+        without_deterministic("compiled", 11.4, 10.0),
+    ]
     found = [(each["value"], each["met"]) for each in table.targets(report)]
-    bf16, f32, deterministic, worst, convolution, beyond, share = found
+    bf16, f32, graph, compiled, kernels, deterministic, worst = found[:7]
+    convolution, beyond, share = found[7:]
     assert bf16 == (pytest.approx((0.9 * 2) ** 0.5), True)
     assert f32 == (pytest.approx(1.4), False)
+    assert graph == (pytest.approx(1.21), True)
+    assert compiled == (pytest.approx(1.14), False)
+    assert kernels == (pytest.approx(1.125), False)
     assert deterministic == (pytest.approx((2 * 2.5 * 2.8) ** (1 / 3)), True)
     assert worst == (pytest.approx(0.9), False)
     assert convolution == (25.0, False)

@@ -35,6 +35,30 @@ void pin(const gradnn_compiled &compiled) {
 
 } // namespace
 
+namespace gradnn::c_api {
+
+void execute(const gradnn_compiled &what, void *native_stream,
+        const void *const *inputs, void *const *outputs, void *workspace,
+        detail::addresses of_data) {
+    std::array<void *, detail::max_ports> data {};
+    const auto &ports = what.impl->program->ports;
+    for (size_t port = 0; port < ports.size(); ++port)
+        data[port] = ports[port].output
+                ? outputs[what.places[port]]
+                : const_cast<void *>(inputs[what.places[port]]);
+    const auto run = [&](detail::stream_impl &stream) {
+        detail::execute_pointers(*what.impl, stream,
+                std::span(data).first(ports.size()), workspace, of_data);
+    };
+    // By reference: a function that holds all of it would be allocated.
+    if (detail::backend_of(what.engine.get_kind())
+                    .run_on_native_stream(access::impl(what.engine),
+                            native_stream, std::cref(run)))
+        pin(what);
+}
+
+} // namespace gradnn::c_api
+
 const char *gradnn_last_error(void) {
     return last_error.c_str();
 }
@@ -273,20 +297,7 @@ gradnn_status gradnn_execute(const gradnn_compiled *compiled,
                     " outputs; compiled for ", what.output_count));
         if (input_count != 0) given(inputs, "gradnn_execute", "inputs");
         if (output_count != 0) given(outputs, "gradnn_execute", "outputs");
-        std::array<void *, detail::max_ports> data {};
-        const auto &ports = what.impl->program->ports;
-        for (size_t port = 0; port < ports.size(); ++port)
-            data[port] = ports[port].output
-                    ? outputs[what.places[port]]
-                    : const_cast<void *>(inputs[what.places[port]]);
-        const auto run = [&](detail::stream_impl &stream) {
-            detail::execute_pointers(*what.impl, stream,
-                    std::span(data).first(ports.size()), workspace);
-        };
-        // By reference: a function that holds all of it would be allocated.
-        if (detail::backend_of(what.engine.get_kind())
-                        .run_on_native_stream(access::impl(what.engine),
-                                native_stream, std::cref(run)))
-            pin(what);
+        c_api::execute(what, native_stream, inputs, outputs, workspace,
+                detail::addresses::asked);
     });
 }

@@ -16,6 +16,7 @@
 
 #include "compile/executable.hpp"
 #include "compile/partition.hpp"
+#include "execute/execute.hpp"
 #include "kernel/engine_impl.hpp"
 
 struct gradnn_engine {
@@ -63,6 +64,11 @@ struct releaser {
     }
 };
 using compiled_reference = std::unique_ptr<const gradnn_compiled, releaser>;
+
+/// gradnn_execute, on as many pointers as were compiled for; throws.
+void execute(const gradnn_compiled &what, void *native_stream,
+        const void *const *inputs, void *const *outputs, void *workspace,
+        detail::addresses of_data);
 
 using key_words = std::span<const int64_t>;
 

@@ -72,6 +72,7 @@ void run_steps(const compiled_impl &compiled,
 struct given_workspace {
     bool callers = false;
     void *data = nullptr;
+    addresses of_data = addresses::asked;
 };
 
 std::byte *workspace_of(const compiled_impl &compiled, stream_impl &stream) {
@@ -91,7 +92,10 @@ std::unique_ptr<step_clock> execute(const compiled_impl &compiled,
         const port_data &data, const given_workspace &given, bool timed) {
     const executable &program = *compiled.program;
     check_overlaps(compiled, data);
-    if (given.callers) check_workspace(compiled, given.data, *stream.engine);
+    if (given.callers)
+        check_workspace(compiled, given.data,
+                given.of_data == addresses::asked ? stream.engine.get()
+                                                  : nullptr);
     const std::lock_guard in_order(stream.mutex);
     std::byte *scratch = nullptr;
     if (given.callers)
@@ -188,10 +192,12 @@ void execute_step(const compiled_partition &compiled, size_t step,
 }
 
 void execute_pointers(const compiled_impl &compiled, stream_impl &stream,
-        std::span<void *const> data, void *workspace) {
+        std::span<void *const> data, void *workspace, addresses of_data) {
+    const engine_impl *const asked
+            = of_data == addresses::asked ? stream.engine.get() : nullptr;
     execute_logged(compiled, stream,
-            [&] { return checked_data(compiled, data, *stream.engine); },
-            {true, workspace});
+            [&] { return checked_data(compiled, data, asked); },
+            {true, workspace, of_data});
 }
 
 } // namespace detail

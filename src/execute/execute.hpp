@@ -12,10 +12,15 @@ namespace gradnn::detail {
 struct compiled_impl;
 struct stream_impl;
 
+/// Whether execute asks the engine if the device can reach what addresses point
+/// at (two calls of CUDA for each), or the caller knows.
+enum class addresses { asked, known };
+
 /// Executes on a data pointer for each port of the executable, with the
 /// caller's workspace. The stream is of the engine that it was compiled for.
 void execute_pointers(const compiled_impl &compiled, stream_impl &stream,
-        std::span<void *const> data, void *workspace);
+        std::span<void *const> data, void *workspace,
+        addresses of_data = addresses::asked);
 
 /// For measurements: compiled_partition::execute, of one of its steps alone: get_info().steps
 /// names them in their order. The step may read what earlier steps left in the

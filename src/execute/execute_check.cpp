@@ -95,7 +95,7 @@ void check_shape_values(
 
 /// Of a port whose tensor is described rightly.
 void check_pointer(const compiled_impl &compiled, size_t index,
-        const void *data, const engine_impl &device) {
+        const void *data, const engine_impl *asked) {
     const executable_port &port = compiled.program->ports[index];
     const bool needed = port.extent != 0 && (port.used || port.is_shape);
     if (!needed) return;
@@ -106,7 +106,8 @@ void check_pointer(const compiled_impl &compiled, size_t index,
                 text("its data pointer is not aligned to its elements of ",
                         size, " bytes"));
     if (port.is_shape) return check_shape_values(compiled, index, data);
-    const std::string reason = device.check_pointer(data);
+    if (!asked) return;
+    const std::string reason = asked->check_pointer(data);
     if (!reason.empty()) refuse(compiled, index, reason);
 }
 
@@ -131,7 +132,7 @@ void check_tensor(const compiled_impl &compiled, size_t index,
                             "; the partition is compiled for ",
                             to_string(device.kind), " ", device.index));
     }
-    check_pointer(compiled, index, data, device);
+    check_pointer(compiled, index, data, &device);
 }
 
 } // namespace
@@ -174,10 +175,10 @@ port_data checked_data(const compiled_impl &compiled,
 }
 
 port_data checked_data(const compiled_impl &compiled,
-        std::span<void *const> given, const engine_impl &device) {
+        std::span<void *const> given, const engine_impl *asked) {
     port_data data {};
     for (size_t index = 0; index < compiled.program->ports.size(); ++index) {
-        check_pointer(compiled, index, given[index], device);
+        check_pointer(compiled, index, given[index], asked);
         data[index] = given[index];
     }
     return data;
@@ -212,7 +213,7 @@ void *checked_scratchpad(
 }
 
 void check_workspace(const compiled_impl &compiled, const void *workspace,
-        const engine_impl &device) {
+        const engine_impl *asked) {
     const size_t bytes = compiled.program->workspace_bytes;
     if (bytes == 0) return;
     if (!workspace
@@ -223,7 +224,8 @@ void check_workspace(const compiled_impl &compiled, const void *workspace,
                         ": the workspace given to execute is ",
                         workspace ? "misaligned" : "null", "; it needs ", bytes,
                         " bytes at a multiple of ", workspace_alignment));
-    const std::string reason = device.check_pointer(workspace);
+    if (!asked) return;
+    const std::string reason = asked->check_pointer(workspace);
     if (!reason.empty())
         throw error(status::invalid_arguments,
                 op_label(compiled.ops.front().identity())

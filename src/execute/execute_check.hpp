@@ -24,16 +24,17 @@ stream_impl &checked_stream(const compiled_impl &compiled, stream &astream);
 port_data checked_data(const compiled_impl &compiled,
         const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
         const engine_impl &device);
-/// The same of pointers, one a port.
+/// The same of pointers, one a port. `asked` says whether the device can reach
+/// what they point at; null where the caller knows.
 port_data checked_data(const compiled_impl &compiled,
-        std::span<void *const> given, const engine_impl &device);
+        std::span<void *const> given, const engine_impl *asked);
 
 /// The workspace within the caller's tensor.
 void *checked_scratchpad(
         const compiled_impl &compiled, const tensor &scratchpad);
 
 void check_workspace(const compiled_impl &compiled, const void *workspace,
-        const engine_impl &device);
+        const engine_impl *asked);
 
 /// Outputs may meet nothing but the input that they may replace.
 void check_overlaps(const compiled_impl &compiled, const port_data &data);

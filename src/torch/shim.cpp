@@ -56,6 +56,12 @@ std::string shim::bind_cuda(const char *file) {
     if (!library) return file;
     const char *stream = "aoti_torch_get_current_cuda_stream";
     if (!library.find(cuda_stream, stream)) return stream;
+    if (!library.find(cuda_free, "aoti_torch_cuda_caching_allocator_raw_delete")
+            || !library.find(
+                    current_device, "aoti_torch_get_current_device_index")
+            || !library.find(cuda_allocate,
+                    "aoti_torch_cuda_caching_allocator_raw_alloc"))
+        cuda_allocate = nullptr;
     return {};
 }
 

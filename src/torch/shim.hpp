@@ -105,6 +105,11 @@ struct shim {
     GRADNN_TORCH_FUNCTIONS(GRADNN_TORCH_MEMBER, GRADNN_TORCH_MEMBER)
 #undef GRADNN_TORCH_MEMBER
     status_code (*cuda_stream)(int32_t device, void **stream) = nullptr;
+    // Memory of the current device for its current stream. Without one of them
+    // cuda_allocate is null.
+    status_code (*cuda_allocate)(uint64_t bytes, void **memory) = nullptr;
+    status_code (*cuda_free)(void *memory) = nullptr;
+    status_code (*current_device)(int32_t *device) = nullptr;
 
     // Constants of PyTorch.
     int32_t cpu = 0;
