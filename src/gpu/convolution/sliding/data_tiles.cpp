@@ -102,23 +102,35 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
 
     // Rows on their way: so that the steps of a multiprocessor's warps outlast memory.
     const double new_bytes = entered * vector * m * bytes * depths * phases;
-    const auto registers_of = [&](int ahead) {
-        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
-        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    const bool may_copy = staged != staging::all && loaded * bytes >= 8;
+    // Of a thread, with so many rows on their way, in shared memory or in registers.
+    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
+    const auto held = [&](int ahead) {
+        return registers + raw * (copied(ahead) ? 0.3 : ahead)
+                + (ahead > 1 ? 6 : 0);
+    };
+    const auto blocks_of = [&](int ahead) {
+        const int rounded = std::clamp(
+                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
+        const double copies
+                = copied(ahead) ? 4 * raw * ahead * block.threads + 2048 : 1024;
+        return std::max(1,
+                std::min({gpu.threads / block.threads,
+                        gpu.registers / (block.threads * rounded),
+                        static_cast<int>(gpu.shared_bytes * 0.7 / copies)}));
     };
     const auto warps_of = [&](int ahead) {
-        const int blocks = std::max(
-                1, gpu.registers / (block.threads * registers_of(ahead)));
-        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+        return blocks_of(ahead) * block.threads / 32.0;
     };
     const auto in_flight = [&](int ahead) {
         return ahead * warps_of(ahead) * 32 * new_bytes;
     };
     int ahead = 1;
     for (const int more : {2, 4, 8}) {
-        if (staged == staging::all || in_flight(ahead) >= 12000
-                || registers + raw * more + 6 > 214
-                || more * instructions > 1600)
+        if (staged == staging::all
+                || in_flight(ahead) >= (may_copy ? 24000 : 12000)
+                || held(more) > 214
+                || (!may_copy && more * instructions > 1600))
             break;
         if (in_flight(more) > 1.25 * in_flight(ahead)
                 && (warps_of(more) >= 12
@@ -126,13 +138,14 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
-        if (all > most_registers) continue;
-        const int blocks = std::max(1,
-                std::min(gpu.threads / block.threads,
-                        gpu.registers / (block.threads * registers_of(rows))));
-        const double by_issue = instructions / results / used;
-        const double by_shared = 4 * wavefronts / results / used;
+        if (held(rows) > most_registers) continue;
+        // Copies are written to shared memory and read there.
+        const double taken = copied(rows) ? loads : 0;
+        const double by_issue = (instructions + taken + (copied(rows) ? 8 : 0))
+                / results / used;
+        const double by_shared = 4
+                * (wavefronts + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
+                / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
@@ -142,12 +155,18 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 / (static_cast<double>(p.depth.written) * p.row.written
                         * p.column.written);
         const double floor = 9.7 * bytes * (1 + m * ratio);
+        // Loads to registers are waited for together.
+        const double waits = staged == staging::all || copied(rows)
+                ? 1.0
+                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
         const double late = staged == staging::all
                 ? 1.0
-                : std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+                : std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
-        const int unroll = rows > 1 ? rows : instructions < 160 ? 2 : 1;
+        const int unroll = rows > 1 && !copied(rows) ? rows
+                : instructions < 160                 ? 2
+                                                     : 1;
         data_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
@@ -157,7 +176,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;
         cut.threads = block.threads;
-        cut.blocks = blocks;
+        cut.blocks = blocks_of(rows);
         cut.staged = staged;
         tiles.push_back({cost, instructions / results / used, cut});
         if (ahead == 1) break;

@@ -27,8 +27,13 @@ struct data_walk {
     sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
                     [cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
-    vector rows[cut.ahead][g.walk.phases][g.depth_slots][g.pieces]
-               [g.units.count];
+    vector rows[g.copied ? 1 : cut.ahead][g.walk.phases][g.depth_slots]
+               [g.pieces][g.units.count];
+    using copied_rows = jit::rows_on_their_way<vector,
+            g.walk.phases * g.depth_slots * g.pieces * g.units.count,
+            cut.threads>;
+    copied_rows on_their_way;
+    int oldest; ///< its slot, of the rows that are copied
     bool column_inside[g.units.count], depth_inside[g.depth_slots];
     // Where it reads and writes.
     const type *read, *all_weights, *next;
@@ -79,13 +84,18 @@ struct data_walk {
                 + kw;
     }
 
+    __device__ static constexpr int copied_unit(int f, int z, int m, int unit) {
+        return ((f * g.depth_slots + z) * g.pieces + m) * g.units.count + unit;
+    }
+
     /// The rows at `next` go to a slot of the ring.
     __device__ void load(int slot, bool checked) {
+        const bool exists = !checked || next_step <= last_step;
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f) {
             if (!g.phase_used[f]) continue;
             const bool row_inside = g.walk.phases == 1 || !checked
-                    || next_step * p.row.step + f < p.row.read;
+                    || (exists && next_step * p.row.step + f < p.row.read);
 #pragma unroll
             for (int z = 0; z < g.depth_slots; ++z) {
                 if (!g.depth_used[z]) continue;
@@ -94,17 +104,42 @@ struct data_walk {
 #pragma unroll
                     for (int unit = 0; unit < g.units.count; ++unit) {
                         if (!g.units.used[unit]) continue;
-                        load_into(rows[slot][f][z][m][unit],
-                                next + f * row_pitch
-                                        + (z + g.first_depth) * depth_pitch
-                                        + m * piece_pitch()
-                                        + (unit + g.units.first)
-                                                * g.units.vector * column_pitch,
-                                column_inside[unit] && depth_inside[z]
-                                        && row_inside);
+                        const type *const from = next + f * row_pitch
+                                + (z + g.first_depth) * depth_pitch
+                                + m * piece_pitch()
+                                + (unit + g.units.first) * g.units.vector
+                                        * column_pitch;
+                        const bool inside
+                                = column_inside[unit] && depth_inside[z];
+                        const int at = copied_unit(f, z, m, unit);
+                        if constexpr (!g.copied)
+                            load_into(rows[slot][f][z][m][unit], from,
+                                    inside && row_inside);
+                        else if (g.walk.phases == 1)
+                            on_their_way.copy(slot, at, inside && exists, from);
+                        else
+                            on_their_way.copy_or_zero(
+                                    slot, at, inside && row_inside, from);
                     }
             }
         }
+        if constexpr (g.copied) commit_copies();
+    }
+    /// The oldest of the rows that are copied, to registers.
+    __device__ void take() {
+        wait_for_copies<cut.ahead - 1>();
+#pragma unroll
+        for (int f = 0; f < g.walk.phases; ++f)
+#pragma unroll
+            for (int z = 0; z < g.depth_slots; ++z)
+#pragma unroll
+                for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.units.count; ++unit)
+                        if (g.phase_used[f] && g.depth_used[z]
+                                && g.units.used[unit])
+                            rows[0][f][z][m][unit] = on_their_way.taken(
+                                    oldest, copied_unit(f, z, m, unit));
     }
     __device__ static constexpr long long piece_pitch() {
         return p.channels_last ? g.loaded
@@ -126,6 +161,7 @@ struct data_walk {
 
     __device__ void multiply(int slot) {
         constexpr int width = g.units.count * g.units.vector;
+        if constexpr (g.copied) take();
         sum_type values[g.walk.phases][g.depth_slots][width][channels];
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
@@ -176,7 +212,12 @@ struct data_walk {
     bool checked_now;
     int last_step;
     __device__ void advance_and_load(int slot) {
-        if (checked_now) {
+        if constexpr (g.copied) {
+            next += row_step * row_pitch;
+            ++next_step;
+            load(oldest, checked_now);
+            oldest = oldest + 1 == cut.ahead ? 0 : oldest + 1;
+        } else if (checked_now) {
 #pragma unroll
             for (int i = 0; i + 1 < cut.ahead; ++i)
 #pragma unroll
@@ -197,9 +238,9 @@ struct data_walk {
             load(slot, false);
         }
     }
-    /// To the next step's rows, or to the last ones again.
+    /// To the next step's rows, or, for registers, to the last ones again.
     __device__ void advance() {
-        if (next_step < last_step) {
+        if (g.copied || next_step < last_step) {
             next += row_step * row_pitch;
             ++next_step;
         }
@@ -304,6 +345,10 @@ struct data_walk {
         next = read
                 + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
                         * row_pitch;
+        oldest = 0;
+        if constexpr (g.copied)
+            on_their_way = copied_rows(
+                    jit::dynamic_shared() + g.copied_at, cut.ahead);
 #pragma unroll
         for (int i = 0; i < cut.ahead; ++i) {
             if (i) advance();
@@ -320,7 +365,7 @@ struct data_walk {
                     && (up == 1 || up * (u + cut.unroll) + shift <= last_row)) {
 #pragma unroll
                 for (int i = 0; i < cut.unroll; ++i)
-                    step(u + i, i % cut.ahead, false);
+                    step(u + i, g.copied ? 0 : i % cut.ahead, false);
                 u += cut.unroll;
                 continue;
             }

@@ -94,6 +94,12 @@ constexpr int vector_of_channels(
     return most(vector, 1);
 }
 
+/// Whether rows of a thread are on their way to shared memory: where it loads 8 or 16 bytes
+/// at a time. Smaller copies are more instructions than they save.
+constexpr bool rows_are_copied(int ahead, int loaded_bytes) {
+    return ahead > 1 && loaded_bytes >= 8;
+}
+
 // How much the tables below hold.
 constexpr int most_units = 96;
 constexpr int most_depths = 64, most_tile_depths = 3;

@@ -83,22 +83,35 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const int results = columns * vector;
     const double new_bytes = static_cast<double>(columns) * (step * phases + m)
             * vector * bytes;
-    const auto registers_of = [&](int ahead) {
-        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
-        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    // As for data (data_tiles.cpp).
+    const bool may_copy = loaded * bytes >= 8;
+    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
+    const auto held = [&](int ahead) {
+        return registers + raw * (copied(ahead) ? 0.3 : ahead)
+                + (ahead > 1 ? 6 : 0);
+    };
+    const auto blocks_of = [&](int ahead) {
+        const int rounded = std::clamp(
+                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
+        const double copies
+                = 24000 + (copied(ahead) ? 4 * raw * ahead * block.threads : 0);
+        return std::max(1,
+                std::min({gpu.threads / block.threads,
+                        gpu.registers / (block.threads * rounded),
+                        copied(ahead) ? static_cast<int>(
+                                gpu.shared_bytes * 0.8 / copies)
+                                      : 64}));
     };
     const auto warps_of = [&](int ahead) {
-        const int blocks = std::max(
-                1, gpu.registers / (block.threads * registers_of(ahead)));
-        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+        return blocks_of(ahead) * block.threads / 32.0;
     };
     const auto in_flight = [&](int ahead) {
         return ahead * warps_of(ahead) * 32 * new_bytes;
     };
     int ahead = 1;
     for (const int more : {2, 4, 8}) {
-        if (in_flight(ahead) >= 12000 || registers + raw * more + 6 > 214
-                || more * instructions > 1600)
+        if (in_flight(ahead) >= (may_copy ? 24000 : 12000) || held(more) > 214
+                || (!may_copy && more * instructions > 1600))
             break;
         if (in_flight(more) > 1.25 * in_flight(ahead)
                 && (warps_of(more) >= 12
@@ -106,13 +119,16 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
+        const double all = held(rows);
         if (all > most_registers) continue;
-        const int blocks = std::max(1,
-                std::min(gpu.threads / block.threads,
-                        gpu.registers / (block.threads * registers_of(rows))));
-        const double by_issue = instructions / results / used;
-        const double by_shared = 4 * loads * load_wavefronts / results / used;
+        const int blocks = blocks_of(rows);
+        const double taken = copied(rows) ? loads : 0;
+        const double by_issue = (instructions + taken + (copied(rows) ? 10 : 0))
+                / results / used;
+        const double by_shared = 4
+                * (loads * load_wavefronts
+                        + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
+                / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
@@ -121,11 +137,15 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                 / (static_cast<double>(p.depth.read) * p.row.read
                         * p.column.read);
         const double floor = 9.7 * bytes * (m + 1 / ratio);
-        const double late = std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+        const double waits = copied(rows)
+                ? 1.0
+                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
+        const double late
+                = std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
-        int unroll = std::max(2, rows);
+        int unroll = copied(rows) ? 2 : std::max(2, rows);
         if (kept() <= 4)
             unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
                                     / (block.threads * blocks)
@@ -133,7 +153,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                     : rows;
         else if (kept() > 8 && instructions * kept() < 3600)
             unroll = whole;
-        unroll = ceil_div(unroll, rows) * rows;
+        if (!copied(rows)) unroll = ceil_div(unroll, rows) * rows;
         weights_cut cut {};
         cut.vector = vector;
         cut.columns = columns;

@@ -37,6 +37,8 @@ struct weights_geometry {
     int channel_blocks, of_block,
             slots; ///< slots: threads of a channel in a block of several
     int items, groups, grid, sums;
+    bool copied; ///< rows on their way, to shared memory; dst's from `dst_at` on
+    int dst_at, shared_bytes;
     bool fits;
 };
 
@@ -113,6 +115,15 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     }
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
+    g.copied = rows_are_copied(
+            c.ahead, least(g.src_loaded, g.dst_loaded) * bytes);
+    if (g.copied) {
+        const int slots = c.ahead * c.threads * bytes;
+        g.dst_at = slots * g.phases * p.depth.taps * g.src_pieces * g.src.count
+                * g.src_loaded;
+        g.shared_bytes
+                = g.dst_at + slots * g.dst_pieces * g.dst.count * g.dst_loaded;
+    }
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
     if (items >= 1 << 30) {
