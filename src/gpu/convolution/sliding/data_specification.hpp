@@ -13,9 +13,10 @@ struct data_cut {
     int columns,
             depths; ///< results of a thread in a row, and in how many depths
     int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way
-    int unroll; ///< steps of the loop's body; of `ahead` rows in registers a multiple
+    int ahead; ///< rows on their way, in registers, or groups of rows
+    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
     bool unchecked; ///< a body without tests for the middle of a strip
+    bool copies; ///< rows ahead go to shared memory, in groups
     int lanes; ///< vectors of channels side by side in a block; 1 in NCX
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
     /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
@@ -57,7 +58,7 @@ struct data_geometry {
     int unit_elements,
             read_elements; ///< of a staged unit: of results, of what is read
     int read_bytes; ///< shared memory for what is read
-    /// Whether rows on their way are copied to shared memory, from this byte on.
+    /// Whether rows ahead are copied to shared memory, from this byte on.
     bool copied;
     int copied_at;
     int items, grid, shared_bytes;
@@ -215,12 +216,13 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
                 * p.column.taps * sum_bytes_of(p.type);
     }
-    g.copied = rows_are_copied(c.ahead, g.loaded * bytes) && !read_too;
+    g.copied = rows_are_copied(c.copies, g.loaded * bytes) && !read_too;
     if (g.copied) {
         g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
         g.shared_bytes = g.copied_at
-                + c.ahead * g.walk.phases * g.depth_slots * g.pieces
-                        * g.units.count * g.loaded * bytes * c.threads;
+                + (c.ahead + 1) * c.unroll * g.walk.phases * g.depth_slots
+                        * g.pieces * g.units.count * g.loaded * bytes
+                        * c.threads;
     }
     if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
     g.items = static_cast<int>(items);

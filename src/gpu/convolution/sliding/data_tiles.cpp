@@ -102,8 +102,13 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
 
     // Rows on their way: so that the steps of a multiprocessor's warps outlast memory.
     const double new_bytes = entered * vector * m * bytes * depths * phases;
-    const bool may_copy = staged != staging::all && loaded * bytes >= 8;
-    // Of a thread, with so many rows on their way, in shared memory or in registers.
+    // Rows of a group that is copied; a small copy costs as many instructions as a large
+    // one.
+    const bool may_copy = staged != staging::all
+            && loaded * bytes >= (instructions < 24 * loads ? 8 : 4);
+    const int group = std::clamp(static_cast<int>(400 / instructions), 1,
+            std::clamp(p.row.written / 24, 1, 8));
+    // Of a thread with so many rows ahead, in shared memory or in registers.
     const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
     const auto held = [&](int ahead) {
         return registers + raw * (copied(ahead) ? 0.3 : ahead)
@@ -112,8 +117,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const auto blocks_of = [&](int ahead) {
         const int rounded = std::clamp(
                 ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
-        const double copies
-                = copied(ahead) ? 4 * raw * ahead * block.threads + 2048 : 1024;
+        const double copies = copied(ahead)
+                ? 4 * raw * (ahead + group) * block.threads + 2048
+                : 1024;
         return std::max(1,
                 std::min({gpu.threads / block.threads,
                         gpu.registers / (block.threads * rounded),
@@ -141,14 +147,27 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         if (held(rows) > most_registers) continue;
         // Copies are written to shared memory and read there.
         const double taken = copied(rows) ? loads : 0;
-        const double by_issue = (instructions + taken + (copied(rows) ? 8 : 0))
-                / results / used;
+        const int unroll = copied(rows) ? group
+                : rows > 1              ? rows
+                : instructions < 160    ? 2
+                                        : 1;
+        // Sums that a row adds one product to each move up by instructions.
+        const double moves = taps == p.row.taps && taps > 4
+                ? 0.8 * walk.open * columns * vector * wide / unroll
+                : 0.0;
+        const double beside = moves
+                + (copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
+                                : 0.0);
+        const double by_issue
+                = (instructions + taken + beside) / results / used;
         const double by_shared = 4
                 * (wavefronts + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
                 / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        // Moves and products of one sum follow one another.
+        if (moves > 0) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read
@@ -164,14 +183,12 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 : std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
-        const int unroll = rows > 1 && !copied(rows) ? rows
-                : instructions < 160                 ? 2
-                                                     : 1;
         data_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
         cut.depths = depths;
-        cut.ahead = rows;
+        cut.copies = copied(rows);
+        cut.ahead = cut.copies ? ceil_div(rows, group) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;

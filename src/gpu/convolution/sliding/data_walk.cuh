@@ -33,7 +33,7 @@ struct data_walk {
             g.walk.phases * g.depth_slots * g.pieces * g.units.count,
             cut.threads>;
     copied_rows on_their_way;
-    int oldest; ///< its slot, of the rows that are copied
+    int oldest, newest; ///< slots of groups of rows
     bool column_inside[g.units.count], depth_inside[g.depth_slots];
     // Where it reads and writes.
     const type *read, *all_weights, *next;
@@ -123,11 +123,19 @@ struct data_walk {
                     }
             }
         }
-        if constexpr (g.copied) commit_copies();
     }
-    /// The oldest of the rows that are copied, to registers.
-    __device__ void take() {
-        wait_for_copies<cut.ahead - 1>();
+    /// The rows of a group are copied, those of the steps from next_step on.
+    __device__ void copy_group(bool checked) {
+#pragma unroll
+        for (int i = 0; i < cut.unroll; ++i) {
+            load(newest * cut.unroll + i, checked);
+            advance();
+        }
+        commit_copies();
+        newest = newest == cut.ahead ? 0 : newest + 1;
+    }
+    /// A copied row, to registers.
+    __device__ void take(int slot) {
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
@@ -139,7 +147,7 @@ struct data_walk {
                         if (g.phase_used[f] && g.depth_used[z]
                                 && g.units.used[unit])
                             rows[0][f][z][m][unit] = on_their_way.taken(
-                                    oldest, copied_unit(f, z, m, unit));
+                                    slot, copied_unit(f, z, m, unit));
     }
     __device__ static constexpr long long piece_pitch() {
         return p.channels_last ? g.loaded
@@ -161,7 +169,7 @@ struct data_walk {
 
     __device__ void multiply(int slot) {
         constexpr int width = g.units.count * g.units.vector;
-        if constexpr (g.copied) take();
+        if constexpr (g.copied) take(slot);
         sum_type values[g.walk.phases][g.depth_slots][width][channels];
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
@@ -173,8 +181,9 @@ struct data_walk {
                     for (int e = 0; e < channels; ++e)
                         if (g.depth_used[z] && g.units.used[x / g.units.vector]
                                 && g.phase_used[f])
-                            values[f][z][x][e] = element_of(slot, f, z, x, e);
-        advance_and_load(slot);
+                            values[f][z][x][e] = element_of(
+                                    g.copied ? 0 : slot, f, z, x, e);
+        if constexpr (!g.copied) advance_and_load(slot);
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
@@ -210,14 +219,12 @@ struct data_walk {
     }
     // Set by `step` around multiply, whose loads stand between conversions and products.
     bool checked_now;
+    /// Whether the rows of a body without tests are looked through for NaN together.
+    static constexpr bool gathers = cut.unroll >= 4;
+    bool any_nan;
     int last_step;
     __device__ void advance_and_load(int slot) {
-        if constexpr (g.copied) {
-            next += row_step * row_pitch;
-            ++next_step;
-            load(oldest, checked_now);
-            oldest = oldest + 1 == cut.ahead ? 0 : oldest + 1;
-        } else if (checked_now) {
+        if (checked_now) {
 #pragma unroll
             for (int i = 0; i + 1 < cut.ahead; ++i)
 #pragma unroll
@@ -247,9 +254,7 @@ struct data_walk {
     }
 
     __device__ void write_row(int a, int row, bool zeros) {
-        type *const at = written
-                + static_cast<long long>(row) * g.walk.classes
-                        * (staged ? p.column.written : p.written.row);
+        type *const at = row_at(row);
 #pragma unroll
         for (int o = 0; o < cut.depths; ++o) {
             if (g.depth_tiles * cut.depths > p.depth.written
@@ -273,7 +278,7 @@ struct data_walk {
             }
         }
         if (zeros) return;
-        bool is_nan = false;
+        bool is_nan = gathers && !checked_now && any_nan;
 #pragma unroll
         for (int o = 0; o < cut.depths; ++o)
 #pragma unroll
@@ -282,9 +287,19 @@ struct data_walk {
                 for (int v = 0; v < cut.vector; v += 2)
                     is_nan |= either_is_nan(open[a][o][j][v],
                             open[a][o][j][v + 1 < cut.vector ? v + 1 : v]);
-        if (is_nan)
-            write_again<s>(read_from, all_weights, at, image, channel,
-                    first_depth, in_class + g.walk.classes * row, first_column);
+        if (gathers && !checked_now)
+            any_nan = is_nan;
+        else if (is_nan)
+            take_again(row);
+    }
+    __device__ void take_again(int row) {
+        write_again<s>(read_from, all_weights, row_at(row), image, channel,
+                first_depth, in_class + g.walk.classes * row, first_column);
+    }
+    __device__ type *row_at(int row) const {
+        return written
+                + static_cast<long long>(row) * g.walk.classes
+                * (staged ? p.column.written : p.written.row);
     }
 
     /// Step u, whose rows are in a slot of the ring.
@@ -310,6 +325,19 @@ struct data_walk {
                                 ? open[a + p.row.up < g.walk.open ? a + p.row.up
                                                                   : 0][o][j][v]
                                 : sum_type(0);
+    }
+
+    /// Steps without tests, of rows in slots from `first` on.
+    __device__ void body(int u, int first) {
+        any_nan = false;
+#pragma unroll
+        for (int i = 0; i < cut.unroll; ++i)
+            step(u + i, g.copied ? first + i : i % cut.ahead, false);
+        checked_now = true;
+        if (!gathers || !any_nan) return;
+#pragma unroll 1
+        for (int i = 0; i < p.row.up * cut.unroll; ++i)
+            take_again(p.row.up * u + g.walk.shift + i);
     }
 
     /// From first_row to last_row, counted in the class.
@@ -345,32 +373,57 @@ struct data_walk {
         next = read
                 + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
                         * row_pitch;
-        oldest = 0;
-        if constexpr (g.copied)
-            on_their_way = copied_rows(
-                    jit::dynamic_shared() + g.copied_at, cut.ahead);
-#pragma unroll
-        for (int i = 0; i < cut.ahead; ++i) {
-            if (i) advance();
-            load(i, true);
-        }
         // The last step whose rows of every phase are there.
         const int whole = g.walk.phases == 1
                 ? last_step
                 : least(last_step, p.row.read / p.row.step - 1);
-#pragma unroll 1
-        for (;;) {
-            if (cut.unchecked && up * u + shift >= first_row
-                    && u + cut.unroll + cut.ahead - 1 <= whole
-                    && (up == 1 || up * (u + cut.unroll) + shift <= last_row)) {
+        // Whether so many steps need no tests, with the rows that they load.
+        const auto unchecked = [&](int rows) {
+            return cut.unchecked && up * u + shift >= first_row
+                    && u + rows - 1 <= whole
+                    && (up == 1 || up * (u + cut.unroll) + shift <= last_row);
+        };
+        if constexpr (g.copied) {
+            on_their_way = copied_rows(jit::dynamic_shared() + g.copied_at,
+                    (cut.ahead + 1) * cut.unroll);
+            oldest = newest = 0;
 #pragma unroll
-                for (int i = 0; i < cut.unroll; ++i)
-                    step(u + i, g.copied ? 0 : i % cut.ahead, false);
-                u += cut.unroll;
-                continue;
+            for (int i = 0; i < cut.ahead; ++i)
+                copy_group(true);
+#pragma unroll 1
+            do {
+                wait_for_copies<cut.ahead - 1>();
+                const int first = oldest * cut.unroll;
+                if (cut.unroll < 4 || next_step + cut.unroll - 1 > whole)
+                    copy_group(true);
+                else
+                    copy_group(false);
+                if (unchecked(cut.unroll)) {
+                    body(u, first);
+                    u += cut.unroll;
+                } else {
+#pragma unroll 1
+                    for (int i = 0; i < cut.unroll && u <= last_step; ++i)
+                        step(u++, first + i, true);
+                }
+                oldest = oldest == cut.ahead ? 0 : oldest + 1;
+            } while (u <= last_step);
+        } else {
+#pragma unroll
+            for (int i = 0; i < cut.ahead; ++i) {
+                if (i) advance();
+                load(i, true);
             }
-            step(u, 0, true);
-            if (++u > last_step) break;
+#pragma unroll 1
+            for (;;) {
+                if (unchecked(cut.unroll + cut.ahead)) {
+                    body(u, 0);
+                    u += cut.unroll;
+                    continue;
+                }
+                step(u, 0, true);
+                if (++u > last_step) break;
+            }
         }
         const int rest = up * u + shift;
 #pragma unroll

@@ -228,8 +228,9 @@ std::string text_of(const data_specification &s) {
             text(text_of(s.of), "    .cut = {.vector = ", c.vector,
                     ", .columns = ", c.columns, ", .depths = ", c.depths,
                     ", .strip = ", c.strip, ", .ahead = ", c.ahead,
-                    ", .unroll = ", c.unroll, ", .unchecked = ",
-                    truth(c.unchecked), ", .lanes = ", c.lanes,
+                    ", .unroll = ", c.unroll,
+                    ", .unchecked = ", truth(c.unchecked),
+                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
                     ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
                     ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
@@ -243,8 +244,9 @@ std::string text_of(const weights_specification &s) {
                     ", .columns = ", c.columns, ", .strip = ", c.strip,
                     ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
                     ", .unchecked = ", truth(c.unchecked),
-                    ", .lanes = ", c.lanes, ", .threads = ", c.threads,
-                    ", .blocks = ", c.blocks, ", .channels = ", c.channels,
+                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
+                    ", .threads = ", c.threads, ", .blocks = ", c.blocks,
+                    ", .channels = ", c.channels,
                     ", .row_of_taps = ", truth(c.row_of_taps),
                     ", .parts = ", c.parts, ", .rounds = ", c.rounds, "},\n"));
 }

@@ -94,10 +94,11 @@ constexpr int vector_of_channels(
     return most(vector, 1);
 }
 
-/// Whether rows of a thread are on their way to shared memory: where it loads 8 or 16 bytes
-/// at a time. Smaller copies are more instructions than they save.
-constexpr bool rows_are_copied(int ahead, int loaded_bytes) {
-    return ahead > 1 && loaded_bytes >= 8;
+/// Whether rows ahead are copied to shared memory where a cut says so: by 4, 8 or 16 bytes,
+/// in groups of as many rows as the loop's body has steps, `ahead` of them, each of which
+/// costs instructions of its own.
+constexpr bool rows_are_copied(bool copies, int loaded_bytes) {
+    return copies && loaded_bytes >= 4;
 }
 
 // How much the tables below hold.

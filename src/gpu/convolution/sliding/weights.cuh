@@ -64,8 +64,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                     for (int v = 0; v < cut.vector; ++v)
                         t.sums[m][kd][kh][kw][v] = 0;
     if constexpr (g.copied) {
-        t.src_copies = {jit::dynamic_shared(), cut.ahead};
-        t.dst_copies = {jit::dynamic_shared() + g.dst_at, cut.ahead};
+        t.src_copies = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
+        t.dst_copies = {
+                jit::dynamic_shared() + g.dst_at, (cut.ahead + 1) * cut.unroll};
     }
     const unsigned last_round
             = least((part + 1) * cut.rounds, static_cast<int>(g.groups));

@@ -84,7 +84,11 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const double new_bytes = static_cast<double>(columns) * (step * phases + m)
             * vector * bytes;
     // As for data (data_tiles.cpp).
-    const bool may_copy = loaded * bytes >= 8;
+    const bool may_copy
+            = std::min(loaded, nxc ? vector * m / pieces : loaded) * bytes
+            >= (instructions < 24 * loads ? 8 : 4);
+    const int group = std::clamp(static_cast<int>(400 / instructions), 1,
+            std::clamp(p.row.written / 24, 1, 8));
     const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
     const auto held = [&](int ahead) {
         return registers + raw * (copied(ahead) ? 0.3 : ahead)
@@ -93,14 +97,13 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const auto blocks_of = [&](int ahead) {
         const int rounded = std::clamp(
                 ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
-        const double copies
-                = 24000 + (copied(ahead) ? 4 * raw * ahead * block.threads : 0);
+        const double copies = copied(ahead)
+                ? 4 * raw * (ahead + group) * block.threads + 26000
+                : 1024;
         return std::max(1,
                 std::min({gpu.threads / block.threads,
                         gpu.registers / (block.threads * rounded),
-                        copied(ahead) ? static_cast<int>(
-                                gpu.shared_bytes * 0.8 / copies)
-                                      : 64}));
+                        static_cast<int>(gpu.shared_bytes * 0.9 / copies)}));
     };
     const auto warps_of = [&](int ahead) {
         return blocks_of(ahead) * block.threads / 32.0;
@@ -123,7 +126,8 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         if (all > most_registers) continue;
         const int blocks = blocks_of(rows);
         const double taken = copied(rows) ? loads : 0;
-        const double by_issue = (instructions + taken + (copied(rows) ? 10 : 0))
+        const double by_issue
+                = (instructions + taken + (copied(rows) ? 14.0 / group : 0))
                 / results / used;
         const double by_shared = 4
                 * (loads * load_wavefronts
@@ -145,7 +149,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
-        int unroll = copied(rows) ? 2 : std::max(2, rows);
+        int unroll = std::max(2, rows);
         if (kept() <= 4)
             unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
                                     / (block.threads * blocks)
@@ -153,11 +157,13 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                     : rows;
         else if (kept() > 8 && instructions * kept() < 3600)
             unroll = whole;
-        if (!copied(rows)) unroll = ceil_div(unroll, rows) * rows;
+        unroll = copied(rows) ? kept() <= 4 ? kept() : group
+                              : ceil_div(unroll, rows) * rows;
         weights_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
-        cut.ahead = rows;
+        cut.copies = copied(rows);
+        cut.ahead = cut.copies ? ceil_div(rows, unroll) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;

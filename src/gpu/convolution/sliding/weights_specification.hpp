@@ -8,7 +8,7 @@ namespace gradnn::gpu::sliding {
 /// How the work of a gradient of weights is cut.
 struct weights_cut {
     int vector, columns, strip, ahead, unroll;
-    bool unchecked;
+    bool unchecked, copies; ///< as data_cut has them
     int lanes, threads, blocks;
     /// NCX: channels side by side in a block; 0: a block has one.
     int channels;
@@ -116,9 +116,9 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
     g.copied = rows_are_copied(
-            c.ahead, least(g.src_loaded, g.dst_loaded) * bytes);
+            c.copies, least(g.src_loaded, g.dst_loaded) * bytes);
     if (g.copied) {
-        const int slots = c.ahead * c.threads * bytes;
+        const int slots = (c.ahead + 1) * c.unroll * c.threads * bytes;
         g.dst_at = slots * g.phases * p.depth.taps * g.src_pieces * g.src.count
                 * g.src_loaded;
         g.shared_bytes

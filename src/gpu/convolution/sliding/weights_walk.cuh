@@ -34,7 +34,7 @@ struct weights_walk {
             src_copies;
     jit::rows_on_their_way<dst_vector, g.dst_pieces * g.dst.count, cut.threads>
             dst_copies;
-    int oldest; ///< their slot, of the rows that are copied
+    int oldest, newest; ///< slots of groups of rows
     sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
     bool src_inside[g.src.count], dst_inside[g.dst.count];
     bool depth_inside[p.depth.taps];
@@ -106,9 +106,8 @@ struct weights_walk {
                     }
         }
     }
-    /// The oldest of the rows that are copied, to registers.
-    __device__ void take() {
-        wait_for_copies<cut.ahead - 1>();
+    /// Copied rows, to registers.
+    __device__ void take(int slot) {
 #pragma unroll
         for (int m = 0; m < g.dst_pieces; ++m)
 #pragma unroll
@@ -126,16 +125,18 @@ struct weights_walk {
                     for (int unit = 0; unit < g.src.count; ++unit)
                         if (g.phase_used[f] && g.src.used[unit])
                             src_rows[0][f][kd][m][unit] = src_copies.taken(
-                                    oldest, src_unit(f, kd, m, unit));
+                                    slot, src_unit(f, kd, m, unit));
     }
-    /// From step t on to the one that is `ahead` after it, if there is one.
-    __device__ void copy_next(int t, int end, bool checked) {
-        if (!checked || t + cut.ahead < end) {
+    /// The rows of a group are copied, those of the steps from t on.
+    __device__ void copy_group(int t, int end, bool checked) {
+#pragma unroll
+        for (int i = 0; i < cut.unroll; ++i) {
+            if (!checked || t + i < end)
+                load(t + i, newest * cut.unroll + i, checked);
             advance();
-            load(t + cut.ahead, oldest, checked);
         }
         commit_copies();
-        oldest = oldest + 1 == cut.ahead ? 0 : oldest + 1;
+        newest = newest == cut.ahead ? 0 : newest + 1;
     }
     __device__ void advance() {
         src += src_step * p.read.row;
@@ -170,8 +171,9 @@ struct weights_walk {
 #pragma unroll
                     for (int v = 0; v < cut.vector; ++v)
                         kept[age][j][m][v] = kept[age - 1][j][m][v];
-        if constexpr (g.copied) take();
-        keep(0, slot);
+        if constexpr (g.copied) take(slot);
+        const int held = g.copied ? 0 : slot;
+        keep(0, held);
         constexpr int width = g.src.count * g.src.vector;
         sum_type values[g.phases][p.depth.taps][width][cut.vector];
 #pragma unroll
@@ -184,13 +186,36 @@ struct weights_walk {
                     for (int v = 0; v < cut.vector; ++v)
                         if (g.phase_used[f] && g.src.used[x / g.src.vector])
                             values[f][kd][x][v] = nxc
-                                    ? src_rows[slot][f][kd][v / g.src_loaded][x]
+                                    ? src_rows[held][f][kd][v / g.src_loaded][x]
                                               [v % g.src_loaded]
-                                    : src_rows[slot][f][kd][0][x / g.src.vector]
+                                    : src_rows[held][f][kd][0][x / g.src.vector]
                                               [x % g.src.vector];
-        if constexpr (g.copied) {
-            copy_next(t, end, checked);
-        } else if (checked) {
+        if constexpr (!g.copied) load_ahead(t, slot, end, checked);
+#pragma unroll
+        for (int kd = 0; kd < p.depth.taps; ++kd)
+#pragma unroll
+            for (int kh = 0; kh < g.row_taps; ++kh)
+#pragma unroll
+                for (int j = 0; j < cut.columns; ++j) {
+                    if (!dst_used(j)) continue;
+#pragma unroll
+                    for (int kw = 0; kw < p.column.taps; ++kw) {
+                        const int x = g.src.met[kw][j];
+                        if (x < 0) continue;
+#pragma unroll
+                        for (int m = 0; m < p.multiplier; ++m)
+#pragma unroll
+                            for (int v = 0; v < cut.vector; ++v)
+                                sums[m][kd][kh][kw][v] = multiply_add(
+                                        values[g.phase_of[kh]][kd][x][v],
+                                        kept[g.age_of[kh]][j][m][v],
+                                        sums[m][kd][kh][kw][v]);
+                    }
+                }
+    }
+    /// Registers: the rows that are `ahead` of a step.
+    __device__ void load_ahead(int t, int slot, int end, bool checked) {
+        if (checked) {
 #pragma unroll
             for (int i = 0; i + 1 < cut.ahead; ++i) {
 #pragma unroll
@@ -217,27 +242,6 @@ struct weights_walk {
             advance();
             load(0, slot, false);
         }
-#pragma unroll
-        for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-            for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                for (int j = 0; j < cut.columns; ++j) {
-                    if (!dst_used(j)) continue;
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw) {
-                        const int x = g.src.met[kw][j];
-                        if (x < 0) continue;
-#pragma unroll
-                        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                            for (int v = 0; v < cut.vector; ++v)
-                                sums[m][kd][kh][kw][v] = multiply_add(
-                                        values[g.phase_of[kh]][kd][x][v],
-                                        kept[g.age_of[kh]][j][m][v],
-                                        sums[m][kd][kh][kw][v]);
-                    }
-                }
     }
 
     /// The strip of a tile, whose first column src and dst are given for, at row 0.
@@ -268,32 +272,60 @@ struct weights_walk {
                             < static_cast<unsigned>(p.row.written));
             keep(age - 1, 0);
         }
+        // Whether all that so many steps load is there.
+        const auto inside = [&](int from, int steps) {
+            const int last = from + steps - 1;
+            return last < end && src_row(from, 0) >= 0
+                    && src_row(last, g.phases - 1) < p.row.read
+                    && dst_row(last) < p.row.written;
+        };
+        if constexpr (g.copied) {
+            oldest = newest = 0;
+            constexpr int after = cut.ahead * cut.unroll;
 #pragma unroll
-        for (int i = 0; i < cut.ahead; ++i) {
-            if (i == 0 || t + i < end) {
-                if (i) advance();
-                load(t + i, i, true);
-            }
-            if constexpr (g.copied) commit_copies();
-        }
-        oldest = 0;
-        // Of tensors that begin anywhere rows are in registers, whatever the cut.
-        constexpr bool unrolls
-                = cut.unchecked && (g.copied || cut.unroll % cut.ahead == 0);
-        constexpr int last = cut.unroll + cut.ahead - 1;
+            for (int i = 0; i < cut.ahead; ++i)
+                copy_group(t + i * cut.unroll, end, true);
 #pragma unroll 1
-        for (;;) {
-            if (unrolls && t + last < end && src_row(t + cut.ahead, 0) >= 0
-                    && src_row(t + last, g.phases - 1) < p.row.read
-                    && dst_row(t + last) < p.row.written) {
+            do {
+                wait_for_copies<cut.ahead - 1>();
+                const int first = oldest * cut.unroll;
+                if (cut.unroll < 4 || !inside(t + after, cut.unroll))
+                    copy_group(t + after, end, true);
+                else
+                    copy_group(t + after, end, false);
+                if (cut.unchecked && t + cut.unroll <= end) {
 #pragma unroll
-                for (int i = 0; i < cut.unroll; ++i)
-                    step(t + i, g.copied ? 0 : i % cut.ahead, end, false);
-                t += cut.unroll;
-                continue;
+                    for (int i = 0; i < cut.unroll; ++i)
+                        step(t + i, first + i, end, false);
+                    t += cut.unroll;
+                } else {
+#pragma unroll 1
+                    for (int i = 0; i < cut.unroll && t < end; ++i)
+                        step(t++, first + i, end, true);
+                }
+                oldest = oldest == cut.ahead ? 0 : oldest + 1;
+            } while (t < end);
+        } else {
+#pragma unroll
+            for (int i = 0; i < cut.ahead; ++i)
+                if (i == 0 || t + i < end) {
+                    if (i) advance();
+                    load(t + i, i, true);
+                }
+#pragma unroll 1
+            for (;;) {
+                // Groups of tensors that begin anywhere may be in registers after all.
+                if (cut.unchecked && cut.unroll % cut.ahead == 0
+                        && inside(t + cut.ahead, cut.unroll)) {
+#pragma unroll
+                    for (int i = 0; i < cut.unroll; ++i)
+                        step(t + i, i % cut.ahead, end, false);
+                    t += cut.unroll;
+                    continue;
+                }
+                step(t, 0, end, true);
+                if (++t >= end) break;
             }
-            step(t, 0, end, true);
-            if (++t >= end) break;
         }
     }
 
