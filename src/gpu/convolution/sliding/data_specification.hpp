@@ -25,8 +25,10 @@ struct data_cut {
     int planes, band;
     bool volumes;
     /// For windows whose taps do not fit in registers: a thread has the results of one row,
-    /// the window's rows pass by, and the weights lie in shared memory.
+    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
+    /// for long windows of one row, whose taps pass by, `chunk` at a time.
     bool row_by_row;
+    int chunk;
 };
 
 struct data_specification {
@@ -61,6 +63,8 @@ struct data_geometry {
     /// Whether rows ahead are copied to shared memory, from this byte on.
     bool copied;
     int copied_at;
+    /// Weights in shared memory, where their rows are chunks: from this byte on, of a plane.
+    int weights_at, weights_pitch;
     int items, grid, shared_bytes;
     bool fits; ///< whether all of it can be counted and held
 };
@@ -182,7 +186,8 @@ constexpr data_geometry geometry_of(const data_specification &s) {
     long long items
             = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
     long long grid = 0;
-    if (c.row_by_row) items = static_cast<long long>(g.tiles) * p.row.written;
+    if (c.row_by_row && !staged)
+        items = static_cast<long long>(g.tiles) * p.row.written;
     if (staged) {
         items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
         g.channel_blocks = 1;
@@ -197,6 +202,13 @@ constexpr data_geometry geometry_of(const data_specification &s) {
                 + 16 + g.read_bytes;
         g.shared_bytes = static_cast<int>(shared);
         if (shared > 1 << 18) g.fits = false;
+        if (c.row_by_row) {
+            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+            g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
+            g.shared_bytes = g.weights_at
+                    + c.planes * g.weights_pitch * sum_bytes_of(p.type);
+            if (c.chunk % g.units.vector) g.fits = false;
+        }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
         if (!p.channels_last) items *= p.channels;
@@ -206,7 +218,7 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.of_block = c.threads / c.lanes;
         grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
     }
-    if (c.row_by_row) {
+    if (c.row_by_row && !staged) {
         // Channels come in blocks of one in NCX, whose weights a block shares.
         if (!p.channels_last) {
             items /= p.channels;

@@ -75,13 +75,15 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                              p.written, columns);
     const bool in_shared = staged != staging::none;
     if (in_shared && stored * bytes < 4) stored = 1;
-    const double instructions = products * wide + loads * 1.5
+    double instructions = products * wide + loads * 1.5
             + (bytes == 2 ? 1.0 : 0.3 * wide) * phases * depth_slots * met
                     * vector * m
             + results * (bytes == 2 ? 1.0 : 0.5)
             + static_cast<double>(results) / stored * (in_shared ? 1.2 : 1.0)
             + 24;
     if (staged == staging::all) {
+        // A thread has one row, and loads its weights for it.
+        if (p.row.written == 1) instructions += 3.0 * taps * m;
         const pitches plane {0, p.row.read * p.column.read, 0, 0, 1};
         loaded = vector_along(bytes, 16, p.column.read, plane,
                 one ? 0 : static_cast<int>(entered));
@@ -104,9 +106,11 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const double new_bytes = entered * vector * m * bytes * depths * phases;
     // Rows of a group that is copied; a small copy costs as many instructions as a large
     // one.
+    const bool is_long = taps == p.row.taps && taps > 8;
     const bool may_copy = staged != staging::all
-            && loaded * bytes >= (instructions < 24 * loads ? 8 : 4);
-    const int group = std::clamp(static_cast<int>(400 / instructions), 1,
+            && loaded * bytes >= (is_long || instructions < 24 * loads ? 8 : 4);
+    const int group = std::clamp(
+            static_cast<int>(is_long ? 320 / products : 400 / instructions), 1,
             std::clamp(p.row.written / 24, 1, 8));
     // Of a thread with so many rows ahead, in shared memory or in registers.
     const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
@@ -144,7 +148,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        if (held(rows) > most_registers) continue;
+        if (held(rows) > (is_long && vector > 1 ? 150 : most_registers))
+            continue;
         // Copies are written to shared memory and read there.
         const double taken = copied(rows) ? loads : 0;
         const int unroll = copied(rows) ? group
@@ -152,7 +157,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 : instructions < 160    ? 2
                                         : 1;
         // Sums that a row adds one product to each move up by instructions.
-        const double moves = taps == p.row.taps && taps > 4
+        const double moves = is_long
                 ? 0.8 * walk.open * columns * vector * wide / unroll
                 : 0.0;
         const double beside = moves
@@ -167,7 +172,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
         // Moves and products of one sum follow one another.
-        if (moves > 0) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
+        if (is_long) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read

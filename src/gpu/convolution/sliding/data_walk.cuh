@@ -29,6 +29,11 @@ struct data_walk {
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
     vector rows[g.copied ? 1 : cut.ahead][g.walk.phases][g.depth_slots]
                [g.pieces][g.units.count];
+    /// Rows in registers leave the ring together, and are waited for once.
+    static constexpr bool grouped
+            = !g.copied && cut.ahead >= 4 && cut.ahead == cut.unroll;
+    vector taken[grouped ? cut.ahead : 1][g.walk.phases][g.depth_slots]
+                [g.pieces][g.units.count];
     using copied_rows = jit::rows_on_their_way<vector,
             g.walk.phases * g.depth_slots * g.pieces * g.units.count,
             cut.threads>;
@@ -156,15 +161,35 @@ struct data_walk {
                               : p.read.channel;
     }
 
+    __device__ const vector &loaded_unit(
+            int slot, int f, int z, int m, int unit) const {
+        if constexpr (grouped)
+            return taken[slot][f][z][m][unit];
+        else
+            return rows[g.copied ? 0 : slot][f][z][m][unit];
+    }
+    /// Registers: a row leaves the ring.
+    __device__ void take_row(int slot) {
+#pragma unroll
+        for (int f = 0; f < g.walk.phases; ++f)
+#pragma unroll
+            for (int z = 0; z < g.depth_slots; ++z)
+#pragma unroll
+                for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.units.count; ++unit)
+                        taken[slot][f][z][m][unit] = rows[slot][f][z][m][unit];
+    }
+
     /// Of a loaded row, the element of a column, counted from the first loaded one, and of
     /// a channel of the vector or a plane.
     __device__ sum_type element_of(
             int slot, int f, int z, int column, int channel_of) const {
         const int unit = column / g.units.vector;
-        return p.channels_last
-                ? rows[slot][f][z][channel_of / g.loaded][unit]
-                      [channel_of % g.loaded]
-                : rows[slot][f][z][channel_of][unit][column % g.units.vector];
+        return p.channels_last ? loaded_unit(slot, f, z, channel_of / g.loaded,
+                       unit)[channel_of % g.loaded]
+                               : loaded_unit(slot, f, z, channel_of,
+                                       unit)[column % g.units.vector];
     }
 
     __device__ void multiply(int slot) {
@@ -181,9 +206,8 @@ struct data_walk {
                     for (int e = 0; e < channels; ++e)
                         if (g.depth_used[z] && g.units.used[x / g.units.vector]
                                 && g.phase_used[f])
-                            values[f][z][x][e] = element_of(
-                                    g.copied ? 0 : slot, f, z, x, e);
-        if constexpr (!g.copied) advance_and_load(slot);
+                            values[f][z][x][e] = element_of(slot, f, z, x, e);
+        if (!g.copied && (!grouped || checked_now)) advance_and_load(slot);
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
@@ -305,6 +329,7 @@ struct data_walk {
     /// Step u, whose rows are in a slot of the ring.
     __device__ void step(int u, int slot, bool checked) {
         checked_now = checked;
+        if (grouped && checked) take_row(0);
         multiply(slot);
 #pragma unroll
         for (int a = 0; a < p.row.up; ++a) {
@@ -330,6 +355,17 @@ struct data_walk {
     /// Steps without tests, of rows in slots from `first` on.
     __device__ void body(int u, int first) {
         any_nan = false;
+        if constexpr (grouped) {
+#pragma unroll
+            for (int i = 0; i < cut.unroll; ++i)
+                take_row(i);
+#pragma unroll
+            for (int i = 0; i < cut.unroll; ++i) {
+                next += row_step * row_pitch;
+                ++next_step;
+                load(i, false);
+            }
+        }
 #pragma unroll
         for (int i = 0; i < cut.unroll; ++i)
             step(u + i, g.copied ? first + i : i % cut.ahead, false);

@@ -234,7 +234,8 @@ std::string text_of(const data_specification &s) {
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
                     ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
                     ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
-                    ", .row_by_row = ", truth(c.row_by_row), "},\n"));
+                    ", .row_by_row = ", truth(c.row_by_row),
+                    ", .chunk = ", c.chunk, "},\n"));
 }
 
 std::string text_of(const weights_specification &s) {
