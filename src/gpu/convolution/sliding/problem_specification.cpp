@@ -249,7 +249,9 @@ std::string text_of(const weights_specification &s) {
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
                     ", .channels = ", c.channels,
                     ", .row_of_taps = ", truth(c.row_of_taps),
-                    ", .parts = ", c.parts, ", .rounds = ", c.rounds, "},\n"));
+                    ", .parts = ", c.parts, ", .rounds = ", c.rounds,
+                    ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
+                    "},\n"));
 }
 
 } // namespace gradnn::gpu::sliding

@@ -17,6 +17,93 @@
 
 namespace gradnn::gpu::sliding {
 
+/// Long windows of one row: all threads of a block load some rows of a channel, the next ones
+/// while they work, and a thread adds the products of some columns of dst.
+template <weights_specification s>
+__device__ void add_staged_rows(weights_walk<s> &t,
+        const storage<s.of.type> *src, const storage<s.of.type> *dst,
+        int channel, int part) {
+    constexpr problem_specification p = s.of;
+    constexpr weights_cut cut = s.cut;
+    constexpr weights_geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    constexpr int vector = 16 / bytes_of(p.type);
+    using vector_type = jit::elements<p.type, vector>;
+    const int thread = static_cast<int>(threadIdx.x);
+    type *const staged = reinterpret_cast<type *>(jit::dynamic_shared());
+    const type *const of_src = src + channel * p.read.channel;
+    const type *const of_dst = dst + channel * p.written.channel;
+
+    const auto copy = [&]<int loaded>(type *to, const type *from, int columns,
+                              int first, int count) {
+#pragma unroll 1
+        for (int i = thread * loaded; i < count; i += cut.threads * loaded)
+            copy_async_or_zero<loaded * bytes_of(p.type)>(
+                    static_cast<unsigned>(first + i)
+                            < static_cast<unsigned>(columns),
+                    to + i, from + first + i);
+    };
+    const auto submit = [&](int group, int buffer) {
+#pragma unroll 1
+        for (int r = 0; r < cut.staged_rows; ++r) {
+            const int item = group * cut.staged_rows + r;
+            int rest = item / g.pieces;
+            const int row = rest % p.row.written;
+            rest /= p.row.written;
+            const int depth = rest % p.depth.written;
+            const int image = rest / p.depth.written;
+            const int column = item % g.pieces * cut.piece;
+            const bool exists = item < g.items;
+            type *const to
+                    = staged + (buffer * cut.staged_rows + r) * g.row_elements;
+            copy.template operator()<g.src_loaded>(to,
+                    of_src + image * p.read.image + depth * p.read.depth
+                            + row * p.read.row,
+                    exists ? p.column.read : 0, column + g.low, g.src_columns);
+            copy.template operator()<g.dst_loaded>(to + g.src_columns,
+                    of_dst + image * p.written.image + depth * p.written.depth
+                            + row * p.written.row,
+                    exists ? p.column.written : 0, column, cut.piece);
+        }
+        commit_copies();
+    };
+    const int first = part * cut.rounds;
+    const int end = least(first + cut.rounds, g.groups);
+    const int row = thread / g.tiles;
+    const type *const own
+            = staged + row * g.row_elements + thread % g.tiles * cut.columns;
+    if (first < end) submit(first, 0);
+    int buffer = 0;
+#pragma unroll 1
+    for (int group = first; group < end; ++group, buffer ^= 1) {
+        wait_for_copies<0>();
+        __syncthreads();
+        if (group + 1 < end) submit(group + 1, buffer ^ 1);
+        if (row >= cut.staged_rows) continue;
+        const type *const from
+                = own + buffer * cut.staged_rows * g.row_elements;
+        vector_type by[cut.columns / vector];
+#pragma unroll
+        for (int i = 0; i < cut.columns / vector; ++i)
+            by[i] = vector_type::load(from + g.src_columns + i * vector);
+        constexpr int count = g.past + cut.columns + p.column.taps - 1;
+#pragma unroll
+        for (int at = 0; at < count; at += vector) {
+            const auto some = vector_type::load(from + at);
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+#pragma unroll
+                for (int i = 0; i < cut.columns; ++i) {
+                    const int k = at + e - g.past - i;
+                    if (k < 0 || k >= p.column.taps) continue;
+                    t.sums[0][0][0][k][0] = multiply_add(some[e],
+                            by[i / vector][i % vector], t.sums[0][0][0][k][0]);
+                }
+        }
+    }
+    __syncthreads();
+}
+
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
 template <weights_specification s>
@@ -70,8 +157,11 @@ __device__ void slide_weights(const storage<s.of.type> *src,
     }
     const unsigned last_round
             = least((part + 1) * cut.rounds, static_cast<int>(g.groups));
+    if constexpr (cut.staged_rows > 0)
+        add_staged_rows<s>(t, src, dst, channel, static_cast<int>(part));
 #pragma unroll 1
-    for (unsigned round = part * cut.rounds; round < last_round; ++round) {
+    for (unsigned round = part * cut.rounds;
+            cut.staged_rows == 0 && round < last_round; ++round) {
         unsigned rest = round * g.of_block + slot;
         if (slot >= g.of_block || rest >= g.items || channel >= p.channels)
             continue;

@@ -10,9 +10,6 @@ namespace gradnn::gpu::sliding {
 namespace {
 
 constexpr int most_registers = 222; ///< estimated, of 255
-/// Products that a thread adds to a sum, at most.
-constexpr int longest_chain = 4096;
-
 struct tile {
     double cost; ///< of a column of dst, in instructions
     weights_cut cut;
@@ -330,6 +327,9 @@ std::vector<choice<weights_specification>> weights_choices(
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
     std::vector<choice<weights_specification>> chosen;
+    const auto staged = staged_rows_choice(p, gpu);
+    if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
+        chosen.push_back(*staged);
     for (const tile &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         const auto same = std::count_if(

@@ -16,6 +16,9 @@ struct weights_cut {
     bool row_of_taps;
     /// Partial sums of a weight, each of so many rounds of a block.
     int parts, rounds;
+    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
+    /// columns, in shared memory at a time; 0: none.
+    int staged_rows, piece;
 };
 
 struct weights_specification {
@@ -39,10 +42,51 @@ struct weights_geometry {
     int items, groups, grid, sums;
     bool copied; ///< rows on their way, to shared memory; dst's from `dst_at` on
     int dst_at, shared_bytes;
+    /// Staged rows: pieces of a row; of src of a piece the first column, what it meets past
+    /// that, and how many there are; of src and dst together.
+    int pieces, low, past, src_columns, row_elements;
     bool fits;
 };
 
+constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
+    const problem_specification &p = s.of;
+    const weights_cut &c = s.cut;
+    const int vector = 16 / bytes_of(p.type);
+    weights_geometry g {};
+    g.column_step = g.classes = g.phases = g.kept = g.strips = g.row_taps = 1;
+    g.tiles = c.piece / c.columns;
+    // What is loaded to shared memory at a time.
+    g.src_loaded = vector_along(
+            bytes_of(p.type), p.alignment, p.column.read, p.read, vector);
+    g.dst_loaded = vector_along(
+            bytes_of(p.type), p.alignment, p.column.written, p.written, vector);
+    g.src.vector = g.dst.vector = g.src.count = g.dst.count = 1;
+    g.src_pieces = g.dst_pieces = 1;
+    g.sums = p.column.taps;
+    g.pieces = ceil_div(p.column.written, c.piece);
+    g.low = floor_div(p.column.base, vector) * vector;
+    g.past = p.column.base - g.low;
+    g.src_columns
+            = ceil_div(g.past + c.piece + p.column.taps - 1, vector) * vector;
+    g.row_elements = g.src_columns + c.piece;
+    const long long items = static_cast<long long>(p.images) * p.depth.written
+            * p.row.written * g.pieces;
+    const long long bytes
+            = 2LL * c.staged_rows * g.row_elements * bytes_of(p.type);
+    const long long grid = static_cast<long long>(c.parts) * p.channels;
+    g.fits = items < 1 << 30 && bytes < 1 << 18 && grid < 1LL << 31
+            && g.tiles * c.staged_rows <= c.threads;
+    g.items = static_cast<int>(items);
+    g.shared_bytes = static_cast<int>(bytes);
+    g.grid = static_cast<int>(grid);
+    g.groups = ceil_div(g.items, c.staged_rows);
+    g.of_block = c.threads;
+    g.channel_blocks = p.channels;
+    return g;
+}
+
 constexpr weights_geometry geometry_of(const weights_specification &s) {
+    if (s.cut.staged_rows) return geometry_of_staged(s);
     const problem_specification &p = s.of;
     const weights_cut &c = s.cut;
     const int bytes = bytes_of(p.type);

@@ -114,7 +114,7 @@ struct weights_walk {
             for (int unit = 0; unit < g.dst.count; ++unit)
                 if (g.dst.used[unit])
                     dst_rows[0][m][unit]
-                            = dst_copies.taken(oldest, m * g.dst.count + unit);
+                            = dst_copies.taken(slot, m * g.dst.count + unit);
 #pragma unroll
         for (int f = 0; f < g.phases; ++f)
 #pragma unroll
