@@ -1,10 +1,9 @@
-// What the blocks and threads of the depthwise families lines, rows_ncx and rows_nxc
-// have: see gpu_cuts/depthwise_tallies.hpp.
+// What the blocks and threads of the depthwise families lines and rows_ncx have:
+// see gpu_cuts/depthwise_tallies.hpp.
 #include "gpu_cuts/depthwise_tallies.hpp"
 
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
-#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -109,63 +108,12 @@ void go_through_rows_ncx(const rows_ncx::work_cut &cut, tallies &all) {
     EXPECT_LE(shared_bytes, static_cast<int64_t>(cut.shared_bytes));
 }
 
-// rows_nxc.
-
-void go_through_rows_nxc(const rows_nxc::work_cut &cut, tallies &all) {
-    const problem_shape &shape = all.facts.shape;
-    const auto &[deep, down, along] = shape.axes;
-    const bool of_weights = all.facts.of_weights();
-    const int64_t blocks = int64_t {cut.parts} * cut.channel_tiles
-            * (of_weights ? cut.chunks : 1);
-    EXPECT_GE(int64_t {cut.chunks} * cut.taps, along.kernel);
-    for (int64_t block = 0; block < blocks; ++block)
-        for (int64_t thread = 0; thread < rows_nxc::block_threads; ++thread) {
-            int64_t part = block;
-            const int64_t slot = thread / cut.lanes;
-            const int64_t channel = (take(part, cut.channel_tiles) * cut.lanes
-                                            + thread % cut.lanes)
-                    * cut.vector;
-            const int64_t chunk = of_weights ? take(part, cut.chunks) : 0;
-            if (channel >= shape.channels || slot >= cut.slots) continue;
-            for (int64_t v = 0; v < cut.vector; ++v) {
-                for (int64_t e = 0; of_weights && slot == 0 && e < cut.taps;
-                        ++e)
-                    if (const int64_t tap = chunk * cut.taps + e;
-                            tap < along.kernel)
-                        all.sums.add({channel + v, 0, 0, tap, part});
-                if (chunk != 0) continue;
-                const int64_t step = of_weights
-                        ? int64_t {cut.parts} * cut.slots
-                        : cut.units;
-                for (int64_t unit = part * cut.slots + slot; unit < cut.units;
-                        unit += step) {
-                    int64_t rest = unit;
-                    const int64_t column = take(rest, cut.pieces)
-                            * cut.piece_runs * rows_nxc::run_length;
-                    const int64_t h = take(rest, down.written);
-                    const int64_t d = take(rest, deep.written);
-                    const int64_t runs = std::min<int64_t>(cut.piece_runs,
-                            ceil_div(along.written - column,
-                                    int64_t {rows_nxc::run_length}));
-                    for (int64_t at = 0; at < runs; ++at)
-                        all.add_run(rest, channel + v, d, h,
-                                column + at * rows_nxc::run_length,
-                                rows_nxc::run_length);
-                }
-            }
-        }
-}
-
 TEST(depthwise_maps, of_lines) {
     expect_all_once<lines::work_cut>(17, 20, go_through_lines);
 }
 
 TEST(depthwise_maps, of_rows_in_ncx) {
     expect_all_once<rows_ncx::work_cut>(18, 100, go_through_rows_ncx);
-}
-
-TEST(depthwise_maps, of_rows_in_nxc) {
-    expect_all_once<rows_nxc::work_cut>(19, 100, go_through_rows_nxc);
 }
 
 } // namespace

@@ -145,11 +145,4 @@ bool planes_without_gaps(const problem_shape &shape) {
                     shape.written_strides, shape, down.written, along.written);
 }
 
-int lanes_of(const problem_shape &shape, int widest) {
-    constexpr int most = 32;
-    const auto vectors
-            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
-    return ceil_div(vectors, ceil_div(vectors, most));
-}
-
 } // namespace gradnn::gpu::depthwise

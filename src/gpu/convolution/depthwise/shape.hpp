@@ -94,10 +94,6 @@ bool rows_are_wide(const problem_shape &, int pads = 1);
 /// NCX: whether the planes of both tensors, of which each has less than 2^31
 /// elements, follow one another, and their rows.
 bool planes_without_gaps(const problem_shape &);
-/// NXC: neighbouring threads along the channels, of `widest` channels each: 32 at
-/// most, as even as can be.
-int lanes_of(const problem_shape &, int widest);
-
 struct problem_facts; // plan.hpp
 
 } // namespace gradnn::gpu::depthwise
