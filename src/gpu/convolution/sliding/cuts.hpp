@@ -36,7 +36,7 @@ struct block_shape {
 };
 
 /// Whole pixels or whole sectors of them, and few idle threads.
-block_shape block_of(int vectors, int vector_bytes);
+block_shape block_of(int vectors, int vector_bytes, int most_threads = 288);
 
 /// Rows of a strip so that strips fill the multiprocessors in the fewest turns, where
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.

@@ -30,14 +30,15 @@ struct data_tile {
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
     vector rows[g.copied ? 1 : cut.ahead][g.walk.phases][g.depth_slots]
                [g.pieces][g.units.count];
-    /// Rows in registers leave the ring together, and are waited for once.
-    static constexpr bool grouped
-            = !g.copied && cut.ahead >= 4 && cut.ahead == cut.unroll;
+    static constexpr int units_of_row
+            = g.walk.phases * g.depth_slots * g.pieces * g.units.count;
+    /// Few vectors of rows in registers leave the ring together, and are waited for once.
+    static constexpr bool grouped = !g.copied && cut.ahead >= 4
+            && cut.ahead == cut.unroll && units_of_row <= 8;
     vector taken[grouped ? cut.ahead : 1][g.walk.phases][g.depth_slots]
                 [g.pieces][g.units.count];
-    using copied_rows = jit::rows_on_their_way<vector,
-            g.walk.phases * g.depth_slots * g.pieces * g.units.count,
-            cut.threads>;
+    using copied_rows
+            = jit::rows_on_their_way<vector, units_of_row, cut.threads>;
     copied_rows on_their_way;
     int oldest, newest; ///< slots of groups of rows
     bool column_inside[g.units.count], depth_inside[g.depth_slots];

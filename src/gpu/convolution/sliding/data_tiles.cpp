@@ -106,17 +106,17 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const double new_bytes = entered * vector * m * bytes * depths * phases;
     // Rows of a group that is copied; a small copy costs as many instructions as a large
     // one.
-    const bool is_long = taps == p.row.taps && taps > 8;
     const bool may_copy = staged != staging::all
-            && loaded * bytes >= (is_long || instructions < 24 * loads ? 8 : 4);
+            && loaded * bytes
+                    >= (is_long() || instructions < 24 * loads ? 8 : 4);
     const int group = std::clamp(
-            static_cast<int>(is_long ? 320 / products : 400 / instructions), 1,
-            std::clamp(p.row.written / 24, 1, 8));
+            static_cast<int>(is_long() ? 320 / products : 400 / instructions),
+            1, std::clamp(p.row.written / 24, 1, 8));
     // Of a thread with so many rows ahead, in shared memory or in registers.
     const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
     const auto held = [&](int ahead) {
         return registers + raw * (copied(ahead) ? 0.3 : ahead)
-                + (ahead > 1 ? 6 : 0);
+                + (ahead > 1 ? 6 : 0) + (is_long() ? 10 : 0);
     };
     const auto blocks_of = [&](int ahead) {
         const int rounded = std::clamp(
@@ -148,7 +148,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        if (held(rows) > (is_long && vector > 1 ? 150 : most_registers))
+        if (held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
             continue;
         // Copies are written to shared memory and read there.
         const double taken = copied(rows) ? loads : 0;
@@ -157,7 +157,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 : instructions < 160    ? 2
                                         : 1;
         // Sums that a row adds one product to each move up by instructions.
-        const double moves = is_long
+        const double moves = is_long()
                 ? 0.8 * walk.open * columns * vector * wide / unroll
                 : 0.0;
         const double beside = moves
@@ -172,7 +172,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
         // Moves and products of one sum follow one another.
-        if (is_long) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read
@@ -214,9 +214,9 @@ void data_estimator::add_tiles() {
     const bool read_is_dense = planes_are_dense(p.read, p.row.read,
             p.column.read, p.depth.read, p.channels * p.multiplier);
     for (const int vector : channel_vectors(p, p.written)) {
-        const block_shape block = nxc
-                ? block_of(p.channels / vector, vector * bytes)
-                : block_shape {1, 128};
+        const block_shape block = nxc ? block_of(p.channels / vector,
+                                          vector * bytes, is_long() ? 160 : 288)
+                                      : block_shape {1, 128};
         const int most = staging_pays ? 28 : 16;
         for (int columns = 1; columns <= std::min(width, most); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < width)

@@ -209,7 +209,11 @@ std::vector<problem_specification> specifications_of(
                 && a.base == 0;
     };
     if (s.channels_last) {
-        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1)
+        // Threads walk along the only axis of the window, unless registers hold too few sums.
+        const bool too_long = s.type == element::f64 && s.column.taps > 44
+                && s.column.taps <= most_taps;
+        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
+                && !too_long)
             swap_rows_and_columns(s);
         forms.push_back(s);
     } else if (is_flat(s.depth) && is_flat(s.row) && s.row.read == 1

@@ -36,6 +36,8 @@ struct estimator {
         return p.row.step == 1 ? p.row.taps
                                : (p.row.taps - 1) * gap / p.row.step + 1;
     }
+    /// A window of one row whose last rows of dst move up a sum each.
+    bool is_long() const { return kept() > 8 && taps == p.row.taps; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns);
 };
@@ -74,11 +76,10 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const double loads = nxc ? phases * p.depth.taps * met + columns * pieces
                              : phases * p.depth.taps * met / loaded
                     + static_cast<double>(columns) * m / loaded;
-    const bool is_long = kept() > 8 && taps == p.row.taps;
     const double instructions = of_dst * taps * wide + loads * 1.5
             + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
             + (kept() - 1) * of_dst * wide
-                    * (kept() > 4 && !is_long ? 0.5 : 0.0);
+                    * (kept() > 4 && !is_long() ? 0.5 : 0.0);
     const int results = columns * vector;
     const double new_bytes = static_cast<double>(columns) * (step * phases + m)
             * vector * bytes;
@@ -86,10 +87,10 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const bool may_copy
             = std::min(loaded, nxc ? vector * m / pieces : loaded) * bytes
             >= (instructions < 24 * loads ? 8 : 4);
-    const int group
-            = std::clamp(static_cast<int>(is_long ? 500 / (of_dst * taps * wide)
-                                                  : 400 / instructions),
-                    1, std::clamp(p.row.written / 24, 1, 8));
+    const int group = std::clamp(
+            static_cast<int>(is_long() ? 500 / (of_dst * taps * wide)
+                                       : 400 / instructions),
+            1, std::clamp(p.row.written / 24, 1, 8));
     const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
     const auto held = [&](int ahead) {
         return registers + raw * (copied(ahead) ? 0.3 : ahead)
@@ -127,7 +128,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         if (all > most_registers) continue;
         const int blocks = blocks_of(rows);
         const double taken = copied(rows) ? loads : 0;
-        const double moves = is_long
+        const double moves = is_long()
                 ? (kept() - 1) * of_dst * wide / (copied(rows) ? group : 2)
                 : 0;
         const double by_issue = (instructions + taken + moves
@@ -140,7 +141,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
-        if (is_long) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         const double ratio = static_cast<double>(p.depth.written)
                 * p.row.written * p.column.written
                 / (static_cast<double>(p.depth.read) * p.row.read
@@ -183,7 +184,8 @@ void estimator::add_tiles() {
     const int width = ceil_div(p.column.written, column_step());
     for (const int vector : channel_vectors(p, p.read)) {
         const block_shape block = p.channels_last
-                ? block_of(p.channels / vector, vector * bytes)
+                ? block_of(p.channels / vector, vector * bytes,
+                        is_long() ? 160 : 288)
                 : block_shape {1, 128};
         for (int columns = 1; columns <= std::min(width, 16); ++columns)
             add_tile(vector, block, columns);
