@@ -42,10 +42,12 @@ inline convolution_problem random_depthwise(
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
         int64_t &k = p.weights.dims[a + 3];
         const int64_t long_row
-                = random.pick(std::vector<int64_t> {9, 16, 17, 31, 63});
+                = random.pick(std::vector<int64_t> {9, 16, 17, 31, 40, 63});
         k = same ? same_window
-                 : random.pick(std::vector<int64_t> {1, 2, 3, 5,
-                         rank == 1 ? long_row : 4, rank == 3 ? 2 : 13});
+                 : random.pick(rank == 1 ? std::vector<int64_t> {2, 3, 5, 13,
+                                       long_row, long_row, long_row}
+                                         : std::vector<int64_t> {1, 2, 3, 4, 5,
+                                                 rank == 3 ? 2 : 13});
         p.strides[a] = stride;
         p.dilations[a] = gap;
         const int64_t reach = (k - 1) * gap;

@@ -169,13 +169,14 @@ int chunk_of(int taps, int vector) {
     return best;
 }
 
+bool is_plain(const axis &a) {
+    return a.step == 1 && a.up == 1 && a.dilation == 1;
+}
+
 /// Long windows of one row in planes of NCX.
 void add_long_rows(data_estimator &e) {
     const problem_specification &p = e.p;
     constexpr int shortest = 9;
-    const auto is_plain = [](const axis &a) {
-        return a.step == 1 && a.up == 1 && a.dilation == 1;
-    };
     const auto is_flat = [](const axis &a) {
         return a.taps == 1 && a.read == a.written && a.step == 1 && a.up == 1
                 && a.base == 0;
@@ -261,7 +262,12 @@ std::vector<choice<data_specification>> row_by_row_choices(
                                 / p.column.up
                         + 1,
                 columns >= width ? p.column.read : 1 << 20);
-        const int loaded = met * p.multiplier;
+        // Taps of NXC pass by, some at a time, where columns have no gaps.
+        const int chunk = p.channels_last && p.multiplier == 1 && columns >= 8
+                        && p.column.taps > 16 && is_plain(p.column)
+                ? 16
+                : 0;
+        const int loaded = chunk > 0 ? columns + chunk - 1 : met * p.multiplier;
         const int registers
                 = (columns + loaded) * e.wide + loaded * e.bytes / 8 + 48;
         if (registers > 230) continue;
@@ -271,6 +277,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
         cut.columns = columns;
         cut.band = p.row.written;
         cut.row_by_row = true;
+        cut.chunk = chunk;
         cut.lanes = p.channels_last ? std::min(32, p.channels) : 1;
         int64_t shared = 0;
         for (;; cut.lanes = ceil_div(cut.lanes, 2)) {

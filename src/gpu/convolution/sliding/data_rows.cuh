@@ -173,6 +173,35 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     - kd * p.depth.dilation;
             if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                 continue;
+            const sum_type *const by = shared
+                    + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
+            if constexpr (cut.chunk > 0) {
+                const type *const row = from + z / p.depth.up * p.read.depth
+                        + y / p.row.up * p.read.row;
+#pragma unroll 1
+                for (int k = 0; k < p.column.taps; k += cut.chunk) {
+                    constexpr int count = cut.columns + cut.chunk - 1;
+                    const int low = p.column.base - k - (cut.chunk - 1);
+                    jit::elements<p.type, 1> some[count];
+#pragma unroll
+                    for (int i = 0; i < count; ++i)
+                        load_into(some[i], row + (low + i) * p.read.column,
+                                static_cast<unsigned>(first_column + low + i)
+                                        < static_cast<unsigned>(p.column.read));
+#pragma unroll
+                    for (int e = 0; e < cut.chunk; ++e) {
+                        const sum_type weight = k + e < p.column.taps
+                                ? by[(k + e) * cut.lanes]
+                                : sum_type(0);
+#pragma unroll
+                        for (int j = 0; j < cut.columns; ++j)
+                            totals[j] = multiply_add(
+                                    some[cut.chunk - 1 - e + j][0], weight,
+                                    totals[j]);
+                    }
+                }
+                continue;
+            }
             jit::elements<p.type, g.units.vector> loaded[p.multiplier]
                                                         [g.units.count];
             const type *const at = from + z / p.depth.up * p.read.depth
@@ -188,8 +217,6 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                                                 * g.units.vector
                                                 * p.read.column,
                                 inside[unit]);
-            const sum_type *const by = shared
-                    + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
 #pragma unroll
             for (int kw = 0; kw < p.column.taps; ++kw)
 #pragma unroll

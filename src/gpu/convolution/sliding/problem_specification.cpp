@@ -210,7 +210,8 @@ std::vector<problem_specification> specifications_of(
     };
     if (s.channels_last) {
         // Threads walk along the only axis of the window, unless registers hold too few sums.
-        const bool too_long = s.type == element::f64 && s.column.taps > 44
+        const bool too_long = !of_weights && s.type == element::f64
+                && s.multiplier == 1 && s.column.taps > 32
                 && s.column.taps <= most_taps;
         if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
                 && !too_long)
@@ -251,8 +252,7 @@ std::string text_of(const weights_specification &s) {
                     ", .unchecked = ", truth(c.unchecked),
                     ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-                    ", .channels = ", c.channels,
-                    ", .row_of_taps = ", truth(c.row_of_taps),
+                    ", .channels = ", c.channels, ", .row_taps = ", c.row_taps,
                     ", .parts = ", c.parts, ", .rounds = ", c.rounds,
                     ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
                     "},\n"));

@@ -17,6 +17,19 @@
 
 namespace gradnn::gpu::sliding {
 
+/// By all threads of a block, the columns of a row from `first` on, zeros for those outside.
+template <element of, int loaded, int threads>
+__device__ __forceinline__ void copy_columns(storage<of> *to,
+        const storage<of> *from, int columns, int first, int count) {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) * loaded; i < count;
+            i += threads * loaded)
+        copy_async_or_zero<loaded * bytes_of(of)>(
+                static_cast<unsigned>(first + i)
+                        < static_cast<unsigned>(columns),
+                to + i, from + first + i);
+}
+
 /// Long windows of one row: all threads of a block load some rows of a channel, the next ones
 /// while they work, and a thread adds the products of some columns of dst.
 template <weights_specification s>
@@ -34,15 +47,6 @@ __device__ void add_staged_rows(weights_walk<s> &t,
     const type *const of_src = src + channel * p.read.channel;
     const type *const of_dst = dst + channel * p.written.channel;
 
-    const auto copy = [&]<int loaded>(type *to, const type *from, int columns,
-                              int first, int count) {
-#pragma unroll 1
-        for (int i = thread * loaded; i < count; i += cut.threads * loaded)
-            copy_async_or_zero<loaded * bytes_of(p.type)>(
-                    static_cast<unsigned>(first + i)
-                            < static_cast<unsigned>(columns),
-                    to + i, from + first + i);
-    };
     const auto submit = [&](int group, int buffer) {
 #pragma unroll 1
         for (int r = 0; r < cut.staged_rows; ++r) {
@@ -56,11 +60,11 @@ __device__ void add_staged_rows(weights_walk<s> &t,
             const bool exists = item < g.items;
             type *const to
                     = staged + (buffer * cut.staged_rows + r) * g.row_elements;
-            copy.template operator()<g.src_loaded>(to,
+            copy_columns<p.type, g.src_loaded, cut.threads>(to,
                     of_src + image * p.read.image + depth * p.read.depth
                             + row * p.read.row,
                     exists ? p.column.read : 0, column + g.low, g.src_columns);
-            copy.template operator()<g.dst_loaded>(to + g.src_columns,
+            copy_columns<p.type, g.dst_loaded, cut.threads>(to + g.src_columns,
                     of_dst + image * p.written.image + depth * p.written.depth
                             + row * p.written.row,
                     exists ? p.column.written : 0, column, cut.piece);
@@ -120,9 +124,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
     unsigned part = blockIdx.x / g.channel_blocks;
     t.tap_row = 0;
-    if constexpr (cut.row_of_taps) {
-        t.tap_row = part % p.row.taps;
-        part /= p.row.taps;
+    if constexpr (cut.row_taps > 0) {
+        t.tap_row = part % g.tap_blocks * cut.row_taps;
+        part /= g.tap_blocks;
     }
     // The place of a thread among those of its channels, and these.
     unsigned lane = 0, slot = thread;
@@ -238,7 +242,7 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                     / (cut.vector * p.column.taps * g.row_taps * p.depth.taps);
             const int of_channel
                     = (channel_block * lanes + of_lane) * cut.vector + v;
-            if (of_channel < p.channels)
+            if (of_channel < p.channels && kh + t.tap_row < p.row.taps)
                 to[t.number_of(m, kd, kh, kw, of_channel)] = total;
         }
     }

@@ -240,8 +240,7 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         const weights_geometry g
                 = geometry_of(weights_specification {p, tried});
         if (!g.fits) continue;
-        const double blocks = g.channel_blocks
-                * (cut.row_of_taps ? static_cast<double>(p.row.taps) : 1.0);
+        const double blocks = g.channel_blocks * g.tap_blocks;
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
             int parts = std::min<int>(g.groups,
                     std::max(1, static_cast<int>(held * waves / blocks)));
@@ -300,14 +299,21 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
         const int met = std::min(
                 (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
                 columns >= width ? p.column.read : 1 << 20);
-        const int registers = (columns * p.multiplier + met) * e.wide
+        // Where a row has one tap, rows of several.
+        constexpr int most_rows = 32;
+        const int row_taps = p.column.taps > 1
+                ? 1
+                : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
+        const int registers = (columns * p.multiplier * row_taps + met) * e.wide
                 + met * e.bytes / 8 + 40
-                + p.column.taps * p.multiplier * e.wide;
+                + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
         weights_cut cut {};
         cut.vector = cut.ahead = cut.unroll = 1;
         cut.columns = columns;
-        cut.row_of_taps = true;
+        cut.row_taps = row_taps;
+        if (row_taps > 1) cut.unroll = 4;
+        cut.unchecked = row_taps > 1;
         const block_shape block = p.channels_last
                 ? block_of(p.channels, e.bytes)
                 : block_shape {1, 128};

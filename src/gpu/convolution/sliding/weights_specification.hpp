@@ -12,8 +12,8 @@ struct weights_cut {
     int lanes, threads, blocks;
     /// NCX: channels side by side in a block; 0: a block has one.
     int channels;
-    /// A block has one row of the window's taps.
-    bool row_of_taps;
+    /// So many rows of the window's taps are a block's; 0: all.
+    int row_taps;
     /// Partial sums of a weight, each of so many rounds of a block.
     int parts, rounds;
     /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
@@ -34,7 +34,7 @@ struct weights_geometry {
     column_units src, dst;
     int src_loaded, src_pieces, dst_loaded,
             dst_pieces; ///< as data_geometry has them
-    int row_taps; ///< of a block
+    int row_taps, tap_blocks; ///< of a block; how many of these have all
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
     bool phase_used[most_phases];
     int channel_blocks, of_block,
@@ -101,7 +101,8 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
             * g.column_step;
     g.classes = stride == 1 ? gap : 1;
     g.phases = stride;
-    g.row_taps = c.row_of_taps ? 1 : p.row.taps;
+    g.row_taps = c.row_taps ? c.row_taps : p.row.taps;
+    g.tap_blocks = ceil_div(p.row.taps, g.row_taps);
     g.kept = 1;
     if (g.phases > most_phases || g.row_taps > most_taps) {
         g.fits = false;
@@ -114,9 +115,9 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
         g.kept = most(g.kept, g.age_of[k] + 1);
         g.phase_used[g.phase_of[k]] = true;
     }
-    if (c.row_of_taps) {
+    if (c.row_taps) {
         g.first_step = 0;
-        g.end_step = ceil_div(p.row.written, gap);
+        g.end_step = ceil_div(p.row.written, gap) + g.row_taps - 1;
     } else if (stride == 1) {
         g.first_step = most(0, -floor_div(gap - 1 - pad, gap));
         g.end_step = least(ceil_div(p.row.written, gap) + p.row.taps - 1,
@@ -189,8 +190,8 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     if (!g.fits) return g;
     g.items = static_cast<int>(items);
     g.groups = ceil_div(g.items, g.of_block);
-    const long long grid = static_cast<long long>(c.parts) * g.channel_blocks
-            * (c.row_of_taps ? p.row.taps : 1);
+    const long long grid
+            = static_cast<long long>(c.parts) * g.channel_blocks * g.tap_blocks;
     if (grid >= 1LL << 31) g.fits = false;
     g.grid = static_cast<int>(grid);
     return g;
