@@ -7,8 +7,6 @@
 
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
-#include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
-#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu_choice/choice.hpp"
 
@@ -59,41 +57,6 @@ figures figures_of(const problem_facts &facts, const lines::work_cut &cut) {
     made.numbers = {product({shape.images, shape.axes[1].read, cut.pieces})
             + product({2, lines::block_warps, cut.parts})};
     EXPECT_LE(lines::steps_of_taps(shape.axes[2].kernel + cut.lead), 5);
-    return made;
-}
-
-figures figures_of(const problem_facts &facts, const rows_ncx::work_cut &cut) {
-    figures made;
-    const int64_t channels = facts.shape.channels;
-    made.shared_bytes = static_cast<int64_t>(cut.shared_bytes);
-    made.threads = int64_t {cut.jobs} * cut.threads;
-    const wide units = product({cut.row_tiles, cut.pieces});
-    if (facts.of_weights()) {
-        made.most_threads = rows_ncx::weights_block_threads;
-        made.blocks = product({channels, cut.parts});
-        made.numbers = {units + product({2, cut.parts})};
-        EXPECT_LE(cut.chunks, rows_ncx::weights_chunks);
-    } else {
-        made.most_threads = rows_ncx::data_threads;
-        made.blocks = units * channels;
-        EXPECT_LE(cut.chunks, rows_ncx::most_chunks);
-    }
-    made.numbers.push_back(product({cut.row_tiles, cut.rows}));
-    EXPECT_LE(cut.rows * cut.groups, cut.threads);
-    return made;
-}
-
-figures figures_of(const problem_facts &facts, const rows_nxc::work_cut &cut) {
-    figures made;
-    made.threads = made.most_threads = rows_nxc::block_threads;
-    made.blocks = product({cut.parts, cut.channel_tiles,
-            facts.of_weights() ? cut.chunks : 1});
-    made.shared_bytes = facts.of_weights()
-            ? cut.vector * made.threads * facts.sum_bytes()
-            : int64_t {cut.chunks} * cut.taps * (cut.lanes * cut.vector + 2)
-                    * facts.sum_bytes();
-    made.numbers = {cut.units + product({cut.parts, cut.slots})};
-    EXPECT_LE(cut.piece_runs, rows_nxc::longest_piece);
     return made;
 }
 
@@ -170,12 +133,10 @@ protected:
         if (!facts) return;
         check<matrices::work_cut>("matrices", *facts, makes_plans);
         check<lines::work_cut>("lines", *facts, makes_plans);
-        check<rows_ncx::work_cut>("rows_ncx", *facts, makes_plans);
-        check<rows_nxc::work_cut>("rows_nxc", *facts, makes_plans);
     }
 
     void expect_all_kinds() {
-        for (const char *name : {"matrices", "lines", "rows_ncx", "rows_nxc"}) {
+        for (const char *name : {"matrices", "lines"}) {
             EXPECT_GE(accepted_[name + std::string(", data")], 5) << name;
             EXPECT_GE(accepted_[name + std::string(", weights")], 5) << name;
             EXPECT_GE(refused_[name], 5) << name;

@@ -88,8 +88,8 @@ std::vector<large_convolution> large_convolutions() {
 TEST_F(gpu_large, convolution) {
     std::vector<large_convolution> all_of = large_convolutions();
     // From rows in shared memory.
-    all_of.push_back({"convolution.gpu_depthwise_rows_ncx", layouts()[0], 8240,
-            8, {32, 1021}, {1, 31}, data_type::f32});
+    all_of.push_back({"convolution.gpu_sliding", layouts()[0], 8240, 8,
+            {32, 1021}, {1, 31}, data_type::f32});
     for (const large_convolution &c : all_of) {
         SCOPED_TRACE(c.kernel + " " + c.l.name + " " + to_string(c.type));
         const forced_kernel forced(c.kernel);

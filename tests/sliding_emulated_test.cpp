@@ -62,7 +62,9 @@ std::string source_of(const std::vector<job> &jobs) {
                    << ".of.row.taps * " << s
                    << ".of.column.taps), NAN);\n"
                       "launch(g.grid, "
-                   << s << ".cut.threads, 0, descending, [&] { slide_weights<"
+                   << s
+                   << ".cut.threads, g.shared_bytes, descending, [&] { "
+                      "slide_weights<"
                    << s
                    << ">((const type *)read, (const type *)written, "
                       "parts.data()); });\n"

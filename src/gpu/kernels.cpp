@@ -3,8 +3,6 @@
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/convolution/depthwise/rows_ncx/cut.hpp"
-#include "gpu/convolution/depthwise/rows_nxc/cut.hpp"
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
@@ -63,13 +61,6 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "16-bit NCX, 5x5 and 7x7, tensor cores",
                 depthwise::make<depthwise::matrices::work_cut>,
                 depthwise_matrices_yields},
-        {"convolution.gpu_depthwise_rows_ncx",
-                "f32 and f64 NCX, 3 to 64 points along W",
-                depthwise::make<depthwise::rows_ncx::work_cut>,
-                depthwise_rows_yield},
-        {"convolution.gpu_depthwise_rows_nxc", "NXC, 9 points and more along W",
-                depthwise::make<depthwise::rows_nxc::work_cut>,
-                depthwise_rows_yield},
         {"convolution.gpu_sliding",
                 "groups of one channel, compiled for the problem",
                 sliding::make},

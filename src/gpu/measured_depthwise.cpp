@@ -30,10 +30,10 @@ std::string depthwise_matrices_yields(
     return "products of small matrices were slower for such windows or planes";
 }
 
-// 31 points: 44 and 30 us by tensor cores in bf16 NCX, 189 and 112 in f64 NCX, 64 and 47 in
-// bf16 NXC. A product each for a point takes as long as the memory from some 16 points on:
-// an element of 16 bits moves 4 bytes, 175 of which a multiprocessor gets in the time of
-// its 128 products, twice that in what a product costs beside itself.
+// 31 points: 44 and 30 us by tensor cores in bf16 NCX. A product each for a point takes as
+// long as the memory from some 16 points on: an element of 16 bits moves 4 bytes, 175 of
+// which a multiprocessor gets in the time of its 128 products, twice that in what a product
+// costs beside itself.
 std::string depthwise_rows_yield(
         const convolution_problem &problem, const compile_options &options) {
     constexpr int64_t long_row = 16;

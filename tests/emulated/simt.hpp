@@ -138,7 +138,7 @@ private:
     };
 
     struct fiber {
-        static constexpr size_t stack_bytes = 1 << 17;
+        static constexpr size_t stack_bytes = 1 << 18;
         ucontext_t context {};
         std::vector<char> stack = std::vector<char>(stack_bytes);
         bool ended = false;

@@ -47,16 +47,6 @@ struct tallies {
     }
 };
 
-/// Where the window's row of taps, expanded, has a tap (tap_at of taps.cuh); else -1.
-inline int64_t tap_at(const problem_shape &shape, int64_t e) {
-    const window_axis &along = shape.axes[2];
-    const int64_t place = e - shape.lead;
-    if (place < 0 || place > int64_t {along.kernel - 1} * along.dilation
-            || place % along.dilation != 0)
-        return -1;
-    return place / along.dilation;
-}
-
 /// Rows of read that `count` positions of written from `first` on meet are among the
 /// `held` ones from `begin` on.
 inline void expect_held(const window_axis &axis, bool to_src, int64_t first,

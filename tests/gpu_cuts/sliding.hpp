@@ -41,13 +41,21 @@ inline convolution_problem random_depthwise(
     const int64_t gap = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3, 20});
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
         int64_t &k = p.weights.dims[a + 3];
+        const int64_t long_row
+                = random.pick(std::vector<int64_t> {9, 16, 17, 31, 40, 63});
         k = same ? same_window
-                 : random.pick(std::vector<int64_t> {
-                         1, 2, 3, 5, rank == 1 ? 17 : 4, rank == 3 ? 2 : 13});
+                 : random.pick(rank == 1 ? std::vector<int64_t> {2, 3, 5, 13,
+                                       long_row, long_row, long_row}
+                                         : std::vector<int64_t> {1, 2, 3, 4, 5,
+                                                 rank == 3 ? 2 : 13});
         p.strides[a] = stride;
         p.dilations[a] = gap;
         const int64_t reach = (k - 1) * gap;
-        p.src.dims[a + 2] = scale * random.integer(1, rank == 3 ? 9 : 30);
+        p.src.dims[a + 2] = scale
+                * random.integer(1,
+                        rank == 3           ? 9
+                                : rank == 2 ? 30
+                                            : 120);
         p.pads_begin[a] = random.pick(
                 std::vector<int64_t> {0, reach / 2, k / 2, reach + 1, -1});
         const int64_t end = random.integer(0, reach + 2);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "gpu/device/async_copy.cuh"
 #include "gpu/jit/element.hpp"
 #include "gpu/jit/instructions.cuh"
 
@@ -180,6 +181,46 @@ private:
             return {all[0], all[1]};
         else
             return {all[0], all[1], all[2], all[3]};
+    }
+};
+
+/// Rows of a thread that are on their way, in places of shared memory that no other thread
+/// reads. (Loads to registers share few scoreboards: a thread that waits for the oldest waits
+/// for the youngest.)
+template <typename Unit, int units, int threads>
+struct rows_on_their_way {
+    using stored = typename Unit::stored;
+    static constexpr int row_bytes
+            = units * threads * static_cast<int>(sizeof(Unit));
+
+    Unit *own;
+
+    rows_on_their_way() = default;
+    /// What is never copied is 0.
+    __device__ __forceinline__ rows_on_their_way(char *shared, int rows)
+        : own(reinterpret_cast<Unit *>(shared) + threadIdx.x) {
+#pragma unroll 1
+        for (int i = 0; i < rows * units; ++i)
+            Unit::zeros().store(reinterpret_cast<stored *>(own + i * threads));
+    }
+    __device__ __forceinline__ void copy(
+            int row, int unit, bool wanted, const stored *from) const {
+        copy_async_if<sizeof(Unit)>(wanted, place(row, unit), from);
+    }
+    __device__ __forceinline__ void copy_or_zero(
+            int row, int unit, bool wanted, const stored *from) const {
+        copy_async_or_zero<sizeof(Unit)>(wanted, place(row, unit), from);
+    }
+    __device__ __forceinline__ stored *place(int row, int unit) const {
+        return reinterpret_cast<stored *>(own + (row * units + unit) * threads);
+    }
+    __device__ __forceinline__ Unit taken(int row, int unit) const {
+        return Unit::load(place(row, unit));
+    }
+    __device__ __forceinline__ void take(int row, Unit (&to)[units]) const {
+#pragma unroll
+        for (int u = 0; u < units; ++u)
+            to[u] = taken(row, u);
     }
 };
 

@@ -68,11 +68,6 @@ int64_t problem_facts::sum_bytes() const {
     return problem.src.type == data_type::f64 ? 8 : 4;
 }
 
-bool problem_facts::both_divide(int64_t count, size_t axis) const {
-    return vectors_divide(count, problem.src, axis)
-            && vectors_divide(count, problem.dst, axis);
-}
-
 bool problem_facts::tensor_cores_suit() const {
     return element_bytes() == 2 && problem.weights.type == problem.src.type;
 }
@@ -95,15 +90,6 @@ std::optional<problem_facts> facts_of(const convolution_problem &problem,
     return problem_facts {problem, shape_of(problem), channels_last, device,
             properties.multiprocessors,
             static_cast<int64_t>(properties.block_shared_bytes), properties.sm};
-}
-
-bool vectors_divide(int64_t count, const tensor_view &tensor, size_t axis) {
-    if (tensor.dims[axis] % count != 0) return false;
-    for (size_t other = 0; other < 5; ++other)
-        if (other != axis && tensor.dims[other] > 1
-                && tensor.strides[other] % count != 0)
-            return false;
-    return true;
 }
 
 family_plan::family_plan(

@@ -2,7 +2,6 @@
 // they decide, and an execute that finds out how the tensors are aligned.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,9 +34,6 @@ struct problem_facts {
     bool of_weights() const;
     int64_t element_bytes() const;
     int64_t sum_bytes() const; ///< 8 for f64, else 4
-    /// In src and in dst, vectors of `count` elements along an axis begin at
-    /// multiples of their size if the tensor does.
-    bool both_divide(int64_t count, size_t axis) const;
     /// f16 or bf16, the same in all tensors. Not f32 weights, since tensor cores
     /// truncate when they add.
     bool tensor_cores_suit() const;
@@ -46,26 +42,6 @@ struct problem_facts {
 /// Facts of a problem that some family may take; else the reason, in `refusal`.
 std::optional<problem_facts> facts_of(const convolution_problem &,
         const compile_options &, std::string &refusal);
-
-/// Whether vectors of `count` elements along an axis begin at multiples of their
-/// size if the tensor does.
-bool vectors_divide(
-        int64_t count, const detail::tensor_view &tensor, size_t axis);
-
-/// What kernels count in 32 bits.
-constexpr bool fits(int64_t count) {
-    return count < INT32_MAX;
-}
-
-/// Calls body(size, pieces) for `count` in pieces of even size, of `longest` at most,
-/// the longest first.
-template <typename Body>
-void for_each_cut(int count, int longest, const Body &body) {
-    for (int size = std::min(count, longest); size > 0; --size) {
-        const int pieces = ceil_div(count, size);
-        body(ceil_div(count, pieces), pieces);
-    }
-}
 
 /// A family's plan. Partial sums of the weights' gradient go to the workspace; parts.cu
 /// adds them up.

@@ -8,13 +8,6 @@ namespace gradnn::gpu::depthwise {
 
 namespace {
 
-bool rows_divide(
-        const int64_t (&strides)[5], const int64_t (&sizes)[5], int64_t by) {
-    for (int i = 0; i < 4; ++i)
-        if (sizes[i] > 1 && strides[i] % by != 0) return false;
-    return strides[4] == 1 && sizes[4] % by == 0;
-}
-
 /// Rows follow one another, and planes of the channels and images.
 bool without_gaps(const int64_t *strides, const problem_shape &shape, int rows,
         int columns) {
@@ -50,25 +43,6 @@ problem_shape shape_of(const detail::convolution_problem &problem) {
         axis.dilation = static_cast<int>(problem.dilations[i]);
         axis.pad = static_cast<int>(problem.pads_begin[i]);
     }
-    const window_axis &along = shape.axes[2];
-    const int reach = (along.kernel - 1) * along.dilation;
-    shape.base = -along.pad;
-    if (shape.to_src) {
-        shape.up = along.stride;
-        shape.base = along.pad - reach;
-        // The first tap of a thread's first column is to meet a column of dst.
-        shape.lead = along.stride == 2 && shape.base % 2 != 0 ? 1 : 0;
-        shape.base = (shape.base - shape.lead) / shape.up;
-    } else {
-        shape.step = along.stride;
-    }
-    shape.expanded = reach + 1 + shape.lead;
-    // As with_window (taps.cuh) has kernels.
-    const bool few = along.stride == 2 || read.type == detail::data_type::f64;
-    shape.taps = 8;
-    for (const int taps : {7, 5, 4, 3})
-        if (shape.expanded <= taps && few == (taps == 4)) shape.taps = taps;
-    shape.chunks = ceil_div(shape.expanded, shape.taps);
     return shape;
 }
 
@@ -114,20 +88,6 @@ bool window_is_a_row(const problem_shape &shape) {
     return shape.axes[2].stride == 1 && shape.axes[2].dilation == 1;
 }
 
-bool rows_of_read_divide(const problem_shape &shape, int64_t by) {
-    return rows_divide(shape.read_strides,
-            {shape.images, shape.channels, shape.axes[0].read,
-                    shape.axes[1].read, shape.axes[2].read},
-            by);
-}
-
-bool rows_of_written_divide(const problem_shape &shape, int64_t by) {
-    return rows_divide(shape.written_strides,
-            {shape.images, shape.channels, shape.axes[0].written,
-                    shape.axes[1].written, shape.axes[2].written},
-            by);
-}
-
 bool rows_are_wide(const problem_shape &shape, int pads) {
     const window_axis &along = shape.axes[2];
     return along.read % 2 == 0 && along.written % 2 == 0
@@ -143,13 +103,6 @@ bool planes_without_gaps(const problem_shape &shape) {
             && without_gaps(shape.read_strides, shape, down.read, along.read)
             && without_gaps(
                     shape.written_strides, shape, down.written, along.written);
-}
-
-int lanes_of(const problem_shape &shape, int widest) {
-    constexpr int most = 32;
-    const auto vectors
-            = static_cast<int>(ceil_div(shape.channels, int64_t {widest}));
-    return ceil_div(vectors, ceil_div(vectors, most));
 }
 
 } // namespace gradnn::gpu::depthwise

@@ -32,22 +32,7 @@ struct problem_shape {
     int64_t written_strides[5] = {};
     int64_t weights_strides[4] = {}; // C, D, H, W
     bool to_src = false; ///< backward_data
-
-    // The taps along W as a row without gaps: dilation fills it with zeros, and
-    // backward_data reverses it. Written columns x (a multiple of 8) and on
-    // read columns x * step / up + base and on.
-    int step = 1; ///< read columns a written one
-    int up = 1; ///< written columns a read one
-    int lead = 0; ///< zeros before the first tap (0 or 1)
-    int expanded = 1; ///< lead and taps and gaps
-    int base = 0;
-    /// The row is taken `taps` at a time, in so many chunks.
-    int taps = 8;
-    int chunks = 1;
 };
-
-/// Terms of a chain of f32 sums in a gradient of weights, about.
-constexpr int64_t longest_f32_chain = 1024;
 
 /// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
 struct small_divider {
@@ -83,10 +68,6 @@ bool window_slides(const problem_shape &);
 bool window_is_a_row(const problem_shape &);
 /// Whether on either side fewer positions outside are met than there are taps.
 bool pads_are_short(const window_axis &, bool to_src);
-/// NCX: whether rows are whole vectors of so many elements and begin at multiples of
-/// that where the tensor does.
-bool rows_of_read_divide(const problem_shape &, int64_t by);
-bool rows_of_written_divide(const problem_shape &, int64_t by);
 /// NCX: whether threads may load and store two columns at a time, of tensors that
 /// begin at multiples of two elements, where the padding along W is to differ from
 /// usual_pad by a multiple of `pads`.
@@ -94,9 +75,6 @@ bool rows_are_wide(const problem_shape &, int pads = 1);
 /// NCX: whether the planes of both tensors, of which each has less than 2^31
 /// elements, follow one another, and their rows.
 bool planes_without_gaps(const problem_shape &);
-/// NXC: neighbouring threads along the channels, of `widest` channels each: 32 at
-/// most, as even as can be.
-int lanes_of(const problem_shape &, int widest);
 
 struct problem_facts; // plan.hpp
 

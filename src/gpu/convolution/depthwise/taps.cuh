@@ -80,16 +80,6 @@ __device__ __forceinline__ void clear_shared(uint4 *shared, size_t bytes) {
     __syncthreads();
 }
 
-/// The tap of W at place `e` of the row without gaps; -1 for a gap.
-__device__ __forceinline__ int tap_at(const problem_shape &shape, int e) {
-    const window_axis &axis = shape.axes[2];
-    const int distance = e - shape.lead;
-    const int k = distance / axis.dilation;
-    if (distance < 0 || k * axis.dilation != distance || k >= axis.kernel)
-        return -1;
-    return shape.to_src ? axis.kernel - 1 - k : k;
-}
-
 /// sums + 0 * bits, of two 16-bit elements each: not zero any more once one of them
 /// was infinite or NaN.
 template <typename Type>
@@ -149,18 +139,6 @@ __device__ __forceinline__ void take_again(Type &element, const Type *read,
     if (value != value)
         element = narrow<Type>(
                 exact_element(read, weights, shape, image, channel, d, h, w));
-}
-
-/// pointer + stride in one instruction. An address made of another one, which
-/// the compiler cannot keep for every column in registers.
-template <typename Type>
-__device__ __forceinline__ Type *after(Type *pointer, int stride) {
-    Type *next = nullptr;
-    asm("mad.wide.s32 %0, %1, %2, %3;"
-            : "=l"(next)
-            : "r"(stride), "n"(sizeof(Type)), "l"(pointer));
-    __builtin_assume(__isGlobal(next));
-    return next;
 }
 
 /// What body.template operator()<Type>() returns for the device type of f16 or bf16.

@@ -5,10 +5,9 @@
 
 namespace gradnn::gpu::sliding {
 
-block_shape block_of(int vectors, int vector_bytes) {
+block_shape block_of(int vectors, int vector_bytes, int most_threads) {
     block_shape best {1, 128};
     double best_score = -1e9;
-    constexpr int most_threads = 288;
     for (int lanes = 1; lanes <= std::min(vectors, 256); ++lanes) {
         const int blocks = ceil_div(vectors, lanes);
         const bool all = lanes == vectors;

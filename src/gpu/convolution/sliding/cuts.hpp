@@ -1,6 +1,7 @@
 // How the work of a sliding window may be cut, by estimated time.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "gpu/convolution/sliding/data_specification.hpp"
@@ -23,13 +24,19 @@ std::vector<choice<data_specification>> data_choices(
 std::vector<choice<weights_specification>> weights_choices(
         const problem_specification &, const gpu_facts &);
 
+/// Products that a thread of a gradient of weights adds to a sum, at most.
+constexpr int longest_chain = 4096;
+/// Long windows of one row of NCX, by rows in shared memory.
+std::optional<choice<weights_specification>> staged_rows_choice(
+        const problem_specification &, const gpu_facts &);
+
 /// NXC: so many vectors of channels side by side, and threads of a block.
 struct block_shape {
     int lanes, threads;
 };
 
 /// Whole pixels or whole sectors of them, and few idle threads.
-block_shape block_of(int vectors, int vector_bytes);
+block_shape block_of(int vectors, int vector_bytes, int most_threads = 288);
 
 /// Rows of a strip so that strips fill the multiprocessors in the fewest turns, where
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.

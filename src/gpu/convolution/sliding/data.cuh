@@ -16,7 +16,7 @@
 // A zero stands for what lies outside: a sum that is NaN is taken again from the definition.
 #pragma once
 
-#include "gpu/convolution/sliding/data_walk.cuh"
+#include "gpu/convolution/sliding/data_rows.cuh"
 
 namespace gradnn::gpu::sliding {
 
@@ -142,6 +142,11 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
     const long long read_at
             = static_cast<long long>(first_unit) * g.read_elements;
     const int before = read_at % vector;
+    sum<p.type> *const shared_weights = reinterpret_cast<sum<p.type> *>(
+            jit::dynamic_shared() + g.weights_at);
+    if constexpr (cut.row_by_row)
+        stage_long_rows_weights<s>(
+                shared_weights, weights, first_unit, static_cast<int>(here));
     if constexpr (walk_type::staged_read)
         copy_to_shared<p.bulk_copies>(shared_read, read + read_at - before,
                 before + static_cast<int>(here) * g.read_elements, cut.threads);
@@ -170,7 +175,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
         t.image = unit / p.channels;
         t.in_class = in_class;
         t.all_weights = weights;
-        t.load_weights(nullptr, 0);
+        if constexpr (!cut.row_by_row) t.load_weights(nullptr, 0);
         t.first_column = tile * cut.columns;
         t.read_column = t.first_column * p.column.step / p.column.up;
         t.first_depth = depth_tile * cut.depths;
@@ -198,7 +203,11 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
                 + (in_class - (g.bands > 1 ? band : 0)) * p.column.written
                 + t.first_column;
         if constexpr (cut.volumes) t.written += t.first_depth * plane;
-        t.walk();
+        if constexpr (cut.row_by_row)
+            long_rows_of_thread<s>(
+                    t, shared_weights + of_block * g.weights_pitch);
+        else
+            t.walk();
     }
     __syncthreads();
     write_from_shared(written + first, results, count, cut.threads);

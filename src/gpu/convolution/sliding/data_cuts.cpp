@@ -155,6 +155,91 @@ std::optional<data_cut> finished(const data_estimator &e, data_cut cut) {
     return made;
 }
 
+/// Taps of a chunk: those whose chunks have fewest taps beyond the last one, then long ones.
+int chunk_of(int taps, int vector) {
+    int best = vector;
+    int least = 1 << 20;
+    for (int chunk = ceil_div(8, vector) * vector; chunk <= 20;
+            chunk += vector) {
+        const int all = ceil_div(taps, chunk) * (chunk + 2);
+        if (all > least) continue;
+        least = all;
+        best = chunk;
+    }
+    return best;
+}
+
+bool is_plain(const axis &a) {
+    return a.step == 1 && a.up == 1 && a.dilation == 1;
+}
+
+/// Long windows of one row in planes of NCX.
+void add_long_rows(data_estimator &e) {
+    const problem_specification &p = e.p;
+    constexpr int shortest = 9;
+    const auto is_flat = [](const axis &a) {
+        return a.taps == 1 && a.read == a.written && a.step == 1 && a.up == 1
+                && a.base == 0;
+    };
+    if (p.channels_last || p.multiplier > 1 || p.column.taps < shortest
+            || p.column.taps > most_taps || !is_plain(p.column)
+            || !is_flat(p.row) || !is_flat(p.depth) || p.alignment < 16
+            || !e.planes_are_dense(p.written, p.row.written, p.column.written,
+                    p.depth.written, p.channels)
+            || !e.planes_are_dense(p.read, p.row.read, p.column.read,
+                    p.depth.read, p.channels))
+        return;
+    const int of_16_bytes = 16 / e.bytes;
+    const bool vectors = p.column.read % of_16_bytes == 0
+            && p.column.written % of_16_bytes == 0;
+    const int vector = vectors ? of_16_bytes : 1;
+    const int chunk = chunk_of(p.column.taps, std::max(vector, 4 / e.wide));
+    // Neighbours' columns an odd number of vectors apart: no two in one bank.
+    for (int columns = vector; columns <= 28; columns += 2 * vector) {
+        const int loaded
+                = ceil_div(columns + chunk - 1 + vector, vector) * vector;
+        const double registers = columns * e.wide + loaded * e.bytes / 4.0
+                + (e.bytes == 2 ? loaded : 0) + 18;
+        if (columns < 6 || columns > p.column.written + vector
+                || registers > 200)
+            continue;
+        const double used = static_cast<double>(p.column.written)
+                / (ceil_div(p.column.written, columns) * columns);
+        const double chunks = ceil_div(p.column.taps, chunk);
+        const double loads = chunks
+                * (static_cast<double>(loaded) / vector + chunk * e.wide / 4.0);
+        const double instructions = chunks
+                        * (chunk * columns * e.wide + 10
+                                + (e.bytes == 2 ? loaded : 0))
+                + loads * 1.2 + columns * (0.5 + 1.2 / vector) + 30;
+        const double wavefronts
+                = chunks * (loaded * e.bytes / 4.0 + chunk / 4.0)
+                + columns * e.bytes / 4.0;
+        const double by_issue = instructions / columns / used;
+        const double by_shared = 4 * wavefronts / columns / used;
+        const double cost = std::max(by_issue, by_shared)
+                + 0.2 * std::min(by_issue, by_shared);
+        const double floor = 9.7 * e.bytes * 2;
+        data_cut cut {};
+        cut.vector = cut.depths = cut.ahead = cut.unroll = cut.lanes = 1;
+        cut.columns = columns;
+        cut.threads = 128;
+        cut.blocks = std::max(1,
+                e.gpu.registers
+                        / (128 * ceil_div(static_cast<int>(registers), 8) * 8));
+        cut.staged = staging::all;
+        cut.row_by_row = true;
+        cut.chunk = chunk;
+        e.tiles.push_back(
+                {std::max(cost, 0.75 * floor) + 0.65 * cost - 0.25 * floor,
+                        by_issue, cut});
+    }
+    std::stable_sort(e.tiles.begin(), e.tiles.end(),
+            [](const data_tile &a, const data_tile &b) {
+                return a.cost < b.cost;
+            });
+}
+
 /// Windows that leave no room in registers for all taps.
 std::vector<choice<data_specification>> row_by_row_choices(
         const data_estimator &e) {
@@ -177,7 +262,12 @@ std::vector<choice<data_specification>> row_by_row_choices(
                                 / p.column.up
                         + 1,
                 columns >= width ? p.column.read : 1 << 20);
-        const int loaded = met * p.multiplier;
+        // Taps of NXC pass by, some at a time, where columns have no gaps.
+        const int chunk = p.channels_last && p.multiplier == 1 && columns >= 8
+                        && p.column.taps > 16 && is_plain(p.column)
+                ? 16
+                : 0;
+        const int loaded = chunk > 0 ? columns + chunk - 1 : met * p.multiplier;
         const int registers
                 = (columns + loaded) * e.wide + loaded * e.bytes / 8 + 48;
         if (registers > 230) continue;
@@ -187,6 +277,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
         cut.columns = columns;
         cut.band = p.row.written;
         cut.row_by_row = true;
+        cut.chunk = chunk;
         cut.lanes = p.channels_last ? std::min(32, p.channels) : 1;
         int64_t shared = 0;
         for (;; cut.lanes = ceil_div(cut.lanes, 2)) {
@@ -219,6 +310,7 @@ std::vector<choice<data_specification>> data_choices(
         const problem_specification &p, const gpu_facts &gpu) {
     data_estimator e(p, gpu);
     e.add_tiles();
+    add_long_rows(e);
     constexpr size_t most_tried = 40;
     std::vector<data_tile> done;
     for (const data_tile &each : e.tiles) {
@@ -244,7 +336,8 @@ std::vector<choice<data_specification>> data_choices(
     std::vector<choice<data_specification>> chosen;
     const auto alike = [](const data_cut &a, const data_cut &b) {
         return a.vector == b.vector && a.depths == b.depths
-                && a.staged == b.staged && (a.ahead > 1) == (b.ahead > 1);
+                && a.staged == b.staged && a.row_by_row == b.row_by_row
+                && (a.ahead > 1) == (b.ahead > 1);
     };
     for (const data_tile &each : done) {
         const auto same = std::count_if(

@@ -4,9 +4,106 @@
 // threads have neighbouring channels.
 #pragma once
 
-#include "gpu/convolution/sliding/data.cuh"
+#include "gpu/convolution/sliding/data_walk.cuh"
 
 namespace gradnn::gpu::sliding {
+
+/// The weights of a block's planes, zeros after their last taps.
+template <data_specification s>
+__device__ void stage_long_rows_weights(sum<s.of.type> *to,
+        const storage<s.of.type> *weights, unsigned first_unit, int units) {
+    constexpr problem_specification p = s.of;
+    constexpr data_geometry g = geometry_of(s);
+    for (int i = threadIdx.x; i < units * g.weights_pitch; i += s.cut.threads) {
+        const int k = i % g.weights_pitch;
+        const unsigned channel = (first_unit + i / g.weights_pitch)
+                / (s.cut.volumes ? 1 : g.depth_tiles) % p.channels;
+        to[i] = k < p.column.taps
+                ? widen<p.type>(*(weights + weight_at<p>(channel, 0, 0, 0, k)))
+                : sum<p.type>(0);
+    }
+}
+
+/// A thread's rows of results, by a long window of one row. What it reads and where it writes
+/// lie in shared memory, and the taps pass by, some at a time.
+template <data_specification s>
+__device__ void long_rows_of_thread(
+        data_walk<s> &t, const sum<s.of.type> *weights) {
+    constexpr problem_specification p = s.of;
+    constexpr data_cut cut = s.cut;
+    constexpr data_geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    using vector = jit::elements<p.type, g.units.vector>;
+    constexpr element type_of_sums
+            = p.type == element::f64 ? element::f64 : element::f32;
+    constexpr int each = 16 / sum_bytes_of(p.type);
+    using weights_vector = jit::elements<type_of_sums, each>;
+    // Of a chunk, from the vector with what its last tap meets.
+    constexpr int low = p.column.base - (cut.chunk - 1);
+    constexpr int unit = floor_div(low, g.units.vector) * g.units.vector;
+    constexpr int past = low - unit;
+    constexpr int count
+            = ceil_div(past + cut.columns + cut.chunk - 1, g.units.vector);
+#pragma unroll 1
+    for (int row = t.first_row; row < t.last_row; ++row) {
+        sum_type totals[cut.columns];
+#pragma unroll
+        for (int j = 0; j < cut.columns; ++j)
+            totals[j] = 0;
+        int column = t.first_column + unit;
+        const type *from = t.read + row * t.row_pitch + unit;
+        const sum_type *by = weights;
+#pragma unroll 1
+        for (int k = 0; k < p.column.taps; k += cut.chunk) {
+            vector loaded[count];
+            if (column >= 0
+                    && column + count * g.units.vector <= p.column.read) {
+#pragma unroll
+                for (int i = 0; i < count; ++i)
+                    loaded[i] = vector::load(from + i * g.units.vector);
+            } else {
+#pragma unroll
+                for (int i = 0; i < count; ++i)
+                    load_into(loaded[i], from + i * g.units.vector,
+                            static_cast<unsigned>(column + i * g.units.vector)
+                                    < static_cast<unsigned>(p.column.read));
+            }
+#pragma unroll
+            for (int e = 0; e < cut.chunk; e += each) {
+                const auto some = weights_vector::load(by + e);
+#pragma unroll
+                for (int i = 0; i < each; ++i)
+#pragma unroll
+                    for (int j = 0; j < cut.columns; ++j) {
+                        const int x = past + cut.chunk - 1 - e - i + j;
+                        totals[j] = multiply_add(
+                                loaded[x / g.units.vector][x % g.units.vector],
+                                some[i], totals[j]);
+                    }
+            }
+            column -= cut.chunk;
+            from -= cut.chunk;
+            by += cut.chunk;
+        }
+        type *const to = t.row_at(row);
+        bool is_nan = false;
+#pragma unroll
+        for (int j = 0; j < cut.columns; j += g.write_vector) {
+            if (g.tiles * cut.columns > p.column.written
+                    && t.first_column + j >= p.column.written)
+                continue;
+            sum_type values[g.write_vector];
+#pragma unroll
+            for (int e = 0; e < g.write_vector; ++e) {
+                values[e] = totals[j + e];
+                is_nan |= totals[j + e] != totals[j + e];
+            }
+            jit::elements<p.type, g.write_vector>::of(values).store(to + j);
+        }
+        if (is_nan) t.take_again(row);
+    }
+}
 
 template <data_specification s>
 __device__ void data_row_by_row(const storage<s.of.type> *read,
@@ -76,6 +173,35 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     - kd * p.depth.dilation;
             if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                 continue;
+            const sum_type *const by = shared
+                    + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
+            if constexpr (cut.chunk > 0) {
+                const type *const row = from + z / p.depth.up * p.read.depth
+                        + y / p.row.up * p.read.row;
+#pragma unroll 1
+                for (int k = 0; k < p.column.taps; k += cut.chunk) {
+                    constexpr int count = cut.columns + cut.chunk - 1;
+                    const int low = p.column.base - k - (cut.chunk - 1);
+                    jit::elements<p.type, 1> some[count];
+#pragma unroll
+                    for (int i = 0; i < count; ++i)
+                        load_into(some[i], row + (low + i) * p.read.column,
+                                static_cast<unsigned>(first_column + low + i)
+                                        < static_cast<unsigned>(p.column.read));
+#pragma unroll
+                    for (int e = 0; e < cut.chunk; ++e) {
+                        const sum_type weight = k + e < p.column.taps
+                                ? by[(k + e) * cut.lanes]
+                                : sum_type(0);
+#pragma unroll
+                        for (int j = 0; j < cut.columns; ++j)
+                            totals[j] = multiply_add(
+                                    some[cut.chunk - 1 - e + j][0], weight,
+                                    totals[j]);
+                    }
+                }
+                continue;
+            }
             jit::elements<p.type, g.units.vector> loaded[p.multiplier]
                                                         [g.units.count];
             const type *const at = from + z / p.depth.up * p.read.depth
@@ -91,8 +217,6 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                                                 * g.units.vector
                                                 * p.read.column,
                                 inside[unit]);
-            const sum_type *const by = shared
-                    + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
 #pragma unroll
             for (int kw = 0; kw < p.column.taps; ++kw)
 #pragma unroll

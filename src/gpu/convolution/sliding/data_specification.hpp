@@ -13,9 +13,10 @@ struct data_cut {
     int columns,
             depths; ///< results of a thread in a row, and in how many depths
     int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way
-    int unroll; ///< steps of the loop's body, a multiple of `ahead`
+    int ahead; ///< rows on their way, in registers, or groups of rows
+    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
     bool unchecked; ///< a body without tests for the middle of a strip
+    bool copies; ///< rows ahead go to shared memory, in groups
     int lanes; ///< vectors of channels side by side in a block; 1 in NCX
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
     /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
@@ -24,8 +25,10 @@ struct data_cut {
     int planes, band;
     bool volumes;
     /// For windows whose taps do not fit in registers: a thread has the results of one row,
-    /// the window's rows pass by, and the weights lie in shared memory.
+    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
+    /// for long windows of one row, whose taps pass by, `chunk` at a time.
     bool row_by_row;
+    int chunk;
 };
 
 struct data_specification {
@@ -57,6 +60,11 @@ struct data_geometry {
     int unit_elements,
             read_elements; ///< of a staged unit: of results, of what is read
     int read_bytes; ///< shared memory for what is read
+    /// Whether rows ahead are copied to shared memory, from this byte on.
+    bool copied;
+    int copied_at;
+    /// Weights in shared memory, where their rows are chunks: from this byte on, of a plane.
+    int weights_at, weights_pitch;
     int items, grid, shared_bytes;
     bool fits; ///< whether all of it can be counted and held
 };
@@ -178,7 +186,8 @@ constexpr data_geometry geometry_of(const data_specification &s) {
     long long items
             = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
     long long grid = 0;
-    if (c.row_by_row) items = static_cast<long long>(g.tiles) * p.row.written;
+    if (c.row_by_row && !staged)
+        items = static_cast<long long>(g.tiles) * p.row.written;
     if (staged) {
         items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
         g.channel_blocks = 1;
@@ -193,6 +202,13 @@ constexpr data_geometry geometry_of(const data_specification &s) {
                 + 16 + g.read_bytes;
         g.shared_bytes = static_cast<int>(shared);
         if (shared > 1 << 18) g.fits = false;
+        if (c.row_by_row) {
+            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+            g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
+            g.shared_bytes = g.weights_at
+                    + c.planes * g.weights_pitch * sum_bytes_of(p.type);
+            if (c.chunk % g.units.vector) g.fits = false;
+        }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
         if (!p.channels_last) items *= p.channels;
@@ -202,7 +218,7 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.of_block = c.threads / c.lanes;
         grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
     }
-    if (c.row_by_row) {
+    if (c.row_by_row && !staged) {
         // Channels come in blocks of one in NCX, whose weights a block shares.
         if (!p.channels_last) {
             items /= p.channels;
@@ -211,6 +227,14 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         }
         g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
                 * p.column.taps * sum_bytes_of(p.type);
+    }
+    g.copied = rows_are_copied(c.copies, g.loaded * bytes) && !read_too;
+    if (g.copied) {
+        g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
+        g.shared_bytes = g.copied_at
+                + (c.ahead + 1) * c.unroll * g.walk.phases * g.depth_slots
+                        * g.pieces * g.units.count * g.loaded * bytes
+                        * c.threads;
     }
     if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
     g.items = static_cast<int>(items);

@@ -75,13 +75,15 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                              p.written, columns);
     const bool in_shared = staged != staging::none;
     if (in_shared && stored * bytes < 4) stored = 1;
-    const double instructions = products * wide + loads * 1.5
+    double instructions = products * wide + loads * 1.5
             + (bytes == 2 ? 1.0 : 0.3 * wide) * phases * depth_slots * met
                     * vector * m
             + results * (bytes == 2 ? 1.0 : 0.5)
             + static_cast<double>(results) / stored * (in_shared ? 1.2 : 1.0)
             + 24;
     if (staged == staging::all) {
+        // A thread has one row, and loads its weights for it.
+        if (p.row.written == 1) instructions += 3.0 * taps * m;
         const pitches plane {0, p.row.read * p.column.read, 0, 0, 1};
         loaded = vector_along(bytes, 16, p.column.read, plane,
                 one ? 0 : static_cast<int>(entered));
@@ -102,23 +104,43 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
 
     // Rows on their way: so that the steps of a multiprocessor's warps outlast memory.
     const double new_bytes = entered * vector * m * bytes * depths * phases;
-    const auto registers_of = [&](int ahead) {
-        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
-        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    // Rows of a group that is copied; a small copy costs as many instructions as a large
+    // one.
+    const bool may_copy = staged != staging::all
+            && loaded * bytes
+                    >= (is_long() || instructions < 24 * loads ? 8 : 4);
+    const int group = std::clamp(
+            static_cast<int>(is_long() ? 320 / products : 400 / instructions),
+            1, std::clamp(p.row.written / 24, 1, 8));
+    // Of a thread with so many rows ahead, in shared memory or in registers.
+    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
+    const auto held = [&](int ahead) {
+        return registers + raw * (copied(ahead) ? 0.3 : ahead)
+                + (ahead > 1 ? 6 : 0) + (is_long() ? 10 : 0);
+    };
+    const auto blocks_of = [&](int ahead) {
+        const int rounded = std::clamp(
+                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
+        const double copies = copied(ahead)
+                ? 4 * raw * (ahead + group) * block.threads + 2048
+                : 1024;
+        return std::max(1,
+                std::min({gpu.threads / block.threads,
+                        gpu.registers / (block.threads * rounded),
+                        static_cast<int>(gpu.shared_bytes * 0.7 / copies)}));
     };
     const auto warps_of = [&](int ahead) {
-        const int blocks = std::max(
-                1, gpu.registers / (block.threads * registers_of(ahead)));
-        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+        return blocks_of(ahead) * block.threads / 32.0;
     };
     const auto in_flight = [&](int ahead) {
         return ahead * warps_of(ahead) * 32 * new_bytes;
     };
     int ahead = 1;
     for (const int more : {2, 4, 8}) {
-        if (staged == staging::all || in_flight(ahead) >= 12000
-                || registers + raw * more + 6 > 214
-                || more * instructions > 1600)
+        if (staged == staging::all
+                || in_flight(ahead) >= (may_copy ? 24000 : 12000)
+                || held(more) > 214
+                || (!may_copy && more * instructions > 1600))
             break;
         if (in_flight(more) > 1.25 * in_flight(ahead)
                 && (warps_of(more) >= 12
@@ -126,38 +148,57 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
-        if (all > most_registers) continue;
-        const int blocks = std::max(1,
-                std::min(gpu.threads / block.threads,
-                        gpu.registers / (block.threads * registers_of(rows))));
-        const double by_issue = instructions / results / used;
-        const double by_shared = 4 * wavefronts / results / used;
+        if (held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
+            continue;
+        // Copies are written to shared memory and read there.
+        const double taken = copied(rows) ? loads : 0;
+        const int unroll = copied(rows) ? group
+                : rows > 1              ? rows
+                : instructions < 160    ? 2
+                                        : 1;
+        // Sums that a row adds one product to each move up by instructions.
+        const double moves = is_long()
+                ? 0.8 * walk.open * columns * vector * wide / unroll
+                : 0.0;
+        const double beside = moves
+                + (copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
+                                : 0.0);
+        const double by_issue
+                = (instructions + taken + beside) / results / used;
+        const double by_shared = 4
+                * (wavefronts + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
+                / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        // Moves and products of one sum follow one another.
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read
                 / (static_cast<double>(p.depth.written) * p.row.written
                         * p.column.written);
         const double floor = 9.7 * bytes * (1 + m * ratio);
+        // Loads to registers are waited for together.
+        const double waits = staged == staging::all || copied(rows)
+                ? 1.0
+                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
         const double late = staged == staging::all
                 ? 1.0
-                : std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+                : std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
-        const int unroll = rows > 1 ? rows : instructions < 160 ? 2 : 1;
         data_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
         cut.depths = depths;
-        cut.ahead = rows;
+        cut.copies = copied(rows);
+        cut.ahead = cut.copies ? ceil_div(rows, group) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;
         cut.threads = block.threads;
-        cut.blocks = blocks;
+        cut.blocks = blocks_of(rows);
         cut.staged = staged;
         tiles.push_back({cost, instructions / results / used, cut});
         if (ahead == 1) break;
@@ -173,9 +214,9 @@ void data_estimator::add_tiles() {
     const bool read_is_dense = planes_are_dense(p.read, p.row.read,
             p.column.read, p.depth.read, p.channels * p.multiplier);
     for (const int vector : channel_vectors(p, p.written)) {
-        const block_shape block = nxc
-                ? block_of(p.channels / vector, vector * bytes)
-                : block_shape {1, 128};
+        const block_shape block = nxc ? block_of(p.channels / vector,
+                                          vector * bytes, is_long() ? 160 : 288)
+                                      : block_shape {1, 128};
         const int most = staging_pays ? 28 : 16;
         for (int columns = 1; columns <= std::min(width, most); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < width)

@@ -46,6 +46,8 @@ struct data_estimator {
                 && plane * depths * channels < (1 << 30);
     }
 
+    /// A window of one row of many taps, whose sums move up with each row that is read.
+    bool is_long() const { return taps == p.row.taps && taps > 8; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns, int depths,
             staging staged);

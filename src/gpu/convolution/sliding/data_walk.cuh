@@ -2,130 +2,55 @@
 #pragma once
 
 #include "gpu/convolution/sliding/data_again.cuh"
+#include "gpu/convolution/sliding/data_tile.cuh"
 
 namespace gradnn::gpu::sliding {
 
 template <data_specification s>
-struct data_walk {
-    static constexpr problem_specification p = s.of;
-    static constexpr data_cut cut = s.cut;
-    static constexpr data_geometry g = geometry_of(s);
-    static constexpr bool staged = cut.staged != staging::none;
-    static constexpr bool staged_read = cut.staged == staging::all;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    static constexpr int channels = cut.vector * p.multiplier;
-    using vector = jit::elements<p.type, g.loaded>;
-    /// From a row that is read to the next one.
-    static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
-
-    // Where the thread is.
-    int image, channel, in_class, first_row, last_row, first_depth,
-            first_column;
-    int read_column, read_depth;
-    // Its tile.
-    sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
-                    [cut.vector];
-    sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
-    vector rows[cut.ahead][g.walk.phases][g.depth_slots][g.pieces]
-               [g.units.count];
-    bool column_inside[g.units.count], depth_inside[g.depth_slots];
-    // Where it reads and writes.
-    const type *read, *all_weights, *next;
-    int next_step; ///< the step whose rows are at `next`
-    type *written;
-    long long depth_pitch, row_pitch, column_pitch;
-    const type *read_from; ///< for write_again
-
-    __device__ void find_outside() {
-#pragma unroll
-        for (int unit = 0; unit < g.units.count; ++unit)
-            column_inside[unit] = g.units.always_inside[unit]
-                    || static_cast<unsigned>(read_column
-                               + (unit + g.units.first) * g.units.vector)
-                            < static_cast<unsigned>(p.column.read);
-#pragma unroll
-        for (int slot = 0; slot < g.depth_slots; ++slot)
-            depth_inside[slot] = g.depth_always_inside[slot]
-                    || static_cast<unsigned>(read_depth + slot + g.first_depth)
-                            < static_cast<unsigned>(p.depth.read);
-    }
-
-    __device__ void load_weights(const sum_type *shared, int lane) {
-#pragma unroll
-        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int kh = 0; kh < p.row.taps; ++kh)
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                        for (int v = 0; v < cut.vector; ++v)
-                            weights[m][kd][kh][kw][v] = shared
-                                    ? shared[shared_weight(
-                                            lane * cut.vector + v, m, kd, kh,
-                                            kw)]
-                                    : widen<p.type>(*(all_weights
-                                            + weight_at<p>(channel + v, m, kd,
-                                                    kh, kw)));
-    }
-    __device__ static constexpr int shared_weight(
-            int of_channel, int m, int kd, int kh, int kw) {
-        return (((of_channel * p.multiplier + m) * p.depth.taps + kd)
-                               * p.row.taps
-                       + kh)
-                * p.column.taps
-                + kw;
-    }
-
-    /// The rows at `next` go to a slot of the ring.
-    __device__ void load(int slot, bool checked) {
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f) {
-            if (!g.phase_used[f]) continue;
-            const bool row_inside = g.walk.phases == 1 || !checked
-                    || next_step * p.row.step + f < p.row.read;
-#pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z) {
-                if (!g.depth_used[z]) continue;
-#pragma unroll
-                for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.units.count; ++unit) {
-                        if (!g.units.used[unit]) continue;
-                        load_into(rows[slot][f][z][m][unit],
-                                next + f * row_pitch
-                                        + (z + g.first_depth) * depth_pitch
-                                        + m * piece_pitch()
-                                        + (unit + g.units.first)
-                                                * g.units.vector * column_pitch,
-                                column_inside[unit] && depth_inside[z]
-                                        && row_inside);
-                    }
-            }
-        }
-    }
-    __device__ static constexpr long long piece_pitch() {
-        return p.channels_last ? g.loaded
-                : staged_read  ? static_cast<long long>(p.depth.read)
-                        * p.row.read * p.column.read
-                              : p.read.channel;
-    }
-
-    /// Of a loaded row, the element of a column, counted from the first loaded one, and of
-    /// a channel of the vector or a plane.
-    __device__ sum_type element_of(
-            int slot, int f, int z, int column, int channel_of) const {
-        const int unit = column / g.units.vector;
-        return p.channels_last
-                ? rows[slot][f][z][channel_of / g.loaded][unit]
-                      [channel_of % g.loaded]
-                : rows[slot][f][z][channel_of][unit][column % g.units.vector];
-    }
+struct data_walk : data_tile<s> {
+    using tile = data_tile<s>;
+    using tile::advance;
+    using tile::advance_and_load;
+    using tile::all_weights;
+    using tile::channel;
+    using tile::channels;
+    using tile::copy_group;
+    using tile::cut;
+    using tile::element_of;
+    using tile::find_outside;
+    using tile::first_column;
+    using tile::first_depth;
+    using tile::first_row;
+    using tile::g;
+    using tile::grouped;
+    using tile::image;
+    using tile::in_class;
+    using tile::last_row;
+    using tile::last_step;
+    using tile::load;
+    using tile::newest;
+    using tile::next;
+    using tile::next_step;
+    using tile::oldest;
+    using tile::on_their_way;
+    using tile::open;
+    using tile::p;
+    using tile::read;
+    using tile::read_from;
+    using tile::row_pitch;
+    using tile::row_step;
+    using tile::staged;
+    using tile::take;
+    using tile::take_row;
+    using tile::weights;
+    using tile::written;
+    using typename tile::copied_rows;
+    using typename tile::sum_type;
+    using typename tile::type;
 
     __device__ void multiply(int slot) {
         constexpr int width = g.units.count * g.units.vector;
+        if constexpr (g.copied) take(slot);
         sum_type values[g.walk.phases][g.depth_slots][width][channels];
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
@@ -138,7 +63,8 @@ struct data_walk {
                         if (g.depth_used[z] && g.units.used[x / g.units.vector]
                                 && g.phase_used[f])
                             values[f][z][x][e] = element_of(slot, f, z, x, e);
-        advance_and_load(slot);
+        if (!g.copied && (!grouped || checked_now))
+            advance_and_load(slot, checked_now);
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
@@ -174,41 +100,12 @@ struct data_walk {
     }
     // Set by `step` around multiply, whose loads stand between conversions and products.
     bool checked_now;
-    int last_step;
-    __device__ void advance_and_load(int slot) {
-        if (checked_now) {
-#pragma unroll
-            for (int i = 0; i + 1 < cut.ahead; ++i)
-#pragma unroll
-                for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-                    for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                        for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                            for (int unit = 0; unit < g.units.count; ++unit)
-                                rows[i][f][z][m][unit]
-                                        = rows[i + 1][f][z][m][unit];
-            advance();
-            load(cut.ahead - 1, true);
-        } else {
-            next += row_step * row_pitch;
-            ++next_step;
-            load(slot, false);
-        }
-    }
-    /// To the next step's rows, or to the last ones again.
-    __device__ void advance() {
-        if (next_step < last_step) {
-            next += row_step * row_pitch;
-            ++next_step;
-        }
-    }
+    /// Whether the rows of a body without tests are looked through for NaN together.
+    static constexpr bool gathers = cut.unroll >= 4;
+    bool any_nan;
 
     __device__ void write_row(int a, int row, bool zeros) {
-        type *const at = written
-                + static_cast<long long>(row) * g.walk.classes
-                        * (staged ? p.column.written : p.written.row);
+        type *const at = row_at(row);
 #pragma unroll
         for (int o = 0; o < cut.depths; ++o) {
             if (g.depth_tiles * cut.depths > p.depth.written
@@ -232,7 +129,7 @@ struct data_walk {
             }
         }
         if (zeros) return;
-        bool is_nan = false;
+        bool is_nan = gathers && !checked_now && any_nan;
 #pragma unroll
         for (int o = 0; o < cut.depths; ++o)
 #pragma unroll
@@ -241,14 +138,25 @@ struct data_walk {
                 for (int v = 0; v < cut.vector; v += 2)
                     is_nan |= either_is_nan(open[a][o][j][v],
                             open[a][o][j][v + 1 < cut.vector ? v + 1 : v]);
-        if (is_nan)
-            write_again<s>(read_from, all_weights, at, image, channel,
-                    first_depth, in_class + g.walk.classes * row, first_column);
+        if (gathers && !checked_now)
+            any_nan = is_nan;
+        else if (is_nan)
+            take_again(row);
+    }
+    __device__ void take_again(int row) {
+        write_again<s>(read_from, all_weights, row_at(row), image, channel,
+                first_depth, in_class + g.walk.classes * row, first_column);
+    }
+    __device__ type *row_at(int row) const {
+        return written
+                + static_cast<long long>(row) * g.walk.classes
+                * (staged ? p.column.written : p.written.row);
     }
 
     /// Step u, whose rows are in a slot of the ring.
     __device__ void step(int u, int slot, bool checked) {
         checked_now = checked;
+        if (grouped && checked) take_row(0);
         multiply(slot);
 #pragma unroll
         for (int a = 0; a < p.row.up; ++a) {
@@ -269,6 +177,30 @@ struct data_walk {
                                 ? open[a + p.row.up < g.walk.open ? a + p.row.up
                                                                   : 0][o][j][v]
                                 : sum_type(0);
+    }
+
+    /// Steps without tests, of rows in slots from `first` on.
+    __device__ void body(int u, int first) {
+        any_nan = false;
+        if constexpr (grouped) {
+#pragma unroll
+            for (int i = 0; i < cut.unroll; ++i)
+                take_row(i);
+#pragma unroll
+            for (int i = 0; i < cut.unroll; ++i) {
+                next += row_step * row_pitch;
+                ++next_step;
+                load(i, false);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < cut.unroll; ++i)
+            step(u + i, g.copied ? first + i : i % cut.ahead, false);
+        checked_now = true;
+        if (!gathers || !any_nan) return;
+#pragma unroll 1
+        for (int i = 0; i < p.row.up * cut.unroll; ++i)
+            take_again(p.row.up * u + g.walk.shift + i);
     }
 
     /// From first_row to last_row, counted in the class.
@@ -304,28 +236,57 @@ struct data_walk {
         next = read
                 + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
                         * row_pitch;
-#pragma unroll
-        for (int i = 0; i < cut.ahead; ++i) {
-            if (i) advance();
-            load(i, true);
-        }
         // The last step whose rows of every phase are there.
         const int whole = g.walk.phases == 1
                 ? last_step
                 : least(last_step, p.row.read / p.row.step - 1);
-#pragma unroll 1
-        for (;;) {
-            if (cut.unchecked && up * u + shift >= first_row
-                    && u + cut.unroll + cut.ahead - 1 <= whole
-                    && (up == 1 || up * (u + cut.unroll) + shift <= last_row)) {
+        // Whether so many steps need no tests, with the rows that they load.
+        const auto unchecked = [&](int rows) {
+            return cut.unchecked && up * u + shift >= first_row
+                    && u + rows - 1 <= whole
+                    && (up == 1 || up * (u + cut.unroll) + shift <= last_row);
+        };
+        if constexpr (g.copied) {
+            on_their_way = copied_rows(jit::dynamic_shared() + g.copied_at,
+                    (cut.ahead + 1) * cut.unroll);
+            oldest = newest = 0;
 #pragma unroll
-                for (int i = 0; i < cut.unroll; ++i)
-                    step(u + i, i % cut.ahead, false);
-                u += cut.unroll;
-                continue;
+            for (int i = 0; i < cut.ahead; ++i)
+                copy_group(true);
+#pragma unroll 1
+            do {
+                wait_for_copies<cut.ahead - 1>();
+                const int first = oldest * cut.unroll;
+                if (cut.unroll < 4 || next_step + cut.unroll - 1 > whole)
+                    copy_group(true);
+                else
+                    copy_group(false);
+                if (unchecked(cut.unroll)) {
+                    body(u, first);
+                    u += cut.unroll;
+                } else {
+#pragma unroll 1
+                    for (int i = 0; i < cut.unroll && u <= last_step; ++i)
+                        step(u++, first + i, true);
+                }
+                oldest = oldest == cut.ahead ? 0 : oldest + 1;
+            } while (u <= last_step);
+        } else {
+#pragma unroll
+            for (int i = 0; i < cut.ahead; ++i) {
+                if (i) advance();
+                load(i, true);
             }
-            step(u, 0, true);
-            if (++u > last_step) break;
+#pragma unroll 1
+            for (;;) {
+                if (unchecked(cut.unroll + cut.ahead)) {
+                    body(u, 0);
+                    u += cut.unroll;
+                    continue;
+                }
+                step(u, 0, true);
+                if (++u > last_step) break;
+            }
         }
         const int rest = up * u + shift;
 #pragma unroll

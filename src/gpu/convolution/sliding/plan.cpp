@@ -64,7 +64,8 @@ std::string load(launchable &to, const char *source, const char *entry,
             = jit::load({source, specification, entry}, options);
     if (!loaded.kernel) return loaded.refusal;
     to.kernel = loaded.kernel;
-    if (to.shared_bytes > default_block_shared_bytes) {
+    if (to.shared_bytes + to.kernel->static_shared_bytes
+            > default_block_shared_bytes) {
         const allocation_guard guard(static_cast<int>(options.device));
         allow_shared_bytes(to.kernel->function, to.shared_bytes);
     }
@@ -126,7 +127,8 @@ public:
         for (size_t i = 0; i < tried_.size(); ++i) {
             const weights_specification &each = tried_[i];
             const weights_geometry g = geometry_of(each);
-            launchable made {nullptr, g.grid, each.cut.threads, 0};
+            launchable made {nullptr, g.grid, each.cut.threads,
+                    static_cast<size_t>(g.shared_bytes)};
             const std::string specification = text_of(each);
             constexpr const char *source
                     = "gpu/convolution/sliding/weights_kernel.cuh";

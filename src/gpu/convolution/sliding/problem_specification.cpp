@@ -209,7 +209,12 @@ std::vector<problem_specification> specifications_of(
                 && a.base == 0;
     };
     if (s.channels_last) {
-        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1)
+        // Threads walk along the only axis of the window, unless registers hold too few sums.
+        const bool too_long = !of_weights && s.type == element::f64
+                && s.multiplier == 1 && s.column.taps > 32
+                && s.column.taps <= most_taps;
+        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
+                && !too_long)
             swap_rows_and_columns(s);
         forms.push_back(s);
     } else if (is_flat(s.depth) && is_flat(s.row) && s.row.read == 1
@@ -228,12 +233,14 @@ std::string text_of(const data_specification &s) {
             text(text_of(s.of), "    .cut = {.vector = ", c.vector,
                     ", .columns = ", c.columns, ", .depths = ", c.depths,
                     ", .strip = ", c.strip, ", .ahead = ", c.ahead,
-                    ", .unroll = ", c.unroll, ", .unchecked = ",
-                    truth(c.unchecked), ", .lanes = ", c.lanes,
+                    ", .unroll = ", c.unroll,
+                    ", .unchecked = ", truth(c.unchecked),
+                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
                     ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
                     ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
-                    ", .row_by_row = ", truth(c.row_by_row), "},\n"));
+                    ", .row_by_row = ", truth(c.row_by_row),
+                    ", .chunk = ", c.chunk, "},\n"));
 }
 
 std::string text_of(const weights_specification &s) {
@@ -243,10 +250,12 @@ std::string text_of(const weights_specification &s) {
                     ", .columns = ", c.columns, ", .strip = ", c.strip,
                     ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
                     ", .unchecked = ", truth(c.unchecked),
-                    ", .lanes = ", c.lanes, ", .threads = ", c.threads,
-                    ", .blocks = ", c.blocks, ", .channels = ", c.channels,
-                    ", .row_of_taps = ", truth(c.row_of_taps),
-                    ", .parts = ", c.parts, ", .rounds = ", c.rounds, "},\n"));
+                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
+                    ", .threads = ", c.threads, ", .blocks = ", c.blocks,
+                    ", .channels = ", c.channels, ", .row_taps = ", c.row_taps,
+                    ", .parts = ", c.parts, ", .rounds = ", c.rounds,
+                    ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
+                    "},\n"));
 }
 
 } // namespace gradnn::gpu::sliding

@@ -94,6 +94,13 @@ constexpr int vector_of_channels(
     return most(vector, 1);
 }
 
+/// Whether rows ahead are copied to shared memory where a cut says so: by 4, 8 or 16 bytes,
+/// in groups of as many rows as the loop's body has steps, `ahead` of them, each of which
+/// costs instructions of its own.
+constexpr bool rows_are_copied(bool copies, int loaded_bytes) {
+    return copies && loaded_bytes >= 4;
+}
+
 // How much the tables below hold.
 constexpr int most_units = 96;
 constexpr int most_depths = 64, most_tile_depths = 3;

@@ -13,247 +13,100 @@
 // definition.
 #pragma once
 
-#include "gpu/convolution/sliding/device.cuh"
-#include "gpu/convolution/sliding/weights_specification.hpp"
+#include "gpu/convolution/sliding/weights_walk.cuh"
 
 namespace gradnn::gpu::sliding {
 
-template <weights_specification s>
-struct weights_walk {
-    static constexpr problem_specification p = s.of;
-    static constexpr weights_cut cut = s.cut;
-    static constexpr weights_geometry g = geometry_of(s);
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    static constexpr bool nxc = p.channels_last;
-    static constexpr int gap = -p.row.dilation;
-    static constexpr int pad = -p.row.base;
-    /// Rows from a step to the next one.
-    static constexpr int src_step = p.row.step == 1 ? gap : p.row.step;
-    static constexpr int dst_step = p.row.step == 1 ? gap : 1;
-
-    int depth, in_class, tap_row;
-    sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
-                 [cut.vector];
-    jit::elements<p.type, g.src_loaded> src_rows[cut.ahead][g.phases]
-                                                [p.depth.taps][g.src_pieces]
-                                                [g.src.count];
-    jit::elements<p.type, g.dst_loaded> dst_rows[cut.ahead][g.dst_pieces]
-                                                [g.dst.count];
-    sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
-    bool src_inside[g.src.count], dst_inside[g.dst.count];
-    bool depth_inside[p.depth.taps];
-    const type *src, *dst;
-
-    __device__ int src_row(int step, int phase) const {
-        return p.row.step == 1 ? in_class - pad + gap * (step + tap_row)
-                               : p.row.step * step + phase - pad;
-    }
-    __device__ int dst_row(int step) const {
-        return p.row.step == 1 ? in_class + gap * step : step;
-    }
-    __device__ static constexpr bool dst_used(int j) {
-        return g.dst.used[j * g.column_step / g.dst.vector];
-    }
-    __device__ void load_dst(int slot, const type *at, bool inside) {
-#pragma unroll
-        for (int m = 0; m < g.dst_pieces; ++m)
-#pragma unroll
-            for (int unit = 0; unit < g.dst.count; ++unit)
-                if (g.dst.used[unit])
-                    load_into(dst_rows[slot][m][unit],
-                            at + m * (nxc ? g.dst_loaded : p.written.channel)
-                                    + unit * g.dst.vector * p.written.column,
-                            inside && dst_inside[unit]);
-    }
-    __device__ void load(int step, int slot, bool checked) {
-        load_dst(slot, dst,
-                !checked
-                        || static_cast<unsigned>(dst_row(step))
-                                < static_cast<unsigned>(p.row.written));
-#pragma unroll
-        for (int f = 0; f < g.phases; ++f) {
-            if (!g.phase_used[f]) continue;
-            const bool inside = !checked
-                    || static_cast<unsigned>(src_row(step, f))
-                            < static_cast<unsigned>(p.row.read);
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int m = 0; m < g.src_pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.src.count; ++unit)
-                        if (g.src.used[unit])
-                            load_into(src_rows[slot][f][kd][m][unit],
-                                    src + f * p.read.row
-                                            + p.depth.met(0, kd) * p.read.depth
-                                            + m * g.src_loaded
-                                            + (unit + g.src.first)
-                                                    * g.src.vector
-                                                    * p.read.column,
-                                    inside && depth_inside[kd]
-                                            && src_inside[unit]);
-        }
-    }
-    __device__ void advance() {
-        src += src_step * p.read.row;
-        dst += dst_step * p.written.row;
-    }
-
-    __device__ sum_type dst_element(int slot, int j, int m, int v) const {
-        const int column = j * g.column_step;
-        const int e = v * p.multiplier + m;
-        return nxc ? dst_rows[slot][e / g.dst_loaded][column][e % g.dst_loaded]
-                   : dst_rows[slot][m][column / g.dst.vector]
-                             [column % g.dst.vector];
-    }
-    __device__ void keep(int age, int slot) {
-#pragma unroll
-        for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-            for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                for (int v = 0; v < cut.vector; ++v)
-                    kept[age][j][m][v]
-                            = dst_used(j) ? dst_element(slot, j, m, v) : 0;
-    }
-
-    __device__ void step(int t, int slot, int end, bool checked) {
-#pragma unroll
-        for (int age = g.kept - 1; age > 0; --age)
-#pragma unroll
-            for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-                for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        kept[age][j][m][v] = kept[age - 1][j][m][v];
-        keep(0, slot);
-        constexpr int width = g.src.count * g.src.vector;
-        sum_type values[g.phases][p.depth.taps][width][cut.vector];
-#pragma unroll
-        for (int f = 0; f < g.phases; ++f)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int x = 0; x < width; ++x)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        if (g.phase_used[f] && g.src.used[x / g.src.vector])
-                            values[f][kd][x][v] = nxc
-                                    ? src_rows[slot][f][kd][v / g.src_loaded][x]
-                                              [v % g.src_loaded]
-                                    : src_rows[slot][f][kd][0][x / g.src.vector]
-                                              [x % g.src.vector];
-        if (checked) {
-#pragma unroll
-            for (int i = 0; i + 1 < cut.ahead; ++i) {
-#pragma unroll
-                for (int f = 0; f < g.phases; ++f)
-#pragma unroll
-                    for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                        for (int m = 0; m < g.src_pieces; ++m)
-#pragma unroll
-                            for (int unit = 0; unit < g.src.count; ++unit)
-                                src_rows[i][f][kd][m][unit]
-                                        = src_rows[i + 1][f][kd][m][unit];
-#pragma unroll
-                for (int m = 0; m < g.dst_pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.dst.count; ++unit)
-                        dst_rows[i][m][unit] = dst_rows[i + 1][m][unit];
-            }
-            if (t + cut.ahead < end) {
-                advance();
-                load(t + cut.ahead, cut.ahead - 1, true);
-            }
-        } else {
-            advance();
-            load(0, slot, false);
-        }
-#pragma unroll
-        for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-            for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                for (int j = 0; j < cut.columns; ++j) {
-                    if (!dst_used(j)) continue;
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw) {
-                        const int x = g.src.met[kw][j];
-                        if (x < 0) continue;
-#pragma unroll
-                        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                            for (int v = 0; v < cut.vector; ++v)
-                                sums[m][kd][kh][kw][v] = multiply_add(
-                                        values[g.phase_of[kh]][kd][x][v],
-                                        kept[g.age_of[kh]][j][m][v],
-                                        sums[m][kd][kh][kw][v]);
-                    }
-                }
-    }
-
-    /// The strip of a tile, whose first column src and dst are given for, at row 0.
-    __device__ void walk(const type *src_at, const type *dst_at, int column,
-            int t, int end) {
-#pragma unroll
-        for (int unit = 0; unit < g.src.count; ++unit)
-            src_inside[unit] = g.src.always_inside[unit]
-                    || static_cast<unsigned>(column * p.column.step
-                               + (unit + g.src.first) * g.src.vector)
-                            < static_cast<unsigned>(p.column.read);
-#pragma unroll
-        for (int unit = 0; unit < g.dst.count; ++unit)
-            dst_inside[unit] = g.dst.always_inside[unit]
-                    || static_cast<unsigned>(column + unit * g.dst.vector)
-                            < static_cast<unsigned>(p.column.written);
-#pragma unroll
-        for (int kd = 0; kd < p.depth.taps; ++kd)
-            depth_inside[kd] = static_cast<unsigned>(p.depth.met(0, kd)
-                                       + depth * p.depth.step)
-                    < static_cast<unsigned>(p.depth.read);
-        src = src_at + static_cast<long long>(src_row(t, 0)) * p.read.row;
-        dst = dst_at + static_cast<long long>(dst_row(t)) * p.written.row;
-#pragma unroll
-        for (int age = 1; age < g.kept; ++age) {
-            load_dst(0, dst - age * dst_step * p.written.row,
-                    static_cast<unsigned>(dst_row(t - age))
-                            < static_cast<unsigned>(p.row.written));
-            keep(age - 1, 0);
-        }
-#pragma unroll
-        for (int i = 0; i < cut.ahead; ++i)
-            if (i == 0 || t + i < end) {
-                if (i) advance();
-                load(t + i, i, true);
-            }
-        constexpr int last = cut.unroll + cut.ahead - 1;
+/// By all threads of a block, the columns of a row from `first` on, zeros for those outside.
+template <element of, int loaded, int threads>
+__device__ __forceinline__ void copy_columns(storage<of> *to,
+        const storage<of> *from, int columns, int first, int count) {
 #pragma unroll 1
-        for (;;) {
-            if (cut.unchecked && t + last < end
-                    && src_row(t + cut.ahead, 0) >= 0
-                    && src_row(t + last, g.phases - 1) < p.row.read
-                    && dst_row(t + last) < p.row.written) {
+    for (int i = static_cast<int>(threadIdx.x) * loaded; i < count;
+            i += threads * loaded)
+        copy_async_or_zero<loaded * bytes_of(of)>(
+                static_cast<unsigned>(first + i)
+                        < static_cast<unsigned>(columns),
+                to + i, from + first + i);
+}
+
+/// Long windows of one row: all threads of a block load some rows of a channel, the next ones
+/// while they work, and a thread adds the products of some columns of dst.
+template <weights_specification s>
+__device__ void add_staged_rows(weights_walk<s> &t,
+        const storage<s.of.type> *src, const storage<s.of.type> *dst,
+        int channel, int part) {
+    constexpr problem_specification p = s.of;
+    constexpr weights_cut cut = s.cut;
+    constexpr weights_geometry g = geometry_of(s);
+    using type = storage<p.type>;
+    constexpr int vector = 16 / bytes_of(p.type);
+    using vector_type = jit::elements<p.type, vector>;
+    const int thread = static_cast<int>(threadIdx.x);
+    type *const staged = reinterpret_cast<type *>(jit::dynamic_shared());
+    const type *const of_src = src + channel * p.read.channel;
+    const type *const of_dst = dst + channel * p.written.channel;
+
+    const auto submit = [&](int group, int buffer) {
+#pragma unroll 1
+        for (int r = 0; r < cut.staged_rows; ++r) {
+            const int item = group * cut.staged_rows + r;
+            int rest = item / g.pieces;
+            const int row = rest % p.row.written;
+            rest /= p.row.written;
+            const int depth = rest % p.depth.written;
+            const int image = rest / p.depth.written;
+            const int column = item % g.pieces * cut.piece;
+            const bool exists = item < g.items;
+            type *const to
+                    = staged + (buffer * cut.staged_rows + r) * g.row_elements;
+            copy_columns<p.type, g.src_loaded, cut.threads>(to,
+                    of_src + image * p.read.image + depth * p.read.depth
+                            + row * p.read.row,
+                    exists ? p.column.read : 0, column + g.low, g.src_columns);
+            copy_columns<p.type, g.dst_loaded, cut.threads>(to + g.src_columns,
+                    of_dst + image * p.written.image + depth * p.written.depth
+                            + row * p.written.row,
+                    exists ? p.column.written : 0, column, cut.piece);
+        }
+        commit_copies();
+    };
+    const int first = part * cut.rounds;
+    const int end = least(first + cut.rounds, g.groups);
+    const int row = thread / g.tiles;
+    const type *const own
+            = staged + row * g.row_elements + thread % g.tiles * cut.columns;
+    if (first < end) submit(first, 0);
+    int buffer = 0;
+#pragma unroll 1
+    for (int group = first; group < end; ++group, buffer ^= 1) {
+        wait_for_copies<0>();
+        __syncthreads();
+        if (group + 1 < end) submit(group + 1, buffer ^ 1);
+        if (row >= cut.staged_rows) continue;
+        const type *const from
+                = own + buffer * cut.staged_rows * g.row_elements;
+        vector_type by[cut.columns / vector];
 #pragma unroll
-                for (int i = 0; i < cut.unroll; ++i)
-                    step(t + i, i % cut.ahead, end, false);
-                t += cut.unroll;
-                continue;
-            }
-            step(t, 0, end, true);
-            if (++t >= end) break;
+        for (int i = 0; i < cut.columns / vector; ++i)
+            by[i] = vector_type::load(from + g.src_columns + i * vector);
+        constexpr int count = g.past + cut.columns + p.column.taps - 1;
+#pragma unroll
+        for (int at = 0; at < count; at += vector) {
+            const auto some = vector_type::load(from + at);
+#pragma unroll
+            for (int e = 0; e < vector; ++e)
+#pragma unroll
+                for (int i = 0; i < cut.columns; ++i) {
+                    const int k = at + e - g.past - i;
+                    if (k < 0 || k >= p.column.taps) continue;
+                    t.sums[0][0][0][k][0] = multiply_add(some[e],
+                            by[i / vector][i % vector], t.sums[0][0][0][k][0]);
+                }
         }
     }
-
-    /// Of the weights that a thread has sums of, the number of one.
-    __device__ int number_of(int m, int kd, int kh, int kw, int channel) const {
-        return ((kd * p.row.taps + kh + tap_row) * p.column.taps + kw)
-                * (p.channels * p.multiplier)
-                + channel * p.multiplier + m;
-    }
-};
+    __syncthreads();
+}
 
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
@@ -271,9 +124,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
     unsigned part = blockIdx.x / g.channel_blocks;
     t.tap_row = 0;
-    if constexpr (cut.row_of_taps) {
-        t.tap_row = part % p.row.taps;
-        part /= p.row.taps;
+    if constexpr (cut.row_taps > 0) {
+        t.tap_row = part % g.tap_blocks * cut.row_taps;
+        part /= g.tap_blocks;
     }
     // The place of a thread among those of its channels, and these.
     unsigned lane = 0, slot = thread;
@@ -301,10 +154,18 @@ __device__ void slide_weights(const storage<s.of.type> *src,
 #pragma unroll
                     for (int v = 0; v < cut.vector; ++v)
                         t.sums[m][kd][kh][kw][v] = 0;
+    if constexpr (g.copied) {
+        t.src_copies = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
+        t.dst_copies = {
+                jit::dynamic_shared() + g.dst_at, (cut.ahead + 1) * cut.unroll};
+    }
     const unsigned last_round
             = least((part + 1) * cut.rounds, static_cast<int>(g.groups));
+    if constexpr (cut.staged_rows > 0)
+        add_staged_rows<s>(t, src, dst, channel, static_cast<int>(part));
 #pragma unroll 1
-    for (unsigned round = part * cut.rounds; round < last_round; ++round) {
+    for (unsigned round = part * cut.rounds;
+            cut.staged_rows == 0 && round < last_round; ++round) {
         unsigned rest = round * g.of_block + slot;
         if (slot >= g.of_block || rest >= g.items || channel >= p.channels)
             continue;
@@ -381,7 +242,7 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                     / (cut.vector * p.column.taps * g.row_taps * p.depth.taps);
             const int of_channel
                     = (channel_block * lanes + of_lane) * cut.vector + v;
-            if (of_channel < p.channels)
+            if (of_channel < p.channels && kh + t.tap_row < p.row.taps)
                 to[t.number_of(m, kd, kh, kw, of_channel)] = total;
         }
     }

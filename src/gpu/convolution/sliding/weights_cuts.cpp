@@ -10,9 +10,6 @@ namespace gradnn::gpu::sliding {
 namespace {
 
 constexpr int most_registers = 222; ///< estimated, of 255
-/// Products that a thread adds to a sum, at most.
-constexpr int longest_chain = 4096;
-
 struct tile {
     double cost; ///< of a column of dst, in instructions
     weights_cut cut;
@@ -39,6 +36,8 @@ struct estimator {
         return p.row.step == 1 ? p.row.taps
                                : (p.row.taps - 1) * gap / p.row.step + 1;
     }
+    /// A window of one row whose last rows of dst move up a sum each.
+    bool is_long() const { return kept() > 8 && taps == p.row.taps; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns);
 };
@@ -79,26 +78,45 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                     + static_cast<double>(columns) * m / loaded;
     const double instructions = of_dst * taps * wide + loads * 1.5
             + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
-            + (kept() - 1) * of_dst * wide * (kept() > 4 ? 0.5 : 0.0);
+            + (kept() - 1) * of_dst * wide
+                    * (kept() > 4 && !is_long() ? 0.5 : 0.0);
     const int results = columns * vector;
     const double new_bytes = static_cast<double>(columns) * (step * phases + m)
             * vector * bytes;
-    const auto registers_of = [&](int ahead) {
-        const double all = registers + raw * ahead + (ahead > 1 ? 6 : 0);
-        return std::clamp(ceil_div(static_cast<int>(all), 8) * 8, 32, 255);
+    // As for data (data_tiles.cpp).
+    const bool may_copy
+            = std::min(loaded, nxc ? vector * m / pieces : loaded) * bytes
+            >= (instructions < 24 * loads ? 8 : 4);
+    const int group = std::clamp(
+            static_cast<int>(is_long() ? 500 / (of_dst * taps * wide)
+                                       : 400 / instructions),
+            1, std::clamp(p.row.written / 24, 1, 8));
+    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
+    const auto held = [&](int ahead) {
+        return registers + raw * (copied(ahead) ? 0.3 : ahead)
+                + (ahead > 1 ? 6 : 0);
+    };
+    const auto blocks_of = [&](int ahead) {
+        const int rounded = std::clamp(
+                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
+        const double copies = copied(ahead)
+                ? 4 * raw * (ahead + group) * block.threads + 26000
+                : 1024;
+        return std::max(1,
+                std::min({gpu.threads / block.threads,
+                        gpu.registers / (block.threads * rounded),
+                        static_cast<int>(gpu.shared_bytes * 0.9 / copies)}));
     };
     const auto warps_of = [&](int ahead) {
-        const int blocks = std::max(
-                1, gpu.registers / (block.threads * registers_of(ahead)));
-        return std::min(blocks * block.threads, gpu.threads) / 32.0;
+        return blocks_of(ahead) * block.threads / 32.0;
     };
     const auto in_flight = [&](int ahead) {
         return ahead * warps_of(ahead) * 32 * new_bytes;
     };
     int ahead = 1;
     for (const int more : {2, 4, 8}) {
-        if (in_flight(ahead) >= 12000 || registers + raw * more + 6 > 214
-                || more * instructions > 1600)
+        if (in_flight(ahead) >= (may_copy ? 24000 : 12000) || held(more) > 214
+                || (!may_copy && more * instructions > 1600))
             break;
         if (in_flight(more) > 1.25 * in_flight(ahead)
                 && (warps_of(more) >= 12
@@ -106,22 +124,34 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             ahead = more;
     }
     for (const int rows : {1, ahead}) {
-        const double all = registers + raw * rows + (rows > 1 ? 6 : 0);
+        const double all = held(rows);
         if (all > most_registers) continue;
-        const int blocks = std::max(1,
-                std::min(gpu.threads / block.threads,
-                        gpu.registers / (block.threads * registers_of(rows))));
-        const double by_issue = instructions / results / used;
-        const double by_shared = 4 * loads * load_wavefronts / results / used;
+        const int blocks = blocks_of(rows);
+        const double taken = copied(rows) ? loads : 0;
+        const double moves = is_long()
+                ? (kept() - 1) * of_dst * wide / (copied(rows) ? group : 2)
+                : 0;
+        const double by_issue = (instructions + taken + moves
+                                        + (copied(rows) ? 14.0 / group : 0))
+                / results / used;
+        const double by_shared = 4
+                * (loads * load_wavefronts
+                        + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
+                / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
         cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
         const double ratio = static_cast<double>(p.depth.written)
                 * p.row.written * p.column.written
                 / (static_cast<double>(p.depth.read) * p.row.read
                         * p.column.read);
         const double floor = 9.7 * bytes * (m + 1 / ratio);
-        const double late = std::clamp(9000 / in_flight(rows), 1.0, 2.5);
+        const double waits = copied(rows)
+                ? 1.0
+                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
+        const double late
+                = std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
@@ -133,11 +163,13 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                     : rows;
         else if (kept() > 8 && instructions * kept() < 3600)
             unroll = whole;
-        unroll = ceil_div(unroll, rows) * rows;
+        unroll = copied(rows) ? kept() <= 4 ? kept() : group
+                              : ceil_div(unroll, rows) * rows;
         weights_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
-        cut.ahead = rows;
+        cut.copies = copied(rows);
+        cut.ahead = cut.copies ? ceil_div(rows, unroll) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;
@@ -152,7 +184,8 @@ void estimator::add_tiles() {
     const int width = ceil_div(p.column.written, column_step());
     for (const int vector : channel_vectors(p, p.read)) {
         const block_shape block = p.channels_last
-                ? block_of(p.channels / vector, vector * bytes)
+                ? block_of(p.channels / vector, vector * bytes,
+                        is_long() ? 160 : 288)
                 : block_shape {1, 128};
         for (int columns = 1; columns <= std::min(width, 16); ++columns)
             add_tile(vector, block, columns);
@@ -207,8 +240,7 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         const weights_geometry g
                 = geometry_of(weights_specification {p, tried});
         if (!g.fits) continue;
-        const double blocks = g.channel_blocks
-                * (cut.row_of_taps ? static_cast<double>(p.row.taps) : 1.0);
+        const double blocks = g.channel_blocks * g.tap_blocks;
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
             int parts = std::min<int>(g.groups,
                     std::max(1, static_cast<int>(held * waves / blocks)));
@@ -267,14 +299,21 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
         const int met = std::min(
                 (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
                 columns >= width ? p.column.read : 1 << 20);
-        const int registers = (columns * p.multiplier + met) * e.wide
+        // Where a row has one tap, rows of several.
+        constexpr int most_rows = 32;
+        const int row_taps = p.column.taps > 1
+                ? 1
+                : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
+        const int registers = (columns * p.multiplier * row_taps + met) * e.wide
                 + met * e.bytes / 8 + 40
-                + p.column.taps * p.multiplier * e.wide;
+                + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
         weights_cut cut {};
         cut.vector = cut.ahead = cut.unroll = 1;
         cut.columns = columns;
-        cut.row_of_taps = true;
+        cut.row_taps = row_taps;
+        if (row_taps > 1) cut.unroll = 4;
+        cut.unchecked = row_taps > 1;
         const block_shape block = p.channels_last
                 ? block_of(p.channels, e.bytes)
                 : block_shape {1, 128};
@@ -296,6 +335,9 @@ std::vector<choice<weights_specification>> weights_choices(
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
     std::vector<choice<weights_specification>> chosen;
+    const auto staged = staged_rows_choice(p, gpu);
+    if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
+        chosen.push_back(*staged);
     for (const tile &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         const auto same = std::count_if(

@@ -8,14 +8,17 @@ namespace gradnn::gpu::sliding {
 /// How the work of a gradient of weights is cut.
 struct weights_cut {
     int vector, columns, strip, ahead, unroll;
-    bool unchecked;
+    bool unchecked, copies; ///< as data_cut has them
     int lanes, threads, blocks;
     /// NCX: channels side by side in a block; 0: a block has one.
     int channels;
-    /// A block has one row of the window's taps.
-    bool row_of_taps;
+    /// So many rows of the window's taps are a block's; 0: all.
+    int row_taps;
     /// Partial sums of a weight, each of so many rounds of a block.
     int parts, rounds;
+    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
+    /// columns, in shared memory at a time; 0: none.
+    int staged_rows, piece;
 };
 
 struct weights_specification {
@@ -31,16 +34,59 @@ struct weights_geometry {
     column_units src, dst;
     int src_loaded, src_pieces, dst_loaded,
             dst_pieces; ///< as data_geometry has them
-    int row_taps; ///< of a block
+    int row_taps, tap_blocks; ///< of a block; how many of these have all
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
     bool phase_used[most_phases];
     int channel_blocks, of_block,
             slots; ///< slots: threads of a channel in a block of several
     int items, groups, grid, sums;
+    bool copied; ///< rows on their way, to shared memory; dst's from `dst_at` on
+    int dst_at, shared_bytes;
+    /// Staged rows: pieces of a row; of src of a piece the first column, what it meets past
+    /// that, and how many there are; of src and dst together.
+    int pieces, low, past, src_columns, row_elements;
     bool fits;
 };
 
+constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
+    const problem_specification &p = s.of;
+    const weights_cut &c = s.cut;
+    const int vector = 16 / bytes_of(p.type);
+    weights_geometry g {};
+    g.column_step = g.classes = g.phases = g.kept = g.strips = g.row_taps = 1;
+    g.tiles = c.piece / c.columns;
+    // What is loaded to shared memory at a time.
+    g.src_loaded = vector_along(
+            bytes_of(p.type), p.alignment, p.column.read, p.read, vector);
+    g.dst_loaded = vector_along(
+            bytes_of(p.type), p.alignment, p.column.written, p.written, vector);
+    g.src.vector = g.dst.vector = g.src.count = g.dst.count = 1;
+    g.src_pieces = g.dst_pieces = 1;
+    g.sums = p.column.taps;
+    g.pieces = ceil_div(p.column.written, c.piece);
+    g.low = floor_div(p.column.base, vector) * vector;
+    g.past = p.column.base - g.low;
+    g.src_columns
+            = ceil_div(g.past + c.piece + p.column.taps - 1, vector) * vector;
+    g.row_elements = g.src_columns + c.piece;
+    const long long items = static_cast<long long>(p.images) * p.depth.written
+            * p.row.written * g.pieces;
+    const long long bytes
+            = 2LL * c.staged_rows * g.row_elements * bytes_of(p.type);
+    const long long grid = static_cast<long long>(c.parts) * p.channels;
+    g.fits = items < 1 << 30 && bytes < 1 << 18 && grid < 1LL << 31
+            && g.tiles * c.staged_rows <= c.threads;
+    g.items = static_cast<int>(items);
+    g.shared_bytes = static_cast<int>(bytes);
+    g.grid = static_cast<int>(grid);
+    g.groups = ceil_div(g.items, c.staged_rows);
+    g.of_block = c.threads;
+    g.channel_blocks = p.channels;
+    return g;
+}
+
 constexpr weights_geometry geometry_of(const weights_specification &s) {
+    if (s.cut.staged_rows) return geometry_of_staged(s);
     const problem_specification &p = s.of;
     const weights_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
@@ -55,7 +101,8 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
             * g.column_step;
     g.classes = stride == 1 ? gap : 1;
     g.phases = stride;
-    g.row_taps = c.row_of_taps ? 1 : p.row.taps;
+    g.row_taps = c.row_taps ? c.row_taps : p.row.taps;
+    g.tap_blocks = ceil_div(p.row.taps, g.row_taps);
     g.kept = 1;
     if (g.phases > most_phases || g.row_taps > most_taps) {
         g.fits = false;
@@ -68,9 +115,9 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
         g.kept = most(g.kept, g.age_of[k] + 1);
         g.phase_used[g.phase_of[k]] = true;
     }
-    if (c.row_of_taps) {
+    if (c.row_taps) {
         g.first_step = 0;
-        g.end_step = ceil_div(p.row.written, gap);
+        g.end_step = ceil_div(p.row.written, gap) + g.row_taps - 1;
     } else if (stride == 1) {
         g.first_step = most(0, -floor_div(gap - 1 - pad, gap));
         g.end_step = least(ceil_div(p.row.written, gap) + p.row.taps - 1,
@@ -113,6 +160,15 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     }
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
+    g.copied = rows_are_copied(
+            c.copies, least(g.src_loaded, g.dst_loaded) * bytes);
+    if (g.copied) {
+        const int slots = (c.ahead + 1) * c.unroll * c.threads * bytes;
+        g.dst_at = slots * g.phases * p.depth.taps * g.src_pieces * g.src.count
+                * g.src_loaded;
+        g.shared_bytes
+                = g.dst_at + slots * g.dst_pieces * g.dst.count * g.dst_loaded;
+    }
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
     if (items >= 1 << 30) {
@@ -134,8 +190,8 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     if (!g.fits) return g;
     g.items = static_cast<int>(items);
     g.groups = ceil_div(g.items, g.of_block);
-    const long long grid = static_cast<long long>(c.parts) * g.channel_blocks
-            * (c.row_of_taps ? p.row.taps : 1);
+    const long long grid
+            = static_cast<long long>(c.parts) * g.channel_blocks * g.tap_blocks;
     if (grid >= 1LL << 31) g.fits = false;
     g.grid = static_cast<int>(grid);
     return g;

@@ -14,6 +14,7 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 using jit::multiply_add;
+using jit::rows_on_their_way;
 /// Of what is read.
 constexpr element read_type_of(const problem_specification &p) {
     return !p.reads_sums             ? p.type
@@ -32,35 +33,5 @@ __device__ __forceinline__ jit::elements<type, count> finished(
         values[i] = sums[i] + sum<type>(0);
     return jit::elements<type, count>::of(values);
 }
-
-/// Rows of a thread that are on their way, in places of shared memory that no other thread
-/// reads. (Loads to registers share few scoreboards: a thread that waits for the oldest waits
-/// for the youngest.)
-template <typename Unit, int units, int threads>
-struct rows_on_their_way {
-    using stored = typename Unit::stored;
-
-    Unit *own;
-
-    /// What is never copied is 0.
-    __device__ __forceinline__ rows_on_their_way(char *shared, int rows)
-        : own(reinterpret_cast<Unit *>(shared) + threadIdx.x) {
-#pragma unroll 1
-        for (int i = 0; i < rows * units; ++i)
-            Unit::zeros().store(reinterpret_cast<stored *>(own + i * threads));
-    }
-    __device__ __forceinline__ void copy(
-            int row, int unit, bool wanted, const stored *from) const {
-        copy_async_if<sizeof(Unit)>(wanted, place(row, unit), from);
-    }
-    __device__ __forceinline__ stored *place(int row, int unit) const {
-        return reinterpret_cast<stored *>(own + (row * units + unit) * threads);
-    }
-    __device__ __forceinline__ void take(int row, Unit (&to)[units]) const {
-#pragma unroll
-        for (int u = 0; u < units; ++u)
-            to[u] = Unit::load(place(row, u));
-    }
-};
 
 } // namespace gradnn::gpu::resample

@@ -1,0 +1,230 @@
+// A thread's tile and place, and the rows that it has on their way (data.cuh).
+#pragma once
+
+#include "gpu/convolution/sliding/data_specification.hpp"
+#include "gpu/convolution/sliding/device.cuh"
+
+namespace gradnn::gpu::sliding {
+
+template <data_specification s>
+struct data_tile {
+    static constexpr problem_specification p = s.of;
+    static constexpr data_cut cut = s.cut;
+    static constexpr data_geometry g = geometry_of(s);
+    static constexpr bool staged = cut.staged != staging::none;
+    static constexpr bool staged_read = cut.staged == staging::all;
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    static constexpr int channels = cut.vector * p.multiplier;
+    using vector = jit::elements<p.type, g.loaded>;
+    /// From a row that is read to the next one.
+    static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
+
+    // Where the thread is.
+    int image, channel, in_class, first_row, last_row, first_depth,
+            first_column;
+    int read_column, read_depth;
+    // Its tile.
+    sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
+                    [cut.vector];
+    sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
+    vector rows[g.copied ? 1 : cut.ahead][g.walk.phases][g.depth_slots]
+               [g.pieces][g.units.count];
+    static constexpr int units_of_row
+            = g.walk.phases * g.depth_slots * g.pieces * g.units.count;
+    /// Few vectors of rows in registers leave the ring together, and are waited for once.
+    static constexpr bool grouped = !g.copied && cut.ahead >= 4
+            && cut.ahead == cut.unroll && units_of_row <= 8;
+    vector taken[grouped ? cut.ahead : 1][g.walk.phases][g.depth_slots]
+                [g.pieces][g.units.count];
+    using copied_rows
+            = jit::rows_on_their_way<vector, units_of_row, cut.threads>;
+    copied_rows on_their_way;
+    int oldest, newest; ///< slots of groups of rows
+    bool column_inside[g.units.count], depth_inside[g.depth_slots];
+    // Where it reads and writes.
+    const type *read, *all_weights, *next;
+    int next_step, last_step; ///< next_step: whose rows are at `next`
+    type *written;
+    long long depth_pitch, row_pitch, column_pitch;
+    const type *read_from; ///< for write_again
+
+    __device__ void find_outside() {
+#pragma unroll
+        for (int unit = 0; unit < g.units.count; ++unit)
+            column_inside[unit] = g.units.always_inside[unit]
+                    || static_cast<unsigned>(read_column
+                               + (unit + g.units.first) * g.units.vector)
+                            < static_cast<unsigned>(p.column.read);
+#pragma unroll
+        for (int slot = 0; slot < g.depth_slots; ++slot)
+            depth_inside[slot] = g.depth_always_inside[slot]
+                    || static_cast<unsigned>(read_depth + slot + g.first_depth)
+                            < static_cast<unsigned>(p.depth.read);
+    }
+
+    __device__ void load_weights(const sum_type *shared, int lane) {
+#pragma unroll
+        for (int m = 0; m < p.multiplier; ++m)
+#pragma unroll
+            for (int kd = 0; kd < p.depth.taps; ++kd)
+#pragma unroll
+                for (int kh = 0; kh < p.row.taps; ++kh)
+#pragma unroll
+                    for (int kw = 0; kw < p.column.taps; ++kw)
+#pragma unroll
+                        for (int v = 0; v < cut.vector; ++v)
+                            weights[m][kd][kh][kw][v] = shared
+                                    ? shared[shared_weight(
+                                            lane * cut.vector + v, m, kd, kh,
+                                            kw)]
+                                    : widen<p.type>(*(all_weights
+                                            + weight_at<p>(channel + v, m, kd,
+                                                    kh, kw)));
+    }
+    __device__ static constexpr int shared_weight(
+            int of_channel, int m, int kd, int kh, int kw) {
+        return (((of_channel * p.multiplier + m) * p.depth.taps + kd)
+                               * p.row.taps
+                       + kh)
+                * p.column.taps
+                + kw;
+    }
+
+    __device__ static constexpr int copied_unit(int f, int z, int m, int unit) {
+        return ((f * g.depth_slots + z) * g.pieces + m) * g.units.count + unit;
+    }
+
+    /// The rows at `next` go to a slot of the ring.
+    __device__ void load(int slot, bool checked) {
+        const bool exists = !checked || next_step <= last_step;
+#pragma unroll
+        for (int f = 0; f < g.walk.phases; ++f) {
+            if (!g.phase_used[f]) continue;
+            const bool row_inside = g.walk.phases == 1 || !checked
+                    || (exists && next_step * p.row.step + f < p.row.read);
+#pragma unroll
+            for (int z = 0; z < g.depth_slots; ++z) {
+                if (!g.depth_used[z]) continue;
+#pragma unroll
+                for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.units.count; ++unit) {
+                        if (!g.units.used[unit]) continue;
+                        const type *const from = next + f * row_pitch
+                                + (z + g.first_depth) * depth_pitch
+                                + m * piece_pitch()
+                                + (unit + g.units.first) * g.units.vector
+                                        * column_pitch;
+                        const bool inside
+                                = column_inside[unit] && depth_inside[z];
+                        const int at = copied_unit(f, z, m, unit);
+                        if constexpr (!g.copied)
+                            load_into(rows[slot][f][z][m][unit], from,
+                                    inside && row_inside);
+                        else if (g.walk.phases == 1)
+                            on_their_way.copy(slot, at, inside && exists, from);
+                        else
+                            on_their_way.copy_or_zero(
+                                    slot, at, inside && row_inside, from);
+                    }
+            }
+        }
+    }
+    /// The rows of a group are copied, those of the steps from next_step on.
+    __device__ void copy_group(bool checked) {
+#pragma unroll
+        for (int i = 0; i < cut.unroll; ++i) {
+            load(newest * cut.unroll + i, checked);
+            advance();
+        }
+        commit_copies();
+        newest = newest == cut.ahead ? 0 : newest + 1;
+    }
+    /// A copied row, to registers.
+    __device__ void take(int slot) {
+#pragma unroll
+        for (int f = 0; f < g.walk.phases; ++f)
+#pragma unroll
+            for (int z = 0; z < g.depth_slots; ++z)
+#pragma unroll
+                for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.units.count; ++unit)
+                        if (g.phase_used[f] && g.depth_used[z]
+                                && g.units.used[unit])
+                            rows[0][f][z][m][unit] = on_their_way.taken(
+                                    slot, copied_unit(f, z, m, unit));
+    }
+    __device__ static constexpr long long piece_pitch() {
+        return p.channels_last ? g.loaded
+                : staged_read  ? static_cast<long long>(p.depth.read)
+                        * p.row.read * p.column.read
+                              : p.read.channel;
+    }
+
+    __device__ const vector &loaded_unit(
+            int slot, int f, int z, int m, int unit) const {
+        if constexpr (grouped)
+            return taken[slot][f][z][m][unit];
+        else
+            return rows[g.copied ? 0 : slot][f][z][m][unit];
+    }
+    /// Registers: a row leaves the ring.
+    __device__ void take_row(int slot) {
+#pragma unroll
+        for (int f = 0; f < g.walk.phases; ++f)
+#pragma unroll
+            for (int z = 0; z < g.depth_slots; ++z)
+#pragma unroll
+                for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                    for (int unit = 0; unit < g.units.count; ++unit)
+                        taken[slot][f][z][m][unit] = rows[slot][f][z][m][unit];
+    }
+
+    /// Of a loaded row, the element of a column, counted from the first loaded one, and of
+    /// a channel of the vector or a plane.
+    __device__ sum_type element_of(
+            int slot, int f, int z, int column, int channel_of) const {
+        const int unit = column / g.units.vector;
+        return p.channels_last ? loaded_unit(slot, f, z, channel_of / g.loaded,
+                       unit)[channel_of % g.loaded]
+                               : loaded_unit(slot, f, z, channel_of,
+                                       unit)[column % g.units.vector];
+    }
+
+    /// To the next step's rows, or, for registers, to the last ones again.
+    __device__ void advance() {
+        if (g.copied || next_step < last_step) {
+            next += row_step * row_pitch;
+            ++next_step;
+        }
+    }
+    /// Registers: the next row takes a slot; with tests the ring moves up, and it takes the
+    /// last one.
+    __device__ void advance_and_load(int slot, bool checked) {
+        if (checked) {
+#pragma unroll
+            for (int i = 0; i + 1 < cut.ahead; ++i)
+#pragma unroll
+                for (int f = 0; f < g.walk.phases; ++f)
+#pragma unroll
+                    for (int z = 0; z < g.depth_slots; ++z)
+#pragma unroll
+                        for (int m = 0; m < g.pieces; ++m)
+#pragma unroll
+                            for (int unit = 0; unit < g.units.count; ++unit)
+                                rows[i][f][z][m][unit]
+                                        = rows[i + 1][f][z][m][unit];
+            advance();
+            load(cut.ahead - 1, true);
+        } else {
+            next += row_step * row_pitch;
+            ++next_step;
+            load(slot, false);
+        }
+    }
+};
+
+} // namespace gradnn::gpu::sliding
