@@ -25,6 +25,13 @@ endfunction()
 function(gradnn_sources target)
     cmake_parse_arguments(PARSE_ARGV 1 given "" "" "LEFT_OUT")
     target_sources(${target} PRIVATE ${given_UNPARSED_ARGUMENTS})
+    # Device code, and what Highway includes once for each instruction set.
+    foreach(source IN LISTS given_UNPARSED_ARGUMENTS)
+        file(STRINGS "${source}" alone LIMIT_COUNT 1 REGEX "foreach_target[.]h")
+        if(alone OR source MATCHES "[.]cu$")
+            gradnn_apart(${target} "${source}")
+        endif()
+    endforeach()
     file(GLOB found RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}"
         CONFIGURE_DEPENDS *.cpp *.cu)
     list(REMOVE_ITEM found ${given_UNPARSED_ARGUMENTS} ${given_LEFT_OUT})
