@@ -247,11 +247,11 @@ void expect_formula_in_random_problems(uint64_t seed, int count) {
 }
 
 TEST(depthwise_emulated, matrices_compute_the_problem) {
-    expect_formula_in_random_problems<matrices::work_cut>(1, thinned() ? 1 : 3);
+    expect_formula_in_random_problems<matrices::work_cut>(1, thinned() ? 1 : 2);
 }
 
 TEST(depthwise_emulated, lines_compute_the_problem) {
-    expect_formula_in_random_problems<lines::work_cut>(2, thinned() ? 1 : 3);
+    expect_formula_in_random_problems<lines::work_cut>(2, thinned() ? 1 : 2);
 }
 
 } // namespace

@@ -192,6 +192,9 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned numbers) {
                 << (8 * i);
     return taken;
 }
+inline void *__cvta_shared_to_generic(size_t address) {
+    return gradnn::emulated::shared_memory + address;
+}
 /// The lower word of both, moved right by so many of 32 bits.
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
     return static_cast<unsigned>((uint64_t {high} << 32 | low) >> (bits & 31));

@@ -21,15 +21,11 @@ __device__ __forceinline__ void copy_async(void *shared, const void *global) {
 
 /// The same for 16 bytes that no other block of the SM reads: past its L1 cache.
 __device__ __forceinline__ void copy_async_past_l1(
-        uint32_t shared, const void *global) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared),
-                 "l"(global)
-                 : "memory");
-}
-__device__ __forceinline__ void copy_async_past_l1(
         void *shared, const void *global) {
-    copy_async_past_l1(
-            static_cast<uint32_t>(__cvta_generic_to_shared(shared)), global);
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile(
+            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global)
+            : "memory");
 }
 
 /// The same: the first `bytes` of them are copied, the rest become zeros.

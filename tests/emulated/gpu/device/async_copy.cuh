@@ -100,9 +100,6 @@ void copy_async_if(bool wanted, void *shared, const void *global) {
 inline void copy_async_past_l1(void *shared, const void *global) {
     copy_async<16>(shared, global);
 }
-inline void copy_async_past_l1(uint32_t shared, const void *global) {
-    copy_async<16>(emulated::shared_memory + shared, global);
-}
 
 inline void copy_async_past_l1_if(
         bool wanted, void *shared, const void *global) {

@@ -52,7 +52,8 @@ struct held_columns {
         if (held + begins >= tensor_begin && held + ends <= tensor_end) {
 #pragma unroll 1
             for (int at = begins + lane * 16; at < ends; at += 32 * 16)
-                copy_async_past_l1(to + at, held + at);
+                copy_async_past_l1(
+                        __cvta_shared_to_generic(to + at), held + at);
             return;
         }
         // At the tensor's ends element by element.
