@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "compile/lowering.hpp"
 #include "compile/ports.hpp"
 #include "kernel/axis_walk.hpp"
 #include "kernel/convolution_window.hpp"
@@ -17,10 +18,6 @@ using triple = std::array<int64_t, 3>;
 
 bool same_view(const tensor_view &a, const tensor_view &b) {
     return a.type == b.type && a.dims == b.dims && a.strides == b.strides;
-}
-
-int64_t stride_of(int64_t dim, int64_t stride) {
-    return dim == 1 ? 0 : stride;
 }
 
 /// How often each element of an axis is repeated; 0 where they are not repeated alike.

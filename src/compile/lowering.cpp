@@ -27,12 +27,6 @@ bool has_elements(const logical_tensor &lt) {
     return std::find(shape.begin(), shape.end(), 0) == shape.end();
 }
 
-/// A stride no one multiplies by anything but 0 must not matter: 1-wide axes
-/// get 0, so that equal problems look equal.
-int64_t stride_of(int64_t dim, int64_t stride) {
-    return dim == 1 ? 0 : stride;
-}
-
 tensor_view view_of(const checked_op &the_op, const logical_tensor &lt) {
     const auto shape = dims_of(lt);
     const auto strides = strides_of(lt);

@@ -1,6 +1,7 @@
 // From an op whose shapes are known to the problems that compute it.
 #pragma once
 
+#include <cstdint>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct lowered_step {
     std::vector<port_reference> arguments;
     size_t output = 0;
 };
+
+/// A stride no one multiplies by anything but 0 must not matter: 1-wide axes
+/// get 0, so that equal problems look equal.
+constexpr int64_t stride_of(int64_t dim, int64_t stride) {
+    return dim == 1 ? 0 : stride;
+}
 
 /// The steps of an op, whose shapes are complete and whose ports that are
 /// present are strided. Outputs without elements get no step;

@@ -32,7 +32,7 @@ bool is_volume(const interpolation_problem &problem) {
     return dst[2] != src[2] && (dst[3] != 1 || src[3] != 1);
 }
 
-int64_t elements_of(const tensor_view &tensor) {
+int64_t count_of(const tensor_view &tensor) {
     int64_t elements = 1;
     for (const int64_t dim : tensor.dims)
         elements *= dim;
@@ -43,7 +43,7 @@ int64_t elements_of(const tensor_view &tensor) {
 constexpr int64_t small_problem = int64_t {4} << 20;
 
 bool is_small(const interpolation_problem &problem) {
-    return (elements_of(problem.diff_src) + elements_of(problem.diff_dst))
+    return (count_of(problem.diff_src) + count_of(problem.diff_dst))
             * detail::size_of(problem.diff_src.type)
             < small_problem;
 }
@@ -89,8 +89,7 @@ bool are_enlarged_volumes(const interpolation_problem &problem) {
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
     return !is_channels_last(problem) && !are_small_volumes(problem)
-            && elements_of(problem.diff_dst)
-            >= 4 * elements_of(problem.diff_src)
+            && count_of(problem.diff_dst) >= 4 * count_of(problem.diff_src)
             && dst[4] >= 32 && dst[4] <= 256 && dst[3] > src[3]
             && dst[2] <= 2 * src[2];
 }
@@ -104,7 +103,7 @@ std::string small_images_yield(
         const interpolation_problem &problem, const compile_options &) {
     constexpr int64_t fewest_bytes = int64_t {1} << 20;
     const int64_t bytes
-            = (elements_of(problem.diff_dst) + elements_of(problem.diff_src))
+            = (count_of(problem.diff_dst) + count_of(problem.diff_src))
             * detail::size_of(problem.diff_src.type);
     return interpolation::has_images_apart(problem)
                     && bytes / problem.diff_dst.dims[0] < fewest_bytes
@@ -161,7 +160,7 @@ std::string few_sums_yield(
     constexpr int64_t many_terms = 2048, warps = 64; // of a multiprocessor
     const int64_t few_sums = warps
             * properties_of(static_cast<int>(options.device)).multiprocessors;
-    int64_t terms = elements_of(problem.diff_src) <= few_sums ? 1 : 0;
+    int64_t terms = count_of(problem.diff_src) <= few_sums ? 1 : 0;
     for (const auto &axis : problem.axes)
         terms = std::min(many_terms,
                 terms

@@ -4,14 +4,11 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/whole_numbers.hpp"
+
 namespace gradnn::detail {
 
 namespace {
-
-/// ceil(a / b) for b > 0.
-int64_t ceil_divide(int64_t a, int64_t b) {
-    return a / b + (a % b > 0 ? 1 : 0);
-}
 
 /// Point k of the window at position y meets element
 /// y * stride + k * dilation - pad of src, if that is in [0, src).

@@ -69,7 +69,7 @@ struct plan_cache {
     std::set<std::string> files; ///< that were read
 };
 
-plan_cache &cache() {
+plan_cache &the_plan_cache() {
     static auto *instance = new plan_cache;
     return *instance;
 }
@@ -78,7 +78,7 @@ plan_cache &cache() {
 
 std::optional<std::string> find_in_plan_cache(
         const std::string &problem, const std::string &file) {
-    plan_cache &plans = cache();
+    plan_cache &plans = the_plan_cache();
     const std::lock_guard lock(plans.mutex);
     if (!file.empty() && !plans.files.contains(file)) {
         plans.known.merge(read_file(file));
@@ -90,13 +90,13 @@ std::optional<std::string> find_in_plan_cache(
 }
 
 bool may_find_in_plan_cache(const std::string &file) {
-    plan_cache &plans = cache();
+    plan_cache &plans = the_plan_cache();
     const std::lock_guard lock(plans.mutex);
     return !file.empty() || !plans.known.empty();
 }
 
 void forget_plans() {
-    plan_cache &plans = cache();
+    plan_cache &plans = the_plan_cache();
     const std::lock_guard lock(plans.mutex);
     plans.known.clear();
     plans.files.clear();
@@ -104,7 +104,7 @@ void forget_plans() {
 
 void keep_in_plan_cache(const std::string &problem, const std::string &kernel,
         const std::string &file) {
-    plan_cache &plans = cache();
+    plan_cache &plans = the_plan_cache();
     const std::lock_guard lock(plans.mutex);
     plans.known[problem] = kernel;
     if (file.empty()) return;

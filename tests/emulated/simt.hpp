@@ -192,6 +192,31 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned numbers) {
                 << (8 * i);
     return taken;
 }
+inline void *__cvta_shared_to_generic(size_t address) {
+    return gradnn::emulated::shared_memory + address;
+}
+/// The lower word of both, moved right by so many of 32 bits.
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+    return static_cast<unsigned>((uint64_t {high} << 32 | low) >> (bits & 31));
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+    return static_cast<unsigned>(uint64_t {a} * b >> 32);
+}
+/// Of two numbers in one word.
+inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+    const float2 x = __half22float2(a);
+    const float2 y = __half22float2(b);
+    const float2 z = __half22float2(c);
+    return __floats2half2_rn(std::fma(x.x, y.x, z.x), std::fma(x.y, y.y, z.y));
+}
+inline __nv_bfloat162 __hfma2(
+        __nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c) {
+    const float2 x = __bfloat1622float2(a);
+    const float2 y = __bfloat1622float2(b);
+    const float2 z = __bfloat1622float2(c);
+    return __floats2bfloat162_rn(
+            std::fma(x.x, y.x, z.x), std::fma(x.y, y.y, z.y));
+}
 inline float __fmaf_rn(float a, float b, float c) {
     return std::fma(a, b, c);
 }
@@ -246,6 +271,22 @@ template <typename Value>
 Value __shfl_down_sync(unsigned mask, Value value, int lanes) {
     const int from = static_cast<int>(threadIdx.x % 32) + lanes;
     return __shfl_sync(mask, value, from < 32 ? from : from - lanes);
+}
+inline bool __any_sync(unsigned mask, bool wanted) {
+    bool any = wanted;
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        any = __shfl_xor_sync(mask, any ? 1 : 0, lanes) != 0 || any;
+    return any;
+}
+/// Whether a thread of the block says so, all of which are there.
+inline int __syncthreads_or(int wanted) {
+    static bool any = false;
+    __syncthreads();
+    any = false;
+    __syncthreads();
+    any = any || wanted != 0;
+    __syncthreads();
+    return any ? 1 : 0;
 }
 using std::isfinite;
 using std::max;

@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu_cuts/layout.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {
@@ -36,19 +37,6 @@ inline int64_t one_of(
 
 inline bool one_in(random_source &random, int64_t count) {
     return random.integer(1, count) == 1;
-}
-
-/// Dense in NCX or NXC, or with gaps between rows, planes or images.
-inline void lay_out(detail::tensor_view &view, bool nxc,
-        const std::array<int64_t, 5> &gaps) {
-    const std::array<size_t, 5> order = nxc
-            ? std::array<size_t, 5> {1, 4, 3, 2, 0}
-            : std::array<size_t, 5> {4, 3, 2, 1, 0};
-    int64_t stride = 1;
-    for (size_t i = 0; i < 5; ++i) {
-        view.strides[order[i]] = stride;
-        stride = stride * view.dims[order[i]] + gaps[i];
-    }
 }
 
 /// Points of src along an axis.

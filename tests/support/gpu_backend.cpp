@@ -52,7 +52,7 @@ void copy(void *to, const void *from, size_t bytes, size_t device) {
     require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-[[maybe_unused]] const bool registered = register_backend(engine::kind::gpu,
+[[maybe_unused]] const bool gpu_registered = register_backend(engine::kind::gpu,
         {allocate, deallocate, copy, copy, gpu::backend.kernels});
 
 } // namespace

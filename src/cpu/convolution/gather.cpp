@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
+#include "base/whole_numbers.hpp"
+
 namespace gradnn::cpu {
 
+using detail::ceil_divide;
 using detail::convolution_direction;
 
 namespace {
-
-/// ceil(a / b) for b > 0.
-int64_t ceil_divide(int64_t a, int64_t b) {
-    return a / b + (a % b > 0 ? 1 : 0);
-}
 
 /// Where j * step + offset lies in [0, size).
 void find_inside(gather_tap &tap, int64_t step, int64_t size, int64_t count) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/parallel.hpp"
+#include "base/whole_numbers.hpp"
 
 namespace gradnn::cpu {
 
@@ -14,13 +15,8 @@ namespace gradnn::cpu {
 /// of their number.
 constexpr int64_t longest_f32_sum = int64_t {12} << 10;
 
-inline int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-inline int64_t ceil_divide(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
+using detail::ceil_divide;
+using detail::round_up;
 
 /// Hands out parts of a workspace, each at a multiple of 64 bytes. Made at
 /// nullptr, it counts bytes.

@@ -3,22 +3,20 @@
 #include <cstdint>
 #include <numeric>
 
+#include "base/whole_numbers.hpp"
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/taps.hpp"
 
 namespace gradnn::cpu {
 
 using detail::data_type;
+using detail::round_up;
 using detail::size_of;
 
 namespace {
 
 // What a strip's rows may take of a core's second-level cache.
 constexpr int64_t strip_cache_bytes = 512 << 10;
-
-constexpr int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 /// Columns of diff_src whose taps are held transposed, and whose results, in
 /// half of the first-level cache.

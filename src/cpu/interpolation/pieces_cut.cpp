@@ -6,12 +6,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/whole_numbers.hpp"
 #include "cpu/interpolation/cut.hpp"
 #include "cpu/interpolation/taps.hpp"
 
 namespace gradnn::cpu {
 
+using detail::ceil_divide;
 using detail::data_type;
+using detail::round_up;
 using detail::size_of;
 
 namespace {
@@ -23,14 +26,6 @@ constexpr int64_t near_bytes = 32 << 10;
 
 int64_t vector_bytes(const separable_job &job) {
     return separable_lanes(job.type) * (job.type == data_type::f64 ? 8 : 4);
-}
-
-int64_t squares(int64_t elements, int64_t square) {
-    return (elements + square - 1) / square;
-}
-
-int64_t round_up(int64_t value, int64_t multiple) {
-    return squares(value, multiple) * multiple;
 }
 
 using axes_of_job = std::array<const axis_taps *, 3>;
@@ -104,7 +99,8 @@ int64_t chunk_of(const separable_job &job) {
     // the least of them unused.
     int64_t best = row;
     for (int64_t size = row; size <= std::min(piece, most); size += row)
-        if (squares(size, square) * best <= squares(best, square) * size)
+        if (ceil_divide(size, square) * best
+                <= ceil_divide(best, square) * size)
             best = size;
     return best;
 }
@@ -148,8 +144,8 @@ double instructions_of_group(const separable_job &job, double passes) {
     const auto square = static_cast<double>(lanes);
     const int64_t elements = narrow ? 2 * lanes : lanes;
     const auto in = static_cast<double>(
-            piece_dst(job) * squares(job.chunk, elements) / job.chunk);
-    const auto out = static_cast<double>(squares(piece_src(job), elements));
+            piece_dst(job) * ceil_divide(job.chunk, elements) / job.chunk);
+    const auto out = static_cast<double>(ceil_divide(piece_src(job), elements));
     double sum = passes + 300 + in * square * (steps + (narrow ? 3 : 0))
             + out * square * (steps + (narrow ? 12 : 0))
             + static_cast<double>(piece_src(job) * size_of(job.type) * lanes)
@@ -198,7 +194,7 @@ std::optional<axis_order> best_order(separable_job job) {
 
 /// Of all groups, with those of one.
 double of_groups(const separable_job &job, double group) {
-    return group * static_cast<double>(squares(job.slabs(), job.lines));
+    return group * static_cast<double>(ceil_divide(job.slabs(), job.lines));
 }
 
 } // namespace

@@ -62,10 +62,6 @@ bool in_planes(const geometry &problem) {
     return is(problem.src) && is(problem.dst);
 }
 
-bool has_contiguous_channels(const geometry &problem) {
-    return problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
-}
-
 /// Groups that fill a small part of a vector: copied into blocks of channels they
 /// are computed with the lanes mostly idle. Where a group has 16 pairs of channels
 /// oneDNN catches up: with contiguous channels, which are copied in rows, except in
@@ -81,7 +77,7 @@ bool has_narrow_groups(const geometry &problem) {
         return false;
     const bool planes = in_planes(problem);
     const int64_t pairs = weights[1] * weights[2];
-    if (!planes && !has_contiguous_channels(problem)) return false;
+    if (!planes && !problem.has_contiguous_channels()) return false;
     if (pairs < caught_up) return true;
     const bool of_weights
             = problem.direction == convolution_direction::backward_weights;
@@ -112,7 +108,7 @@ bool is_product_of_points(
 bool gives_way(const geometry &problem, const implementation &product,
         const implementation &blocks) {
     return blocks.filled && contains(product.name, "gemm")
-            && has_contiguous_channels(problem);
+            && problem.has_contiguous_channels();
 }
 
 bool is_narrow(const implementation &found) {

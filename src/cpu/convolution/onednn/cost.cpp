@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/whole_numbers.hpp"
 #include "cpu/convolution/onednn/copy.hpp"
 
 namespace gradnn::cpu::onednn {
@@ -14,11 +15,8 @@ namespace gradnn::cpu::onednn {
 namespace {
 
 using detail::convolution_direction;
+using detail::round_up;
 using dnnl::memory;
-
-int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 /// A byte read or written by a plain copy within the caches (120 bytes in a
 /// ns).

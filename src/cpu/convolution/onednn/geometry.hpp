@@ -38,6 +38,10 @@ struct geometry {
     dims dilates; ///< oneDNN's: 0 where neighbouring taps are neighbours
     dims pads_begin;
     dims pads_end; ///< negative where the last elements of src are not used
+
+    bool has_contiguous_channels() const {
+        return src.strides[1] == 1 && dst.strides[1] == 1;
+    }
 };
 
 /// Empty, with the reason, for what oneDNN's descriptors cannot say.

@@ -12,10 +12,6 @@ namespace {
 
 using detail::convolution_direction;
 
-bool has_contiguous_channels(const geometry &problem) {
-    return problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
-}
-
 /// Sums over overlapping windows along one axis whose positions lie a multiple
 /// of 4096 bytes apart, once channels are contiguous: they meet in the same lines
 /// of the first-level cache (oneDNN's brgemm has 50 to 100 GFLOP/s where it
@@ -32,7 +28,7 @@ bool meets_in_cache(const geometry &problem) {
         return false;
     const int64_t window = problem.weights.sizes.back();
     const int64_t positions = problem.dst.sizes.back();
-    if (has_contiguous_channels(problem))
+    if (problem.has_contiguous_channels())
         return window >= 2 * problem.strides[0] && positions >= 1024;
     return window > problem.strides[0] && positions >= 256;
 }
@@ -54,7 +50,7 @@ bool weights_are_for_gemm(
     const auto &weights = problem.weights.sizes;
     const size_t axes = problem.strides.size();
     const int64_t taps = problem.weights.elements() / (weights[0] * weights[1]);
-    const bool nxc = has_contiguous_channels(problem);
+    const bool nxc = problem.has_contiguous_channels();
     const int64_t narrowest = std::min(weights[0], weights[1]);
     const auto &dst = problem.dst.sizes;
     const bool large_planes
@@ -94,7 +90,7 @@ bool is_narrow_point(const geometry &problem) {
     const int64_t narrowest = std::min(weights[0], weights[1]);
     return problem.direction == convolution_direction::backward_weights
             && problem.weights.elements() == weights[0] * weights[1]
-            && has_contiguous_channels(problem) && narrowest <= short_side
+            && problem.has_contiguous_channels() && narrowest <= short_side
             && narrowest % lanes != 0 && weights[0] * weights[1] > most_pairs
             && !cpu_has(dnnl::cpu_isa::avx512_core_amx);
 }
@@ -130,7 +126,7 @@ bool gemm_is_cheaper(
     const double space = static_cast<double>(problem.dst.elements())
             / static_cast<double>(problem.dst.sizes[0] * problem.dst.sizes[1]);
     const double line
-            = has_contiguous_channels(problem) ? space : space + line_end;
+            = problem.has_contiguous_channels() ? space : space + line_end;
     const double cost = 2 * line * static_cast<double>(images)
                     * static_cast<double>(weights[0] * weights[1])
                     / gemm_efficiency

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/whole_numbers.hpp"
+
 namespace gradnn::cpu {
 
+using detail::ceil_divide;
 using detail::convolution_direction;
 using detail::convolution_problem;
 
@@ -15,10 +18,6 @@ constexpr int64_t longest_window = 32;
 constexpr size_t most_ranges = 4;
 /// Ranges are joined where that adds at most this part of the products.
 constexpr double tolerance = 0.08;
-
-int64_t ceil_divide(int64_t a, int64_t b) {
-    return a / b + (a % b > 0 ? 1 : 0);
-}
 
 struct window {
     int64_t stride, dilation, pad;

@@ -18,6 +18,11 @@ struct submitted_copies {
         char *to;
         const char *from;
         size_t bytes;
+        size_t zeros; ///< behind them
+        void make() const {
+            std::memcpy(to, from, bytes);
+            std::memset(to + bytes, 0, zeros);
+        }
     };
     std::vector<one> open; ///< in no group yet
     std::deque<std::vector<one>> groups;
@@ -34,25 +39,27 @@ inline submitted_copies &copies_of_thread() {
     return all[emulated::thread_index.x];
 }
 
-/// To shared memory, of what may be read.
-inline void submit_copy(void *shared, const void *global, size_t bytes) {
+/// To shared memory, of what may be read, and zeros.
+inline void submit_copy(
+        void *shared, const void *global, size_t bytes, size_t zeros = 0) {
     auto *const to = static_cast<char *>(shared);
+    const size_t all = bytes + zeros;
     if (to < emulated::shared_memory
-            || to + bytes > emulated::shared_memory + emulated::shared_bytes
-            || (to - emulated::shared_memory) % bytes != 0
-            || reinterpret_cast<uintptr_t>(global) % bytes != 0)
-        throw std::out_of_range("copy of " + std::to_string(bytes)
-                + " bytes to " + std::to_string(to - emulated::shared_memory));
+            || to + all > emulated::shared_memory + emulated::shared_bytes
+            || (to - emulated::shared_memory) % all != 0
+            || reinterpret_cast<uintptr_t>(global) % all != 0)
+        throw std::out_of_range("copy of " + std::to_string(all) + " bytes to "
+                + std::to_string(to - emulated::shared_memory));
+    const submitted_copies::one copy {
+            to, static_cast<const char *>(global), bytes, zeros};
     if (emulated::block::copies_early)
-        std::memcpy(to, global, bytes);
+        copy.make();
     else
-        copies_of_thread().open.push_back(
-                {to, static_cast<const char *>(global), bytes});
+        copies_of_thread().open.push_back(copy);
 }
 
-template <int bytes>
-void copy_async(void *shared, const void *global) {
-    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+/// Of global memory.
+inline void expect_in_tensors(const void *global, size_t bytes) {
     const auto *const first = static_cast<const char *>(global);
     const auto holds = [&](const auto &tensor) {
         return first >= tensor.first && first + bytes <= tensor.second;
@@ -61,7 +68,19 @@ void copy_async(void *shared, const void *global) {
             && std::none_of(
                     emulated::tensors.begin(), emulated::tensors.end(), holds))
         throw std::out_of_range("copy from beyond the tensor");
+}
+
+template <int bytes>
+void copy_async(void *shared, const void *global) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    expect_in_tensors(global, bytes);
     submit_copy(shared, global, bytes);
+}
+
+inline void copy_async_up_to_16(void *shared, const void *global, int bytes) {
+    const auto copied = static_cast<size_t>(bytes);
+    if (copied > 0) expect_in_tensors(global, copied);
+    submit_copy(shared, global, copied, 16 - copied);
 }
 
 template <int bytes>
@@ -97,8 +116,8 @@ template <int last>
 void wait_for_copies() {
     submitted_copies &mine = copies_of_thread();
     for (; mine.groups.size() > last; mine.groups.pop_front())
-        for (const auto &[to, from, bytes] : mine.groups.front())
-            std::memcpy(to, from, bytes);
+        for (const submitted_copies::one &copy : mine.groups.front())
+            copy.make();
 }
 
 } // namespace gradnn::gpu

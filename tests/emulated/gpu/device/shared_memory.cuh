@@ -26,6 +26,12 @@ inline uint32_t load_shared(uint32_t address) {
     std::memcpy(&word, shared_word(address, sizeof word), sizeof word);
     return word;
 }
+inline void store_shared(uint32_t address, uint32_t word) {
+    std::memcpy(shared_word(address, sizeof word), &word, sizeof word);
+}
+inline void store_shared_half(uint32_t address, unsigned short half) {
+    std::memcpy(shared_word(address, sizeof half), &half, sizeof half);
+}
 template <typename Value, size_t count>
 void load_shared(Value (&values)[count], uint32_t address) {
     std::memcpy(values, shared_word(address, sizeof values), sizeof values);

@@ -4,12 +4,32 @@
 
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "emulated/simt.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/device/shared_memory.cuh"
 
 namespace gradnn::gpu {
+
+/// Four matrices of 8x8, transposed, as ldmatrix does: the i-th of their 32 rows lies at
+/// the address of lane i.
+inline void load_turned_matrices(uint32_t (&words)[4], uint32_t address) {
+    if (address % 16 != 0) throw std::out_of_range("a row of a matrix");
+    for (int matrix = 0; matrix < 4; ++matrix) {
+        const auto lane = static_cast<int>(emulated::thread_index.x % 32);
+        unsigned short halves[2];
+        for (int i = 0; i < 2; ++i) {
+            const uint32_t row = __shfl_sync(
+                    0xffffffffU, address, 8 * matrix + lane % 4 * 2 + i);
+            const uint32_t column = static_cast<uint32_t>(lane / 4) * 2;
+            std::memcpy(&halves[i], shared_word(row + column, 2), 2);
+        }
+        std::memcpy(&words[matrix], halves, sizeof halves);
+    }
+    __syncwarp();
+}
 
 /// sums += a * b, dealt out as mma.m16n8k16 does.
 template <typename Type>

@@ -17,7 +17,6 @@
 // the end taken again from the definition.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
-#include <cstddef>
 
 namespace gradnn::gpu::depthwise::lines {
 

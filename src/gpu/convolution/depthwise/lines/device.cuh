@@ -1,6 +1,8 @@
 // Depthwise windows along W alone, on tensor cores: what the two kernels share.
 #pragma once
 
+#include <cstddef>
+
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
@@ -50,10 +52,8 @@ struct held_columns {
         if (held + begins >= tensor_begin && held + ends <= tensor_end) {
 #pragma unroll 1
             for (int at = begins + lane * 16; at < ends; at += 32 * 16)
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                                     to + at),
-                             "l"(held + at)
-                             : "memory");
+                copy_async_past_l1(
+                        __cvta_shared_to_generic(to + at), held + at);
             return;
         }
         // At the tensor's ends element by element.

@@ -18,13 +18,12 @@
 // infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
-#include <cstddef>
 
 namespace gradnn::gpu::depthwise::lines {
 
 namespace {
 
-constexpr int buffers = 2;
+constexpr int stages = 2;
 constexpr int line = 8; ///< columns, 16 bytes
 
 /// Columns of src that a piece meets.
@@ -33,7 +32,7 @@ constexpr int src_columns = warp_columns + 16 * steps;
 /// Bytes that a warp holds of a piece's dst, and of both tensors.
 constexpr int dst_bytes = (warp_columns + 16) * 2;
 template <int steps>
-constexpr int piece_bytes = (src_columns<steps> + 16) * 2 + dst_bytes;
+constexpr int stage_bytes = (src_columns<steps> + 16) * 2 + dst_bytes;
 
 /// What a warp holds of a row, ready: zeros outside, from `place` on.
 template <int count, typename Type>
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
                 float *partials, const __grid_constant__ problem_shape shape,
                 const __grid_constant__ work_cut cut) {
     constexpr int sums_rows = 16 * steps;
-    constexpr int held_bytes = block_warps * buffers * piece_bytes<steps>;
+    constexpr int held_bytes = block_warps * stages * stage_bytes<steps>;
     constexpr int sums_bytes
             = block_warps * sums_rows * line * static_cast<int>(sizeof(float));
     __shared__ uint4
@@ -78,7 +77,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
             = static_cast<int>(shape.images) * shape.axes[1].read * cut.pieces;
     const int apart = cut.parts * block_warps;
     const uint32_t places
-            = shared_address(shared) + warp * buffers * piece_bytes<steps>;
+            = shared_address(shared) + warp * stages * stage_bytes<steps>;
     const auto src_of = [&](const warp_piece &of) {
         return held_columns<Type> {src, src + rows * along.read,
                 src + of.first(shape, channel, along.read), along.read,
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
                 of.column, warp_columns};
     };
     const auto fetch = [&](const warp_piece &of, int buffer) {
-        const uint32_t place = places + buffer * piece_bytes<steps>;
+        const uint32_t place = places + buffer * stage_bytes<steps>;
         dst_of(of).fetch(place);
         src_of(of).fetch(place + dst_bytes);
         commit_copies();
@@ -111,7 +110,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
             next = warp_piece(shape, cut, piece + apart);
             fetch(next, buffer ^ 1);
         }
-        const uint32_t dst_place = places + buffer * piece_bytes<steps>;
+        const uint32_t dst_place = places + buffer * stage_bytes<steps>;
         const uint32_t src_place = dst_place + dst_bytes;
         buffer ^= 1;
         make_ready<warp_columns>(dst_of(of), dst_place);

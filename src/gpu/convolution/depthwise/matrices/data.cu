@@ -19,7 +19,6 @@
 // comes out NaN is taken again from the definition.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
-#include <cstddef>
 
 namespace gradnn::gpu::depthwise::matrices {
 

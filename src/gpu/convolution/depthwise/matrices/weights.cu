@@ -17,7 +17,6 @@
 // out infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
-#include <cstddef>
 
 namespace gradnn::gpu::depthwise::matrices {
 
