@@ -87,7 +87,7 @@ std::vector<large_convolution> large_convolutions() {
 // The gradient of every image is that of one.
 TEST_F(gpu_large, convolution) {
     std::vector<large_convolution> all_of = large_convolutions();
-    // From rows in shared memory.
+    // Rows of many points.
     all_of.push_back({"convolution.gpu_sliding", layouts()[0], 8240, 8,
             {32, 1021}, {1, 31}, data_type::f32});
     for (const large_convolution &c : all_of) {
