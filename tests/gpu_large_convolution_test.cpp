@@ -313,54 +313,78 @@ double element_of(const patterned_memory &memory, data_type type, int64_t at) {
     return value.load()[0];
 }
 
-// Sums of whole numbers: each element is the sum rounded to its type.
-TEST_F(gpu_large, problems_of_onednn) {
-    for (const large_dense &c : large_problems_of_onednn()) {
-        const op made = c.made();
-        SCOPED_TRACE(made.get_name() + " " + to_string(c.type) + " of "
-                + std::to_string(c.n) + "x" + std::to_string(c.in) + "x"
-                + std::to_string(c.src) + " to " + std::to_string(c.out) + "x"
-                + std::to_string(c.dst));
-        const large_numbers numbers(c);
-        const auto memory_of
-                = [&](const logical_tensor &of, const bytes &with) {
-                      return patterned_memory(of.get_mem_size(), with);
-                  };
-        const patterned_memory one
-                = memory_of(made.get_inputs()[0], numbers.pattern());
-        const patterned_memory other
-                = memory_of(made.get_inputs()[1], numbers.pattern());
-        const patterned_memory result
-                = memory_of(made.get_outputs()[0], nan_bits());
-        run(made, {one.data(), other.data()}, result.data());
-        random_source random(31);
-        const double terms = c.of_weights
-                ? static_cast<double>(c.n) * static_cast<double>(c.dst)
-                : static_cast<double>(c.out) * static_cast<double>(c.window);
-        const auto samples = static_cast<int>(std::clamp(2e8 / terms, 2., 64.));
-        for (int sample = 0; sample < samples; ++sample) {
-            // The last element, then any.
-            const auto any = [&](int64_t count) {
-                return sample == 0 ? count - 1 : random.integer(0, count - 1);
-            };
-            const int64_t first = any(c.of_weights ? c.out : c.n);
-            const int64_t i = any(c.in);
-            const int64_t last = any(c.of_weights ? c.window : c.src);
-            const double sum = c.of_weights
-                    ? numbers.diff_weight(first, i, last)
-                    : numbers.diff_src(first, i, last);
-            const double found = element_of(result, c.type,
-                    c.of_weights ? numbers.weight(first, i, last)
-                                 : numbers.src(first, i, last));
-            const double half_ulp = c.type == data_type::f64 ? 0x1p-53
-                    : c.type == data_type::f32               ? 0x1p-24
-                    : c.type == data_type::bf16              ? 0x1p-8
-                                                             : 0x1p-11;
-            EXPECT_LE(std::abs(found - sum), half_ulp * std::abs(sum))
-                    << "at " << first << ", " << i << ", " << last << ": "
-                    << found << " for " << sum;
-        }
+class large_sums : public gpu_large {
+protected:
+    static void expect_right(const large_dense &);
+};
+
+/// Sums of whole numbers: each element is the sum rounded to its type.
+void large_sums::expect_right(const large_dense &c) {
+    const op made = c.made();
+    SCOPED_TRACE(made.get_name() + " " + to_string(c.type) + " of "
+            + std::to_string(c.n) + "x" + std::to_string(c.in) + "x"
+            + std::to_string(c.src) + " to " + std::to_string(c.out) + "x"
+            + std::to_string(c.dst));
+    const large_numbers numbers(c);
+    const auto memory_of = [&](const logical_tensor &of, const bytes &with) {
+        return patterned_memory(of.get_mem_size(), with);
+    };
+    const patterned_memory one
+            = memory_of(made.get_inputs()[0], numbers.pattern());
+    const patterned_memory other
+            = memory_of(made.get_inputs()[1], numbers.pattern());
+    const patterned_memory result
+            = memory_of(made.get_outputs()[0], nan_bits());
+    run(made, {one.data(), other.data()}, result.data());
+    random_source random(31);
+    const double terms = c.of_weights
+            ? static_cast<double>(c.n) * static_cast<double>(c.dst)
+            : static_cast<double>(c.out) * static_cast<double>(c.window);
+    const auto samples = static_cast<int>(std::clamp(2e8 / terms, 2., 64.));
+    for (int sample = 0; sample < samples; ++sample) {
+        // The last element, then any.
+        const auto any = [&](int64_t count) {
+            return sample == 0 ? count - 1 : random.integer(0, count - 1);
+        };
+        const int64_t first = any(c.of_weights ? c.out : c.n);
+        const int64_t i = any(c.in);
+        const int64_t last = any(c.of_weights ? c.window : c.src);
+        const double sum = c.of_weights ? numbers.diff_weight(first, i, last)
+                                        : numbers.diff_src(first, i, last);
+        const double found = element_of(result, c.type,
+                c.of_weights ? numbers.weight(first, i, last)
+                             : numbers.src(first, i, last));
+        const double half_ulp = c.type == data_type::f64 ? 0x1p-53
+                : c.type == data_type::f32               ? 0x1p-24
+                : c.type == data_type::bf16              ? 0x1p-8
+                                                         : 0x1p-11;
+        EXPECT_LE(std::abs(found - sum), half_ulp * std::abs(sum))
+                << "at " << first << ", " << i << ", " << last << ": " << found
+                << " for " << sum;
     }
+}
+
+TEST_F(large_sums, problems_of_onednn) {
+    for (const large_dense &c : large_problems_of_onednn())
+        expect_right(c);
+}
+
+// Tensors of more than 2^31 elements, which cuDNN is given in slices: of images, of
+// channels and of positions.
+TEST_F(large_sums, slices_for_cudnn) {
+    const forced_kernel forced("convolution.cudnn");
+    constexpr data_type bf16 = data_type::bf16;
+    for (const large_dense &c :
+            {large_dense {false, bf16, 0, 9, 160, 16, 1700001, 1700001, 3},
+                    large_dense {
+                            false, bf16, 0, 1, 160, 16, 15000001, 15000001, 3},
+                    large_dense {
+                            false, bf16, 1, 1, 160, 16, 15000001, 15000001, 3},
+                    large_dense {
+                            false, bf16, 0, 1, 16, 160, 15000001, 15000001, 3},
+                    large_dense {
+                            true, bf16, 0, 1, 160, 16, 15000001, 15000001, 3}})
+        expect_right(c);
 }
 
 } // namespace

@@ -117,5 +117,103 @@ TEST(convolution_parts, compute_the_problem) {
     EXPECT_GT(with_zeros, 500U);
 }
 
+/// Elements of a tensor, gaps included.
+template <typename View>
+int64_t extent_of(const View &view) {
+    int64_t last = 0;
+    for (size_t i = 0; i < view.dims.size(); ++i)
+        last += (view.dims[i] - 1) * view.strides[i];
+    return last + 1;
+}
+
+/// What was seen.
+struct tally {
+    size_t tried = 0;
+    size_t with_zeros = 0;
+    std::array<size_t, 3> ways {}; ///< images, channels, slabs
+};
+
+void compute_in_slices(
+        const convolution_problem &p, random_source &random, tally &seen) {
+    const int64_t most_elements = random.integer(1, 400);
+    const auto fits = [&](const convolution_problem &part) {
+        return std::max(extent_of(part.src), extent_of(part.dst))
+                <= most_elements;
+    };
+    constexpr size_t most = 20;
+    const auto made = detail::slices_of(p, most, fits);
+    ASSERT_LE(made.parts.size(), most);
+    if (made.parts.size() == 1 && !made.zeros) {
+        ASSERT_EQ(made.parts.front().offsets, (std::array<int64_t, 3> {}));
+        return;
+    }
+    const size_t output = gpu::output_of(p.direction);
+    const std::array<data_type, 3> types {
+            p.src.type, p.weights.type, p.dst.type};
+    const auto by_slices = [&](std::array<memory, 3> &data) {
+        if (made.zeros)
+            for_each(p.src.dims, [&](const auto &i) {
+                data[0][static_cast<size_t>(dot(i, p.src.strides))] = 0.0;
+            });
+        for (const auto &part : made.parts) {
+            EXPECT_TRUE(fits(part.problem));
+            std::array<memory, 3> slices;
+            std::array<int64_t, 3> begin {};
+            for (size_t i = 0; i < 3; ++i) {
+                begin[i] = part.offsets[i] / detail::size_of(types[i]);
+                slices[i].assign(data[i].begin() + begin[i], data[i].end());
+            }
+            by_formula(part.problem, output, slices);
+            std::copy(slices[output].begin(), slices[output].end(),
+                    data[output].begin() + begin[output]);
+        }
+    };
+    ASSERT_TRUE(computes(p, output, random, by_slices));
+    ++seen.tried;
+    if (made.zeros) ++seen.with_zeros;
+    const convolution_problem &first = made.parts.front().problem;
+    seen.ways[0] += first.src.dims[0] != p.src.dims[0] ? 1 : 0;
+    seen.ways[1] += first.weights.dims != p.weights.dims ? 1 : 0;
+    seen.ways[2] += first.weights.dims == p.weights.dims
+                    && first.src.dims[0] == p.src.dims[0]
+            ? 1
+            : 0;
+}
+
+TEST(convolution_slices, compute_the_problem) {
+    const uint64_t seed = test_seed(20261128);
+    SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
+    random_source random(seed);
+    tally seen;
+    for (int round = 0; round < 20000; ++round) {
+        convolution_problem p = random_problem(random);
+        SCOPED_TRACE(round);
+        for (size_t axis = 0; axis < 3; ++axis)
+            if (p.src.dims[2 + axis] != 1 && random.integer(0, 3) == 0) {
+                p.strides[axis] = random.integer(1, 5);
+                p.dilations[axis] = random.integer(1, 4);
+                p.pads_begin[axis] = random.integer(-3, 5);
+            }
+        compute_in_slices(p, random, seen);
+        if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(seen.tried, 1500U);
+    EXPECT_GT(seen.with_zeros, 10U);
+    for (const size_t way : seen.ways)
+        EXPECT_GT(way, 100U);
+}
+
+// What is there in one piece, and what no slices make fit.
+TEST(convolution_slices, leave_it_whole) {
+    const convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
+    for (const bool fit : {true, false}) {
+        const auto made = detail::slices_of(
+                p, 8, [&](const convolution_problem &) { return fit; });
+        ASSERT_EQ(made.parts.size(), 1U);
+        EXPECT_EQ(made.parts[0].problem.src.dims, p.src.dims);
+        EXPECT_FALSE(made.zeros);
+    }
+}
+
 } // namespace
 } // namespace gradnn::test

@@ -24,7 +24,7 @@ namespace {
 
 template <typename Type, int taps, bool single>
 void run_kernel(const rows::work_cut &cut, int threads, int64_t blocks,
-        const rows::tap_table<sum_of<Type>> &table, const Type *diff_dst,
+        const detail::padded_taps<sum_of<Type>> &table, const Type *diff_dst,
         Type *diff_src, random_source &random) {
     char *const shared = reinterpret_cast<char *>(rows::rows_shared);
     emulated::shared_memory = shared;
@@ -49,14 +49,16 @@ std::string run_sample(random_source &random) {
     const axis_maps maps = make_axis_maps(of.problem);
     if (is_copy(maps)) return {};
     std::string why;
-    const auto described = rows::describe(of.problem, maps, why);
+    const auto described = rows::describe(of.problem, why);
     if (!described) return {};
-    const auto table = rows::make_taps<sum>(maps[described->axis]);
+    const auto table
+            = detail::pad_taps<sum>(of.problem.mode, of.problem.coordinates,
+                    of.problem.axes[described->axis], described->taps);
     const int64_t most_bytes = random.integer(0, 2) == 0
             ? int64_t {sizeof rows::rows_shared} / rows::stages
             : random.integer(100, 2000);
     auto [cut, threads] = rows::choose_tiles(described->cut, table.first,
-            table.taps, sizeof(sum), sizeof(Type), most_bytes);
+            described->taps, sizeof(sum), sizeof(Type), most_bytes);
     if (threads == 0) return {};
     const int64_t blocks = rows::cut_runs(cut, random.integer(1, 40));
     const auto elements = random_elements<Type>(of.elements[0], random);

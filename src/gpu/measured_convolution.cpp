@@ -66,10 +66,10 @@ namespace {
 /// Whether there is cuDNN, and no rule of convolution.cudnn refuses the problem.
 bool cudnn_may_take(
         const convolution_problem &problem, const compile_options &options) {
-    return cudnn::library_version() != 0
-            && cudnn::refusal_of(
-                    problem, options, cudnn::arrangements_of(problem))
-                       .refusal.empty();
+    if (cudnn::library_version() == 0) return false;
+    const convolution_problem slice = cudnn::first_slice_of(problem);
+    return cudnn::refusal_of(slice, options, cudnn::arrangements_of(slice))
+            .refusal.empty();
 }
 
 /// Cycles that a convolution takes: its products, those of padded channels included,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "base/text.hpp"
@@ -21,92 +20,6 @@ using detail::convolution_problem;
 using detail::plan_or_refusal;
 using detail::size_of;
 using detail::text;
-
-std::vector<convolution_part> groups_of(const convolution_part &whole) {
-    const convolution_problem &p = whole.problem;
-    const int64_t groups = p.weights.dims[0];
-    const int64_t outputs = p.weights.dims[1];
-    const int64_t inputs = p.weights.dims[2];
-    std::vector<convolution_part> parts;
-    for (int64_t group = 0; group < groups; ++group) {
-        convolution_part part = whole;
-        part.problem.weights.dims[0] = 1;
-        part.problem.weights.strides[0] = 0;
-        part.problem.src.dims[1] = inputs;
-        part.problem.dst.dims[1] = outputs;
-        part.offsets[0]
-                += group * inputs * p.src.strides[1] * size_of(p.src.type);
-        part.offsets[1]
-                += group * p.weights.strides[0] * size_of(p.weights.type);
-        part.offsets[2]
-                += group * outputs * p.dst.strides[1] * size_of(p.dst.type);
-        parts.push_back(part);
-    }
-    return parts;
-}
-
-/// An axis with a stride, taken apart.
-struct axis_phases {
-    int64_t apart; ///< taps of a part
-    int64_t dilation; ///< of a part
-    int64_t count; ///< parts with taps, at most
-
-    axis_phases(const convolution_problem &p, size_t axis) {
-        const int64_t window = p.weights.dims[3 + axis];
-        dilation = window == 1 ? 1 : p.dilations[axis];
-        const int64_t common = std::gcd(p.strides[axis], dilation);
-        apart = p.strides[axis] / common;
-        dilation /= common;
-        count = std::min(apart, window);
-    }
-};
-
-/// Parts with taps and positions of src and of dst.
-std::vector<convolution_part> phases_of(
-        const convolution_part &whole, size_t axis) {
-    const convolution_problem &p = whole.problem;
-    const axis_phases phases(p, axis);
-    const int64_t stride = p.strides[axis];
-    const int64_t pad = p.pads_begin[axis];
-    const int64_t size = p.src.dims[2 + axis];
-    std::vector<convolution_part> parts;
-    for (int64_t tap = 0; tap < phases.count; ++tap) {
-        const int64_t reach = tap * p.dilations[axis];
-        // The first position of src, and the one of dst that it meets by the tap.
-        const int64_t first = ((reach - pad) % stride + stride) % stride;
-        int64_t met = (first + pad - reach) / stride;
-        if (first >= size) continue;
-        convolution_part part = whole;
-        convolution_problem &made = part.problem;
-        const int64_t count = ceil_div(size - first, stride);
-        const int64_t taps
-                = ceil_div(p.weights.dims[3 + axis] - tap, phases.apart);
-        const int64_t nearest = met - (taps - 1) * phases.dilation;
-        if (nearest >= p.dst.dims[2 + axis] || met + count <= 0) continue;
-        // Of dst, at most one position at either end meets nothing: kernels expect
-        // no more, and parts with the same dst share a copy of it.
-        const int64_t skipped = std::max<int64_t>(nearest - 1, 0);
-        met -= skipped;
-        const int64_t positions
-                = std::min(p.dst.dims[2 + axis] - skipped, met + count + 1);
-        made.strides[axis] = 1;
-        made.dilations[axis] = phases.dilation;
-        made.pads_begin[axis] = met;
-        made.src.dims[2 + axis] = count;
-        made.src.strides[2 + axis] *= stride;
-        made.dst.dims[2 + axis] = positions;
-        made.weights.dims[3 + axis] = taps;
-        made.weights.strides[3 + axis] *= phases.apart;
-        part.offsets[0]
-                += first * p.src.strides[2 + axis] * size_of(p.src.type);
-        part.offsets[1]
-                += tap * p.weights.strides[3 + axis] * size_of(p.weights.type);
-        part.offsets[2]
-                += skipped * p.dst.strides[2 + axis] * size_of(p.dst.type);
-        parts.push_back(part);
-    }
-    return parts;
-}
 
 /// Plans of the parts of a convolution, on one workspace.
 class plan_of_parts final : public detail::plan {
@@ -185,7 +98,7 @@ convolution_parts parts_of(const convolution_problem &problem,
     made.parts.push_back({problem, {}});
     std::vector<convolution_part> &parts = made.parts;
     const auto refuse = [](std::string reason) {
-        return convolution_parts {{}, false, std::move(reason)};
+        return convolution_parts {{}, std::move(reason)};
     };
     const auto too_many = [&](int64_t count) {
         return count > static_cast<int64_t>(
@@ -214,7 +127,7 @@ convolution_parts parts_of(const convolution_problem &problem,
         if (axes_exceed(problem, most_points))
             return refuse("takes less than 2^30 points along an axis; "
                     + detail::given(problem));
-        const int64_t count = axis_phases(problem, axis).count;
+        const int64_t count = phases_along(problem, axis);
         if (too_many(count)) return of_too_many(count);
         std::vector<convolution_part> finer;
         for (const convolution_part &part : parts) {

@@ -8,25 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
+#include "kernel/convolution_slices.hpp"
 #include "kernel/kernel.hpp"
-#include "kernel/problem.hpp"
 
 namespace gradnn::gpu {
 
-/// A convolution of slices of the whole one's tensors.
-struct convolution_part {
-    detail::convolution_problem problem;
-    /// Where the slices of src, weights and dst begin, in bytes.
-    std::array<int64_t, 3> offsets {};
-};
+using detail::convolution_part;
 
-/// Each element of the whole convolution's output is in one part.
-struct convolution_parts {
-    std::vector<convolution_part> parts;
-    /// Whether elements are in no part: no tap meets them, and they are 0.
-    bool zeros = false;
+/// Of slices, or of what is in between.
+struct convolution_parts : detail::convolution_slices {
     std::string refusal; ///< why there are none; else empty
 };
 

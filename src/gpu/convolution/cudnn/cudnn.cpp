@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -167,6 +168,24 @@ bool strays(const convolution_problem &problem) {
     return false;
 }
 
+/// Slices of what cuDNN does not take whole: of less than 2^31 elements in each tensor,
+/// and, of data, with copies in the workspace that are not most of a GPU's memory.
+detail::convolution_slices slices_for_cudnn(
+        const convolution_problem &problem) {
+    constexpr size_t most_slices = 64;
+    constexpr size_t most_staged = size_t {1} << 30;
+    const bool of_data = problem.direction
+            != detail::convolution_direction::backward_weights;
+    return detail::slices_of(
+            problem, most_slices, [&](const convolution_problem &slice) {
+                const auto arrangements = arrangements_of(slice);
+                return !arrangements.empty()
+                        && (!of_data
+                                || arrangements.front().staged_bytes
+                                        <= most_staged);
+            });
+}
+
 } // namespace
 
 plan_or_refusal refusal_of(const convolution_problem &problem,
@@ -205,10 +224,31 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     return plan_or_refusal::refuse({});
 }
 
+convolution_problem first_slice_of(const convolution_problem &problem) {
+    return slices_for_cudnn(problem).parts.front().problem;
+}
+
 namespace {
 
-plan_or_refusal make_whole(
-        const convolution_problem &problem, const compile_options &options) {
+/// What was made of the slice before, which the next one mostly is like.
+struct earlier_slice {
+    convolution_problem problem;
+    std::optional<problem_arrangement> arrangement;
+    built_plan chosen;
+
+    bool is_like(const convolution_problem &p) const {
+        return arrangement && p.src.dims == problem.src.dims
+                && p.weights.dims == problem.weights.dims
+                && p.dst.dims == problem.dst.dims
+                && p.pads_begin == problem.pads_begin;
+    }
+};
+
+plan_or_refusal make_slice(const convolution_problem &problem,
+        const compile_options &options, earlier_slice &earlier) {
+    if (earlier.is_like(problem))
+        return std::make_unique<convolution_plan>(
+                *earlier.arrangement, earlier.chosen);
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
@@ -217,9 +257,11 @@ plan_or_refusal make_whole(
     for (const problem_arrangement &arrangement : arrangements) {
         std::string reason;
         built_plan found = find_plan(arrangement, options, reason);
-        if (found)
+        if (found) {
+            earlier = {problem, arrangement, found};
             return std::make_unique<convolution_plan>(
                     arrangement, std::move(found));
+        }
         if (reasons.find(reason) == std::string::npos)
             reasons += (reasons.empty() ? "" : "; ") + reason;
     }
@@ -237,7 +279,11 @@ plan_or_refusal make(
                 = problem.strides[axis] > 1 && problem.dilations[axis] > 1;
     return make_of_parts(problem, parts_of(problem, crashes, most_parts),
             [&](const convolution_problem &part) {
-                return make_whole(part, options);
+                earlier_slice earlier;
+                return make_of_parts(part, {slices_for_cudnn(part), {}},
+                        [&](const convolution_problem &slice) {
+                            return make_slice(slice, options, earlier);
+                        });
             });
 }
 

@@ -94,10 +94,11 @@ built_plan find_plan(const problem_arrangement &arrangement,
 }
 
 std::optional<named_engine> first_engine(
-        const detail::convolution_problem &problem,
+        const detail::convolution_problem &whole,
         const compile_options &options) {
     const auto device = static_cast<int>(options.device);
     try {
+        const auto problem = first_slice_of(whole);
         const auto arrangements = arrangements_of(problem);
         if (!refusal_of(problem, options, arrangements).refusal.empty())
             return named_engine {};

@@ -46,6 +46,9 @@ detail::plan_or_refusal refusal_of(const detail::convolution_problem &problem,
         const detail::compile_options &options,
         std::span<const problem_arrangement> arrangements);
 
+/// The problem, or of one that cuDNN is given in slices (cudnn.cpp) the first of them.
+detail::convolution_problem first_slice_of(const detail::convolution_problem &);
+
 /// Asks cuDNN's heuristics for kernels that compute the arrangement as the
 /// options allow (deterministic, no less exact than f32 products and sums
 /// unless fpmath says otherwise) within the workspace limit, and takes the

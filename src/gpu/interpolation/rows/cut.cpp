@@ -14,7 +14,7 @@ namespace {
 
 /// For blocks of so many threads. Returns the bytes of diff_dst that the tiles of a
 /// line read in all, 0 where a tile does not fit.
-int64_t cut_lines(work_cut &cut, const std::vector<int32_t> &first, int taps,
+int64_t cut_lines(work_cut &cut, std::span<const int32_t> first, int taps,
         int outputs, int threads, int element_bytes, int64_t most_stage_bytes) {
     constexpr int64_t piece = 16;
     const int64_t most_outputs = int64_t {threads} * outputs;
@@ -68,7 +68,7 @@ int64_t cut_lines(work_cut &cut, const std::vector<int32_t> &first, int taps,
 } // namespace
 
 tile_choice choose_tiles(const work_cut &problem,
-        const std::vector<int32_t> &first, int taps, int sum_bytes,
+        std::span<const int32_t> first, int taps, int sum_bytes,
         int element_bytes, int64_t most_stage_bytes) {
     const int outputs = outputs_of_thread(taps, sum_bytes);
     tile_choice best;

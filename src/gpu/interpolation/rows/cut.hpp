@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
-
-#include "kernel/axis_map.hpp"
+#include <span>
 
 #ifdef __CUDACC__
 #define GRADNN_HOST_DEVICE __host__ __device__
@@ -51,38 +49,8 @@ struct work_cut {
     int32_t lets_start = 0; ///< let_later_work_start
 };
 
-/// The taps of each source position as the kernel reads them: outputs from
-/// first[i] on, with `taps` weights, those beyond its own being 0.
-template <typename Sum>
-struct tap_table {
-    int taps = 1;
-    std::vector<int32_t> first; ///< ascending
-    std::vector<Sum> weights;
-};
-
 /// Taps of the smallest kernel that has room for so many.
 int taps_that_hold(int64_t count);
-
-template <typename Sum>
-tap_table<Sum> make_taps(const detail::axis_map &map) {
-    tap_table<Sum> table;
-    table.taps = taps_that_hold(map.max_count);
-    const auto taps = static_cast<size_t>(table.taps);
-    const auto positions = static_cast<size_t>(map.src);
-    table.first.resize(positions);
-    table.weights.resize(positions * taps);
-    auto next = static_cast<int32_t>(map.dst - 1); // for those without taps
-    for (size_t i = positions; i-- > 0;) {
-        const auto count = static_cast<size_t>(map.count(i));
-        if (count > 0) next = static_cast<int32_t>(map.first(i));
-        table.first[i] = next;
-        const int64_t offset = map.offset(i);
-        for (size_t k = 0; k < count; ++k)
-            table.weights[i * taps + k]
-                    = static_cast<Sum>(map.weight(offset + k));
-    }
-    return table;
-}
 
 struct tile_choice {
     work_cut cut;
@@ -90,9 +58,9 @@ struct tile_choice {
 };
 
 /// Cuts lines and tiles so that rows fit in `most_stage_bytes` and tiles do not read
-/// most of them twice.
+/// most of them twice. `first` is of each position, as in padded_taps.
 tile_choice choose_tiles(const work_cut &problem,
-        const std::vector<int32_t> &first, int taps, int sum_bytes,
+        std::span<const int32_t> first, int taps, int sum_bytes,
         int element_bytes, int64_t most_stage_bytes);
 
 /// Cuts the lines into runs, for so many blocks at a time; returns the blocks.

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "base/text.hpp"
 #include "gpu/interpolation/rows/cut.hpp"
-#include "gpu/interpolation/tables.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/padded_taps.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::interpolation::rows {
@@ -48,19 +50,20 @@ inline std::optional<rows_of_tensor> as_rows(const detail::tensor_view &view,
 }
 
 struct described_rows {
-    size_t axis = 0; ///< of the maps
+    size_t axis = 0; ///< of the problem's
+    int taps = 1; ///< that the kernel has room for
     work_cut cut; ///< without lines and tiles
 };
 
 /// Nothing, with a refusal in `why`, where more than one axis is resampled or the
 /// layout is another.
 inline std::optional<described_rows> describe(
-        const detail::interpolation_problem &problem, const axis_maps &maps,
-        std::string &why) {
+        const detail::interpolation_problem &problem, std::string &why) {
     described_rows made;
     size_t resampled = 0;
-    for (size_t axis = 0; axis < maps.size(); ++axis)
-        if (!maps[axis].identity) {
+    for (size_t axis = 0; axis < problem.axes.size(); ++axis)
+        if (!detail::is_identity(
+                    problem.mode, problem.coordinates, problem.axes[axis])) {
             ++resampled;
             made.axis = axis;
         }
@@ -68,12 +71,7 @@ inline std::optional<described_rows> describe(
         why = "takes one axis that is resampled; " + detail::given(problem);
         return {};
     }
-    const detail::axis_map &map = maps[made.axis];
-    if (map.max_count > most_taps) {
-        why = detail::text("takes at most ", most_taps,
-                " outputs that feed an element, given ", map.max_count);
-        return {};
-    }
+    const detail::interpolation_axis &axis = problem.axes[made.axis];
     std::optional<rows_of_tensor> dst, src;
     for (const auto *order : {&ncx_order, &nxc_order}) {
         dst = as_rows(problem.diff_dst, made.axis + 2, *order);
@@ -86,13 +84,21 @@ inline std::optional<described_rows> describe(
         return {};
     }
     constexpr int64_t longest = int64_t {1} << 27;
-    const int64_t dst_row = map.dst * dst->inner;
-    const int64_t src_row = map.src * src->inner;
+    const int64_t dst_row = axis.dst * dst->inner;
+    const int64_t src_row = axis.src * src->inner;
     if (std::max(dst_row, src_row) >= longest) {
         why = detail::text("takes rows of less than 2^27 elements, given ",
                 std::max(dst_row, src_row));
         return {};
     }
+    const int64_t taps
+            = detail::most_taps_of(problem.mode, problem.coordinates, axis);
+    if (taps > most_taps) {
+        why = detail::text("takes at most ", most_taps,
+                " outputs that feed an element, given ", taps);
+        return {};
+    }
+    made.taps = taps_that_hold(taps);
     work_cut &cut = made.cut;
     cut.rows = dst->rows;
     cut.dst_pitch = dst->pitch;

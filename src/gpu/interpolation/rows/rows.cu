@@ -20,19 +20,22 @@ template <typename Sum>
 class rows_plan final : public kernel_plan {
 public:
     /// Check fits() before use.
-    rows_plan(detail::data_type type, const detail::axis_map &map,
-            const work_cut &problem, int device)
-        : cut_(problem) {
-        const tap_table<Sum> table = make_taps<Sum>(map);
+    rows_plan(const interpolation_problem &problem, const described_rows &rows,
+            int device)
+        : cut_(rows.cut) {
+        const auto table = detail::pad_taps<Sum>(problem.mode,
+                problem.coordinates, problem.axes[rows.axis], rows.taps);
         const allocation_guard current(device);
-        with_type_of_sum<Sum>(type, [&]<typename Type>() {
-            with_kernel<Type>(table.taps, [&](auto *kernel) {
+        with_type_of_sum<Sum>(problem.diff_src.type, [&]<typename Type>() {
+            with_kernel<Type>(rows.taps, [&](auto *kernel) {
                 arrange(kernel, table, sizeof(Type), device);
             });
         });
         if (!fits()) return;
-        first_ = upload(device, table.first);
-        weights_ = upload(device, table.weights);
+        first_ = upload(device, table.first.data(),
+                table.first.size() * sizeof(int32_t));
+        weights_ = upload(device, table.weights.data(),
+                table.weights.size() * sizeof(Sum));
     }
 
     /// Whether tiles fit in shared memory and share little of what they read.
@@ -47,12 +50,13 @@ private:
     }
 
     template <typename Kernel>
-    void arrange(Kernel *kernel, const tap_table<Sum> &table,
+    void arrange(Kernel *kernel, const detail::padded_taps<Sum> &table,
             int64_t element_bytes, int device) {
         const device_properties &properties = properties_of(device);
         const auto most = static_cast<int64_t>(properties.block_shared_bytes);
-        const tile_choice chosen = choose_tiles(cut_, table.first, table.taps,
-                sizeof(Sum), element_bytes, most / stages);
+        const tile_choice chosen
+                = choose_tiles(cut_, table.first, static_cast<int>(table.taps),
+                        sizeof(Sum), element_bytes, most / stages);
         if (chosen.threads == 0) return;
         cut_ = chosen.cut;
         kernel_.threads = chosen.threads;
@@ -95,16 +99,13 @@ private:
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
-    const axis_maps maps = make_axis_maps(problem);
-    if (is_copy(maps)) return refuse_copy();
     std::string why;
-    const auto described = describe(problem, maps, why);
+    const auto described = describe(problem, why);
     if (!described) return plan_or_refusal::refuse(why);
-    const detail::axis_map &map = maps[described->axis];
     const auto device = static_cast<int>(options.device);
     const auto made = [&]<typename Sum>() -> plan_or_refusal {
-        auto plan = std::make_unique<rows_plan<Sum>>(
-                problem.diff_src.type, map, described->cut, device);
+        auto plan
+                = std::make_unique<rows_plan<Sum>>(problem, *described, device);
         if (!plan->fits())
             return detail::refuse("rows whose parts in shared memory overlap "
                                   "by less than they are long",
