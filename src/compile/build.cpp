@@ -1,6 +1,7 @@
 #include "compile/build.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/counted_memory.hpp"
 #include "base/text.hpp"
@@ -219,10 +220,13 @@ private:
             const std::vector<executable_step> &steps, const plan_timer &timer,
             const std::string &key) const {
         try {
-            const bool faster = time_of(other.steps, its_steps, timer)
-                    < time_of(placed, steps, timer);
-            keep_in_plan_cache(key, faster ? composed_form : form_of_ops,
-                    options_.plan_cache);
+            const double its_time = time_of(other.steps, its_steps, timer);
+            const double time = time_of(placed, steps, timer);
+            const bool faster = its_time < time;
+            // Where the time was up nothing was measured.
+            if (std::isfinite(its_time) && std::isfinite(time))
+                keep_in_plan_cache(key, faster ? composed_form : form_of_ops,
+                        options_.plan_cache);
             return faster;
         } catch (const error &failure) {
             if (failure.status != status::out_of_memory) throw;
