@@ -1,5 +1,6 @@
 // The choice of a kernel by measuring, on a machine without a GPU: the stand-in of
 // tests/fake_cuda has kernels take what times a test says.
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -10,6 +11,7 @@
 #include "support/captured_log.hpp"
 #include "support/expect_error.hpp"
 #include "support/op_builders.hpp"
+#include "support/op_chains.hpp"
 #include "support/plan_file.hpp"
 
 namespace gradnn::test {
@@ -257,6 +259,51 @@ TEST_F(autotune, is_of_convolutions_too) {
     EXPECT_EQ(taken(depthwise()), by_rules);
     EXPECT_EQ(taken(depthwise(10)), by_rules);
     EXPECT_EQ(launches_of("direct"), 0U);
+}
+
+// The form of a partition that may be composed has a line too, which decides.
+TEST_F(autotune, keeps_the_form_of_a_partition) {
+    const op conv = depthwise();
+    const auto nearest = interpolation_op({"up", 8, 64, {14, 14}, {28, 28}},
+            {"nearest"}, layouts()[1], data_type::f32);
+    const logical_tensor small(
+            100, data_type::f32, sizes {8, 14, 14, 64}, layout_type::strided),
+            diff_small(101, data_type::f32, sizes {8, 14, 14, 64},
+                    layout_type::strided);
+    const op down = with_ports(
+            nearest, 1, {small, conv.get_outputs()[0]}, {diff_small});
+    const auto is_composed = [&] {
+        graph built(engine::kind::gpu);
+        built.set_compile_settings(settings_);
+        built.add_op(
+                with_ports(conv, 0, conv.get_inputs(), conv.get_outputs()));
+        built.add_op(down);
+        built.finalize();
+        const partition whole = built.get_partitions().at(0);
+        return whole
+                .compile(whole.get_input_ports(), whole.get_output_ports(),
+                        engine(engine::kind::gpu, 0))
+                .get_info()
+                .composed;
+    };
+    set_times({});
+    const bool measured = is_composed();
+    auto lines = file_.lines();
+    const auto line = std::ranges::find_if(lines,
+            [](const auto &each) { return each.starts_with("form of "); });
+    ASSERT_NE(line, lines.end());
+    const std::string of_ops = "partition.ops", other = "partition.composed";
+    EXPECT_TRUE(line->ends_with('\t' + (measured ? other : of_ops))) << *line;
+    line->erase(line->find('\t') + 1);
+    const std::string key = *line;
+    for (const std::string &form : {of_ops, other}) {
+        *line = key + form;
+        file_.write(lines);
+        restart();
+        EXPECT_EQ(is_composed(), form == other);
+        settings_.autotune = true;
+        EXPECT_EQ(is_composed(), form == other);
+    }
 }
 
 // Every line is of one problem.

@@ -12,11 +12,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include "base/text.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu/backend.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/bench_case_ops.hpp"
 #include "support/op_builders.hpp"
+#include "support/op_chains.hpp"
 #include "support/plan_file.hpp"
 
 namespace gradnn::test {
@@ -113,6 +115,60 @@ TEST_F(gpu_choice, of_filters) {
                 EXPECT_EQ(kernel_of(antialias ? shrunk(small) : small),
                         "interpolation.gpu_strided");
             }
+}
+
+// One kernel computes an interpolation and the ops of single elements around it where it is
+// the interpolation's choice and no tensor lies otherwise; else each op has its step.
+TEST_F(gpu_choice, of_groups_is_one_kernel_where_that_fuses) {
+    using kind = op::kind;
+    const engine e(engine::kind::gpu, 0);
+    const link up {kind::InterpolateBackward}, add {kind::Add, 1},
+            relu {kind::ReLUBackward};
+    const chain_shape large {2, 64, {256, 256}};
+    const auto info_of = [&](const std::vector<op> &ops) {
+        const graph_run run(ops, e, partition::policy::fusion);
+        EXPECT_EQ(run.partitions().size(), 1U);
+        return run.compiled().at(0).get_info();
+    };
+    const auto steps_of = [&](const std::vector<link> &links, size_t which,
+                                  data_type type) {
+        const auto ops = chain_of(links, layouts()[which], type, large);
+        const auto info = info_of(ops);
+        EXPECT_EQ(info.inner.size(), links.size() - 1);
+        EXPECT_EQ(info.steps.size() == 1, info.workspace_bytes == 0);
+        if (info.steps.size() == 1) {
+            EXPECT_EQ(info.steps[0].kernel, "interpolation.gpu_resample");
+            EXPECT_EQ(info.steps[0].op_id, ops.back().get_id());
+        }
+        return info.steps.size();
+    };
+    constexpr size_t ncx = 0, nxc = 1;
+    for (const auto &links : {std::vector<link> {up, add}, {up, relu},
+                 {up, add, relu}, {add, up}, {relu, up}})
+        for (const data_type type : float_types()) {
+            SCOPED_TRACE(detail::text(to_string(links[0].kind), ' ',
+                    to_string(links[1].kind), ' ', to_string(type)));
+            EXPECT_EQ(steps_of(links, nxc, type), 1U);
+            // Rows of f64 are summed before an op ahead could be computed.
+            if (type == data_type::f64) {
+                const forced_kernel forced("interpolation.gpu_resample");
+                const bool ahead = links[1].kind == up.kind;
+                EXPECT_EQ(steps_of(links, ncx, type), ahead ? 2U : 1U);
+            }
+        }
+    // Another kernel is the choice.
+    EXPECT_EQ(steps_of({up, add}, ncx, data_type::f32), 2U);
+    // What is added lies otherwise.
+    auto ops = chain_of({up, add}, layouts()[nxc], data_type::f32, large);
+    auto inputs = ops[1].get_inputs();
+    const auto dims = inputs[0].get_dims();
+    const int64_t plane = dims[1] * dims[2];
+    inputs[0] = {inputs[0].get_id(), data_type::f32, dims,
+            sizes {plane * dims[3], dims[2], 1, plane}};
+    ops[1] = with_ports(ops[1], 1, inputs, ops[1].get_outputs());
+    EXPECT_EQ(info_of(ops).steps.size(), 2U);
+    const forced_kernel as_ops("partition.ops");
+    EXPECT_EQ(steps_of({up, add}, nxc, data_type::f32), 2U);
 }
 
 /// Makes and executes plans of all problems; the kernels that were chosen.

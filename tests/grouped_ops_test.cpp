@@ -46,8 +46,7 @@ class grouped_ops : public testing::TestWithParam<values_param> {};
 
 /// The bits of all that a partition of several ops gives are those of its ops one
 /// by one.
-/// Returns in how many slices they run.
-size_t expect_same_bits(
+compiled_partition_info expect_same_bits(
         const std::vector<op> &ops, const engine &e, int threads = 0) {
     const graph_run together(ops, e, fusion, threads);
     const graph_run one_by_one(ops, e, debug, threads);
@@ -55,7 +54,7 @@ size_t expect_same_bits(
     for (const size_t id : together.outputs())
         EXPECT_EQ(together.bytes(id), one_by_one.bytes(id)) << "tensor " << id;
     EXPECT_EQ(together.damage(), "");
-    return together.compiled().at(0).get_info().slices;
+    return together.compiled().at(0).get_info();
 }
 
 TEST_P(grouped_ops, give_the_bits_of_one_by_one) {
@@ -94,13 +93,39 @@ TEST_P(grouped_ops, give_the_same_bits_in_slices) {
                 detail::text_of(shape.space), ' ', to_string(type)));
         const size_t slices
                 = expect_same_bits(chain_of(p.chain.links, p.l, type, shape),
-                        shared_engine(p.on), 1);
+                        shared_engine(p.on), 1)
+                          .slices;
         sliced = sliced || slices > 1;
         by_channels = by_channels || static_cast<int64_t>(slices) > images;
     }
     EXPECT_TRUE(sliced);
     if (p.l.name == "ncx" || p.l.name == "nxc") {
         EXPECT_EQ(by_channels, p.l.name == "ncx");
+    }
+}
+
+// On a GPU an interpolation may have the ops around it in its loads and stores.
+TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
+    const values_param &p = GetParam();
+    const bool convolves = p.chain.name.find("Conv") != std::string::npos;
+    if (p.on != engine::kind::gpu || convolves)
+        GTEST_SKIP() << "only chains without a convolution on a GPU";
+    const forced_kernel forced("interpolation.gpu_resample");
+    random_source random(test_seed(31 * p.l.name.size() + p.chain.name.size()));
+    const bool ahead = p.chain.links[0].kind != kind::InterpolateBackward;
+    for (const data_type type : float_types()) {
+        const chain_shape shape {random.integer(1, 3),
+                random.pick(std::vector<int64_t> {1, 3, 4, 20, 64}),
+                {2 * random.integer(1, 40), 2 * random.integer(1, 40)}};
+        SCOPED_TRACE(detail::text(shape.channels, " channels, ",
+                detail::text_of(shape.space), ' ', to_string(type)));
+        const auto info = expect_same_bits(
+                chain_of(p.chain.links, p.l, type, shape), shared_engine(p.on));
+        if (p.l.name != "ncx" && p.l.name != "nxc") continue;
+        // Of f64 rows are summed before an op ahead could be computed.
+        if (type == data_type::f64 && ahead) continue;
+        EXPECT_EQ(info.steps.size(), 1U);
+        EXPECT_EQ(info.workspace_bytes, 0U);
     }
 }
 
@@ -172,6 +197,27 @@ TEST_P(a_group, needs_room_for_one_slice) {
     EXPECT_EQ(info.workspace_bytes, whole / info.slices + scratch);
     EXPECT_EQ(log.lines("compile").at(0).at("note"),
             info.slices > 1 ? std::to_string(info.slices) + " slices" : "");
+}
+
+TEST_P(a_group, leaves_out_the_upsampling_of_a_bias_alone) {
+    const convolution_case c {"conv", 1, 1, 8, 8, {18, 18}, {3, 3}, {1, 1},
+            {1, 1}, {1, 1}, {1, 1}};
+    const op conv = convolution_op(kind::ConvBackward, c, layouts()[0],
+            data_type::f32, {.diff_src = false, .diff_weights = false});
+    interpolation_choice choice {"nearest"};
+    choice.forward = true;
+    const op up = interpolation_op({"up", 1, 8, {9, 9}, {18, 18}}, choice,
+            layouts()[0], data_type::f32);
+    const logical_tensor small(
+            100, data_type::f32, sizes {1, 8, 9, 9}, layout_type::strided);
+    const graph_run run(
+            {with_ports(up, 0, {small}, {conv.get_inputs()[1]}),
+                    with_ports(conv, 1, conv.get_inputs(), conv.get_outputs())},
+            the_engine(), fusion);
+    const auto info = run.compiled().at(0).get_info();
+    ASSERT_EQ(info.steps.size(), 1U);
+    EXPECT_EQ(info.steps[0].output, "diff_bias");
+    EXPECT_EQ(info.workspace_bytes, info.steps[0].workspace_bytes);
 }
 
 TEST_P(a_group, takes_the_callers_workspace) {

@@ -98,7 +98,6 @@ TEST(no_grouping, of_other_chains) {
     EXPECT_TRUE(separate({{kind::Add}, {kind::ReLUBackward}}));
     EXPECT_TRUE(separate({{kind::Add}, {kind::ConvBackward}}));
     EXPECT_TRUE(separate({{kind::ConvBackward}, {kind::ConvBackward}}));
-    EXPECT_TRUE(separate({{kind::ReLUBackward}, {kind::InterpolateBackward}}));
     EXPECT_TRUE(
             separate({{kind::ReLUBackward}, {kind::ConvolutionBackwardData}}));
     EXPECT_TRUE(separate(

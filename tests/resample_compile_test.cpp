@@ -26,7 +26,7 @@ TEST(resample_compile, first_choices_fit_every_generation) {
     std::vector<double> seconds;
     constexpr int wanted = 36;
     while (compiled < wanted) {
-        const auto problem = random_interpolation(random, 8);
+        const auto problem = random_fused_interpolation(random, 8);
         const generation &of = generations[compiled % 6];
         std::string refusal;
         const auto forms = specifications_of(

@@ -1,8 +1,10 @@
 // interpolation.gpu_resample on the CPU: the kernels of random problems, by random ways to
 // cut them, and the form that takes everything are compiled by the C++ compiler from the text
 // that NVRTC or nvcc would get, executed (emulated/simt.hpp) and compared with the formula,
-// and bit by bit with one another. Needs no GPU.
+// and bit by bit with one another, those with ops in their loads and stores with these ops
+// one by one. Needs no GPU.
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -44,8 +46,11 @@ std::string source_of(const std::vector<job> &jobs) {
     std::string source
             = "#include \"gpu/interpolation/resample/generic.cuh\"\n"
               "#include \"gpu/interpolation/resample/resample.cuh\"\n"
-              "extern \"C\" void limit(const void *begin, const void *end) {\n"
-              "gradnn::emulated::tensors = {{begin, end}}; }\n";
+              "extern \"C\" void limit(const void *begin, const void *end, "
+              "const "
+              "void *other, const void *end_of_other) {\n"
+              "gradnn::emulated::tensors = {{begin, end}, {other, "
+              "end_of_other}}; }\n";
     for (const char *const type : {"f32", "f64", "bf16", "f16"}) {
         const std::string name = text("element::", type);
         source += text("extern \"C\" void any_", type,
@@ -155,29 +160,41 @@ double tolerance(data_type type, double sum, double magnitude) {
     return exact;
 }
 
+using detail::elementwise_kind;
+
+double computed_alone(
+        elementwise_kind op, double value, double other, data_type type) {
+    if (op == elementwise_kind::relu_backward) return other > 0 ? value : 0;
+    if (type == data_type::f64) return value + other;
+    return typed::rounded(
+            static_cast<float>(value) + static_cast<float>(other), type);
+}
+
 class resample_emulated : public testing::Test {
 protected:
-    std::vector<interpolation_problem> problems;
+    std::vector<detail::fused_interpolation> problems;
     std::vector<job> jobs;
 
     /// Kernels of `cuts` cuts for each of `count` random problems.
     void draw(random_source &random, size_t count, size_t cuts) {
         while (problems.size() < count) {
-            const interpolation_problem p = random_interpolation(random);
+            const auto fused = random_fused_interpolation(random);
+            const interpolation_problem &p = fused.interpolation;
             // Also where it would not pay.
             const bool walks_first = random.integer(0, 1) == 0;
             bool any = false;
             for (size_t i = 0; i < cuts; ++i) {
                 const bool aligned = random.integer(0, 3) != 0;
                 std::string refusal;
-                const auto forms = specifications_of(p,
+                const auto forms = specifications_of(fused,
                         aligned ? 16
                                 : static_cast<int>(
                                         detail::size_of(p.diff_src.type)),
                         random.integer(0, 2) != 0, refusal);
                 if (forms.empty()) break;
                 mapped_problem form = random.pick(forms);
-                if (walks_first && can_walk_first(form.specification))
+                if (walks_first && form.specification.prologue == fused_op::none
+                        && can_walk_first(form.specification))
                     form.specification.walk_first = true;
                 auto all = all_cuts(form, h100);
                 // Of both kinds alike.
@@ -193,24 +210,36 @@ protected:
                 if (i > 0) continue;
                 jobs.push_back({problems.size(), false, form, {}});
             }
-            if (any) problems.push_back(p);
+            if (any) problems.push_back(fused);
         }
     }
 
+    /// `others` as the problem has ops.
     template <typename Sum>
-    void run(const emulated::compiled &library, size_t number, typed &read,
-            typed &written) {
-        const host_tables<Sum> host(jobs[number].mapped);
-        const auto of = [&](size_t a) {
+    void run(const emulated::compiled &library, const job &of, size_t number,
+            typed &read, typed &written, std::vector<typed> &others) {
+        const host_tables<Sum> host(of.mapped);
+        const problem_specification &p = of.mapped.specification;
+        const auto axis = [&](size_t a) {
             return axis_table<Sum> {
                     host.places[a].data(), host.weights[a].data()};
         };
-        const tables<Sum> map {of(0), of(1), of(2), host.steps.data(),
+        tables<Sum> map {axis(0), axis(1), axis(2), host.steps.data(),
                 host.middle_steps.data()};
-        library.function<void(const void *, const void *)>("limit")(
-                read.data(), read.end());
-        if (jobs[number].specification.empty()) {
-            const problem_specification &p = jobs[number].mapped.specification;
+        size_t next = 0;
+        const auto bytes_from = [&](typed &tensor) {
+            return static_cast<const char *>(others[next++].data())
+                    - static_cast<const char *>(tensor.data());
+        };
+        const bool ahead = p.prologue != fused_op::none;
+        if (ahead) map.others.prologue = bytes_from(read);
+        for (int e = 0; e < epilogues_of(p); ++e)
+            map.others.epilogue[e] = bytes_from(written);
+        typed &also_read = ahead ? others[0] : read;
+        library.function<void(const void *, const void *, const void *,
+                const void *)>("limit")(
+                read.data(), read.end(), also_read.data(), also_read.end());
+        if (of.specification.empty()) {
             constexpr const char *names[]
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};
             library.function<void(const void *, void *, const void *,
@@ -234,53 +263,85 @@ TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
     ASSERT_TRUE(library.is_there());
     size_t number = 0;
     for (size_t i = 0; i < problems.size(); ++i) {
-        const interpolation_problem &p = problems[i];
+        const auto &[p, prologue, epilogue] = problems[i];
         const data_type type = p.diff_src.type;
-        std::vector<double> values(elements_of(p.diff_dst));
-        for (double &value : values)
-            value = typed::rounded(random.value(), type);
-        if (random.integer(0, 2) == 0)
-            for (int left = 3; left > 0; --left)
-                values[static_cast<size_t>(random.integer(
-                        0, static_cast<int64_t>(values.size()) - 1))]
-                        = random.pick(std::vector {
-                                HUGE_VAL, -HUGE_VAL, double {NAN}});
-        const expectation expected = expected_of(p, values);
-        std::vector<char> first;
+        const auto random_values = [&](const tensor_view &of) {
+            std::vector<double> values(elements_of(of));
+            for (double &value : values)
+                value = typed::rounded(random.value(), type);
+            if (random.integer(0, 2) == 0)
+                for (int left = 3; left > 0; --left)
+                    values[static_cast<size_t>(random.integer(
+                            0, static_cast<int64_t>(values.size()) - 1))]
+                            = random.pick(std::vector {
+                                    HUGE_VAL, -HUGE_VAL, double {NAN}});
+            return values;
+        };
+        const std::vector<double> values = random_values(p.diff_dst);
+        std::vector<std::vector<double>> others;
+        for (size_t e = 0; e < prologue.size(); ++e)
+            others.push_back(random_values(p.diff_dst));
+        for (size_t e = 0; e < epilogue.size(); ++e)
+            others.push_back(random_values(p.diff_src));
+        const auto run_job = [&](const job &of, const std::vector<double> &from,
+                                     std::vector<double> &to) {
+            const int misplaced
+                    = of.aligned ? 0 : static_cast<int>(detail::size_of(type));
+            typed read(from, type, misplaced);
+            typed written(
+                    std::vector<double>(to.size(), -77.0), type, misplaced);
+            std::vector<typed> tensors;
+            for (const auto &each : others)
+                tensors.emplace_back(each, type, misplaced);
+            if (type == data_type::f64)
+                run<double>(library, of, number, read, written, tensors);
+            else
+                run<float>(library, of, number, read, written, tensors);
+            ASSERT_TRUE(written.kept_outside());
+            written.read(to);
+        };
+        // The ops one by one.
+        std::vector<double> taken = values;
+        for (size_t e = 0; e < taken.size() && !prologue.empty(); ++e)
+            taken[e] = computed_alone(
+                    prologue[0], values[e], others[0][e], type);
+        job alone = jobs[number];
+        alone.specification.clear();
+        alone.mapped.specification.prologue = fused_op::none;
+        for (fused_op &op : alone.mapped.specification.epilogue)
+            op = fused_op::none;
+        std::vector<double> wanted(elements_of(p.diff_src));
+        run_job(alone, taken, wanted);
+        const expectation expected = expected_of(p, taken);
+        for (size_t e = 0; e < wanted.size(); ++e) {
+            const double sum = expected.sums[e], found = wanted[e];
+            if (!expected.exists[e])
+                ASSERT_EQ(found, typed::rounded(-77, type))
+                        << "between elements, at " << e;
+            else if (std::isfinite(sum))
+                ASSERT_LE(std::abs(found - sum),
+                        tolerance(type, sum, expected.magnitudes[e]))
+                        << "element " << e << ", " << found << " for " << sum;
+            else
+                ASSERT_TRUE(std::isnan(sum) ? std::isnan(found) : found == sum)
+                        << "element " << e << ", " << found << " for " << sum;
+            for (size_t op = 0; op < epilogue.size() && expected.exists[e];
+                    ++op)
+                wanted[e] = computed_alone(epilogue[op], wanted[e],
+                        others[prologue.size() + op][e], type);
+        }
         for (; number < jobs.size() && jobs[number].problem == i; ++number) {
             SCOPED_TRACE("kernel " + std::to_string(number) + "\n"
                     + jobs[number].specification);
-            const int misplaced = jobs[number].aligned
-                    ? 0
-                    : static_cast<int>(detail::size_of(type));
-            typed read(values, type, misplaced);
-            typed written(std::vector<double>(elements_of(p.diff_src), -77.0),
-                    type, misplaced);
-            if (type == data_type::f64)
-                run<double>(library, number, read, written);
-            else
-                run<float>(library, number, read, written);
-            ASSERT_TRUE(written.kept_outside());
-            std::vector<double> found(elements_of(p.diff_src));
-            written.read(found);
-            for (size_t e = 0; e < found.size(); ++e) {
-                const double sum = expected.sums[e];
-                if (!expected.exists[e])
-                    ASSERT_EQ(found[e], typed::rounded(-77, type))
-                            << "between elements, at " << e;
-                else if (std::isfinite(sum))
-                    ASSERT_LE(std::abs(found[e] - sum),
-                            tolerance(type, sum, expected.magnitudes[e]))
-                            << "element " << e << ", " << found[e] << " for "
-                            << sum;
-                else
-                    ASSERT_TRUE(std::isnan(sum) ? std::isnan(found[e])
-                                                : found[e] == sum)
-                            << "element " << e << ", " << found[e] << " for "
-                            << sum;
-            }
-            if (first.empty()) first = written.bytes();
-            ASSERT_EQ(first, written.bytes()) << "unlike the first's bits";
+            std::vector<double> found(wanted.size());
+            run_job(jobs[number], values, found);
+            for (size_t e = 0; e < found.size(); ++e)
+                ASSERT_TRUE(std::isnan(wanted[e])
+                                ? std::isnan(found[e])
+                                : std::bit_cast<uint64_t>(found[e])
+                                        == std::bit_cast<uint64_t>(wanted[e]))
+                        << "element " << e << ", " << found[e] << " for "
+                        << wanted[e];
         }
     }
 }

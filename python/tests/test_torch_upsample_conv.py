@@ -1,7 +1,5 @@
-"""gradnn.torch.upsample_conv1d to 3d, their modules and fuse: values, gradients,
-compiled, under autocast, and what is replaced."""
-
-import copy
+"""gradnn.torch.upsample_conv1d to 3d and their modules: values, gradients,
+compiled and under autocast."""
 
 import pytest
 
@@ -254,56 +252,6 @@ def test_modules_have_the_state_of_their_convolution():
         assert "scale_factor=2" in repr(made)
         with pytest.raises(ValueError, match="stride"):
             kind.from_conv(conv(4, 3, 3, stride=2))
-
-
-def model():
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.Upsample(scale_factor=2),
-        nn.Conv2d(8, 8, 3, padding=1),
-        nn.Sequential(nn.Upsample(scale_factor=(1, 3)), nn.Conv2d(8, 8, 5)),
-        nn.Upsample(scale_factor=2, mode="bilinear"),  # another mode
-        nn.Conv2d(8, 8, 3, padding=1),
-        nn.Upsample(scale_factor=1.5),  # no whole factor
-        nn.Conv2d(8, 8, 3, padding=1),
-        nn.Upsample(scale_factor=2),
-        nn.Conv2d(8, 8, 3, padding=1, padding_mode="reflect"),
-        nn.Upsample(scale_factor=2),
-        nn.Conv2d(8, 2, 3, stride=2),
-    )
-
-
-def test_fuse():
-    gradnn.torch.enable()
-    plain = model()
-    fused = copy.deepcopy(plain)
-    assert gradnn.torch.fuse(fused) == ["2", "3.1"]
-    assert gradnn.torch.fuse(fused) == []
-    assert list(fused.state_dict()) == list(plain.state_dict())
-    fused.load_state_dict(plain.state_dict())
-    x = torch.randn(1, 3, 6, 6)
-    results = []
-    for each in (plain, fused, copy.deepcopy(fused)):
-        results.append(each(x))
-        results[-1].square().sum().backward()
-    torch.testing.assert_close(results[1], results[0])
-    torch.testing.assert_close(results[2], results[0])
-    for a, b in zip(fused.parameters(), plain.parameters()):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
-    assert ran(OP) == 4
-
-
-def test_fuse_takes_neighbours_as_they_are():
-    pad = nn.ReflectionPad2d(1)
-    watched = nn.Conv2d(4, 4, 3)
-    watched.register_full_backward_pre_hook(lambda *_: None)
-    own = nn.Conv2d(4, 4, 3)
-    own.forward = lambda x: x
-    for between in ([pad, nn.Upsample(scale_factor=2), pad, nn.Conv2d(4, 4, 3)],
-                    [nn.Upsample(scale_factor=2), watched],
-                    [nn.Upsample(scale_factor=2), own]):  # fmt: skip
-        assert gradnn.torch.fuse(nn.Sequential(*between)) == []
 
 
 def test_gradients_that_differentiate_where_tensors_depend_on_each_other():

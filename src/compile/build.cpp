@@ -1,15 +1,18 @@
 #include "compile/build.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/counted_memory.hpp"
 #include "base/text.hpp"
 #include "compile/composed.hpp"
+#include "compile/fused.hpp"
 #include "compile/kernel_choice.hpp"
 #include "compile/ports.hpp"
 #include "compile/slices.hpp"
 #include "kernel/argument_bytes.hpp"
 #include "kernel/backend.hpp"
+#include "kernel/plan_cache.hpp"
 #include "op/shapes.hpp"
 #include "tensor/layout.hpp"
 
@@ -56,12 +59,14 @@ public:
             if (sliced || steps[index].empty()) steps[index] = lower(the_op);
             place(placed, std::move(steps[index]), the_op, index, tensors_);
         }
-        if (!take_composed(placed)) {
+        leave_out_unread(placed, program_->ports.size());
+        if (!take_composed(placed) && !take_fused(placed)) {
             for (const checked_op &the_op : sliced_ops)
                 for (const logical_tensor &lt : the_op.outputs)
-                    if (!lt.is_absent() && !is_port(index_of(lt, tensors_)))
+                    if (!lt.is_absent() && is_made_inside(placed, lt))
                         place_inner(lt, the_op);
-            program_->steps = chosen(placed);
+            // Those of a form that was timed beside another are there.
+            if (program_->steps.empty()) program_->steps = chosen(placed);
         }
         for (const executable_step &step : program_->steps) {
             // Steps run one after the other: they share their scratch.
@@ -126,6 +131,15 @@ private:
         return offset;
     }
 
+    bool is_made_inside(const std::vector<placed_step> &placed,
+            const logical_tensor &lt) const {
+        const size_t place = index_of(lt, tensors_);
+        return !is_port(place)
+                && std::ranges::any_of(placed, [&](const placed_step &step) {
+                       return std::ranges::count(step.places, place) > 0;
+                   });
+    }
+
     /// The offset of an inner tensor.
     size_t &inner(size_t place) {
         return program_->inner[place - program_->ports.size()];
@@ -142,22 +156,50 @@ private:
         if (!forced && !options_.kernels.empty()) return false;
         const plan_timer *const timer
                 = backend_of(program_->engine_kind).kernels().timer;
-        const bool timed = !forced && options_.autotune && timer != nullptr;
-        if (!forced && !timed && !is_estimated_faster(*other, placed))
+        std::string key;
+        if (!forced && timer != nullptr
+                && (options_.autotune
+                        || may_find_in_plan_cache(options_.plan_cache)))
+            key = key_of_forms(placed, program_->engine_kind, options_);
+        std::optional<std::string> kept;
+        if (!key.empty()) kept = find_in_plan_cache(key, options_.plan_cache);
+        const bool timed = !key.empty() && !kept && options_.autotune;
+        if (kept ? *kept != composed_form
+                 : !forced && !timed && !is_estimated_faster(*other, placed))
             return false;
         std::vector<executable_step> steps = chosen(other->steps);
         if (timed) {
             const size_t table_bytes = program_->table_bytes;
-            const bool faster = is_measured_faster(
-                    *other, steps, placed, chosen(placed), *timer);
-            program_->table_bytes = faster ? table_bytes : 0;
-            if (!faster) return false;
+            program_->table_bytes = 0;
+            std::vector<executable_step> of_ops = chosen(placed);
+            if (!is_measured_faster(
+                        *other, steps, placed, of_ops, *timer, key)) {
+                program_->steps = std::move(of_ops);
+                return false;
+            }
+            program_->table_bytes = table_bytes;
         }
         program_->steps = std::move(steps);
         program_->composed = true;
         program_->made = std::move(other->made);
         for (const logical_tensor &lt : program_->made)
             program_->inner.push_back(room_for(lt));
+        return true;
+    }
+
+    /// Takes one kernel for all ops where there is one: it saves that the tensors
+    /// between them are written and read.
+    bool take_fused(const std::vector<placed_step> &placed) {
+        if (lists_name(options_.kernels, form_of_ops)) return false;
+        const auto all = fused(placed, tensors_);
+        if (!all) return false;
+        const int64_t before = counted_bytes();
+        auto step = choose_fused_kernel(*all, program_->engine_kind, options_,
+                ops_[all->placed.op].identity());
+        if (!step) return false;
+        complete(*step, all->placed, before);
+        program_->steps.push_back(std::move(*step));
+        program_->fused = true;
         return true;
     }
 
@@ -170,15 +212,22 @@ private:
                 <= gain * estimated_time(placed, kind, options_);
     }
 
-    /// By the estimate where there is no memory to measure in.
+    /// By the estimate where there is no memory to measure in; what was measured is
+    /// kept.
     bool is_measured_faster(const composition &other,
             const std::vector<executable_step> &its_steps,
             const std::vector<placed_step> &placed,
-            const std::vector<executable_step> &steps,
-            const plan_timer &timer) const {
+            const std::vector<executable_step> &steps, const plan_timer &timer,
+            const std::string &key) const {
         try {
-            return time_of(other.steps, its_steps, timer)
-                    < time_of(placed, steps, timer);
+            const double its_time = time_of(other.steps, its_steps, timer);
+            const double time = time_of(placed, steps, timer);
+            const bool faster = its_time < time;
+            // Where the time was up nothing was measured.
+            if (std::isfinite(its_time) && std::isfinite(time))
+                keep_in_plan_cache(key, faster ? composed_form : form_of_ops,
+                        options_.plan_cache);
+            return faster;
         } catch (const error &failure) {
             if (failure.status != status::out_of_memory) throw;
             return is_estimated_faster(other, placed);
@@ -211,23 +260,29 @@ private:
             const int64_t before = counted_bytes();
             executable_step step = choose_kernel(each.lowered,
                     program_->engine_kind, options_, ops_[each.op].identity());
-            program_->table_bytes += static_cast<size_t>(
-                    std::max<int64_t>(0, counted_bytes() - before));
-            step.op = each.op;
-            step.output = each.lowered.output;
-            step.makes = each.makes;
-            step.arguments = each.places;
-            // Inner tensors have room for one slice, which each has in turn.
-            for (const size_t place : each.places)
-                step.strides.push_back(
-                        is_port(place) && program_->slices.count() > 1
-                                ? stride_of_slices(
-                                        tensors_[place], program_->slices)
-                                : slice_stride {});
+            complete(step, each, before);
             if (!steps.empty()) share_copies(step, steps.back());
             steps.push_back(std::move(step));
         }
         return steps;
+    }
+
+    /// A step whose kernel is chosen; before that so many bytes were counted.
+    void complete(executable_step &step, const placed_step &from,
+            int64_t bytes_before) {
+        program_->table_bytes += static_cast<size_t>(
+                std::max<int64_t>(0, counted_bytes() - bytes_before));
+        step.op = from.op;
+        step.output = from.lowered.output;
+        step.makes = from.makes;
+        step.arguments = from.places;
+        // Inner tensors have room for one slice, which each has in turn.
+        for (const size_t place : from.places)
+            step.strides.push_back(
+                    is_port(place) && program_->slices.count() > 1
+                            ? stride_of_slices(
+                                    tensors_[place], program_->slices)
+                            : slice_stride {});
     }
 
     /// Two gradients of one op may both copy a tensor that they read. (Those that are

@@ -268,6 +268,23 @@ void place(std::vector<placed_step> &steps, std::vector<lowered_step> of_op,
     }
 }
 
+void leave_out_unread(std::vector<placed_step> &steps, size_t ports) {
+    std::vector<bool> unread;
+    for (const placed_step &step : steps) {
+        const bool is_inner = std::holds_alternative<interpolation_problem>(
+                                      step.lowered.problem)
+                && step.places[1] >= ports;
+        unread.push_back(is_inner
+                && std::ranges::count_if(steps, [&](const auto &other) {
+                       return std::ranges::count(other.places, step.places[1])
+                               > 0;
+                   }) == 1);
+    }
+    for (size_t index = steps.size(); index-- > 0;)
+        if (unread[index])
+            steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
 std::optional<composition> composed(const std::vector<checked_op> &ops,
         const std::vector<placed_step> &steps, size_t first_made) {
     if (ops.size() < 2) return std::nullopt;

@@ -32,6 +32,10 @@ void place(std::vector<placed_step> &steps, std::vector<lowered_step> of_op,
         const checked_op &the_op, size_t index,
         const std::vector<logical_tensor> &tensors);
 
+/// Leaves out interpolations to tensors behind so many ports that no step reads: an
+/// upsampled src, where the gradient of a bias alone is wanted.
+void leave_out_unread(std::vector<placed_step> &steps, size_t ports);
+
 struct composition {
     /// The composed weights and their gradient, where they are needed.
     std::vector<logical_tensor> made;

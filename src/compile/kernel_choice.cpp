@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "compile/autotune.hpp"
-#include "compile/composed.hpp"
 #include "kernel/argument_bytes.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/backend.hpp"
@@ -181,6 +180,17 @@ std::vector<rival_kernel> rivals_of(executable_step &step,
     return rivals;
 }
 
+/// What a measurement of a problem is kept under, on the options' device.
+template <typename Problem>
+std::string key_of(const Problem &problem, const backend &device,
+        const compile_options &options) {
+    std::string measured_by = device.kernels().timer->device(options);
+    if constexpr (std::is_same_v<Problem, convolution_problem>)
+        measured_by
+                += text("; ", device.library, ' ', device.library_version());
+    return measurement_key(problem, options, measured_by);
+}
+
 /// The row that the plan cache names, or the fastest where options.autotune asks,
 /// or that of the rules.
 template <typename Problem>
@@ -188,11 +198,7 @@ executable_step choose_measured(std::span<const kernel<Problem>> rows,
         bool all_rows, const Problem &problem, const backend &device,
         const compile_options &options, const op &the_op) {
     const plan_timer &timer = *device.kernels().timer;
-    std::string measured_by = timer.device(options);
-    if constexpr (std::is_same_v<Problem, convolution_problem>)
-        measured_by
-                += text("; ", device.library, ' ', device.library_version());
-    std::string key = measurement_key(problem, options, measured_by);
+    std::string key = key_of(problem, device, options);
     if (!all_rows) {
         key += "; of";
         for (const auto &row : rows)
@@ -244,6 +250,28 @@ executable_step choose(const Problem &problem, const backend &device,
     return choose_by_rules(rows, problem, options, the_op);
 }
 
+/// The row that is chosen for an interpolation, or nothing in place of another one
+/// than `wanted`, of which no plan is made.
+const kernel<interpolation_problem> *chosen_row(
+        const std::vector<kernel<interpolation_problem>> &rows,
+        std::string_view wanted, const interpolation_problem &problem,
+        const backend &device, const compile_options &options,
+        const op &the_op) {
+    if (options.autotune || may_find_in_plan_cache(options.plan_cache)) {
+        const executable_step step = choose(problem, device, options, the_op);
+        const auto row = std::ranges::find_if(
+                rows, [&](const auto &each) { return each.name == wanted; });
+        return row != rows.end() && step.kernel == wanted ? &*row : nullptr;
+    }
+    for (const bool yielding : {false, true})
+        for (const auto &row : rows) {
+            if (yields(row, problem, options).empty() == yielding) continue;
+            if (row.name == wanted) return &row;
+            if (make_named(row, problem, options, the_op).plan) return nullptr;
+        }
+    return nullptr;
+}
+
 } // namespace
 
 bool lists_name(const std::string &list, std::string_view name) {
@@ -267,6 +295,45 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
                 return choose(problem, backend_of(kind), options, the_op);
             },
             step.problem);
+}
+
+std::optional<executable_step> choose_fused_kernel(const fused_step &all,
+        engine::kind kind, const compile_options &options, const op &the_op) {
+    const backend &device = backend_of(kind);
+    if (device.make_fused == nullptr) return std::nullopt;
+    if (!options.kernels.empty()) check_forced(options.kernels);
+    const interpolation_problem &alone = all.problem.interpolation;
+    const shared_axis_maps shared;
+    const auto rows = candidates(
+            device.kernels().interpolation, alone, options.kernels);
+    const auto *const row = chosen_row(
+            rows, device.fusing_row, alone, device, options, the_op);
+    if (row == nullptr) return std::nullopt;
+    try {
+        executable_step step;
+        step.kernel = row->name;
+        step.plan = device.make_fused(all.problem, options).plan;
+        if (!step.plan) return std::nullopt;
+        return step;
+    } catch (const error &failure) {
+        throw named(failure, the_op, row->name);
+    }
+}
+
+std::string key_of_forms(const std::vector<placed_step> &steps,
+        engine::kind kind, const compile_options &options) {
+    std::string key = "form of";
+    for (const placed_step &step : steps)
+        std::visit(
+                [&](const auto &problem) {
+                    using problem_type = std::decay_t<decltype(problem)>;
+                    if constexpr (is_timed<problem_type>)
+                        key += text(" [",
+                                key_of(problem, backend_of(kind), options),
+                                ']');
+                },
+                step.lowered.problem);
+    return key;
 }
 
 std::vector<kernel_opinion> opinions_of(const lowered_step &step,

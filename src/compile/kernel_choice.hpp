@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compile/composed.hpp"
 #include "compile/executable.hpp"
+#include "compile/fused.hpp"
 #include "compile/lowering.hpp"
 
 namespace gradnn::detail {
@@ -28,6 +31,16 @@ bool writes_channels_last(const lowered_step &step, engine::kind kind,
 /// to be the fastest of those that accept (doc/gpu.md).
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
+
+/// The kernel of an interpolation and the ops of single elements around it, where the
+/// row that would be chosen for the interpolation alone has one.
+std::optional<executable_step> choose_fused_kernel(const fused_step &step,
+        engine::kind kind, const compile_options &options, const op &the_op);
+
+/// What is kept of which form of a partition is the fastest: under the problems of its
+/// ops, on an engine that times plans.
+std::string key_of_forms(const std::vector<placed_step> &steps,
+        engine::kind kind, const compile_options &options);
 
 /// Whether a list of names that are separated by commas has one.
 bool lists_name(const std::string &list, std::string_view name);

@@ -181,6 +181,7 @@ log_line compiled_line(const compiled_impl &compiled) {
     if (program.slices.count() > 1)
         line.note = std::to_string(program.slices.count()) + " slices";
     if (program.composed) line.note = "composed";
+    if (program.fused) line.note = "fused";
     line.workspace_bytes = std::to_string(program.workspace_bytes);
     line.moved_bytes = std::to_string(moved);
     return line;

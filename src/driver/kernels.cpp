@@ -11,6 +11,7 @@
 #include "compile/compile_settings.hpp"
 #include "compile/composed.hpp"
 #include "compile/executable.hpp"
+#include "compile/fused.hpp"
 #include "compile/kernel_choice.hpp"
 #include "compile/slices.hpp"
 #include "kernel/engine_impl.hpp"
@@ -65,8 +66,10 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
                 : whole;
         place(steps, detail::lower(the_op), the_op, index, tensors);
     }
+    leave_out_unread(steps, compiled.ports.size());
     if (program.composed)
         steps = composed(compiled.ops, steps, tensors.size())->steps;
+    if (program.fused) steps = {fused(steps, tensors)->placed};
     const auto taken = kernel_steps(step);
     for (size_t index = 0; index < steps.size(); ++index) {
         const auto &timings = program.steps.at(index).timings;

@@ -111,7 +111,8 @@ bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
 
 constinit const detail::backend backend {engine::kind::gpu, usable_devices,
         unavailable_reason, make_engine, make_stream, run_on_native_stream,
-        kernels, "cuDNN", [] { return text(cudnn::library_version()); }};
+        kernels, "cuDNN", [] { return text(cudnn::library_version()); }, 0,
+        "interpolation.gpu_resample", resample::make_fused};
 
 kernel_compiler find_kernel_compiler() {
     return {jit::version_text(), jit::library_path(), jit::missing_reason()};

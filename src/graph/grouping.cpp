@@ -41,11 +41,13 @@ constexpr std::array<kinds, 3> patterns[] = {
         {upsampling, conv_backward, interpolation},
         {upsampling, weights_alone},
         {convolution, add, relu},
+        {interpolation, add, relu},
         {convolution, interpolation},
         {convolution, relu},
         {convolution, add},
         {relu, whole_convolution},
         {add, interpolation},
+        {relu, interpolation},
         {interpolation, add},
         {interpolation, relu},
 };

@@ -18,6 +18,8 @@ namespace gradnn::detail {
 /// Of every workspace, on every engine.
 constexpr size_t workspace_alignment = 64;
 
+struct fused_interpolation;
+
 struct backend {
     engine::kind kind;
 
@@ -54,6 +56,14 @@ struct backend {
     /// What a thread finds again in its cache some steps later: tensors inside a
     /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
     size_t cached_bytes = 0;
+
+    /// The row of the interpolations' list that has ops of single elements in its loads
+    /// and stores, and its maker, of which the interpolation is the one that the row
+    /// takes. Null where there is none.
+    const char *fusing_row = nullptr;
+    plan_or_refusal (*make_fused)(
+            const fused_interpolation &, const compile_options &)
+            = nullptr;
 };
 
 /// All rows, of engines that this build is without too.

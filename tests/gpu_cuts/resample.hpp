@@ -117,4 +117,18 @@ inline detail::interpolation_problem random_interpolation(
     return p;
 }
 
+/// With ops of single elements in its loads and stores, now and then.
+inline detail::fused_interpolation random_fused_interpolation(
+        random_source &random, int64_t scale = 1) {
+    using enum detail::elementwise_kind;
+    using ops = std::vector<detail::elementwise_kind>;
+    detail::fused_interpolation made {random_interpolation(random, scale)};
+    made.prologue = random.pick(
+            std::vector<ops> {{}, {}, {}, {}, {add}, {relu_backward}});
+    made.epilogue
+            = random.pick(std::vector<ops> {{}, {}, {add}, {relu_backward},
+                    {add, relu_backward}, {relu_backward, add}, {add, add}});
+    return made;
+}
+
 } // namespace gradnn::test

@@ -101,6 +101,9 @@ const std::vector<named_chain> &grouped_chains() {
                     {{kind::ReLUBackward}, {conv}}});
         const kind up = kind::InterpolateBackward;
         chains.push_back({"Add_Interpolate", {{kind::Add}, {up}}});
+        chains.push_back({"ReLU_Interpolate", {{kind::ReLUBackward}, {up}}});
+        chains.push_back({"Interpolate_Add_ReLU",
+                {{up}, {kind::Add}, {kind::ReLUBackward}}});
         chains.push_back({"Interpolate_Add", {{up}, {kind::Add}}});
         chains.push_back({"Interpolate_Add_1", {{up}, {kind::Add, 1}}});
         chains.push_back({"Interpolate_ReLU", {{up}, {kind::ReLUBackward}}});

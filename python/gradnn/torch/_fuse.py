@@ -234,13 +234,140 @@ def _fuse_sequential(model: nn.Sequential, prefix: str) -> list[str]:
     return replaced
 
 
+class _UpsampleThenConv(nn.Module):
+    """In the place of a module that upsamples by 2 and then calls its child `conv`. It
+    is called for whatever it was not probed with: arguments beside the input, a `conv`
+    that became another one."""
+
+    def __init__(self, original):
+        super().__init__()
+        self.conv = original.conv
+        self._original = (original,)  # no child: the names of parameters stay
+        self.train(original.training)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "_original" not in self.__dict__:
+                raise
+            return getattr(self._original[0], name)
+
+    def forward(self, *inputs, **options):
+        more = (*inputs[1:], *options.values())
+        conv = self.conv
+        if (
+            len(inputs) == 0
+            or any(each is not None for each in more)
+            or inputs[0].ndim != 4
+            or _why_not(conv)
+        ):
+            (original,) = self._original
+            original.conv = conv
+            return original.train(self.training)(*inputs, **options)
+        return upsample_conv2d(
+            inputs[0], conv.weight, conv.bias, 2, conv.padding, conv.groups
+        )
+
+
+# Images and sides of random inputs, and their standard deviation.
+_PROBES = (((1, 5, 7), 1.0), ((2, 4, 3), 100.0), ((1, 8, 1), 1e-2))
+
+
+def _differs(module, conv, side: tuple[int, int, int], scale: float) -> bool:
+    """Whether a call with random values gives something else than `conv` of their
+    nearest neighbours, in values or in gradients."""
+    seen = []
+
+    def keep(_, inputs, options, output):
+        seen.append((*(each.clone() for each in inputs), *options, output.clone()))
+
+    images, *space = side
+    x = torch.randn(images, conv.in_channels, *space).mul_(scale).to(conv.weight)
+    chosen = [x.requires_grad_(), *(p for p in conv.parameters() if p.requires_grad)]
+    hook = conv.register_forward_hook(keep, with_kwargs=True)
+    try:
+        y = module(x)
+    finally:
+        hook.remove()
+    large = x.repeat_interleave(2, -1).repeat_interleave(2, -2)
+    if (
+        len(seen) != 1
+        or len(seen[0]) != 2
+        or not torch.equal(seen[0][0], large)
+        or not isinstance(y, torch.Tensor)
+        or not torch.equal(seen[0][1], y)
+        or not y.requires_grad
+    ):
+        return True
+    grad = torch.randn(y.shape).to(y)
+    found = torch.autograd.grad(y, chosen, grad, allow_unused=True)
+    wanted = torch.autograd.grad(conv(large), chosen, grad)
+    return any(
+        a is None or (a - b).norm() > 1e-2 * b.norm() for a, b in zip(found, wanted)
+    )
+
+
+def _upsamples_then_convolves(module) -> bool:
+    """Whether a module is proven to be nearest upsampling by 2 and its child `conv`:
+    by calls with random values, in training and not, of what has nothing else that
+    could change them."""
+    conv = module._modules.get("conv")
+    if (
+        type(conv) is not nn.Conv2d
+        or isinstance(module, (_UpsampleThenConv, nn.Sequential))
+        or _why_not(conv)
+        or _is_watched(module)
+        or any(
+            type(each) not in (nn.Identity, nn.Upsample) or _is_watched(each)
+            for each in module.modules()
+            if each not in (module, conv)
+        )
+        or {id(each) for each in module.parameters()}
+        != {id(each) for each in conv.parameters()}
+        or any(True for _ in module.buffers())
+        or conv.weight.is_meta
+    ):
+        return False
+    devices = [conv.weight.device] if conv.weight.is_cuda else []
+    modes = [(each, each.training) for each in module.modules()]
+    try:
+        with torch.random.fork_rng(devices), torch.inference_mode(False), (
+            torch.enable_grad()
+        ), torch.autocast(conv.weight.device.type, enabled=False):
+            return not any(
+                _differs(module.train(training), conv, side, scale)
+                for training in (False, True)
+                for side, scale in _PROBES
+            )
+    except Exception:  # of code that is not ours: no proof
+        return False
+    finally:
+        for each, training in modes:
+            each.training = training
+
+
 def fuse(model: nn.Module) -> list[str]:
     """Replaces pairs of nn.Upsample (nearest, by a whole factor) and a convolution
-    behind it in every nn.Sequential by UpsampleConv modules. Parameters, their names
-    and the state_dict stay. Returns the names of the convolutions that now upsample
-    too."""
+    behind it in every nn.Sequential by UpsampleConv modules; and modules within the
+    model, such as diffusers' Upsample2D, that are nothing but nearest upsampling by 2
+    and a call of their child `conv`, an nn.Conv2d, which they are asked by calls with
+    random inputs. Parameters, their names and the state_dict stay. Returns the names of
+    the convolutions that now upsample too."""
     replaced = []
     for name, module in list(model.named_modules()):
         if type(module) is nn.Sequential:
             replaced += _fuse_sequential(module, name + "." if name else "")
+    made: dict[nn.Module, nn.Module | None] = {}
+    for name, parent in list(model.named_modules()):
+        # All places: a module that occurs again is one of each.
+        for child, module in list(parent._modules.items()):
+            if module is None:
+                continue
+            if module not in made:
+                proven = _upsamples_then_convolves(module)
+                made[module] = _UpsampleThenConv(module) if proven else None
+            if made[module] is not None:
+                parent._modules[child] = made[module]
+                replaced.append(f"{name}.{child}.conv".lstrip("."))
     return replaced

@@ -32,15 +32,6 @@ inline dst_range span_of(
     return {static_cast<int32_t>(first), static_cast<int32_t>(end)};
 }
 
-/// Of `each` neighbouring inputs at a time.
-inline std::vector<dst_range> spans_of(
-        const detail::axis_map &map, int64_t each) {
-    std::vector<dst_range> spans;
-    for (int64_t from = 0; from < map.src; from += each)
-        spans.push_back(span_of(map, from, std::min(from + each, map.src)));
-    return spans;
-}
-
 /// Weights of every input j at `taps` places from ratio * j - before on, one input
 /// after the other; nothing where a tap lies elsewhere, or where a place within the
 /// row is none.

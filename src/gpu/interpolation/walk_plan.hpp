@@ -193,27 +193,6 @@ inline int64_t cut_runs(walk_shape &shape, int64_t tiles, int64_t resident) {
     return count(shape.rows_per_run);
 }
 
-/// Rows of diff_dst for one of diff_src, at least 1.
-inline double row_ratio_of(
-        const axis_maps &maps, const walk_description &walk) {
-    const detail::axis_map &rows = maps[walk.row_axis - 2];
-    return std::max(
-            1.0, static_cast<double>(rows.dst) / static_cast<double>(rows.src));
-}
-
-/// Rows that a multiprocessor walks down for all `blocks` of cut_runs, of which it
-/// holds `held` at a time: a start costs two rows of diff_dst, of which there are
-/// row_ratio for one of diff_src, and a run shares those of a source row with the
-/// next.
-inline double rows_walked(const walk_shape &shape, double row_ratio,
-        int64_t blocks, int64_t held, int64_t multiprocessors) {
-    const double rows = static_cast<double>(shape.rows_per_run)
-            + (shape.src_rows > 1 ? 1.0 : 0.0) + 2.0 / row_ratio;
-    const auto waves
-            = static_cast<double>(ceil_div(blocks, held * multiprocessors));
-    return waves * static_cast<double>(held) * rows;
-}
-
 inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {
     std::vector<line_reach> reach(static_cast<size_t>(rows.src));
     size_t first = 0;
@@ -229,14 +208,6 @@ inline std::vector<line_reach> make_reach(const detail::axis_map &rows) {
         reach[i] = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
     }
     return reach;
-}
-
-inline std::vector<line_column> make_columns(const detail::axis_map &columns) {
-    std::vector<line_column> made(static_cast<size_t>(columns.src));
-    for (size_t j = 0; j < made.size(); ++j)
-        made[j] = {static_cast<int32_t>(columns.first(j)),
-                static_cast<int32_t>(columns.count(j)), columns.offset(j)};
-    return made;
 }
 
 template <typename Sum>

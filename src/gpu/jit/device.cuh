@@ -43,44 +43,15 @@ __device__ __forceinline__ double multiply_add(double a, double b, double c) {
 
 /// What one instruction loads and stores, and the cells in which a vector keeps it:
 /// whole elements of f32 and f64, pairs of 16-bit ones, or one of those.
-template <typename Cell, int count>
-struct word;
-template <>
-struct word<uint16_t, 1> {
-    using type = unsigned short;
-};
-template <>
-struct word<uint32_t, 1> {
-    using type = unsigned;
-};
-template <>
-struct word<uint32_t, 2> {
-    using type = uint2;
-};
-template <>
-struct word<uint32_t, 4> {
-    using type = uint4;
-};
-template <>
-struct word<float, 1> {
-    using type = float;
-};
-template <>
-struct word<float, 2> {
-    using type = float2;
-};
-template <>
-struct word<float, 4> {
-    using type = float4;
-};
-template <>
-struct word<double, 1> {
-    using type = double;
-};
-template <>
-struct word<double, 2> {
-    using type = double2;
-};
+unsigned short word_of(uint16_t (*)[1]);
+unsigned word_of(uint32_t (*)[1]);
+uint2 word_of(uint32_t (*)[2]);
+uint4 word_of(uint32_t (*)[4]);
+float word_of(float (*)[1]);
+float2 word_of(float (*)[2]);
+float4 word_of(float (*)[4]);
+double word_of(double (*)[1]);
+double2 word_of(double (*)[2]);
 
 template <bool pairs, typename Stored>
 struct cell_of {
@@ -100,7 +71,7 @@ struct elements {
     static constexpr bool halves = bytes_of(type) == 2;
     static constexpr int cells = halves && count > 1 ? count / 2 : count;
     using cell = typename cell_of<(halves && count > 1), stored>::type;
-    using word_type = typename word<cell, cells>::type;
+    using word_type = decltype(word_of(static_cast<cell (*)[cells]>(nullptr)));
     static_assert(sizeof(word_type) == sizeof(stored) * count);
 
     cell all[cells];

@@ -19,24 +19,6 @@ cudaFuncAttributes attributes_of(void (*kernel)(Parameters...)) {
     return attributes;
 }
 
-/// Lets the blocks of a kernel have what `device` allows, at most `most` bytes, and
-/// prefers shared memory to the L1 cache. Returns what they may have. The same for
-/// all plans, which share the kernel.
-template <typename... Parameters>
-int64_t allow_most_shared_bytes(
-        void (*kernel)(Parameters...), int device, int64_t most) {
-    const int64_t bytes = std::min(most,
-            static_cast<int64_t>(properties_of(device).block_shared_bytes)
-                    - static_cast<int64_t>(
-                            attributes_of(kernel).sharedSizeBytes));
-    allow_shared_bytes(kernel, static_cast<size_t>(bytes));
-    check(cudaFuncSetAttribute(kernel,
-                  cudaFuncAttributePreferredSharedMemoryCarveout,
-                  cudaSharedmemCarveoutMaxShared),
-            "cudaFuncSetAttribute");
-    return bytes;
-}
-
 /// Blocks of a kernel that a multiprocessor holds.
 template <typename Kernel>
 int blocks_held(Kernel *kernel, int threads, size_t shared_bytes) {

@@ -25,8 +25,14 @@ struct columns_of_thread {
     static constexpr int unit_elements = most(c.vector, c.read_vector);
     using read_type = storage<read_type_of(p)>;
     using unit = jit::elements<read_type_of(p), unit_elements>;
-    using raw_row = unit[g.units];
+    static constexpr int loads = g.units * loads_of(p);
+    using raw_row = unit[loads];
     using row_sums = sum_type[c.columns][c.vector];
+    // What is written at once, and the other elements of the ops behind it.
+    static constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
+    static constexpr int epilogues = c.gathers ? 0 : epilogues_of(p);
+    using written_unit = jit::elements<p.type, wide * c.vector>;
+    using other_row = written_unit[most(1, epilogues)][c.columns / wide];
 
     int first_column;
     /// In elements from a row's first one, for each column or for all.
@@ -35,6 +41,7 @@ struct columns_of_thread {
     bool inside[g.units];
     sum_type weights[c.columns][kept];
     const sum_type *rolled_weights;
+    fused_places others;
 
     __device__ static constexpr bool is_constant(int k) {
         return c.repeated && g.fixed[k];
@@ -105,7 +112,12 @@ struct columns_of_thread {
         for (int u = 0; u < g.units; ++u) {
             const read_type *const at = row + begin[g.unit_column[u]]
                     + g.unit_position[u] * p.column.read_pitch;
-            to[u] = exists && inside[u] ? unit::load(at) : unit::zeros();
+            const bool wanted = exists && inside[u];
+            to[u] = wanted ? unit::load(at) : unit::zeros();
+            if constexpr (loads > g.units)
+                to[g.units + u] = wanted
+                        ? unit::load(other_of(at, others.prologue))
+                        : unit::zeros();
         }
     }
 
@@ -114,16 +126,31 @@ struct columns_of_thread {
     __device__ __forceinline__ void copy(
             const Rows &to, int slot, const read_type *row) const {
 #pragma unroll
-        for (int u = 0; u < g.units; ++u)
-            to.copy(slot, u, inside[u],
-                    row + begin[g.unit_column[u]]
-                            + g.unit_position[u] * p.column.read_pitch);
+        for (int u = 0; u < g.units; ++u) {
+            const read_type *const at = row + begin[g.unit_column[u]]
+                    + g.unit_position[u] * p.column.read_pitch;
+            to.copy(slot, u, inside[u], at);
+            if constexpr (loads > g.units)
+                to.copy(slot, g.units + u, inside[u],
+                        other_of(at, others.prologue));
+        }
+    }
+    /// Of what was loaded, a unit through the op ahead.
+    __device__ __forceinline__ static unit taken(const raw_row &from, int u) {
+        if constexpr (loads > g.units)
+            return computed<p.type>(p.prologue, from[u], from[g.units + u]);
+        else
+            return from[u];
     }
 
     /// The sums over the taps of a row that was loaded.
     __device__ __forceinline__ void add_up(
-            row_sums &to, const raw_row &row) const {
+            row_sums &to, const raw_row &loaded) const {
         static constexpr pattern repeats = p.columns;
+        unit row[g.units];
+#pragma unroll
+        for (int u = 0; u < g.units; ++u)
+            row[u] = taken(loaded, u);
         if constexpr (!p.column.is_there()) {
 #pragma unroll
             for (int v = 0; v < c.vector; ++v)
@@ -161,10 +188,14 @@ struct columns_of_thread {
         const read_type *at = row + begin[0];
 #pragma unroll 4
         for (int t = 0; t < count[0]; ++t, at += p.column.read_pitch) {
-            const unit taken = unit::load(at);
+            raw_row loaded;
+            loaded[0] = unit::load(at);
+            if constexpr (loads > 1)
+                loaded[1] = unit::load(other_of(at, others.prologue));
+            const unit tap = taken(loaded, 0);
 #pragma unroll
             for (int v = 0; v < c.vector; ++v)
-                to[0][v] = multiply_add(rolled_weights[t], taken[v], to[0][v]);
+                to[0][v] = multiply_add(rolled_weights[t], tap[v], to[0][v]);
         }
     }
 
@@ -187,11 +218,24 @@ struct columns_of_thread {
         }
     }
 
+    /// Of a row of diff_src, ahead of its sums: so that they are on their way meanwhile.
+    __device__ __forceinline__ void load_others(
+            other_row &to, const type *row) const {
+#pragma unroll
+        for (int e = 0; e < epilogues; ++e)
+#pragma unroll
+            for (int k = 0; k < c.columns; k += wide)
+                if (has(k))
+                    to[e][k / wide] = written_unit::load(other_of(row
+                                    + (first_column + k * g.spread)
+                                            * p.column.write_pitch,
+                            others.epilogue[e]));
+    }
+
     /// To a row of diff_src.
     __device__ __forceinline__ void write(
-            type *row, const row_sums &sums) const {
+            type *row, const row_sums &sums, const other_row &other) const {
         type *const to = row + first_column * p.column.write_pitch;
-        constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
 #pragma unroll
         for (int k = 0; k < c.columns; k += wide) {
             if (!has(k)) continue;
@@ -199,7 +243,11 @@ struct columns_of_thread {
 #pragma unroll
             for (int i = 0; i < wide * c.vector; ++i)
                 together[i] = sums[k + i / c.vector][i % c.vector];
-            const auto made = finished<p.type, wide * c.vector>(together);
+            auto made = finished<p.type, wide * c.vector>(together);
+#pragma unroll
+            for (int e = 0; e < epilogues; ++e)
+                made = computed<p.type>(
+                        p.epilogue[e], made, other[e][k / wide]);
             if constexpr (c.gathers)
                 made.store(to + k * g.spread * p.column.write_pitch);
             else

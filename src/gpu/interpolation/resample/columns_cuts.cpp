@@ -110,7 +110,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
         if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int held = rows_are_copied(p, c) ? 1 : c.ahead;
-    const int waiting = g.units * unit
+    const int waiting = g.units * loads_of(p) * unit
             * std::max(1, held + (p.middle.is_there() ? 1 : 0));
     int checked = 0;
     for (int u = 0; u < g.units; ++u)
@@ -118,7 +118,10 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     // What a thread keeps of further lanes.
     const int kept = std::max(0, g.sets - 1)
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    return 40 + kept + checked / 2
+    const int others = c.gathers
+            ? 0
+            : epilogues_of(p) * c.columns * c.vector * c.middles * wide;
+    return 40 + kept + checked / 2 + others
             + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
             + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0)
             + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide

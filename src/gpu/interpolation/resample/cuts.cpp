@@ -369,7 +369,10 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
                 continue;
             }
             add_threads(made, of, gpu, c);
-            if (walks || !middle.is_there()) add_tiles(made, in, c);
+            // Bulk copies compute nothing.
+            if (of.specification.prologue == fused_op::none
+                    && (walks || !middle.is_there()))
+                add_tiles(made, in, c);
         }
     return made;
 }

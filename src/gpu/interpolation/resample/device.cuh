@@ -34,4 +34,25 @@ __device__ __forceinline__ jit::elements<type, count> finished(
     return jit::elements<type, count>::of(values);
 }
 
+/// The same place of the other tensor of a fused op.
+template <typename Type>
+__device__ __forceinline__ const Type *other_of(
+        const Type *at, long long bytes) {
+    return reinterpret_cast<const Type *>(
+            reinterpret_cast<const char *>(at) + bytes);
+}
+/// As elementwise.cu computes it.
+template <element type, int count>
+__device__ __forceinline__ jit::elements<type, count> computed(fused_op op,
+        const jit::elements<type, count> &value,
+        const jit::elements<type, count> &other) {
+    sum<type> values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        values[i] = op == fused_op::add ? value[i] + other[i]
+                : other[i] > 0          ? value[i]
+                                        : sum<type>(0);
+    return jit::elements<type, count>::of(values);
+}
+
 } // namespace gradnn::gpu::resample

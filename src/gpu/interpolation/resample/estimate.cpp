@@ -31,7 +31,8 @@ double elements_moved(const problem_specification &p) {
     double read_for_one = 1;
     for (const axis *a : {&p.walk, &p.middle, &p.column})
         read_for_one *= static_cast<double>(a->read) / a->written;
-    return elements_written(p) * (1 + read_for_one);
+    return elements_written(p)
+            * (1 + epilogues_of(p) + loads_of(p) * read_for_one);
 }
 
 /// What all forms have in common: how fast a part of the warps that many would be issues, and

@@ -20,12 +20,12 @@ __global__ void __launch_bounds__(threads) generic_kernel(
 template <element type>
 void launch_of_type(const char *name, const problem_specification &p,
         const device_tables &map, const launch_stream &stream, const void *read,
-        void *written) {
+        void *written, const fused_places &others) {
     using stored = jit::stored_of<type>;
     launch_early(name, generic_kernel<type>,
             blocks_for(elements_of(p), threads), threads, 0, stream,
             static_cast<const stored *>(read), static_cast<stored *>(written),
-            map.as<jit::sum_of<type>>(), p, elements_of(p));
+            map.as<jit::sum_of<type>>(others), p, elements_of(p));
 }
 
 } // namespace
@@ -50,9 +50,9 @@ device_tables::device_tables(int device, const mapped_problem &of) {
 
 void launch_generic(const char *name, const problem_specification &of,
         const device_tables &map, const launch_stream &stream, const void *read,
-        void *written) {
+        void *written, const fused_places &others) {
     const auto launch_as = [&]<element type>() {
-        launch_of_type<type>(name, of, map, stream, read, written);
+        launch_of_type<type>(name, of, map, stream, read, written, others);
     };
     switch (of.type) {
         case element::f32: return launch_as.operator()<element::f32>();

@@ -2,23 +2,22 @@
 // of sizes that are arguments. In the same order as the other forms, so in the same bits.
 #pragma once
 
-#include "gpu/interpolation/resample/specification.hpp"
-#include "gpu/interpolation/resample/tables.hpp"
-#include "gpu/jit/device.cuh"
+#include "gpu/interpolation/resample/device.cuh"
 
 namespace gradnn::gpu::resample {
 
 template <typename Sum>
 struct taps_of_element {
     const Sum *weights;
-    long long begin;
+    long long begin, pitch;
     int count;
 
     __device__ __forceinline__ void find(const axis_table<Sum> &table,
             const axis &along, long long position) {
         const place at = table.places[position];
         weights = table.weights + position * along.most_taps;
-        begin = at.first * along.read_pitch;
+        pitch = along.read_pitch;
+        begin = at.first * pitch;
         count = at.count;
     }
 };
@@ -29,6 +28,12 @@ __device__ void resample_any(const jit::stored_of<type> *read,
         const problem_specification &p, long long elements, int threads) {
     using sum = jit::sum_of<type>;
     using one = jit::elements<type, 1>;
+    const auto value_of = [&](const jit::stored_of<type> *at) {
+        const one value = one::load(at);
+        if (p.prologue == fused_op::none) return value[0];
+        return computed<type>(p.prologue, value,
+                one::load(other_of(at, map.others.prologue)))[0];
+    };
     const long long step = static_cast<long long>(gridDim.x) * threads;
     for (long long number
             = blockIdx.x * static_cast<long long>(threads) + threadIdx.x;
@@ -64,44 +69,32 @@ __device__ void resample_any(const jit::stored_of<type> *read,
         column.find(map.column, p.column, at_column);
         const auto *const corner
                 = read + from + walk.begin + middle.begin + column.begin;
+        // From the last sums to the first.
+        const taps_of_element<sum> &last = p.walk_first ? middle : walk;
+        const taps_of_element<sum> &next = p.walk_first ? column : middle;
+        const taps_of_element<sum> &first = p.walk_first ? walk : column;
         sum all = 0;
-        if (p.walk_first) {
-            for (int j = 0; j < middle.count; ++j) {
-                sum of_row = 0;
-                for (int k = 0; k < column.count; ++k) {
-                    const auto *from_here = corner + j * p.middle.read_pitch
-                            + k * p.column.read_pitch;
-                    sum of_walk = 0;
-#pragma unroll 4
-                    for (int i = 0; i < walk.count;
-                            ++i, from_here += p.walk.read_pitch)
-                        of_walk = jit::multiply_add(walk.weights[i],
-                                one::load(from_here)[0], of_walk);
-                    of_row = jit::multiply_add(
-                            column.weights[k], of_walk, of_row);
-                }
-                all = jit::multiply_add(middle.weights[j], of_row, all);
-            }
-            walk.count = 0;
-        }
-        for (int i = 0; i < walk.count; ++i) {
+        for (int i = 0; i < last.count; ++i) {
             sum of_layer = 0;
-            for (int j = 0; j < middle.count; ++j) {
-                const auto *row = corner + i * p.walk.read_pitch
-                        + j * p.middle.read_pitch;
+            for (int j = 0; j < next.count; ++j) {
+                const auto *at = corner + i * last.pitch + j * next.pitch;
                 sum of_row = 0;
 #pragma unroll 4
-                for (int k = 0; k < column.count;
-                        ++k, row += p.column.read_pitch)
+                for (int k = 0; k < first.count; ++k, at += first.pitch)
                     of_row = jit::multiply_add(
-                            column.weights[k], one::load(row)[0], of_row);
-                of_layer = jit::multiply_add(
-                        middle.weights[j], of_row, of_layer);
+                            first.weights[k], value_of(at), of_row);
+                of_layer = jit::multiply_add(next.weights[j], of_row, of_layer);
             }
-            all = jit::multiply_add(walk.weights[i], of_layer, all);
+            all = jit::multiply_add(last.weights[i], of_layer, all);
         }
-        // 0 in place of -0, as device.cuh has it.
-        one::of({all + sum(0)}).store(written + to);
+        auto made = finished<type, 1>({all});
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+            if (p.epilogue[e] != fused_op::none)
+                made = computed<type>(p.epilogue[e], made,
+                        one::load(other_of(
+                                written + to, map.others.epilogue[e])));
+        made.store(written + to);
     }
 }
 

@@ -15,13 +15,13 @@ public:
     device_tables(int device, const mapped_problem &);
 
     template <typename Sum>
-    tables<Sum> as() const {
+    tables<Sum> as(const fused_places &others) const {
         const auto axis = [&](size_t a) {
             return axis_table<Sum> {
                     places_[a].as<place>(), weights_[a].template as<Sum>()};
         };
         return {axis(0), axis(1), axis(2), steps_.as<step<Sum>>(),
-                middle_steps_.as<step<Sum>>()};
+                middle_steps_.as<step<Sum>>(), others};
     }
 
 private:
@@ -35,6 +35,6 @@ private:
 /// Tensors at any multiple of their elements. The bits are those of all other forms.
 void launch_generic(const char *name, const problem_specification &,
         const device_tables &, const launch_stream &, const void *read,
-        void *written);
+        void *written, const fused_places &others);
 
 } // namespace gradnn::gpu::resample

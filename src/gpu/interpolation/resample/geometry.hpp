@@ -384,7 +384,7 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     } else {
         g.fits = g.items < 1LL << 31;
         if (rows_are_copied(p, c))
-            g.shared_bytes = c.ahead * g.units * c.threads
+            g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
                     * most(c.vector, c.read_vector) * bytes_of(p.type);
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }

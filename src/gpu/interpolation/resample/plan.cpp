@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.hpp"
 #include "gpu/jit/load.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "kernel/argument_bytes.hpp"
@@ -62,23 +62,34 @@ public:
         }
     }
 
-    void launch(const launch_stream &stream, const void *read,
-            void *written) const {
+    void launch(
+            const launch_stream &stream, std::span<void *const> args) const {
         const problem_specification &p = form_.of.specification;
+        fused_places others {};
+        size_t next = 2;
+        const auto bytes_from = [&](size_t tensor) {
+            return static_cast<const char *>(args[next++])
+                    - static_cast<const char *>(args[tensor]);
+        };
+        if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
+        for (int e = 0; e < epilogues_of(p); ++e)
+            others.epilogue[e] = bytes_from(1);
         if (!kernel_)
-            launch_generic(name, p, *form_.map, stream, read, written);
+            launch_generic(
+                    name, p, *form_.map, stream, args[0], args[1], others);
         else if (p.type == element::f64)
-            launch_compiled<double>(stream, read, written);
+            launch_compiled<double>(stream, args, others);
         else
-            launch_compiled<float>(stream, read, written);
+            launch_compiled<float>(stream, args, others);
     }
 
 private:
     template <typename Sum>
-    void launch_compiled(const launch_stream &stream, const void *read,
-            void *written) const {
+    void launch_compiled(const launch_stream &stream,
+            std::span<void *const> args, const fused_places &others) const {
         jit::launch_early(name, *kernel_, grid_, threads_, shared_bytes_,
-                stream, read, written, form_.map->as<Sum>());
+                stream, static_cast<const void *>(args[0]), args[1],
+                form_.map->as<Sum>(others));
     }
 
     const resident_form form_;
@@ -143,12 +154,13 @@ public:
 private:
     void submit(std::span<void *const> args, std::byte * /*workspace*/,
             const launch_stream &stream) const override {
-        if (is_aligned(args[0], vectors) && is_aligned(args[1], vectors)) {
-            aligned_->launch(stream, args[0], args[1]);
+        if (std::ranges::all_of(args,
+                    [](void *each) { return is_aligned(each, vectors); })) {
+            aligned_->launch(stream, args);
             return;
         }
         std::call_once(others_compiled_, [&] { others_->compile(options_); });
-        others_->launch(stream, args[0], args[1]);
+        others_->launch(stream, args);
     }
 
     const std::unique_ptr<variant> aligned_, others_;
@@ -160,6 +172,11 @@ private:
 
 plan_or_refusal make(
         const interpolation_problem &problem, const compile_options &options) {
+    return make_fused({problem}, options);
+}
+
+plan_or_refusal make_fused(const detail::fused_interpolation &problem,
+        const compile_options &options) {
     constexpr size_t most_tried = 3, most_measured = 6;
     std::string refusal;
     const auto device = static_cast<int>(options.device);
@@ -172,7 +189,9 @@ plan_or_refusal make(
     if (forms.empty()) return plan_or_refusal::refuse(refusal);
     const variants aligned(forms, vectors, options);
     const variants others(std::move(forms),
-            static_cast<int>(detail::size_of(problem.diff_src.type)), options);
+            static_cast<int>(
+                    detail::size_of(problem.interpolation.diff_src.type)),
+            options);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<resample_plan>> plans;
     const size_t count
@@ -186,9 +205,10 @@ plan_or_refusal make(
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    const size_t best
-            = fastest_of(timed, detail::argument_bytes(problem), options);
-    return std::move(plans[best]);
+    auto bytes = detail::argument_bytes(problem.interpolation);
+    bytes.insert(bytes.end(), problem.prologue.size(), bytes[0]);
+    bytes.insert(bytes.end(), problem.epilogue.size(), bytes[1]);
+    return std::move(plans[fastest_of(timed, bytes, options)]);
 }
 
 } // namespace gradnn::gpu::resample

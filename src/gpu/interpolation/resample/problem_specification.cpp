@@ -41,8 +41,8 @@ struct dimension {
 
 /// Neighbours become one where both tensors have them side by side.
 std::vector<dimension> merged(std::vector<dimension> all) {
-    std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
-        return std::pair(a.written, a.read) < std::pair(b.written, b.read);
+    std::ranges::sort(all, {}, [](const dimension &each) {
+        return std::pair(each.written, each.read);
     });
     std::vector<dimension> made;
     for (const dimension &each : all)
@@ -136,7 +136,7 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     made.least_taps = made.most_taps;
     for (int64_t i = 0; i < map.src; ++i)
         made.least_taps
-                = std::min(made.least_taps, static_cast<int>(map.count(i)));
+                = least(made.least_taps, static_cast<int>(map.count(i)));
     for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
         made.two = made.two || map.high_weight(o) != 0;
         made.jumps = made.jumps || (o > 0 && map.low(o) > map.low(o - 1) + 1);
@@ -186,14 +186,9 @@ bool walks_first(const problem_specification &p) {
             && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
 }
 
-std::string_view name_of(element type) {
-    switch (type) {
-        case element::f32: return "element::f32";
-        case element::f64: return "element::f64";
-        case element::bf16: return "element::bf16";
-        case element::f16: break;
-    }
-    return "element::f16";
+/// An enumerator by its number.
+std::string numbered(const char *type, auto value) {
+    return text(type, '(', static_cast<int>(value), ')');
 }
 std::string_view truth(bool value) {
     return value ? "true" : "false";
@@ -243,13 +238,21 @@ bool can_walk_first(const problem_specification &p) {
             && p.inner * bytes_of(p.type) <= most_bytes;
 }
 
-std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
-        int alignment, bool bulk_copies, std::string &refusal) {
+std::vector<mapped_problem> specifications_of(
+        const detail::fused_interpolation &whole, int alignment,
+        bool bulk_copies, std::string &refusal) {
+    const interpolation_problem &p = whole.interpolation;
     problem_specification s {};
     s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
     s.inner = 1;
+    const auto fused = [](detail::elementwise_kind kind) {
+        return kind == detail::elementwise_kind::add ? fused_op::add
+                                                     : fused_op::relu_backward;
+    };
+    if (!whole.prologue.empty()) s.prologue = fused(whole.prologue.front());
+    std::ranges::transform(whole.epilogue, s.epilogue, fused);
 
     std::vector<axis_map> maps;
     std::vector<axis> axes;
@@ -276,15 +279,14 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
                 std::min<int64_t>(others[0].count, most_positions));
         others.erase(others.begin());
     }
+    others.resize(most_outer, {1, 0, 0});
     int64_t outers = 1;
     for (size_t i = 0; i < most_outer; ++i) {
-        const bool there = i < others.size();
-        s.outer[i] = there ? static_cast<int>(
-                             std::min<int64_t>(others[i].count, most_positions))
-                           : 1;
-        s.outer_write[i] = there ? others[i].written : 0;
-        s.outer_read[i] = there ? others[i].read : 0;
-        outers *= there ? others[i].count : 1;
+        s.outer[i]
+                = static_cast<int>(std::min(others[i].count, most_positions));
+        s.outer_write[i] = others[i].written;
+        s.outer_read[i] = others[i].read;
+        outers *= others[i].count;
     }
     if (outers * s.inner >= most_positions * 4
             || axes.back().read * axes.back().read_pitch
@@ -292,38 +294,36 @@ std::vector<mapped_problem> specifications_of(const interpolation_problem &p,
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
-    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
-    const axis_map no_map = make_axis_map(p.mode, p.coordinates, {});
+    // A walk takes rows that add to two positions at most.
+    const bool walks = maps[0].two_taps;
+    const size_t none = axes.size();
+    axes.push_back({1, 1, 1, 1, false, false, 0, 0});
+    maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
     std::vector<mapped_problem> made;
-    // By their numbers; -1 for none.
-    const auto add = [&](int walk, int middle, int column) {
-        const auto axis_at = [&](int number) {
-            return number < 0 ? none : axes[static_cast<size_t>(number)];
-        };
-        const auto map_at = [&](int number) {
-            return number < 0 ? no_map : maps[static_cast<size_t>(number)];
-        };
-        mapped_problem each {s, {map_at(walk), map_at(middle), map_at(column)}};
-        each.specification.walk = axis_at(walk);
-        each.specification.middle = axis_at(middle);
-        each.specification.column = axis_at(column);
-        if (column >= 0)
+    const auto add = [&](size_t walk, size_t middle, size_t column) {
+        mapped_problem each {s, {maps[walk], maps[middle], maps[column]}};
+        each.specification.walk = axes[walk];
+        each.specification.middle = axes[middle];
+        each.specification.column = axes[column];
+        if (column != none)
             each.specification.columns
                     = repetition(each.maps[2], s.type).find();
-        if (walk >= 0)
+        if (walk != none)
             each.specification.rows = repetition(each.maps[0], s.type).find();
         each.specification.walk_first = walks_first(each.specification);
         made.push_back(std::move(each));
     };
-    // A walk takes rows that add to two positions at most.
-    const bool walks = maps[0].two_taps;
-    if (axes.size() == 3) {
+    if (none == 3) {
         add(0, 1, 2);
-    } else if (axes.size() == 2) {
-        add(walks ? 0 : -1, walks ? -1 : 0, 1);
+    } else if (none == 2) {
+        add(walks ? 0 : none, walks ? none : 0, 1);
     } else {
-        add(-1, -1, 0);
-        if (walks) add(0, -1, -1);
+        add(none, none, 0);
+        if (walks) add(0, none, none);
+    }
+    if (s.prologue != fused_op::none && made[0].specification.walk_first) {
+        refusal = "takes no op ahead where the walk comes first";
+        return {};
     }
     return made;
 }
@@ -376,10 +376,11 @@ std::string text_of(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const auto number = [](auto value) { return std::to_string(value); };
+    const auto op = [](fused_op each) { return numbered("fused_op", each); };
     return text("#include \"gpu/interpolation/resample/specification.hpp\"\n"
                 "namespace gradnn::gpu::resample {\nconstexpr "
                 "specification_of_kernel specification {\n    .of = {.type = ",
-            name_of(p.type), ", .inner = ", p.inner,
+            numbered("element", p.type), ", .inner = ", p.inner,
             ",\n        .outer = ", list_of(p.outer, most_outer, number),
             ", .outer_write = ", list_of(p.outer_write, most_outer, number),
             ", .outer_read = ", list_of(p.outer_read, most_outer, number),
@@ -391,6 +392,8 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .reads_sums = false, .walk_first = ",
             truth(p.walk_first), ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
+            ", .prologue = ", op(p.prologue),
+            ", .epilogue = ", list_of(p.epilogue, 2, op),
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
             ", .repeated = ", truth(c.repeated),

@@ -8,7 +8,7 @@
 #include "gpu/interpolation/resample/specification.hpp"
 #include "gpu/interpolation/resample/tables.hpp"
 #include "kernel/axis_map.hpp"
-#include "kernel/problem.hpp"
+#include "kernel/fused_interpolation.hpp"
 
 namespace gradnn::gpu::resample {
 
@@ -22,7 +22,7 @@ struct mapped_problem {
 /// than one form where there are ways to walk: the first serves as any. Empty, and the
 /// reason in `refusal`, where the kernels do not take it.
 std::vector<mapped_problem> specifications_of(
-        const detail::interpolation_problem &, int alignment, bool bulk_copies,
+        const detail::fused_interpolation &, int alignment, bool bulk_copies,
         std::string &refusal);
 
 /// Whether the sums along the walk, of vectors of whole rows, may come first: the specification

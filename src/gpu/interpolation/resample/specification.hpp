@@ -49,6 +49,11 @@ struct pattern {
     double weight[most_period][most_taps];
 };
 
+/// An op of single elements that is computed with the problem: of an element that is read or
+/// written, rounded as a tensor between two ops would be, and of that of another tensor at the
+/// same place.
+enum class fused_op { none, add, relu_backward };
+
 /// The problem on canonical axes: up to four outer ones, up to three that are resampled, and
 /// inner elements side by side in both tensors. Of two resampled axes the first is `walk`,
 /// the last `column`.
@@ -65,7 +70,20 @@ struct problem_specification {
     bool walk_first;
     int alignment; ///< of the first elements of both tensors, in bytes
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
+    fused_op prologue; ///< of what is read
+    fused_op epilogue[2]; ///< of what is written, in order
 };
+
+/// Units of what is read for one: with those of the other tensor.
+constexpr int loads_of(const problem_specification &p) {
+    return p.prologue == fused_op::none ? 1 : 2;
+}
+constexpr int epilogues_of(const problem_specification &p) {
+    int count = 0;
+    for (const fused_op each : p.epilogue)
+        count += each == fused_op::none ? 0 : 1;
+    return count;
+}
 
 /// Of diff_src.
 constexpr long long elements_of(const problem_specification &p) {

@@ -23,11 +23,17 @@ struct axis_table {
     const Sum *weights; ///< so many for each place: the axis' most taps
 };
 
+/// Bytes from what is read, or written, to the same element of the other tensors of fused ops.
+struct fused_places {
+    long long prologue, epilogue[2];
+};
+
 template <typename Sum>
 struct tables {
     axis_table<Sum> walk, middle, column;
     /// By positions of `walk` and `middle` that are read.
     const step<Sum> *steps, *middle_steps;
+    fused_places others = {};
 };
 
 } // namespace gradnn::gpu::resample

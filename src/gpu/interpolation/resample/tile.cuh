@@ -145,8 +145,19 @@ struct tile_of_block {
         type *const begin = begin_of_written();
         return gathered() + place_in_16_bytes(begin) - (begin - written);
     }
+    template <int count>
+    __device__ __forceinline__ static void finish(
+            type *to, const type *from, const fused_places &others) {
+        auto made = jit::elements<p.type, count>::load(from);
+#pragma unroll
+        for (int e = 0; e < epilogues_of(p); ++e)
+            made = computed<p.type>(p.epilogue[e], made,
+                    jit::elements<p.type, count>::load(
+                            other_of(to, others.epilogue[e])));
+        made.stream(to);
+    }
     /// By all threads, from what gathered.
-    __device__ __forceinline__ void flush() const {
+    __device__ __forceinline__ void flush(const fused_places &others) const {
         type *const begin = begin_of_written();
         const int planes = least(c.planes, g.outers - outer);
         const int positions = least(
@@ -159,12 +170,12 @@ struct tile_of_block {
             const type *const from_here = gathered() + i;
             type *const to = begin + (i - past);
             if (i >= past && i + in_16_bytes <= past + count) {
-                __stcs(reinterpret_cast<uint4 *>(to),
-                        *reinterpret_cast<const uint4 *>(from_here));
+                finish<in_16_bytes>(to, from_here, others);
                 continue;
             }
             for (int j = 0; j < in_16_bytes; ++j)
-                if (i + j >= past && i + j < past + count) to[j] = from_here[j];
+                if (i + j >= past && i + j < past + count)
+                    finish<1>(to + j, from_here + j, others);
         }
     }
 

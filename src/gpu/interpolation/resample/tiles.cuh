@@ -255,7 +255,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
                 __syncthreads();
             }
             if constexpr (c.gathers) {
-                now.flush();
+                now.flush(near.others);
                 if (c.line_vector == 0) __syncthreads();
             }
         }

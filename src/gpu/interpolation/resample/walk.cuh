@@ -21,6 +21,7 @@ struct walk {
     using raw_row = typename columns::raw_row;
     /// Of a thread's positions of the middle axis.
     using layer_sums = row_sums[c.middles];
+    using layer_others = typename columns::other_row[c.middles];
 
     columns along;
     int first_middle;
@@ -93,7 +94,7 @@ struct walk {
             while (row < end && following.low == first_middle + m) {
                 taken = following;
 #pragma unroll
-                for (int u = 0; u < g.units; ++u)
+                for (int u = 0; u < columns::loads; ++u)
                     raw[u] = later[u];
                 ++row;
                 next += p.middle.read_pitch;
@@ -142,14 +143,27 @@ struct walk {
         }
     }
 
-    /// To a position of the first axis.
-    __device__ __forceinline__ void write(
-            type *written, const layer_sums &sums) const {
+    /// Whether a position of the first axis has one of the middle axis of a thread.
+    __device__ __forceinline__ bool has_middle(int m) const {
+        return p.middle.written % c.middles == 0
+                || first_middle + m < p.middle.written;
+    }
+    /// Of a position of the first axis.
+    __device__ __forceinline__ void load_others(
+            layer_others &to, const type *written) const {
 #pragma unroll
         for (int m = 0; m < c.middles; ++m)
-            if (p.middle.written % c.middles == 0
-                    || first_middle + m < p.middle.written)
-                along.write(written + m * p.middle.write_pitch, sums[m]);
+            if (columns::epilogues > 0 && has_middle(m))
+                along.load_others(to[m], written + m * p.middle.write_pitch);
+    }
+    /// To a position of the first axis.
+    __device__ __forceinline__ void write(type *written, const layer_sums &sums,
+            const layer_others &others) const {
+#pragma unroll
+        for (int m = 0; m < c.middles; ++m)
+            if (has_middle(m))
+                along.write(
+                        written + m * p.middle.write_pitch, sums[m], others[m]);
     }
 
     /// After `along` found its columns. `read` is where the position `from` of the first axis
@@ -157,6 +171,7 @@ struct walk {
     __device__ __forceinline__ void run(const item &at,
             const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
+        along.others = map.others;
         if constexpr (p.middle.is_there()) {
             first_middle = at.middle * c.middles;
             middle = map.middle.places[first_middle];
@@ -171,8 +186,10 @@ struct walk {
         }
         if constexpr (!p.walk.is_there()) {
             layer_sums sums;
+            layer_others others;
+            load_others(others, written);
             add_up(sums, read);
-            write(written, sums);
+            write(written, sums, others);
         } else {
             walk_strip(at, map, read, from, written);
         }
@@ -187,10 +204,12 @@ struct walk {
         read += (row - from) * p.walk.read_pitch;
         open_sums open;
         open.begin = at.begin;
+        open.end = at.end;
         open.current
                 = row < end ? least(map.steps[row].low, at.begin) : at.begin;
         open.clear();
         written += open.current * p.walk.write_pitch;
+        open.load_others(*this, written);
         if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
             rows_of_walk<c.ahead == 0> rows(read, row, end, along);
             if constexpr (repeats.rows > 0) {
@@ -267,7 +286,8 @@ struct walk {
     };
     template <int unused>
     struct rows_of_walk<false, unused> {
-        rows_on_their_way<typename columns::unit, g.units, c.threads> rows;
+        rows_on_their_way<typename columns::unit, columns::loads, c.threads>
+                rows;
         const read_type *read;
         int next, end, slot;
 
@@ -334,23 +354,30 @@ struct walk {
     }
 
     struct open_sums {
-        int begin, current;
+        int begin, end, current;
         layer_sums low, high;
+        layer_others others; ///< of `current`
 
         __device__ __forceinline__ void clear() {
             each_sum([&](int m, int k, int v) {
                 low[m][k][v] = high[m][k][v] = 0;
             });
         }
+        __device__ __forceinline__ void load_others(
+                const walk &of, const type *written) {
+            if (columns::epilogues > 0 && current >= begin && current < end)
+                of.load_others(others, written);
+        }
         __device__ __forceinline__ void write_one(
                 const walk &of, type *&written) {
-            if (current >= begin) of.write(written, low);
+            if (current >= begin) of.write(written, low, others);
             each_sum([&](int m, int k, int v) {
                 low[m][k][v] = p.walk.two ? high[m][k][v] : sum_type(0);
                 high[m][k][v] = 0;
             });
             ++current;
             written += p.walk.write_pitch;
+            load_others(of, written);
         }
         __device__ __forceinline__ void add(const walk &of,
                 const step<sum_type> &to, const layer_sums &sums,
