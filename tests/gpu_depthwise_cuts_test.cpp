@@ -1,6 +1,6 @@
 // How the depthwise families cut random problems of all sizes: what is launched fits the
 // device, and nothing that kernels count in 32 bits overflows. Host arithmetic, on the
-// stand-in for the CUDA runtime. What the parts cover: gpu_cuts/depthwise_tallies.hpp.
+// stand-in for the CUDA runtime. What the parts cover: depthwise_emulated_test.
 #include "gpu_cuts/depthwise.hpp"
 
 #include <map>
