@@ -248,9 +248,6 @@ Value __ldg(const Value *from) {
                 + " bytes between their multiples");
     return *from;
 }
-inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift) {
-    return static_cast<uint32_t>((uint64_t {high} << 32 | low) >> (shift & 31));
-}
 /// The value of another lane of the warp, all of whose threads call it.
 template <typename Value>
 Value __shfl_sync(unsigned, Value value, int lane) {
