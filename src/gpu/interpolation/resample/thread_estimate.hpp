@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "gpu/interpolation/resample/geometry.hpp"
-#include "gpu/interpolation/resample/period.hpp"
 #include "gpu/interpolation/resample/problem_specification.hpp"
 
 namespace gradnn::gpu::resample {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "gpu/interpolation/resample/columns.cuh"
-#include "gpu/interpolation/resample/period.hpp"
 
 namespace gradnn::gpu::resample {
 
@@ -216,10 +215,10 @@ struct walk {
                 // Of whole periods weights are constants, but near the ends of the axis.
                 constexpr int first_one = ceil_div(
                         p.rows.odd_first - repeats.first(), repeats.written);
-                constexpr int end_of_all = floor_div(p.walk.written
-                                                   - p.rows.odd_last - 1
-                                                   - repeats.last(),
-                                           repeats.written)
+                constexpr int end_of_all
+                        = floor_div(p.walk.written - p.rows.odd_last - 1
+                                          - repeats.last(),
+                                  repeats.written)
                         + 1;
                 // A row ahead of them opens the position that they begin with.
                 int one = most(row / repeats.rows + 1, first_one);
@@ -286,37 +285,15 @@ struct walk {
     };
     template <int unused>
     struct rows_of_walk<false, unused> {
-        rows_on_their_way<typename columns::unit, columns::loads, c.threads>
-                rows;
-        const read_type *read;
-        int next, end, slot;
+        rows_ahead<s> rows;
 
-        __device__ __forceinline__ rows_of_walk(const read_type *first,
-                int row, int end_row, const columns &along)
-            : rows(jit::dynamic_shared(), c.ahead),
-              read(first),
-              next(row),
-              end(end_row),
-              slot(0) {
-#pragma unroll
-            for (int i = 0; i < c.ahead; ++i)
-                submit(along, i);
-        }
-        __device__ __forceinline__ void submit(const columns &along, int to) {
-            if (next < end) {
-                along.copy(rows, to, read);
-                read += p.walk.read_pitch;
-            }
-            ++next;
-            commit_copies();
-        }
+        __device__ __forceinline__ rows_of_walk(
+                const read_type *first, int row, int end, const columns &along)
+            : rows(first, end - row, along) {}
         __device__ __forceinline__ void add_up_next(
                 const walk &of, layer_sums &to) {
-            wait_for_copies<c.ahead - 1>();
             raw_row raw;
-            rows.take(slot, raw);
-            submit(of.along, slot);
-            slot = slot + 1 == c.ahead ? 0 : slot + 1;
+            rows.take(raw, of.along);
             of.along.add_up(to[0], raw);
         }
     };
@@ -344,8 +321,7 @@ struct walk {
             layer_sums sums;
             rows.add_up_next(*this, sums);
             const row_of_period to = of.row[t];
-            const int before
-                    = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
+            const int before = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
 #pragma unroll
             for (int i = 0; i < to.low - before; ++i)
                 open.write_one(*this, written);
@@ -400,8 +376,8 @@ struct walk {
                 add_weighted(
                         low[m], static_cast<sum_type>(to.low_weight), sums[m]);
                 if (to.high_weight != 0)
-                    add_weighted(high[m],
-                            static_cast<sum_type>(to.high_weight), sums[m]);
+                    add_weighted(high[m], static_cast<sum_type>(to.high_weight),
+                            sums[m]);
             }
         }
     };

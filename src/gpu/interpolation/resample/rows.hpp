@@ -1,9 +1,40 @@
-// Rows of a walk whose map repeats: what each adds to is known when the kernel is compiled.
+// Rows of diff_dst along the walk: how they lie and are read, and what they add to where the
+// map of the walk repeats.
 #pragma once
 
 #include "gpu/interpolation/resample/specification.hpp"
 
 namespace gradnn::gpu::resample {
+
+/// Whether all pitches but those of the columns and the inner elements are multiples.
+constexpr bool pitches_divide(
+        const problem_specification &p, int by, bool written) {
+    for (int i = 0; i < most_outer; ++i)
+        if (p.outer[i] > 1
+                && (written ? p.outer_write[i] : p.outer_read[i]) % by)
+            return false;
+    for (const axis *a : {&p.walk, &p.middle})
+        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
+            return false;
+    return true;
+}
+
+/// Elements of an outer position's row of the walk.
+constexpr long long elements_of_row(const problem_specification &p) {
+    return 1LL * p.middle.read * p.column.read * p.inner;
+}
+/// Whether they have no gaps.
+constexpr bool rows_are_dense(const problem_specification &p) {
+    return p.column.read_pitch == p.inner
+            && (!p.middle.is_there()
+                    || p.middle.read_pitch == 1LL * p.column.read * p.inner);
+}
+
+/// Whether threads that read global memory have rows on their way to shared memory, by copies of
+/// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
+constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
+    return c.ahead > 0 && most(c.vector, c.read_vector) * bytes_of(p.type) >= 8;
+}
 
 /// What a row adds to: the position `low`, and the one behind it where its weight is not 0.
 struct row_of_period {
