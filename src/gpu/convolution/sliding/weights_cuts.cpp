@@ -276,7 +276,11 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         cut.parts = geometry_of(weights_specification {p, cut}).groups;
         best = cut;
     }
-    if (!geometry_of(weights_specification {p, *best}).fits) return {};
+    // The block's sums have shared memory too.
+    constexpr int of_sums = 26000;
+    const weights_geometry g = geometry_of(weights_specification {p, *best});
+    if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - of_sums)
+        return {};
     return best;
 }
 
