@@ -70,12 +70,8 @@ endfunction()
 # gradnn_unite(<target> <source>...): sources of the current folder, which are compiled a
 # dozen at a time. It takes a third of the time of one by one where most of that is the
 # headers'. Not device code, nor what Highway includes once for each instruction set.
-set(unite ${GRADNN_UNITE})
-if(unite STREQUAL "AUTO")
-    set(unite ${precompile})
-endif()
 function(gradnn_unite target)
-    if(NOT unite)
+    if(NOT GRADNN_UNITE)
         return()
     endif()
     set_target_properties(${target} PROPERTIES

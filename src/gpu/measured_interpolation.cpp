@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "gpu/interpolation/by_images.hpp"
 #include "gpu/interpolation/makers.hpp"
+#include "gpu/interpolation/resample/repetition.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/axis_filter.hpp"
@@ -118,8 +119,8 @@ std::string small_images_yield(
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
 // 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
 // gpu_intervals', which is gone, where columns have many taps. Planes in NCX (seed 7101 and the
-// cases, COMMITID): where gpu_ncx came next 1.04 times in f32, 1.08 in 16 bits (0.82 to 1.9 where
-// both axes are enlarged), at 16 times up 0.82 to 0.99.
+// cases, first choices, 25e4154): 1.04 times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16
+// times up 0.82 to 0.99, where the walk comes first 0.96 and 0.97.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -140,16 +141,22 @@ std::string resample_yields(
     if (rows_alone)
         return channels_last ? "rows of channels in no vectors were slower"
                              : "rows alone in NCX were slower";
-    constexpr int64_t many_taps = 8;
-    const bool many = detail::make_axis_map(problem.mode, problem.coordinates,
-                              problem.axes[2])
-                              .max_count
-            > many_taps;
-    if (!channels_last)
-        return many ? "columns of many taps in NCX were slower" : "";
-    return bytes == 4 || many
-            ? ""
-            : "16-bit planes of channels in no vectors were slower";
+    constexpr int64_t many_taps = 8, few_columns = 64;
+    const auto map = detail::make_axis_map(
+            problem.mode, problem.coordinates, problem.axes[2]);
+    const bool many = map.max_count > many_taps;
+    if (channels_last)
+        return bytes == 4 || many
+                ? ""
+                : "16-bit planes of channels in no vectors were slower";
+    if (many) return "columns of many taps in NCX were slower";
+    return dst[3] > src[3] && dst[4] >= few_columns
+                    && resample::repetition(map, jit::element::f32)
+                                    .find()
+                                    .written
+                            == 0
+            ? "planes in NCX that are walked first were slower"
+            : "";
 }
 
 // 1x1x1 to 64x64x64 in bf16 took 0.41 ms, and in f32 0.50, where a copy takes 0.06 and 0.11
@@ -186,12 +193,12 @@ std::string ncx_yields(
 // 0.04 us (H100, 820bc19).
 // Linear volumes of seed 501 (6f5a3d2): a kernel that is gone was 1.04 to 2 times as fast in seven
 // whose depth or rows are enlarged more than twice, 0.8 to 0.94 times in the others.
-// Nearest (the cases, H100, COMMITID): gpu_resample is 1.06 to 1.29 times as fast.
+// Nearest (the cases, H100, 25e4154): gpu_resample is 1.06 to 1.29 times as fast.
 std::string bands_yields(
         const interpolation_problem &problem, const compile_options &options) {
     constexpr int64_t warp = 32;
     if (problem.mode == detail::interpolation_mode::nearest
-            && is_compiled_for(problem, options))
+            && resample_yields(problem, options).empty())
         return "nearest interpolations were slower";
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
