@@ -120,7 +120,7 @@ std::string small_images_yield(
 // 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
 // gpu_intervals', which is gone, where columns have many taps. Planes in NCX (seed 7101 and the
 // cases, first choices, 25e4154): 1.04 times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16
-// times up 0.82 to 0.99, where the walk comes first 0.96 and 0.97.
+// times up 0.82 to 0.99, where the walk comes first 0.97 and 0.99.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
