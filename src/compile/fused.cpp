@@ -30,18 +30,24 @@ public:
         if (ahead > 1 || steps_.size() - ahead - 1 > most_behind)
             return std::nullopt;
         if (ahead == 1) {
-            const auto op = element_op_of(steps_[0], steps_[0].places[1]);
-            if (!op || steps_[0].places[2] != read) return std::nullopt;
+            const auto kind = elementwise_of(steps_[0]);
+            if (!kind || steps_[0].places[2] != read) return std::nullopt;
+            others.push_back(steps_[0].places[0]);
             read = steps_[0].places[1];
-            others.push_back(op->other);
-            problem.prologue.push_back(op->kind);
+            problem.prologue.push_back(*kind);
         }
         for (size_t index = ahead + 1; index < steps_.size(); ++index) {
-            const auto op = element_op_of(steps_[index], written);
-            if (!op) return std::nullopt;
+            const auto kind = elementwise_of(steps_[index]);
+            if (!kind) return std::nullopt;
+            const size_t a = steps_[index].places[0];
+            const size_t b = steps_[index].places[1];
+            // A gradient of ReLU may go on with its second input alone.
+            if (b != written
+                    && (a != written || *kind != elementwise_kind::add))
+                return std::nullopt;
+            others.push_back(b == written ? a : b);
             written = steps_[index].places[2];
-            others.push_back(op->other);
-            problem.epilogue.push_back(op->kind);
+            problem.epilogue.push_back(*kind);
         }
         // What the partition gives is the output of its last op.
         placed_step step {
@@ -52,29 +58,20 @@ public:
     }
 
 private:
-    struct element_op {
-        elementwise_kind kind;
-        size_t other; ///< the tensor beside the one that is given
-    };
-
-    /// Of a step that computes each element from those at its place.
-    std::optional<element_op> element_op_of(
-            const placed_step &step, size_t given) const {
+    /// Of a step that computes each element from two at its place.
+    std::optional<elementwise_kind> elementwise_of(
+            const placed_step &step) const {
         const auto *problem
                 = std::get_if<elementwise_problem>(&step.lowered.problem);
         if (problem == nullptr || problem->kind == elementwise_kind::zero_fill)
             return std::nullopt;
-        const size_t a = step.places[0], b = step.places[1];
-        const size_t out = step.places[2];
-        for (const size_t read : {a, b})
-            if (!same_dims(tensors_[read], tensors_[out])
-                    || !std::ranges::equal(strides_of(tensors_[read]),
-                            strides_of(tensors_[out])))
+        const logical_tensor &out = tensors_[step.places[2]];
+        for (const size_t read : {step.places[0], step.places[1]})
+            if (!same_dims(tensors_[read], out)
+                    || !std::ranges::equal(
+                            strides_of(tensors_[read]), strides_of(out)))
                 return std::nullopt;
-        if (b == given) return element_op {problem->kind, a};
-        if (a == given && problem->kind == elementwise_kind::add)
-            return element_op {problem->kind, b};
-        return std::nullopt;
+        return problem->kind;
     }
 
     const std::vector<placed_step> &steps_;
