@@ -67,6 +67,32 @@ function(gradnn_precompile target)
     endif()
 endfunction()
 
+# gradnn_unite(<target> <source>...): sources of the current folder, which are compiled a
+# dozen at a time. It takes a third of the time of one by one where most of that is the
+# headers'. Not device code, nor what Highway includes once for each instruction set.
+function(gradnn_unite target)
+    if(NOT GRADNN_UNITE)
+        return()
+    endif()
+    set_target_properties(${target} PROPERTIES
+        UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    # What a source has outside its functions is outside those of the next one.
+    target_compile_options(${target} PRIVATE
+        "$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>")
+    file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    set(count 0)
+    foreach(source IN LISTS ARGN)
+        file(STRINGS "${source}" alone LIMIT_COUNT 1 REGEX "foreach_target[.]h")
+        if(NOT alone AND source MATCHES "[.]cpp$")
+            math(EXPR number "${count} / 12 + 1")
+            math(EXPR count "${count} + 1")
+            set_source_files_properties("${source}" TARGET_DIRECTORY ${target}
+                PROPERTIES UNITY_GROUP "${folder}_${number}")
+        endif()
+    endforeach()
+endfunction()
+
 # The objects of a target, without its precompiled headers, which CMake counts as one.
 function(gradnn_objects_of target result)
     set(${result} "$<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,[.]gch$>" PARENT_SCOPE)

@@ -25,6 +25,7 @@ endfunction()
 function(gradnn_sources target)
     cmake_parse_arguments(PARSE_ARGV 1 given "" "" "LEFT_OUT")
     target_sources(${target} PRIVATE ${given_UNPARSED_ARGUMENTS})
+    gradnn_unite(${target} ${given_UNPARSED_ARGUMENTS})
     file(GLOB found RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}"
         CONFIGURE_DEPENDS *.cpp *.cu)
     list(REMOVE_ITEM found ${given_UNPARSED_ARGUMENTS} ${given_LEFT_OUT})

@@ -24,8 +24,10 @@ std::vector<choice<data_specification>> data_choices(
 std::vector<choice<weights_specification>> weights_choices(
         const problem_specification &, const gpu_facts &);
 
-/// Products that a thread of a gradient of weights adds to a sum, at most.
+/// Terms that a thread adds to a sum, at most.
 constexpr int longest_chain = 4096;
+/// Of the 255 of a thread, as they are estimated.
+constexpr int most_registers = 222;
 /// Long windows of one row of NCX, by rows in shared memory.
 std::optional<choice<weights_specification>> staged_rows_choice(
         const problem_specification &, const gpu_facts &);

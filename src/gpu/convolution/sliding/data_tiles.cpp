@@ -7,8 +7,6 @@ namespace gradnn::gpu::sliding {
 
 namespace {
 
-constexpr int most_registers = 222; ///< estimated, of 255
-
 /// Wavefronts of a warp's stores of a row of results to shared memory.
 double store_wavefronts(int vector, int columns, int bytes) {
     const auto common = [](int a, int b) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "gpu/convolution/sliding/cuts.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::sliding {
@@ -21,7 +22,6 @@ using detail::text;
 namespace {
 
 constexpr int64_t most_positions = int64_t {1} << 28;
-constexpr int64_t longest_chain = 4096;
 
 element element_of(data_type type) {
     return type == data_type::f64     ? element::f64

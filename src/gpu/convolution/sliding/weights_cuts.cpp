@@ -9,7 +9,6 @@ namespace gradnn::gpu::sliding {
 
 namespace {
 
-constexpr int most_registers = 222; ///< estimated, of 255
 struct tile {
     double cost; ///< of a column of dst, in instructions
     weights_cut cut;
