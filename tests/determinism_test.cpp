@@ -216,6 +216,8 @@ TEST_P(determinism, any_number_of_threads) {
 }
 
 TEST_P(determinism, any_alignment) {
+    if (thinned())
+        GTEST_SKIP() << "beside an infinite element the same memory is touched";
     for_each_kernel([&](const op &the_op) {
         expect_same_at_any_alignment(the_op, random_inputs(the_op, 53));
     });
@@ -228,9 +230,8 @@ TEST_P(determinism, any_alignment_beside_an_infinite_element) {
         values_list inputs = random_inputs(the_op, 57);
         for (std::vector<double> &values : inputs)
             values[values.size() / 2] = std::numeric_limits<double>::infinity();
-        // any_alignment touches the same memory.
         if (thinned())
-            expect_same_at_any_alignment(the_op, inputs, {0, 1});
+            expect_same_at_any_alignment(the_op, inputs, {0, 1, 2});
         else
             expect_same_at_any_alignment(the_op, inputs);
     });
