@@ -95,41 +95,41 @@ struct data_tile {
         return ((f * g.depth_slots + z) * g.pieces + m) * g.units.count + unit;
     }
 
-    /// The rows at `next` go to a slot of the ring.
-    __device__ void load(int slot, bool checked) {
-        const bool exists = !checked || next_step <= last_step;
+    /// Calls body(phase, depth, piece, unit) for the vectors of a row that are used.
+    template <typename Body>
+    __device__ __forceinline__ static void for_each_unit(const Body &body) {
 #pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f) {
-            if (!g.phase_used[f]) continue;
-            const bool row_inside = g.walk.phases == 1 || !checked
-                    || (exists && next_step * p.row.step + f < p.row.read);
+        for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z) {
-                if (!g.depth_used[z]) continue;
+            for (int z = 0; z < g.depth_slots; ++z)
 #pragma unroll
                 for (int m = 0; m < g.pieces; ++m)
 #pragma unroll
-                    for (int unit = 0; unit < g.units.count; ++unit) {
-                        if (!g.units.used[unit]) continue;
-                        const type *const from = next + f * row_pitch
-                                + (z + g.first_depth) * depth_pitch
-                                + m * piece_pitch()
-                                + (unit + g.units.first) * g.units.vector
-                                        * column_pitch;
-                        const bool inside
-                                = column_inside[unit] && depth_inside[z];
-                        const int at = copied_unit(f, z, m, unit);
-                        if constexpr (!g.copied)
-                            load_into(rows[slot][f][z][m][unit], from,
-                                    inside && row_inside);
-                        else if (g.walk.phases == 1)
-                            on_their_way.copy(slot, at, inside && exists, from);
-                        else
-                            on_their_way.copy_or_zero(
-                                    slot, at, inside && row_inside, from);
-                    }
-            }
-        }
+                    for (int unit = 0; unit < g.units.count; ++unit)
+                        if (g.phase_used[f] && g.depth_used[z]
+                                && g.units.used[unit])
+                            body(f, z, m, unit);
+    }
+
+    /// The rows at `next` go to a slot of the ring.
+    __device__ void load(int slot, bool checked) {
+        const bool exists = !checked || next_step <= last_step;
+        for_each_unit([&](int f, int z, int m, int unit) {
+            const bool row_inside = g.walk.phases == 1 || !checked
+                    || (exists && next_step * p.row.step + f < p.row.read);
+            const type *const from = next + f * row_pitch
+                    + (z + g.first_depth) * depth_pitch + m * piece_pitch()
+                    + (unit + g.units.first) * g.units.vector * column_pitch;
+            const bool inside = column_inside[unit] && depth_inside[z];
+            const int at = copied_unit(f, z, m, unit);
+            if constexpr (!g.copied)
+                load_into(
+                        rows[slot][f][z][m][unit], from, inside && row_inside);
+            else if (g.walk.phases == 1)
+                on_their_way.copy(slot, at, inside && exists, from);
+            else
+                on_their_way.copy_or_zero(slot, at, inside && row_inside, from);
+        });
     }
     /// The rows of a group are copied, those of the steps from next_step on.
     __device__ void copy_group(bool checked) {
@@ -143,18 +143,10 @@ struct data_tile {
     }
     /// A copied row, to registers.
     __device__ void take(int slot) {
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.units.count; ++unit)
-                        if (g.phase_used[f] && g.depth_used[z]
-                                && g.units.used[unit])
-                            rows[0][f][z][m][unit] = on_their_way.taken(
-                                    slot, copied_unit(f, z, m, unit));
+        for_each_unit([&](int f, int z, int m, int unit) {
+            rows[0][f][z][m][unit]
+                    = on_their_way.taken(slot, copied_unit(f, z, m, unit));
+        });
     }
     __device__ static constexpr long long piece_pitch() {
         return p.channels_last ? g.loaded
@@ -172,15 +164,9 @@ struct data_tile {
     }
     /// Registers: a row leaves the ring.
     __device__ void take_row(int slot) {
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.units.count; ++unit)
-                        taken[slot][f][z][m][unit] = rows[slot][f][z][m][unit];
+        for_each_unit([&](int f, int z, int m, int unit) {
+            taken[slot][f][z][m][unit] = rows[slot][f][z][m][unit];
+        });
     }
 
     /// Of a loaded row, the element of a column, counted from the first loaded one, and of
@@ -207,16 +193,9 @@ struct data_tile {
         if (checked) {
 #pragma unroll
             for (int i = 0; i + 1 < cut.ahead; ++i)
-#pragma unroll
-                for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-                    for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                        for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                            for (int unit = 0; unit < g.units.count; ++unit)
-                                rows[i][f][z][m][unit]
-                                        = rows[i + 1][f][z][m][unit];
+                for_each_unit([&](int f, int z, int m, int unit) {
+                    rows[i][f][z][m][unit] = rows[i + 1][f][z][m][unit];
+                });
             advance();
             load(cut.ahead - 1, true);
         } else {

@@ -54,67 +54,18 @@ struct weights_walk {
         return ((f * p.depth.taps + kd) * g.src_pieces + m) * g.src.count
                 + unit;
     }
-    template <bool copied>
-    __device__ void load_dst(int slot, const type *at, bool inside) {
-#pragma unroll
-        for (int m = 0; m < g.dst_pieces; ++m)
-#pragma unroll
-            for (int unit = 0; unit < g.dst.count; ++unit) {
-                if (!g.dst.used[unit]) continue;
-                const type *const from = at
-                        + m * (nxc ? g.dst_loaded : p.written.channel)
-                        + unit * g.dst.vector * p.written.column;
-                const bool wanted = inside && dst_inside[unit];
-                if constexpr (copied)
-                    dst_copies.copy_or_zero(
-                            slot, m * g.dst.count + unit, wanted, from);
-                else
-                    load_into(dst_rows[slot][m][unit], from, wanted);
-            }
-    }
-    __device__ void load(int step, int slot, bool checked) {
-        load_dst<g.copied>(slot, dst,
-                !checked
-                        || static_cast<unsigned>(dst_row(step))
-                                < static_cast<unsigned>(p.row.written));
-#pragma unroll
-        for (int f = 0; f < g.phases; ++f) {
-            if (!g.phase_used[f]) continue;
-            const bool inside = !checked
-                    || static_cast<unsigned>(src_row(step, f))
-                            < static_cast<unsigned>(p.row.read);
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int m = 0; m < g.src_pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.src.count; ++unit) {
-                        if (!g.src.used[unit]) continue;
-                        const type *const from = src + f * p.read.row
-                                + p.depth.met(0, kd) * p.read.depth
-                                + m * g.src_loaded
-                                + (unit + g.src.first) * g.src.vector
-                                        * p.read.column;
-                        const bool wanted = inside && depth_inside[kd]
-                                && src_inside[unit];
-                        if constexpr (g.copied)
-                            src_copies.copy_or_zero(slot,
-                                    src_unit(f, kd, m, unit), wanted, from);
-                        else
-                            load_into(src_rows[slot][f][kd][m][unit], from,
-                                    wanted);
-                    }
-        }
-    }
-    /// Copied rows, to registers.
-    __device__ void take(int slot) {
+    /// Calls body(piece, unit), or body(phase, depth, piece, unit), for the vectors of a row
+    /// that are used.
+    template <typename Body>
+    __device__ __forceinline__ static void for_each_dst(const Body &body) {
 #pragma unroll
         for (int m = 0; m < g.dst_pieces; ++m)
 #pragma unroll
             for (int unit = 0; unit < g.dst.count; ++unit)
-                if (g.dst.used[unit])
-                    dst_rows[0][m][unit]
-                            = dst_copies.taken(slot, m * g.dst.count + unit);
+                if (g.dst.used[unit]) body(m, unit);
+    }
+    template <typename Body>
+    __device__ __forceinline__ static void for_each_src(const Body &body) {
 #pragma unroll
         for (int f = 0; f < g.phases; ++f)
 #pragma unroll
@@ -124,8 +75,52 @@ struct weights_walk {
 #pragma unroll
                     for (int unit = 0; unit < g.src.count; ++unit)
                         if (g.phase_used[f] && g.src.used[unit])
-                            src_rows[0][f][kd][m][unit] = src_copies.taken(
-                                    slot, src_unit(f, kd, m, unit));
+                            body(f, kd, m, unit);
+    }
+    template <bool copied>
+    __device__ void load_dst(int slot, const type *at, bool inside) {
+        for_each_dst([&](int m, int unit) {
+            const type *const from = at
+                    + m * (nxc ? g.dst_loaded : p.written.channel)
+                    + unit * g.dst.vector * p.written.column;
+            const bool wanted = inside && dst_inside[unit];
+            if constexpr (copied)
+                dst_copies.copy_or_zero(
+                        slot, m * g.dst.count + unit, wanted, from);
+            else
+                load_into(dst_rows[slot][m][unit], from, wanted);
+        });
+    }
+    __device__ void load(int step, int slot, bool checked) {
+        load_dst<g.copied>(slot, dst,
+                !checked
+                        || static_cast<unsigned>(dst_row(step))
+                                < static_cast<unsigned>(p.row.written));
+        for_each_src([&](int f, int kd, int m, int unit) {
+            const bool inside = !checked
+                    || static_cast<unsigned>(src_row(step, f))
+                            < static_cast<unsigned>(p.row.read);
+            const type *const from = src + f * p.read.row
+                    + p.depth.met(0, kd) * p.read.depth + m * g.src_loaded
+                    + (unit + g.src.first) * g.src.vector * p.read.column;
+            const bool wanted = inside && depth_inside[kd] && src_inside[unit];
+            if constexpr (g.copied)
+                src_copies.copy_or_zero(
+                        slot, src_unit(f, kd, m, unit), wanted, from);
+            else
+                load_into(src_rows[slot][f][kd][m][unit], from, wanted);
+        });
+    }
+    /// Copied rows, to registers.
+    __device__ void take(int slot) {
+        for_each_dst([&](int m, int unit) {
+            dst_rows[0][m][unit]
+                    = dst_copies.taken(slot, m * g.dst.count + unit);
+        });
+        for_each_src([&](int f, int kd, int m, int unit) {
+            src_rows[0][f][kd][m][unit]
+                    = src_copies.taken(slot, src_unit(f, kd, m, unit));
+        });
     }
     /// The rows of a group are copied, those of the steps from t on.
     __device__ void copy_group(int t, int end, bool checked) {
@@ -218,21 +213,13 @@ struct weights_walk {
         if (checked) {
 #pragma unroll
             for (int i = 0; i + 1 < cut.ahead; ++i) {
-#pragma unroll
-                for (int f = 0; f < g.phases; ++f)
-#pragma unroll
-                    for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                        for (int m = 0; m < g.src_pieces; ++m)
-#pragma unroll
-                            for (int unit = 0; unit < g.src.count; ++unit)
-                                src_rows[i][f][kd][m][unit]
-                                        = src_rows[i + 1][f][kd][m][unit];
-#pragma unroll
-                for (int m = 0; m < g.dst_pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.dst.count; ++unit)
-                        dst_rows[i][m][unit] = dst_rows[i + 1][m][unit];
+                for_each_src([&](int f, int kd, int m, int unit) {
+                    src_rows[i][f][kd][m][unit]
+                            = src_rows[i + 1][f][kd][m][unit];
+                });
+                for_each_dst([&](int m, int unit) {
+                    dst_rows[i][m][unit] = dst_rows[i + 1][m][unit];
+                });
             }
             if (t + cut.ahead < end) {
                 advance();
