@@ -17,7 +17,7 @@ namespace {
 using test::random_source;
 
 TEST(axis_map, every_small_pair_of_sizes) {
-    const int64_t most = test::thinned() ? 20 : 45;
+    const int64_t most = test::thinned() ? 14 : 45;
     for (const interpolation_mode mode : modes)
         for (const coordinate_mode coordinates : coordinate_modes)
             for (int64_t src = 1; src <= most; ++src)
@@ -257,7 +257,7 @@ TEST(axis_map, extreme_ratios) {
 
 // float32 and float64 as a forward computes them; sizes of 1 to 80.
 TEST(axis_map, rounded_arithmetic) {
-    const int64_t most = test::thinned() ? 24 : 80;
+    const int64_t most = test::thinned() ? 16 : 80;
     int64_t differ = 0;
     for (int64_t src = 1; src <= most; ++src)
         for (int64_t dst = 1; dst <= most; ++dst)

@@ -60,8 +60,7 @@ compiled_partition_info expect_same_bits(
 TEST_P(grouped_ops, give_the_bits_of_one_by_one) {
     const values_param &p = GetParam();
     for (const data_type type : float_types()) {
-        if (thinned() && type != data_type::f32 && type != data_type::bf16)
-            continue;
+        if (thinned_out(std::ssize(name_of(p)), type)) continue;
         SCOPED_TRACE(to_string(type));
         expect_same_bits(
                 chain_of(p.chain.links, p.l, type), shared_engine(p.on));
@@ -80,8 +79,7 @@ TEST_P(grouped_ops, give_the_same_bits_in_slices) {
     if (p.on != engine::kind::cpu || convolves)
         GTEST_SKIP() << "only chains without a convolution on the CPU";
     random_source random(test_seed(1));
-    bool sliced = false;
-    bool by_channels = false; // of an image
+    bool sliced = false, by_channels = false; // by those of an image
     // Numbers of channels that have few divisors or many, of pixels with any remainder.
     for (const int64_t images : {1, 3, 4, 6}) {
         if (thinned() && images > 3) break;

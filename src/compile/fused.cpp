@@ -50,9 +50,10 @@ public:
             problem.epilogue.push_back(*kind);
         }
         // What the partition gives is the output of its last op.
-        placed_step step {
-                {problem.interpolation, {}, steps_.back().lowered.output},
-                steps_.back().op, {read, written}};
+        placed_step step = *found;
+        step.op = steps_.back().op;
+        step.lowered.output = steps_.back().lowered.output;
+        step.places = {read, written};
         step.places.insert(step.places.end(), others.begin(), others.end());
         return fused_step {std::move(problem), std::move(step)};
     }

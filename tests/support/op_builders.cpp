@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "random.hpp"
+
 namespace gradnn::test {
 
 namespace {
@@ -261,6 +263,12 @@ const std::vector<data_type> &float_types() {
     static const std::vector<data_type> types {
             data_type::f32, data_type::bf16, data_type::f16, data_type::f64};
     return types;
+}
+
+bool thinned_out(ptrdiff_t index, data_type type) {
+    const auto &types = float_types();
+    return thinned()
+            && types[static_cast<size_t>(index) % types.size()] != type;
 }
 
 } // namespace gradnn::test

@@ -86,4 +86,8 @@ op plane_op(op::kind kind, const plane_case &c, const layout &l, data_type type,
 /// f32, bf16, f16, f64.
 const std::vector<data_type> &float_types();
 
+/// Whether a case is left out for a type: where tests are to be few, each has one type in
+/// turn.
+bool thinned_out(ptrdiff_t index, data_type type);
+
 } // namespace gradnn::test

@@ -55,12 +55,4 @@ uint64_t test_seed(uint64_t fallback);
 /// (GRADNN_TEST_THIN set and not "0").
 bool thinned();
 
-/// Whether a case is left out for a type: where tests are to be few, a case has
-/// f32 and f16, the next bf16 and f64.
-inline bool thinned_out(ptrdiff_t index, logical_tensor::data_type type) {
-    using data_type = logical_tensor::data_type;
-    const bool first = type == data_type::f32 || type == data_type::f16;
-    return thinned() && first != (index % 2 == 0);
-}
-
 } // namespace gradnn::test
