@@ -77,8 +77,8 @@ protected:
         EXPECT_EQ(log_.find(reason, said + 1), std::string::npos) << log_;
     }
 
-    const std::string code
-            = std::string("\177ELF\0 code\n", 11) + std::string(3000, 'x');
+    const std::string code = text(
+            std::string_view("\177ELF\0 code\n", 11), std::string(3000, 'x'));
     fs::path root_;
     std::string folder_;
     std::string log_;
