@@ -97,7 +97,7 @@ TEST(direct, computes_the_problem) {
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     size_t lanes = 0;
-    for (int round = 0; round < 240; ++round) {
+    for (int round = 0; round < 120; ++round) {
         convolution_problem p = random_problem(random);
         p.direction = directions[round % 3];
         if (round % 24 == 5) {
@@ -121,7 +121,7 @@ TEST(direct, computes_the_problem) {
             by_direct<double, int64_t>(p, long_sums, cut, found);
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
     }
-    EXPECT_GT(lanes, 20U);
+    EXPECT_GT(lanes, 10U);
 }
 
 /// Two images of f32, so far from each other that 32 bits do not hold the distance.

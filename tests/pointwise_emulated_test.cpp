@@ -170,7 +170,7 @@ TEST(pointwise, computes_the_problem) {
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     size_t ran[3] = {};
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 150; ++round) {
         const convolution_problem p = random_pointwise(random);
         std::string why;
         const auto shape = describe(p, why);
