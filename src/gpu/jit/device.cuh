@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "gpu/device/async_copy.cuh"
-#include "gpu/jit/element.hpp"
 #include "gpu/jit/instructions.cuh"
+#include "gpu/jit/specification.hpp"
 
 namespace gradnn::gpu::jit {
 
@@ -89,7 +89,11 @@ struct elements {
     __device__ __forceinline__ void store(stored *to) const {
         *reinterpret_cast<word_type *>(to) = as_word();
     }
-    /// To global memory, and the first to leave the caches.
+    /// To global memory, by one instruction, which the compiler may not part.
+    __device__ __forceinline__ void write(stored *to) const {
+        __stwb(reinterpret_cast<word_type *>(to), as_word());
+    }
+    /// The same, and the first to leave the caches.
     __device__ __forceinline__ void stream(stored *to) const {
         __stcs(reinterpret_cast<word_type *>(to), as_word());
     }
@@ -154,6 +158,41 @@ private:
             return {all[0], all[1], all[2], all[3]};
     }
 };
+
+/// The same place of the other tensor of a fused op.
+template <typename Type>
+__device__ __forceinline__ const Type *other_of(
+        const Type *at, long long bytes) {
+    return reinterpret_cast<const Type *>(
+            reinterpret_cast<const char *>(at) + bytes);
+}
+/// As elementwise.cu computes it.
+template <element type, int count>
+__device__ __forceinline__ elements<type, count> computed(fused_op op,
+        const elements<type, count> &value,
+        const elements<type, count> &other) {
+    sum_of<type> values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        values[i] = op == fused_op::add ? value[i] + other[i]
+                : other[i] > 0          ? value[i]
+                                        : sum_of<type>(0);
+    return elements<type, count>::of(values);
+}
+
+/// What is written to a place, by the ops behind a problem.
+template <typename Problem, element type, int count>
+__device__ __forceinline__ elements<type, count> with_epilogue(const Problem &p,
+        elements<type, count> value, const stored_of<type> *to,
+        const fused_places &others) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+        if (p.epilogue[e] != fused_op::none)
+            value = computed(p.epilogue[e], value,
+                    elements<type, count>::load(
+                            other_of(to, others.epilogue[e])));
+    return value;
+}
 
 /// Rows of a thread that are on their way, in places of shared memory that no other thread
 /// reads. (Loads to registers share few scoreboards: a thread that waits for the oldest waits

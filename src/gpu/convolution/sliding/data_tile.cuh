@@ -48,6 +48,7 @@ struct data_tile {
     type *written;
     long long depth_pitch, row_pitch, column_pitch;
     const type *read_from; ///< for write_again
+    fused_places others;
 
     __device__ void find_outside() {
 #pragma unroll

@@ -34,6 +34,7 @@ struct data_walk : data_tile<s> {
     using tile::oldest;
     using tile::on_their_way;
     using tile::open;
+    using tile::others;
     using tile::p;
     using tile::read;
     using tile::read_from;
@@ -123,9 +124,9 @@ struct data_walk : data_tile<s> {
                     values[e] = zeros         ? sum_type(0)
                             : p.channels_last ? open[a][o][j][e]
                                               : open[a][o][j + e][0];
-                jit::elements<p.type, g.write_vector>::of(values).store(at
-                        + o * result_depth<s>()
-                        + j * g.column_step * result_column<s>());
+                store_results<s>(at + o * result_depth<s>()
+                                + j * g.column_step * result_column<s>(),
+                        values, others);
             }
         }
         if (zeros) return;
@@ -145,7 +146,8 @@ struct data_walk : data_tile<s> {
     }
     __device__ void take_again(int row) {
         write_again<s>(read_from, all_weights, row_at(row), image, channel,
-                first_depth, in_class + g.walk.classes * row, first_column);
+                first_depth, in_class + g.walk.classes * row, first_column,
+                others);
     }
     __device__ type *row_at(int row) const {
         return written

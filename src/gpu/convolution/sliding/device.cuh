@@ -89,23 +89,45 @@ __device__ __forceinline__ void copy_to_shared(
     }
 }
 
-/// So many elements, by all threads of a block; both are at the same place in a vector of 16
+/// Results that lie in shared memory, by the ops behind the problem.
+template <problem_specification p, typename Word>
+__device__ __forceinline__ void write_results(storage<p.type> *to,
+        const storage<p.type> *from, const fused_places &others) {
+    if constexpr (epilogues_of(p) == 0) {
+        *reinterpret_cast<Word *>(to) = *reinterpret_cast<const Word *>(from);
+    } else {
+        constexpr int count = static_cast<int>(sizeof(Word)) / bytes_of(p.type);
+        jit::with_epilogue(
+                p, jit::elements<p.type, count>::load(from), to, others)
+                .write(to);
+    }
+}
+/// So many of them, by all threads of a block; both are at the same place in a vector of 16
 /// bytes.
-template <typename Type>
-__device__ __forceinline__ void write_from_shared(
-        Type *to, const Type *from, int count, int threads) {
-    constexpr int vector = 16 / static_cast<int>(sizeof(Type));
+template <problem_specification p>
+__device__ __forceinline__ void write_from_shared(storage<p.type> *to,
+        const storage<p.type> *from, int count, int threads,
+        const fused_places &others) {
+    constexpr int vector = 16 / bytes_of(p.type);
     const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (epilogues_of(p) > 0 && p.alignment < 16) {
+        // Those of other tensors need not be.
+        for (int i = thread; i < count; i += threads)
+            write_results<p, storage<p.type>>(to + i, from + i, others);
+        return;
+    }
     const int past = static_cast<int>(
-            reinterpret_cast<uintptr_t>(to) % 16 / sizeof(Type));
+            reinterpret_cast<uintptr_t>(to) % 16 / bytes_of(p.type));
     const int head = least(count, (vector - past) % vector);
     const int whole = (count - head) / vector;
-    if (thread < head) to[thread] = from[thread];
+    if (thread < head)
+        write_results<p, storage<p.type>>(to + thread, from + thread, others);
     for (int i = thread; i < whole; i += threads)
-        *reinterpret_cast<uint4 *>(to + head + i * vector)
-                = *reinterpret_cast<const uint4 *>(from + head + i * vector);
-    const int done = head + whole * vector;
-    if (thread < count - done) to[done + thread] = from[done + thread];
+        write_results<p, uint4>(
+                to + head + i * vector, from + head + i * vector, others);
+    const int rest = head + whole * vector + thread;
+    if (rest < count)
+        write_results<p, storage<p.type>>(to + rest, from + rest, others);
 }
 
 } // namespace gradnn::gpu::sliding
