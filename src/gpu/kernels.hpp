@@ -5,17 +5,10 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/interpolation/makers.hpp"
 #include "gpu/runtime/maker.hpp"
-#include "kernel/backend.hpp"
 
 namespace gradnn::gpu {
 
 maker<elementwise_problem> make_elementwise; // elementwise.cu
-namespace resample {
-maker<detail::fused_problem<interpolation_problem>> make_fused;
-} // namespace resample
-namespace sliding {
-maker<detail::fused_problem<convolution_problem>> make_fused;
-} // namespace sliding
 
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so

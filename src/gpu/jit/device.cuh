@@ -89,11 +89,7 @@ struct elements {
     __device__ __forceinline__ void store(stored *to) const {
         *reinterpret_cast<word_type *>(to) = as_word();
     }
-    /// To global memory, by one instruction, which the compiler may not part.
-    __device__ __forceinline__ void write(stored *to) const {
-        __stwb(reinterpret_cast<word_type *>(to), as_word());
-    }
-    /// The same, and the first to leave the caches.
+    /// To global memory, and the first to leave the caches.
     __device__ __forceinline__ void stream(stored *to) const {
         __stcs(reinterpret_cast<word_type *>(to), as_word());
     }

@@ -86,12 +86,11 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
     t.all_weights = weights;
     t.others = others;
     t.load_weights(shared, lane);
-    t.first_column = g.column_step > 1 ? tile % g.column_step
-                    + tile / g.column_step * (g.column_step * cut.columns)
-                                       : tile * cut.columns;
-    t.read_column = t.first_column * p.column.step / p.column.up;
-    t.first_depth = depth_tile * cut.depths;
-    t.read_depth = t.first_depth * p.depth.step / p.depth.up;
+    t.begin_at(g.column_step > 1 ? tile % g.column_step
+                            + tile / g.column_step
+                                    * (g.column_step * cut.columns)
+                                 : tile * cut.columns,
+            depth_tile * cut.depths);
     t.first_row = strip * cut.strip;
     t.last_row = least(t.first_row + cut.strip,
             (p.row.written - t.in_class + g.walk.classes - 1) / g.walk.classes);
@@ -180,10 +179,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
         t.all_weights = weights;
         t.others = others;
         if constexpr (!cut.row_by_row) t.load_weights(nullptr, 0);
-        t.first_column = tile * cut.columns;
-        t.read_column = t.first_column * p.column.step / p.column.up;
-        t.first_depth = depth_tile * cut.depths;
-        t.read_depth = t.first_depth * p.depth.step / p.depth.up;
+        t.begin_at(tile * cut.columns, depth_tile * cut.depths);
         t.first_row = (g.bands > 1 ? band : 0) + strip * cut.strip;
         t.last_row = least(least(t.first_row + cut.strip,
                                    (g.bands > 1 ? band : 0) + g.rows),

@@ -11,15 +11,10 @@ template <element type>
 using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
-using jit::multiply_add;
 
 template <element type>
 __device__ __forceinline__ sum<type> widen(storage<type> value) {
     return jit::elements<type, 1> {{value}}[0];
-}
-template <element type>
-__device__ __forceinline__ storage<type> narrow(sum<type> value) {
-    return jit::elements<type, 1>::of({value}).all[0];
 }
 /// From f64, rounded once: to f32 by rounding to odd first where 16 bits are wanted.
 template <element type>
@@ -28,7 +23,7 @@ __device__ __forceinline__ storage<type> narrow_once(double value) {
         const float cut = __double2float_rz(value);
         const unsigned bits = __float_as_uint(cut)
                 | (static_cast<double>(cut) != value ? 1U : 0U);
-        return narrow<type>(__uint_as_float(bits));
+        return elements<type, 1>::of({__uint_as_float(bits)}).all[0];
     } else {
         return static_cast<storage<type>>(value);
     }
@@ -99,7 +94,7 @@ __device__ __forceinline__ void write_results(storage<p.type> *to,
         constexpr int count = static_cast<int>(sizeof(Word)) / bytes_of(p.type);
         jit::with_epilogue(
                 p, jit::elements<p.type, count>::load(from), to, others)
-                .write(to);
+                .stream(to);
     }
 }
 /// So many of them, by all threads of a block; both are at the same place in a vector of 16

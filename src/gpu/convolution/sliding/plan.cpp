@@ -9,11 +9,11 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu/jit/load.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "kernel/argument_bytes.hpp"
@@ -317,7 +317,7 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         timed.push_back(each.get());
     auto bytes = detail::argument_bytes(problem);
     bytes.insert(bytes.end(), whole.epilogue.size(),
-            bytes[problem.direction == convolution_direction::forward ? 2 : 0]);
+            bytes[output_of(problem.direction)]);
     const size_t best = fastest_of(timed, bytes, options);
     return within_workspace_limit(std::move(plans[best]), options, "its sums");
 }

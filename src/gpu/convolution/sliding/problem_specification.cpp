@@ -18,8 +18,6 @@ using detail::convolution_problem;
 using detail::given;
 using detail::tensor_view;
 using detail::text;
-using jit::numbered;
-using jit::truth;
 
 namespace {
 
@@ -96,11 +94,6 @@ problem_specification along_images(problem_specification p) {
     return p;
 }
 
-std::string_view name_of(staging kind) {
-    return kind == staging::none   ? "staging::none"
-            : kind == staging::all ? "staging::all"
-                                   : "staging::results";
-}
 std::string text_of(const axis &a) {
     return text("{.read = ", a.read, ", .written = ", a.written,
             ", .taps = ", a.taps, ", .step = ", a.step, ", .up = ", a.up,
@@ -129,7 +122,7 @@ std::string text_of(const problem_specification &p) {
             "},\n        .reversed = ", truth(p.reversed),
             ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
-            ", .epilogue = ", jit::epilogue_text(p.epilogue), "},\n");
+            ", .epilogue = ", epilogue_text(p.epilogue), "},\n");
 }
 /// `of` is data or weights.
 std::string header_of(std::string_view of, const std::string &body) {
@@ -157,9 +150,9 @@ std::vector<problem_specification> specifications_of(
         return tensor.dims[i] == 1 || tensor.strides[i] == 1;
     };
     problem_specification s {};
-    s.type = jit::element_of(p.src.type);
-    s.weights_type = jit::element_of(p.weights.type);
-    std::ranges::transform(whole.epilogue, s.epilogue, jit::fused_op_of);
+    s.type = element_of(p.src.type);
+    s.weights_type = element_of(p.weights.type);
+    std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
     s.channels_last = std::max(read.dims[1], written.dims[1]) > 1
             && contiguous(read, 1) && contiguous(written, 1);
     if (!s.channels_last && !(contiguous(read, 4) && contiguous(written, 4))) {
@@ -223,10 +216,10 @@ std::string text_of(const data_specification &s) {
                     ", .unchecked = ", truth(c.unchecked),
                     ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-                    ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
-                    ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
-                    ", .row_by_row = ", truth(c.row_by_row),
-                    ", .chunk = ", c.chunk, "},\n"));
+                    ", .staged = ", numbered("staging", c.staged),
+                    ", .planes = ", c.planes, ", .band = ", c.band,
+                    ", .volumes = ", truth(c.volumes), ", .row_by_row = ",
+                    truth(c.row_by_row), ", .chunk = ", c.chunk, "},\n"));
 }
 
 std::string text_of(const weights_specification &s) {

@@ -7,15 +7,7 @@
 
 namespace gradnn::gpu::sliding {
 
-using jit::bytes_of;
-using jit::ceil_div;
-using jit::element;
-using jit::epilogues_of;
-using jit::floor_div;
-using jit::fused_op;
-using jit::fused_places;
-using jit::least;
-using jit::most;
+using namespace jit; // what specifications have in common
 
 constexpr int sum_bytes_of(element type) {
     return type == element::f64 ? 8 : 4;

@@ -13,10 +13,6 @@ template <element type>
 using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
-using jit::computed;
-using jit::multiply_add;
-using jit::other_of;
-using jit::rows_on_their_way;
 /// Of what is read.
 constexpr element read_type_of(const problem_specification &p) {
     return !p.reads_sums             ? p.type

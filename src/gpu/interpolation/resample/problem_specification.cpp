@@ -20,9 +20,6 @@ using detail::data_type;
 using detail::given;
 using detail::interpolation_problem;
 using detail::text;
-using jit::list_of;
-using jit::numbered;
-using jit::truth;
 
 namespace {
 
@@ -153,13 +150,13 @@ std::vector<mapped_problem> specifications_of(
         bool bulk_copies, std::string &refusal) {
     const interpolation_problem &p = whole.problem;
     problem_specification s {};
-    s.type = jit::element_of(p.diff_src.type);
+    s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
     s.inner = 1;
     if (!whole.prologue.empty())
-        s.prologue = jit::fused_op_of(whole.prologue.front());
-    std::ranges::transform(whole.epilogue, s.epilogue, jit::fused_op_of);
+        s.prologue = fused_op_of(whole.prologue.front());
+    std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
 
     std::vector<axis_map> maps;
     std::vector<axis> axes;
@@ -299,7 +296,7 @@ std::string text_of(const specification_of_kernel &s) {
             truth(p.walk_first), ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
             ", .prologue = ", numbered("fused_op", p.prologue),
-            ", .epilogue = ", jit::epilogue_text(p.epilogue),
+            ", .epilogue = ", epilogue_text(p.epilogue),
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
             ", .repeated = ", truth(c.repeated),

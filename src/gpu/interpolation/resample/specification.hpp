@@ -6,15 +6,7 @@
 
 namespace gradnn::gpu::resample {
 
-using jit::bytes_of;
-using jit::ceil_div;
-using jit::element;
-using jit::epilogues_of;
-using jit::floor_div;
-using jit::fused_op;
-using jit::fused_places;
-using jit::least;
-using jit::most;
+using namespace jit; // what specifications have in common
 
 /// A resampled axis: diff_src, which is written, has `written` positions, diff_dst `read`.
 /// Both are 1 where there is none. Pitches are elements from a position to the next.
