@@ -171,6 +171,35 @@ TEST_F(gpu_choice, of_groups_is_one_kernel_where_that_fuses) {
     EXPECT_EQ(steps_of({up, add}, nxc, data_type::f32), 2U);
 }
 
+// So with ops behind the data of a depthwise convolution, whose other gradients have steps;
+// what the kernel may write twice is not written over an input.
+TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
+    using kind = op::kind;
+    const engine e(engine::kind::gpu, 0);
+    for (const bool depthwise : {true, false})
+        for (const layout &l : {layouts()[0], layouts()[1]}) {
+            const graph_run run(
+                    chain_of({{kind::ConvBackward}, {kind::Add, 1},
+                                     {kind::ReLUBackward}},
+                            l, data_type::f32, {4, 64, {56, 56}, depthwise}),
+                    e, partition::policy::fusion);
+            ASSERT_EQ(run.partitions().size(), 1U);
+            const compiled_partition &made = run.compiled().at(0);
+            std::vector<size_t> ops;
+            for (const step_info &step : made.get_info().steps)
+                ops.push_back(step.op_id);
+            const size_t steps = ops.size();
+            SCOPED_TRACE(detail::text(l.name, ' ', depthwise));
+            EXPECT_EQ(std::ranges::count(ops, 1U), depthwise ? 0 : 1);
+            EXPECT_EQ(ops.back(), 2U);
+            EXPECT_EQ(made.get_info().steps.back().kernel
+                            == "convolution.gpu_sliding",
+                    depthwise);
+            EXPECT_EQ(made.get_inplace_ports().empty(), depthwise);
+            EXPECT_EQ(steps, depthwise ? 3U : 5U);
+        }
+}
+
 /// Makes and executes plans of all problems; the kernels that were chosen.
 std::set<std::string> launch_all(const std::vector<choice_problem> &problems) {
     std::set<std::string> kernels;

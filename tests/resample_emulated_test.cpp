@@ -160,16 +160,6 @@ double tolerance(data_type type, double sum, double magnitude) {
     return exact;
 }
 
-using detail::elementwise_kind;
-
-double computed_alone(
-        elementwise_kind op, double value, double other, data_type type) {
-    if (op == elementwise_kind::relu_backward) return other > 0 ? value : 0;
-    if (type == data_type::f64) return value + other;
-    return typed::rounded(
-            static_cast<float>(value) + static_cast<float>(other), type);
-}
-
 class resample_emulated : public testing::Test {
 protected:
     std::vector<detail::fused_interpolation> problems;
@@ -179,7 +169,7 @@ protected:
     void draw(random_source &random, size_t count, size_t cuts) {
         while (problems.size() < count) {
             const auto fused = random_fused_interpolation(random);
-            const interpolation_problem &p = fused.interpolation;
+            const interpolation_problem &p = fused.problem;
             // Also where it would not pay.
             const bool walks_first = random.integer(0, 1) == 0;
             bool any = false;

@@ -38,11 +38,12 @@ TEST(sliding_compile, first_choices_fit_every_generation) {
     int compiled = 0, spilling = 0;
     constexpr int wanted = 36;
     while (compiled < wanted) {
-        const convolution_problem p = random_depthwise(random, 4);
+        const auto problem = random_fused_depthwise(random, 4);
+        const convolution_problem &p = problem.problem;
         const generation &of = generations[compiled % 6];
         std::string refusal;
-        const auto forms
-                = specifications_of(p, 16, of.architecture >= 90, refusal);
+        const auto forms = specifications_of(
+                problem, 16, of.architecture >= 90, refusal);
         if (forms.empty()) continue;
         const bool weights
                 = p.direction == convolution_direction::backward_weights;

@@ -24,7 +24,7 @@ namespace {
 using namespace gpu::sliding;
 
 struct job {
-    convolution_problem problem;
+    detail::fused_convolution problem;
     int alignment;
     std::string specification;
     std::string described;
@@ -39,18 +39,20 @@ std::string numbered(const std::string &text, size_t number) {
             + std::to_string(number) + " {" + text.substr(at + name.size());
 }
 
-/// run_<number>(read, weights, written) of all jobs.
+/// run_<number>(read, weights, written, others, descending) of all jobs.
 std::string source_of(const std::vector<job> &jobs) {
     std::ostringstream source;
-    source << "#include \"gpu/convolution/sliding/sliding.cuh\"\n"
+    source << "#include \"gpu/convolution/sliding/data.cuh\"\n"
+              "#include \"gpu/convolution/sliding/weights.cuh\"\n"
+              "#include \"gpu/convolution/sliding/weights_sum.cuh\"\n"
               "using gradnn::emulated::launch;\n";
     for (size_t i = 0; i < jobs.size(); ++i) {
         const std::string s
                 = "gradnn::gpu::sliding::specification_" + std::to_string(i);
         source << numbered(jobs[i].specification, i) << "extern \"C\" void run_"
                << i
-               << "(void *read, void *weights, void *written, bool "
-                  "descending) {\n"
+               << "(void *read, void *weights, void *written, const void "
+                  "*others, bool descending) {\n"
                   "using namespace gradnn::gpu::sliding;\n"
                   "using type = storage<"
                << s << ".of.type>;\nconstexpr auto g = geometry_of(" << s
@@ -82,7 +84,7 @@ std::string source_of(const std::vector<job> &jobs) {
                       "slide_data<"
                    << s
                    << ">((const type *)read, (const type *)weights, (type "
-                      "*)written); });\n}\n";
+                      "*)written, *(const fused_places *)others); });\n}\n";
     }
     return source.str();
 }
@@ -96,12 +98,13 @@ std::vector<job> random_jobs(random_source &random, size_t count) {
     std::vector<job> jobs;
     std::set<std::string> seen;
     while (jobs.size() < count) {
-        const convolution_problem p = random_depthwise(random);
+        const auto problem = random_fused_depthwise(random);
+        const convolution_problem &p = problem.problem;
         const bool aligned = random.integer(0, 3) != 0;
         const auto bytes = static_cast<int>(detail::size_of(p.src.type));
         std::string refusal;
-        const auto forms = specifications_of(
-                p, aligned ? 16 : bytes, random.integer(0, 2) != 0, refusal);
+        const auto forms = specifications_of(problem, aligned ? 16 : bytes,
+                random.integer(0, 2) != 0, refusal);
         const bool of_weights
                 = p.direction == convolution_direction::backward_weights;
         for (const problem_specification &form : forms) {
@@ -111,13 +114,13 @@ std::vector<job> random_jobs(random_source &random, size_t count) {
                     // As plans do where tensors begin anywhere.
                     each.specification.of.alignment = form.alignment;
                     if (!geometry_of(each.specification).fits) continue;
-                    made.push_back(
-                            {p, form.alignment, text_of(each.specification), "",
-                                    true, each.specification});
+                    made.push_back({problem, form.alignment,
+                            text_of(each.specification), "", true,
+                            each.specification});
                 }
             else
                 for (const auto &each : data_choices(form, h100))
-                    made.push_back({p, form.alignment,
+                    made.push_back({problem, form.alignment,
                             text_of(each.specification), "", false, {}});
             if (made.empty()) continue;
             jobs.push_back(random.pick(made));
@@ -136,7 +139,7 @@ TEST(sliding_emulated, random_problems_are_as_the_formula) {
     const emulated::compiled library(source_of(jobs));
     ASSERT_TRUE(library.is_there());
     for (size_t i = 0; i < jobs.size(); ++i) {
-        const convolution_problem &p = jobs[i].problem;
+        const auto &[p, prologue, epilogue] = jobs[i].problem;
         SCOPED_TRACE(jobs[i].specification);
         const size_t output = gpu::output_of(p.direction);
         std::array<memory, 3> data = random_data(p, output, random);
@@ -153,13 +156,33 @@ TEST(sliding_emulated, random_problems_are_as_the_formula) {
         const data_type types[] = {p.src.type, p.weights.type, p.dst.type};
         for (size_t t = 0; t < 3; ++t)
             tensors.emplace_back(data[t], types[t], t == 1 ? 0 : misplaced);
-        const bool to_src = p.direction == convolution_direction::backward_data;
-        library.function<void(void *, void *, void *, bool)>(
-                "run_" + std::to_string(i))(tensors[to_src ? 2 : 0].data(),
-                tensors[1].data(), tensors[to_src ? 0 : 2].data(), i % 2 == 0);
-        tensors[output].read(data[output]);
+        std::vector<typed> others;
+        gpu::jit::fused_places places {};
         for (double &value : expected[output])
             value = typed::rounded(value, types[output]);
+        for (size_t op = 0; op < epilogue.size(); ++op) {
+            memory other(data[output].size());
+            for (double &value : other)
+                value = typed::rounded(random.value(), types[output]);
+            others.emplace_back(other, types[output],
+                    misplaced * static_cast<int>(random.integer(0, 3)));
+            places.epilogue[op]
+                    = static_cast<const char *>(others.back().data())
+                    - static_cast<const char *>(tensors[output].data());
+            const detail::tensor_view &view = output == 0 ? p.src : p.dst;
+            for_each(view.dims, [&](const std::array<int64_t, 5> &index) {
+                const auto at = static_cast<size_t>(dot(index, view.strides));
+                double &value = expected[output][at];
+                value = computed_alone(
+                        epilogue[op], value, other[at], types[output]);
+            });
+        }
+        const bool to_src = p.direction == convolution_direction::backward_data;
+        library.function<void(void *, void *, void *, const void *, bool)>(
+                "run_" + std::to_string(i))(tensors[to_src ? 2 : 0].data(),
+                tensors[1].data(), tensors[to_src ? 0 : 2].data(), &places,
+                i % 2 == 0);
+        tensors[output].read(data[output]);
         ASSERT_TRUE(same(data[output], expected[output])) << "kernel " << i;
         ASSERT_TRUE(tensors[output].kept_outside()) << "kernel " << i;
     }

@@ -191,15 +191,19 @@ private:
     /// between them are written and read.
     bool take_fused(const std::vector<placed_step> &placed) {
         if (lists_name(options_.kernels, form_of_ops)) return false;
-        const auto all = fused(placed, tensors_);
+        const auto all = fused(placed, tensors_, program_->ports.size());
         if (!all) return false;
         const int64_t before = counted_bytes();
         auto step = choose_fused_kernel(*all, program_->engine_kind, options_,
                 ops_[all->placed.op].identity());
         if (!step) return false;
         complete(*step, all->placed, before);
+        program_->steps = chosen(all->beside);
         program_->steps.push_back(std::move(*step));
         program_->fused = true;
+        // A convolution may write an element twice, the second time from its terms.
+        if (std::holds_alternative<fused_convolution>(all->problem))
+            program_->inplace.clear();
         return true;
     }
 

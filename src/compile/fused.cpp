@@ -8,54 +8,77 @@ namespace gradnn::detail {
 
 namespace {
 
+bool is_of_data(const placed_step &step) {
+    const auto *convolution
+            = std::get_if<convolution_problem>(&step.lowered.problem);
+    return std::holds_alternative<interpolation_problem>(step.lowered.problem)
+            || (convolution
+                    && convolution->direction
+                            != convolution_direction::backward_weights);
+}
+
 class fuser {
 public:
     fuser(const std::vector<placed_step> &steps,
-            const std::vector<logical_tensor> &tensors)
-        : steps_(steps), tensors_(tensors) {}
+            const std::vector<logical_tensor> &tensors, size_t ports)
+        : steps_(steps), tensors_(tensors), ports_(ports) {}
 
     std::optional<fused_step> fuse() {
-        const auto found = std::ranges::find_if(steps_, [](const auto &step) {
-            return std::holds_alternative<interpolation_problem>(
-                    step.lowered.problem);
-        });
-        if (found == steps_.end() || steps_.size() < 2) return std::nullopt;
-        const auto ahead = static_cast<size_t>(found - steps_.begin());
-        fused_interpolation problem {
-                std::get<interpolation_problem>(found->lowered.problem)};
-        size_t read = found->places[0];
-        size_t written = found->places[1];
+        const auto found = std::ranges::find_if(steps_, is_of_data);
+        if (found == steps_.end()) return std::nullopt;
+        fused_step result;
+        result.placed = *found;
+        std::vector<size_t> &places = result.placed.places;
+        const auto *interpolation
+                = std::get_if<interpolation_problem>(&found->lowered.problem);
+        const auto *convolution
+                = std::get_if<convolution_problem>(&found->lowered.problem);
+        size_t &read = places[0]; // of an interpolation
+        size_t &written = places[interpolation ? 1
+                        : convolution->direction
+                                == convolution_direction::backward_data
+                        ? 0
+                        : 2];
+        std::vector<elementwise_kind> ahead, behind;
         std::vector<size_t> others;
-        constexpr size_t most_behind = 2;
-        if (ahead > 1 || steps_.size() - ahead - 1 > most_behind)
-            return std::nullopt;
-        if (ahead == 1) {
-            const auto kind = elementwise_of(steps_[0]);
-            if (!kind || steps_[0].places[2] != read) return std::nullopt;
-            others.push_back(steps_[0].places[0]);
-            read = steps_[0].places[1];
-            problem.prologue.push_back(*kind);
-        }
-        for (size_t index = ahead + 1; index < steps_.size(); ++index) {
-            const auto kind = elementwise_of(steps_[index]);
-            if (!kind) return std::nullopt;
-            const size_t a = steps_[index].places[0];
-            const size_t b = steps_[index].places[1];
+        for (auto step = steps_.begin(); step != steps_.end(); ++step) {
+            if (step == found) continue;
+            const auto kind = elementwise_of(*step);
+            if (!kind) {
+                if (is_inside(*step)) return std::nullopt;
+                result.beside.push_back(*step);
+                continue;
+            }
+            const size_t a = step->places[0], b = step->places[1];
+            if (step < found) {
+                if (!interpolation || !ahead.empty() || step->places[2] != read)
+                    return std::nullopt;
+                others.push_back(a);
+                read = b;
+                ahead.push_back(*kind);
+                continue;
+            }
             // A gradient of ReLU may go on with its second input alone.
             if (b != written
                     && (a != written || *kind != elementwise_kind::add))
                 return std::nullopt;
             others.push_back(b == written ? a : b);
-            written = steps_[index].places[2];
-            problem.epilogue.push_back(*kind);
+            written = step->places[2];
+            behind.push_back(*kind);
+            // What the partition gives is the output of its last op.
+            result.placed.op = step->op;
+            result.placed.lowered.output = step->lowered.output;
         }
-        // What the partition gives is the output of its last op.
-        placed_step step = *found;
-        step.op = steps_.back().op;
-        step.lowered.output = steps_.back().lowered.output;
-        step.places = {read, written};
-        step.places.insert(step.places.end(), others.begin(), others.end());
-        return fused_step {std::move(problem), std::move(step)};
+        constexpr size_t most_behind = 2;
+        if (others.empty() || behind.size() > most_behind) return std::nullopt;
+        places.insert(places.end(), others.begin(), others.end());
+        if (interpolation)
+            result.problem = fused_interpolation {
+                    *interpolation, std::move(ahead), std::move(behind)};
+        else
+            result.problem
+                    = fused_convolution {*convolution, {}, std::move(behind)};
+        return result;
     }
 
 private:
@@ -75,15 +98,22 @@ private:
         return problem->kind;
     }
 
+    /// Whether a step reads or writes a tensor that is no port.
+    bool is_inside(const placed_step &step) const {
+        return std::ranges::any_of(
+                step.places, [&](size_t place) { return place >= ports_; });
+    }
+
     const std::vector<placed_step> &steps_;
     const std::vector<logical_tensor> &tensors_;
+    const size_t ports_;
 };
 
 } // namespace
 
 std::optional<fused_step> fused(const std::vector<placed_step> &steps,
-        const std::vector<logical_tensor> &tensors) {
-    return fuser(steps, tensors).fuse();
+        const std::vector<logical_tensor> &tensors, size_t ports) {
+    return fuser(steps, tensors, ports).fuse();
 }
 
 } // namespace gradnn::detail

@@ -1,25 +1,28 @@
 // The ops of a partition in one kernel: ops of single elements in the loads and the
-// stores of an interpolation.
+// stores of an interpolation, or in the stores of a convolution's data.
 #pragma once
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "compile/composed.hpp"
-#include "kernel/fused_interpolation.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::detail {
 
 struct fused_step {
-    fused_interpolation problem;
-    placed_step placed; ///< of the interpolation alone, but for its places
+    std::variant<fused_interpolation, fused_convolution> problem;
+    placed_step placed; ///< of the problem alone, but for its places
+    std::vector<placed_step> beside; ///< gradients of weights and bias
 };
 
-/// The one step of a partition that is an interpolation, Add or ReLUBackward ahead of
-/// it, and one or two of them behind it. Nothing where it is something else, and where
-/// a tensor that an element comes from has other dims or strides than the one that it
-/// goes to.
+/// Of a partition that is an interpolation, Add or ReLUBackward ahead of it, and one or
+/// two of them behind it; or the gradients of a convolution and one or two of them
+/// behind that of the data. Nothing where it is something else, and where a tensor that
+/// an element comes from has other dims or strides than the one that it goes to.
+/// Tensors are `ports` ports, and behind them those inside.
 std::optional<fused_step> fused(const std::vector<placed_step> &steps,
-        const std::vector<logical_tensor> &tensors);
+        const std::vector<logical_tensor> &tensors, size_t ports);
 
 } // namespace gradnn::detail

@@ -250,13 +250,12 @@ executable_step choose(const Problem &problem, const backend &device,
     return choose_by_rules(rows, problem, options, the_op);
 }
 
-/// The row that is chosen for an interpolation, or nothing in place of another one
-/// than `wanted`, of which no plan is made.
-const kernel<interpolation_problem> *chosen_row(
-        const std::vector<kernel<interpolation_problem>> &rows,
-        std::string_view wanted, const interpolation_problem &problem,
-        const backend &device, const compile_options &options,
-        const op &the_op) {
+/// The row that is chosen for a problem, or nothing in place of another one than
+/// `wanted`, of which no plan is made.
+template <typename Problem>
+const kernel<Problem> *chosen_row(const std::vector<kernel<Problem>> &rows,
+        std::string_view wanted, const Problem &problem, const backend &device,
+        const compile_options &options, const op &the_op) {
     if (options.autotune || may_find_in_plan_cache(options.plan_cache)) {
         const executable_step step = choose(problem, device, options, the_op);
         const auto row = std::ranges::find_if(
@@ -300,24 +299,32 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
 std::optional<executable_step> choose_fused_kernel(const fused_step &all,
         engine::kind kind, const compile_options &options, const op &the_op) {
     const backend &device = backend_of(kind);
-    if (device.make_fused == nullptr) return std::nullopt;
-    if (!options.kernels.empty()) check_forced(options.kernels);
-    const interpolation_problem &alone = all.problem.interpolation;
-    const shared_axis_maps shared;
-    const auto rows = candidates(
-            device.kernels().interpolation, alone, options.kernels);
-    const auto *const row = chosen_row(
-            rows, device.fusing_row, alone, device, options, the_op);
-    if (row == nullptr) return std::nullopt;
-    try {
-        executable_step step;
-        step.kernel = row->name;
-        step.plan = device.make_fused(all.problem, options).plan;
-        if (!step.plan) return std::nullopt;
-        return step;
-    } catch (const error &failure) {
-        throw named(failure, the_op, row->name);
-    }
+    const auto choose_row
+            = [&]<typename Problem>(const fused_problem<Problem> &problem,
+                      const fusing_row<Problem> *fusing)
+            -> std::optional<executable_step> {
+        if (fusing == nullptr) return std::nullopt;
+        if (!options.kernels.empty()) check_forced(options.kernels);
+        const shared_axis_maps shared;
+        const auto rows = candidates(list_for<Problem>(device.kernels()),
+                problem.problem, options.kernels);
+        const auto *const row = chosen_row(
+                rows, fusing->name, problem.problem, device, options, the_op);
+        if (row == nullptr) return std::nullopt;
+        try {
+            executable_step step;
+            step.kernel = row->name;
+            step.plan = fusing->make(problem, options).plan;
+            if (!step.plan) return std::nullopt;
+            return step;
+        } catch (const error &failure) {
+            throw named(failure, the_op, row->name);
+        }
+    };
+    if (const auto *problem = std::get_if<fused_convolution>(&all.problem))
+        return choose_row(*problem, device.fusing_convolutions);
+    return choose_row(std::get<fused_interpolation>(all.problem),
+            device.fusing_interpolations);
 }
 
 std::string key_of_forms(const std::vector<placed_step> &steps,

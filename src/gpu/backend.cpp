@@ -107,12 +107,17 @@ bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
     return stream.captured;
 }
 
+constexpr detail::fusing_row<interpolation_problem> fusing_interpolations {
+        "interpolation.gpu_resample", resample::make_fused};
+constexpr detail::fusing_row<convolution_problem> fusing_convolutions {
+        "convolution.gpu_sliding", sliding::make_fused};
+
 } // namespace
 
 constinit const detail::backend backend {engine::kind::gpu, usable_devices,
         unavailable_reason, make_engine, make_stream, run_on_native_stream,
         kernels, "cuDNN", [] { return text(cudnn::library_version()); }, 0,
-        "interpolation.gpu_resample", resample::make_fused};
+        &fusing_interpolations, &fusing_convolutions};
 
 kernel_compiler find_kernel_compiler() {
     return {jit::version_text(), jit::library_path(), jit::missing_reason()};

@@ -6,16 +6,9 @@
 #include "gpu/interpolation/makers.hpp"
 #include "gpu/runtime/maker.hpp"
 
-namespace gradnn::detail {
-struct fused_interpolation;
-} // namespace gradnn::detail
-
 namespace gradnn::gpu {
 
 maker<elementwise_problem> make_elementwise; // elementwise.cu
-namespace resample {
-maker<detail::fused_interpolation> make_fused;
-} // namespace resample
 
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so

@@ -18,7 +18,17 @@ namespace gradnn::detail {
 /// Of every workspace, on every engine.
 constexpr size_t workspace_alignment = 64;
 
-struct fused_interpolation;
+template <typename Problem>
+struct fused_problem;
+
+/// The row of a list that has ops of single elements in its loads and stores, and the
+/// maker of its plans with them, which takes what the row takes.
+template <typename Problem>
+struct fusing_row {
+    const char *name;
+    plan_or_refusal (*make)(
+            const fused_problem<Problem> &, const compile_options &);
+};
 
 struct backend {
     engine::kind kind;
@@ -57,13 +67,9 @@ struct backend {
     /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
     size_t cached_bytes = 0;
 
-    /// The row of the interpolations' list that has ops of single elements in its loads
-    /// and stores, and its maker, of which the interpolation is the one that the row
-    /// takes. Null where there is none.
-    const char *fusing_row = nullptr;
-    plan_or_refusal (*make_fused)(
-            const fused_interpolation &, const compile_options &)
-            = nullptr;
+    /// Null where there is none.
+    const fusing_row<interpolation_problem> *fusing_interpolations = nullptr;
+    const fusing_row<convolution_problem> *fusing_convolutions = nullptr;
 };
 
 /// All rows, of engines that this build is without too.

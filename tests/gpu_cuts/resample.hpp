@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu_cuts/fused_ops.hpp"
 #include "gpu_cuts/h100.hpp"
 #include "kernel/problem.hpp"
 #include "support/random.hpp"
@@ -125,9 +126,7 @@ inline detail::fused_interpolation random_fused_interpolation(
     detail::fused_interpolation made {random_interpolation(random, scale)};
     made.prologue = random.pick(
             std::vector<ops> {{}, {}, {}, {}, {add}, {relu_backward}});
-    made.epilogue
-            = random.pick(std::vector<ops> {{}, {}, {add}, {relu_backward},
-                    {add, relu_backward}, {relu_backward, add}, {add, add}});
+    made.epilogue = random_epilogue(random);
     return made;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/convolution/sliding/problem_specification.hpp"
+#include "gpu_cuts/fused_ops.hpp"
 #include "gpu_cuts/h100.hpp"
 #include "support/plain_convolution.hpp"
 
@@ -75,6 +76,15 @@ inline convolution_problem random_depthwise(
             && random.integer(0, 2) == 0 && detail::size_of(type) == 2)
         p.weights.type = data_type::f32;
     return p;
+}
+
+/// A gradient of data, or the forward direction, with ops behind it now and then.
+inline detail::fused_convolution random_fused_depthwise(
+        random_source &random, int64_t scale = 1) {
+    detail::fused_convolution made {random_depthwise(random, scale)};
+    if (made.problem.direction != convolution_direction::backward_weights)
+        made.epilogue = random_epilogue(random);
+    return made;
 }
 
 } // namespace gradnn::test

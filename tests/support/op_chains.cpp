@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include <gtest/gtest.h>
+
 #include "op/op_schema.hpp"
 #include "random.hpp"
 
@@ -12,7 +14,7 @@ namespace {
 
 op link_op(const link &each, const chain_shape &shape, const layout &l,
         data_type type) {
-    const auto &[images, channels, space] = shape;
+    const auto &[images, channels, space, depthwise] = shape;
     const auto twice = [](const sizes &dims) {
         sizes result = dims;
         for (int64_t &dim : result)
@@ -26,8 +28,8 @@ op link_op(const link &each, const chain_shape &shape, const layout &l,
         return plane_op(each.kind,
                 {"plane", {images, channels, space[0], space[1]}}, l, type);
     return convolution_op(each.kind,
-            {"conv", images, 1, channels, channels, space, {3, 3}, {1, 1},
-                    {1, 1}, {1, 1}, {1, 1}},
+            {"conv", images, depthwise ? channels : 1, channels, channels,
+                    space, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
             l, type);
 }
 
@@ -202,6 +204,17 @@ std::vector<tensor> graph_run::inputs_of(size_t index) const {
 
 std::vector<tensor> graph_run::outputs_of(size_t index) const {
     return tensors(partitions_[index].get_output_ports());
+}
+
+compiled_partition_info expect_same_bits(
+        const std::vector<op> &ops, const engine &e, int threads) {
+    const graph_run together(ops, e, partition::policy::fusion, threads);
+    const graph_run one_by_one(ops, e, partition::policy::debug, threads);
+    EXPECT_LT(together.partitions().size(), one_by_one.partitions().size());
+    for (const size_t id : together.outputs())
+        EXPECT_EQ(together.bytes(id), one_by_one.bytes(id)) << "tensor " << id;
+    EXPECT_EQ(together.damage(), "");
+    return together.compiled().at(0).get_info();
 }
 
 } // namespace gradnn::test

@@ -29,6 +29,7 @@ struct chain_shape {
     int64_t images = 2;
     int64_t channels = 4;
     sizes space {8, 12};
+    bool depthwise = false; ///< whether convolutions are
 };
 
 /// Ops 0, 1, ..., tensors numbered from 0: convolutions and elementwise ops keep the size,
@@ -77,5 +78,9 @@ private:
     std::map<size_t, std::unique_ptr<test_tensor>> tensors_;
     std::vector<size_t> outputs_;
 };
+
+/// The bits of all that a partition of several ops gives are those of its ops one by one.
+compiled_partition_info expect_same_bits(
+        const std::vector<op> &ops, const engine &e, int threads = 0);
 
 } // namespace gradnn::test

@@ -33,6 +33,7 @@ convolution_maker make;
 }
 namespace sliding {
 convolution_maker make;
-}
+maker<detail::fused_convolution> make_fused;
+} // namespace sliding
 
 } // namespace gradnn::gpu

@@ -23,6 +23,7 @@ interpolation_maker make;
 } // namespace interpolation
 namespace resample {
 interpolation_maker make;
-}
+maker<detail::fused_interpolation> make_fused;
+} // namespace resample
 
 } // namespace gradnn::gpu

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "gpu/device/async_copy.cuh"
-#include "gpu/jit/element.hpp"
 #include "gpu/jit/instructions.cuh"
+#include "gpu/jit/specification.hpp"
 
 namespace gradnn::gpu::jit {
 
@@ -154,6 +154,41 @@ private:
             return {all[0], all[1], all[2], all[3]};
     }
 };
+
+/// The same place of the other tensor of a fused op.
+template <typename Type>
+__device__ __forceinline__ const Type *other_of(
+        const Type *at, long long bytes) {
+    return reinterpret_cast<const Type *>(
+            reinterpret_cast<const char *>(at) + bytes);
+}
+/// As elementwise.cu computes it.
+template <element type, int count>
+__device__ __forceinline__ elements<type, count> computed(fused_op op,
+        const elements<type, count> &value,
+        const elements<type, count> &other) {
+    sum_of<type> values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        values[i] = op == fused_op::add ? value[i] + other[i]
+                : other[i] > 0          ? value[i]
+                                        : sum_of<type>(0);
+    return elements<type, count>::of(values);
+}
+
+/// What is written to a place, by the ops behind a problem.
+template <typename Problem, element type, int count>
+__device__ __forceinline__ elements<type, count> with_epilogue(const Problem &p,
+        elements<type, count> value, const stored_of<type> *to,
+        const fused_places &others) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+        if (p.epilogue[e] != fused_op::none)
+            value = computed(p.epilogue[e], value,
+                    elements<type, count>::load(
+                            other_of(to, others.epilogue[e])));
+    return value;
+}
 
 /// Rows of a thread that are on their way, in places of shared memory that no other thread
 /// reads. (Loads to registers share few scoreboards: a thread that waits for the oldest waits

@@ -1,6 +1,7 @@
 // What makes a kernel's plans: the functions of the lists (../kernels.cpp).
 #pragma once
 
+#include "kernel/fused_problem.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {

@@ -67,4 +67,36 @@ std::vector<int> channel_vectors(
     return vectors;
 }
 
+int rows_ahead::blocks(int ahead) const {
+    const int rounded = std::clamp(
+            ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
+    const double copies = copied(ahead)
+            ? 4 * raw * (ahead + group) * threads + block_bytes
+            : 1024;
+    return std::max(1,
+            std::min({gpu.threads / threads,
+                    gpu.registers / (threads * rounded),
+                    static_cast<int>(gpu.shared_bytes * share / copies)}));
+}
+
+int rows_ahead::best() const {
+    int ahead = 1;
+    for (const int more : {2, 4, 8}) {
+        if (in_flight(ahead) >= (may_copy ? 24000 : 12000) || held(more) > 214
+                || (!may_copy && more * instructions > 1600))
+            break;
+        if (in_flight(more) > 1.25 * in_flight(ahead)
+                && (warps(more) >= 12 || warps(more) >= warps(ahead) * 0.6))
+            ahead = more;
+    }
+    return ahead;
+}
+
+double rows_ahead::late(int ahead) const {
+    const double together = copied(ahead)
+            ? 1.0
+            : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
+    return std::clamp(9000 / in_flight(ahead), 1.0, 2.5) * together;
+}
+
 } // namespace gradnn::gpu::sliding

@@ -32,6 +32,37 @@ constexpr int most_registers = 222;
 std::optional<choice<weights_specification>> staged_rows_choice(
         const problem_specification &, const gpu_facts &);
 
+/// What a thread takes that has rows on their way: so many of them, or groups that are copied
+/// to shared memory.
+struct rows_ahead {
+    const gpu_facts &gpu;
+    int threads; ///< of a block
+    double registers; ///< without rows, and those of a row
+    double raw;
+    double instructions, bytes; ///< of a step
+    bool may_copy;
+    int group; ///< rows of a group
+    double block_bytes,
+            share; ///< of shared memory: others of a block, to be had
+
+    bool copied(int ahead) const { return may_copy && ahead > 1; }
+    double held(int ahead) const {
+        return registers + raw * (copied(ahead) ? 0.3 : ahead)
+                + (ahead > 1 ? 6 : 0);
+    }
+    /// That a multiprocessor holds.
+    int blocks(int ahead) const;
+    double warps(int ahead) const { return blocks(ahead) * threads / 32.0; }
+    double in_flight(int ahead) const { // bytes
+        return ahead * warps(ahead) * 32 * bytes;
+    }
+    /// So that the steps of a multiprocessor's warps outlast memory.
+    int best() const;
+    /// How many times as long as with enough on their way; loads to registers are waited for
+    /// together.
+    double late(int ahead) const;
+};
+
 /// NXC: so many vectors of channels side by side, and threads of a block.
 struct block_shape {
     int lanes, threads;

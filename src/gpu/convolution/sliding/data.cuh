@@ -23,7 +23,8 @@ namespace gradnn::gpu::sliding {
 /// A thread's tile in tensors as they lie.
 template <data_specification s>
 __device__ void data_of_thread(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written) {
+        const storage<s.of.type> *weights, storage<s.of.type> *written,
+        const fused_places &others) {
     using walk_type = data_walk<s>;
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
@@ -83,13 +84,13 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
         t.image = rest / p.channels;
     }
     t.all_weights = weights;
+    t.others = others;
     t.load_weights(shared, lane);
-    t.first_column = g.column_step > 1 ? tile % g.column_step
-                    + tile / g.column_step * (g.column_step * cut.columns)
-                                       : tile * cut.columns;
-    t.read_column = t.first_column * p.column.step / p.column.up;
-    t.first_depth = depth_tile * cut.depths;
-    t.read_depth = t.first_depth * p.depth.step / p.depth.up;
+    t.begin_at(g.column_step > 1 ? tile % g.column_step
+                            + tile / g.column_step
+                                    * (g.column_step * cut.columns)
+                                 : tile * cut.columns,
+            depth_tile * cut.depths);
     t.first_row = strip * cut.strip;
     t.last_row = least(t.first_row + cut.strip,
             (p.row.written - t.in_class + g.walk.classes - 1) / g.walk.classes);
@@ -110,7 +111,8 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
 /// A block's planes, whose results lie in shared memory until all are there.
 template <data_specification s>
 __device__ void data_of_planes(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written) {
+        const storage<s.of.type> *weights, storage<s.of.type> *written,
+        const fused_places &others) {
     using walk_type = data_walk<s>;
     using type = storage<s.of.type>;
     constexpr problem_specification p = s.of;
@@ -175,11 +177,9 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
         t.image = unit / p.channels;
         t.in_class = in_class;
         t.all_weights = weights;
+        t.others = others;
         if constexpr (!cut.row_by_row) t.load_weights(nullptr, 0);
-        t.first_column = tile * cut.columns;
-        t.read_column = t.first_column * p.column.step / p.column.up;
-        t.first_depth = depth_tile * cut.depths;
-        t.read_depth = t.first_depth * p.depth.step / p.depth.up;
+        t.begin_at(tile * cut.columns, depth_tile * cut.depths);
         t.first_row = (g.bands > 1 ? band : 0) + strip * cut.strip;
         t.last_row = least(least(t.first_row + cut.strip,
                                    (g.bands > 1 ? band : 0) + g.rows),
@@ -210,7 +210,21 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
             t.walk();
     }
     __syncthreads();
-    write_from_shared(written + first, results, count, cut.threads);
+    write_from_shared<p>(written + first, results, count, cut.threads, others);
+}
+
+/// By the form that the specification says.
+template <data_specification s>
+__device__ void slide_data(const storage<s.of.type> *read,
+        const storage<s.of.type> *weights, storage<s.of.type> *written,
+        const fused_places &others) {
+    wait_and_let_later_work_start();
+    if constexpr (s.cut.row_by_row && s.cut.staged == staging::none)
+        data_row_by_row<s>(read, weights, written, others);
+    else if constexpr (s.cut.staged == staging::none)
+        data_of_thread<s>(read, weights, written, others);
+    else
+        data_of_planes<s>(read, weights, written, others);
 }
 
 } // namespace gradnn::gpu::sliding

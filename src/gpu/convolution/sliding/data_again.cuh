@@ -18,11 +18,24 @@ __device__ constexpr long long result_depth() {
             : s.of.written.depth;
 }
 
+/// Results to their places; those in shared memory meet the ops behind the problem when they
+/// leave it.
+template <data_specification s, int count>
+__device__ __forceinline__ void store_results(storage<s.of.type> *to,
+        const sum<s.of.type> (&values)[count], const fused_places &others) {
+    const auto made = jit::elements<s.of.type, count>::of(values);
+    if constexpr (s.cut.staged == staging::none)
+        jit::with_epilogue(s.of, made, to, others).store(to);
+    else
+        made.store(to);
+}
+
 /// A row of a tile again, over nothing but the terms of the formula.
 template <data_specification s>
 __device__ __noinline__ void write_again(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *at, int image,
-        int first_channel, int first_depth, int row, int first_column) {
+        int first_channel, int first_depth, int row, int first_column,
+        fused_places others) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
     constexpr int column_step = geometry_of(s).column_step;
@@ -66,9 +79,9 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
                                 weights[weight_at<p>(channel, m, kd, kh, kw)]),
                         total);
         }
-        at[o * result_depth<s>() + j * column_step * result_column<s>()
-                + e % cut.vector]
-                = narrow<p.type>(total);
+        store_results<s, 1>(at + o * result_depth<s>()
+                        + j * column_step * result_column<s>() + e % cut.vector,
+                {total}, others);
     }
 }
 

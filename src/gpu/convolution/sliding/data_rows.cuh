@@ -99,7 +99,7 @@ __device__ void long_rows_of_thread(
                 values[e] = totals[j + e];
                 is_nan |= totals[j + e] != totals[j + e];
             }
-            jit::elements<p.type, g.write_vector>::of(values).store(to + j);
+            store_results<s>(to + j, values, t.others);
         }
         if (is_nan) t.take_again(row);
     }
@@ -107,7 +107,8 @@ __device__ void long_rows_of_thread(
 
 template <data_specification s>
 __device__ void data_row_by_row(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written) {
+        const storage<s.of.type> *weights, storage<s.of.type> *written,
+        const fused_places &others) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
     static constexpr data_geometry g = geometry_of(s);
@@ -249,12 +250,12 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
             values[e] = totals[j + e];
             is_nan |= totals[j + e] != totals[j + e];
         }
-        jit::elements<p.type, step>::of(values).store(
-                to + j * g.column_step * p.written.column);
+        store_results<s>(
+                to + j * g.column_step * p.written.column, values, others);
     }
     if (is_nan)
-        write_again<s>(
-                read, weights, to, image, channel, depth, row, first_column);
+        write_again<s>(read, weights, to, image, channel, depth, row,
+                first_column, others);
 }
 
 } // namespace gradnn::gpu::sliding

@@ -48,7 +48,14 @@ struct data_tile {
     type *written;
     long long depth_pitch, row_pitch, column_pitch;
     const type *read_from; ///< for write_again
+    fused_places others;
 
+    __device__ void begin_at(int column, int depth) {
+        first_column = column;
+        read_column = column * p.column.step / p.column.up;
+        first_depth = depth;
+        read_depth = depth * p.depth.step / p.depth.up;
+    }
     __device__ void find_outside() {
 #pragma unroll
         for (int unit = 0; unit < g.units.count; ++unit)

@@ -100,7 +100,6 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     if (!nxc && !in_shared && (columns / stored > 1 || stored * bytes < 16))
         wavefronts += static_cast<double>(results) / stored * 24;
 
-    // Rows on their way: so that the steps of a multiprocessor's warps outlast memory.
     const double new_bytes = entered * vector * m * bytes * depths * phases;
     // Rows of a group that is copied; a small copy costs as many instructions as a large
     // one.
@@ -110,57 +109,25 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const int group = std::clamp(
             static_cast<int>(is_long() ? 320 / products : 400 / instructions),
             1, std::clamp(p.row.written / 24, 1, 8));
-    // Of a thread with so many rows ahead, in shared memory or in registers.
-    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
-    const auto held = [&](int ahead) {
-        return registers + raw * (copied(ahead) ? 0.3 : ahead)
-                + (ahead > 1 ? 6 : 0) + (is_long() ? 10 : 0);
-    };
-    const auto blocks_of = [&](int ahead) {
-        const int rounded = std::clamp(
-                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
-        const double copies = copied(ahead)
-                ? 4 * raw * (ahead + group) * block.threads + 2048
-                : 1024;
-        return std::max(1,
-                std::min({gpu.threads / block.threads,
-                        gpu.registers / (block.threads * rounded),
-                        static_cast<int>(gpu.shared_bytes * 0.7 / copies)}));
-    };
-    const auto warps_of = [&](int ahead) {
-        return blocks_of(ahead) * block.threads / 32.0;
-    };
-    const auto in_flight = [&](int ahead) {
-        return ahead * warps_of(ahead) * 32 * new_bytes;
-    };
-    int ahead = 1;
-    for (const int more : {2, 4, 8}) {
-        if (staged == staging::all
-                || in_flight(ahead) >= (may_copy ? 24000 : 12000)
-                || held(more) > 214
-                || (!may_copy && more * instructions > 1600))
-            break;
-        if (in_flight(more) > 1.25 * in_flight(ahead)
-                && (warps_of(more) >= 12
-                        || warps_of(more) >= warps_of(ahead) * 0.6))
-            ahead = more;
-    }
+    const rows_ahead of {gpu, block.threads, registers + (is_long() ? 10 : 0),
+            raw, instructions, new_bytes, may_copy, group, 2048, 0.7};
+    const int ahead = staged == staging::all ? 1 : of.best();
     for (const int rows : {1, ahead}) {
-        if (held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
+        if (of.held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
             continue;
         // Copies are written to shared memory and read there.
-        const double taken = copied(rows) ? loads : 0;
-        const int unroll = copied(rows) ? group
-                : rows > 1              ? rows
-                : instructions < 160    ? 2
-                                        : 1;
+        const double taken = of.copied(rows) ? loads : 0;
+        const int unroll = of.copied(rows) ? group
+                : rows > 1                 ? rows
+                : instructions < 160       ? 2
+                                           : 1;
         // Sums that a row adds one product to each move up by instructions.
         const double moves = is_long()
                 ? 0.8 * walk.open * columns * vector * wide / unroll
                 : 0.0;
         const double beside = moves
-                + (copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
-                                : 0.0);
+                + (of.copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
+                                   : 0.0);
         const double by_issue
                 = (instructions + taken + beside) / results / used;
         const double by_shared = 4
@@ -168,35 +135,29 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
-        cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
+        cost *= 1 + std::max(0.0, 12 - of.warps(rows)) * 0.05;
         // Moves and products of one sum follow one another.
-        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - of.warps(rows)) * 0.04;
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read
                 / (static_cast<double>(p.depth.written) * p.row.written
                         * p.column.written);
         const double floor = 9.7 * bytes * (1 + m * ratio);
-        // Loads to registers are waited for together.
-        const double waits = staged == staging::all || copied(rows)
-                ? 1.0
-                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
-        const double late = staged == staging::all
-                ? 1.0
-                : std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
+        const double late = staged == staging::all ? 1.0 : of.late(rows);
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
         data_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
         cut.depths = depths;
-        cut.copies = copied(rows);
+        cut.copies = of.copied(rows);
         cut.ahead = cut.copies ? ceil_div(rows, group) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;
         cut.lanes = nxc ? block.lanes : 1;
         cut.threads = block.threads;
-        cut.blocks = blocks_of(rows);
+        cut.blocks = of.blocks(rows);
         cut.staged = staged;
         tiles.push_back({cost, instructions / results / used, cut});
         if (ahead == 1) break;

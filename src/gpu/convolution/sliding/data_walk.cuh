@@ -9,44 +9,17 @@ namespace gradnn::gpu::sliding {
 template <data_specification s>
 struct data_walk : data_tile<s> {
     using tile = data_tile<s>;
-    using tile::advance;
-    using tile::advance_and_load;
-    using tile::all_weights;
-    using tile::channel;
-    using tile::channels;
-    using tile::copy_group;
-    using tile::cut;
-    using tile::element_of;
-    using tile::find_outside;
-    using tile::first_column;
-    using tile::first_depth;
-    using tile::first_row;
-    using tile::g;
-    using tile::grouped;
-    using tile::image;
-    using tile::in_class;
-    using tile::last_row;
-    using tile::last_step;
-    using tile::load;
-    using tile::newest;
-    using tile::next;
-    using tile::next_step;
-    using tile::oldest;
-    using tile::on_their_way;
-    using tile::open;
-    using tile::p;
-    using tile::read;
-    using tile::read_from;
-    using tile::row_pitch;
-    using tile::row_step;
-    using tile::staged;
-    using tile::take;
-    using tile::take_row;
-    using tile::weights;
-    using tile::written;
-    using typename tile::copied_rows;
-    using typename tile::sum_type;
-    using typename tile::type;
+    using tile::advance, tile::advance_and_load, tile::all_weights,
+            tile::channel, tile::channels, tile::copy_group, tile::cut,
+            tile::element_of, tile::find_outside, tile::first_column,
+            tile::first_depth, tile::first_row, tile::g, tile::grouped,
+            tile::image, tile::in_class, tile::last_row, tile::last_step,
+            tile::load, tile::newest, tile::next, tile::next_step, tile::oldest,
+            tile::on_their_way, tile::open, tile::others, tile::p, tile::read,
+            tile::read_from, tile::row_pitch, tile::row_step, tile::staged,
+            tile::take, tile::take_row, tile::weights, tile::written;
+    using typename tile::copied_rows, typename tile::sum_type,
+            typename tile::type;
 
     __device__ void multiply(int slot) {
         constexpr int width = g.units.count * g.units.vector;
@@ -123,9 +96,9 @@ struct data_walk : data_tile<s> {
                     values[e] = zeros         ? sum_type(0)
                             : p.channels_last ? open[a][o][j][e]
                                               : open[a][o][j + e][0];
-                jit::elements<p.type, g.write_vector>::of(values).store(at
-                        + o * result_depth<s>()
-                        + j * g.column_step * result_column<s>());
+                store_results<s>(at + o * result_depth<s>()
+                                + j * g.column_step * result_column<s>(),
+                        values, others);
             }
         }
         if (zeros) return;
@@ -145,7 +118,8 @@ struct data_walk : data_tile<s> {
     }
     __device__ void take_again(int row) {
         write_again<s>(read_from, all_weights, row_at(row), image, channel,
-                first_depth, in_class + g.walk.classes * row, first_column);
+                first_depth, in_class + g.walk.classes * row, first_column,
+                others);
     }
     __device__ type *row_at(int row) const {
         return written

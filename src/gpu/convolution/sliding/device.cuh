@@ -11,15 +11,10 @@ template <element type>
 using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
-using jit::multiply_add;
 
 template <element type>
 __device__ __forceinline__ sum<type> widen(storage<type> value) {
     return jit::elements<type, 1> {{value}}[0];
-}
-template <element type>
-__device__ __forceinline__ storage<type> narrow(sum<type> value) {
-    return jit::elements<type, 1>::of({value}).all[0];
 }
 /// From f64, rounded once: to f32 by rounding to odd first where 16 bits are wanted.
 template <element type>
@@ -28,7 +23,7 @@ __device__ __forceinline__ storage<type> narrow_once(double value) {
         const float cut = __double2float_rz(value);
         const unsigned bits = __float_as_uint(cut)
                 | (static_cast<double>(cut) != value ? 1U : 0U);
-        return narrow<type>(__uint_as_float(bits));
+        return elements<type, 1>::of({__uint_as_float(bits)}).all[0];
     } else {
         return static_cast<storage<type>>(value);
     }
@@ -89,23 +84,45 @@ __device__ __forceinline__ void copy_to_shared(
     }
 }
 
-/// So many elements, by all threads of a block; both are at the same place in a vector of 16
+/// Results that lie in shared memory, by the ops behind the problem.
+template <problem_specification p, typename Word>
+__device__ __forceinline__ void write_results(storage<p.type> *to,
+        const storage<p.type> *from, const fused_places &others) {
+    if constexpr (epilogues_of(p) == 0) {
+        *reinterpret_cast<Word *>(to) = *reinterpret_cast<const Word *>(from);
+    } else {
+        constexpr int count = static_cast<int>(sizeof(Word)) / bytes_of(p.type);
+        jit::with_epilogue(
+                p, jit::elements<p.type, count>::load(from), to, others)
+                .stream(to);
+    }
+}
+/// So many of them, by all threads of a block; both are at the same place in a vector of 16
 /// bytes.
-template <typename Type>
-__device__ __forceinline__ void write_from_shared(
-        Type *to, const Type *from, int count, int threads) {
-    constexpr int vector = 16 / static_cast<int>(sizeof(Type));
+template <problem_specification p>
+__device__ __forceinline__ void write_from_shared(storage<p.type> *to,
+        const storage<p.type> *from, int count, int threads,
+        const fused_places &others) {
+    constexpr int vector = 16 / bytes_of(p.type);
     const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (epilogues_of(p) > 0 && p.alignment < 16) {
+        // Those of other tensors need not be.
+        for (int i = thread; i < count; i += threads)
+            write_results<p, storage<p.type>>(to + i, from + i, others);
+        return;
+    }
     const int past = static_cast<int>(
-            reinterpret_cast<uintptr_t>(to) % 16 / sizeof(Type));
+            reinterpret_cast<uintptr_t>(to) % 16 / bytes_of(p.type));
     const int head = least(count, (vector - past) % vector);
     const int whole = (count - head) / vector;
-    if (thread < head) to[thread] = from[thread];
+    if (thread < head)
+        write_results<p, storage<p.type>>(to + thread, from + thread, others);
     for (int i = thread; i < whole; i += threads)
-        *reinterpret_cast<uint4 *>(to + head + i * vector)
-                = *reinterpret_cast<const uint4 *>(from + head + i * vector);
-    const int done = head + whole * vector;
-    if (thread < count - done) to[done + thread] = from[done + thread];
+        write_results<p, uint4>(
+                to + head + i * vector, from + head + i * vector, others);
+    const int rest = head + whole * vector + thread;
+    if (rest < count)
+        write_results<p, storage<p.type>>(to + rest, from + rest, others);
 }
 
 } // namespace gradnn::gpu::sliding

@@ -36,10 +36,10 @@ struct launchable {
     int threads = 0;
     size_t shared_bytes = 0;
 
-    template <typename... Pointers>
-    void operator()(const launch_stream &stream, Pointers... tensors) const {
+    template <typename... Arguments>
+    void operator()(const launch_stream &stream, Arguments... arguments) const {
         jit::launch_early(name, *kernel, grid, threads, shared_bytes, stream,
-                static_cast<const void *>(tensors)...);
+                arguments...);
     }
 };
 
@@ -99,7 +99,11 @@ public:
     }
     void launch(const launch_stream &stream, std::span<void *const> args,
             std::byte * /*workspace*/) const override {
-        kernel_(stream, args[read_], args[1], args[written_]);
+        fused_places others {};
+        for (size_t i = 3; i < args.size(); ++i)
+            others.epilogue[i - 3] = static_cast<const char *>(args[i])
+                    - static_cast<const char *>(args[written_]);
+        kernel_(stream, args[read_], args[1], args[written_], others);
     }
 
 private:
@@ -240,7 +244,11 @@ public:
 private:
     void submit(std::span<void *const> args, std::byte *workspace,
             const launch_stream &stream) const override {
-        if (is_aligned(args[0], vectors) && is_aligned(args[2], vectors)) {
+        // Weights are loaded one by one.
+        bool aligned = true;
+        for (size_t i = 0; i < args.size(); ++i)
+            aligned = aligned && (i == 1 || is_aligned(args[i], vectors));
+        if (aligned) {
             aligned_->launch(stream, args, workspace);
             return;
         }
@@ -265,6 +273,12 @@ private:
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
+    return make_fused({problem}, options);
+}
+
+plan_or_refusal make_fused(const detail::fused_convolution &whole,
+        const compile_options &options) {
+    const convolution_problem &problem = whole.problem;
     if (!options.specialise)
         return plan_or_refusal::refuse(
                 "takes problems that kernels may be compiled for, and the "
@@ -274,8 +288,8 @@ plan_or_refusal make(
     const gpu_facts gpu = facts_of(properties_of(device));
     const bool bulk_copies = can_start_early(device);
     const auto aligned
-            = specifications_of(problem, vectors, bulk_copies, refusal);
-    const auto others = specifications_of(problem,
+            = specifications_of(whole, vectors, bulk_copies, refusal);
+    const auto others = specifications_of(whole,
             static_cast<int>(detail::size_of(problem.src.type)), bulk_copies,
             refusal);
     if (aligned.empty()) return plan_or_refusal::refuse(refusal);
@@ -301,8 +315,10 @@ plan_or_refusal make(
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    const size_t best
-            = fastest_of(timed, detail::argument_bytes(problem), options);
+    auto bytes = detail::argument_bytes(problem);
+    bytes.insert(bytes.end(), whole.epilogue.size(),
+            bytes[output_of(problem.direction)]);
+    const size_t best = fastest_of(timed, bytes, options);
     return within_workspace_limit(std::move(plans[best]), options, "its sums");
 }
 

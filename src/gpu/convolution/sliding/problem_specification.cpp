@@ -8,13 +8,13 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
+#include "gpu/jit/specification_text.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::sliding {
 
 using detail::convolution_direction;
 using detail::convolution_problem;
-using detail::data_type;
 using detail::given;
 using detail::tensor_view;
 using detail::text;
@@ -22,13 +22,6 @@ using detail::text;
 namespace {
 
 constexpr int64_t most_positions = int64_t {1} << 28;
-
-element element_of(data_type type) {
-    return type == data_type::f64     ? element::f64
-            : type == data_type::f32  ? element::f32
-            : type == data_type::bf16 ? element::bf16
-                                      : element::f16;
-}
 
 pitches pitches_of(const tensor_view &tensor) {
     std::array<int64_t, 5> at = tensor.strides;
@@ -101,20 +94,6 @@ problem_specification along_images(problem_specification p) {
     return p;
 }
 
-std::string_view name_of(element type) {
-    switch (type) {
-        case element::f32: return "element::f32";
-        case element::f64: return "element::f64";
-        case element::bf16: return "element::bf16";
-        case element::f16: break;
-    }
-    return "element::f16";
-}
-std::string_view name_of(staging kind) {
-    return kind == staging::none   ? "staging::none"
-            : kind == staging::all ? "staging::all"
-                                   : "staging::results";
-}
 std::string text_of(const axis &a) {
     return text("{.read = ", a.read, ", .written = ", a.written,
             ", .taps = ", a.taps, ", .step = ", a.step, ", .up = ", a.up,
@@ -125,12 +104,9 @@ std::string text_of(const pitches &of) {
             ", .depth = ", of.depth, ", .row = ", of.row,
             ", .column = ", of.column, "}");
 }
-std::string_view truth(bool value) {
-    return value ? "true" : "false";
-}
 std::string text_of(const problem_specification &p) {
-    return text("    .of = {\n        .type = ", name_of(p.type),
-            ", .weights_type = ", name_of(p.weights_type),
+    return text("    .of = {\n        .type = ", numbered("element", p.type),
+            ", .weights_type = ", numbered("element", p.weights_type),
             ", .channels_last = ", truth(p.channels_last),
             ",\n        .images = ", p.images, ", .channels = ", p.channels,
             ", .multiplier = ", p.multiplier,
@@ -145,7 +121,8 @@ std::string text_of(const problem_specification &p) {
             ", .column = ", p.weights.column,
             "},\n        .reversed = ", truth(p.reversed),
             ", .alignment = ", p.alignment,
-            ", .bulk_copies = ", truth(p.bulk_copies), "},\n");
+            ", .bulk_copies = ", truth(p.bulk_copies),
+            ", .epilogue = ", epilogue_text(p.epilogue), "},\n");
 }
 /// `of` is data or weights.
 std::string header_of(std::string_view of, const std::string &body) {
@@ -158,8 +135,9 @@ std::string header_of(std::string_view of, const std::string &body) {
 } // namespace
 
 std::vector<problem_specification> specifications_of(
-        const convolution_problem &p, int alignment, bool bulk_copies,
+        const detail::fused_convolution &whole, int alignment, bool bulk_copies,
         std::string &refusal) {
+    const convolution_problem &p = whole.problem;
     refusal = refusal_of(p);
     if (!refusal.empty()) return {};
     const bool of_weights
@@ -174,6 +152,7 @@ std::vector<problem_specification> specifications_of(
     problem_specification s {};
     s.type = element_of(p.src.type);
     s.weights_type = element_of(p.weights.type);
+    std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
     s.channels_last = std::max(read.dims[1], written.dims[1]) > 1
             && contiguous(read, 1) && contiguous(written, 1);
     if (!s.channels_last && !(contiguous(read, 4) && contiguous(written, 4))) {
@@ -237,10 +216,10 @@ std::string text_of(const data_specification &s) {
                     ", .unchecked = ", truth(c.unchecked),
                     ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
                     ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-                    ", .staged = ", name_of(c.staged), ", .planes = ", c.planes,
-                    ", .band = ", c.band, ", .volumes = ", truth(c.volumes),
-                    ", .row_by_row = ", truth(c.row_by_row),
-                    ", .chunk = ", c.chunk, "},\n"));
+                    ", .staged = ", numbered("staging", c.staged),
+                    ", .planes = ", c.planes, ", .band = ", c.band,
+                    ", .volumes = ", truth(c.volumes), ", .row_by_row = ",
+                    truth(c.row_by_row), ", .chunk = ", c.chunk, "},\n"));
 }
 
 std::string text_of(const weights_specification &s) {

@@ -7,7 +7,7 @@
 
 #include "gpu/convolution/sliding/data_specification.hpp"
 #include "gpu/convolution/sliding/weights_specification.hpp"
-#include "kernel/problem.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::sliding {
 
@@ -15,7 +15,7 @@ namespace gradnn::gpu::sliding {
 /// than one form where there are ways to walk: the first serves as any. Empty, and the
 /// reason in `refusal`, where the kernels do not take it.
 std::vector<problem_specification> specifications_of(
-        const detail::convolution_problem &, int alignment, bool bulk_copies,
+        const detail::fused_convolution &, int alignment, bool bulk_copies,
         std::string &refusal);
 
 /// The text of the header that a kernel is compiled with.

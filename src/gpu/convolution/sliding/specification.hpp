@@ -3,28 +3,14 @@
 // for which all of it is constant.
 #pragma once
 
-#include "gpu/jit/element.hpp"
+#include "gpu/jit/specification.hpp"
 
 namespace gradnn::gpu::sliding {
 
-using jit::bytes_of;
-using jit::element;
+using namespace jit; // what specifications have in common
 
 constexpr int sum_bytes_of(element type) {
     return type == element::f64 ? 8 : 4;
-}
-
-constexpr int ceil_div(int a, int b) {
-    return a / b + (a % b > 0);
-}
-constexpr int floor_div(int a, int b) {
-    return a / b - (a % b < 0);
-}
-constexpr int least(int a, int b) {
-    return a < b ? a : b;
-}
-constexpr int most(int a, int b) {
-    return a > b ? a : b;
 }
 
 /// One axis of a convolution: position `read` of what is read meets position `written` of
@@ -65,6 +51,7 @@ struct problem_specification {
     bool reversed; ///< tap k lies where tap taps - 1 - k is expected
     int alignment; ///< of the first elements of both tensors, in bytes
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
+    fused_op epilogue[2]; ///< data: of what is written, in order
 };
 
 constexpr bool divides(long long by, const pitches &of) {

@@ -143,17 +143,7 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         slot = thread % g.slots + thread / (g.slots * cut.channels) * g.slots;
         channel = channel_block * cut.channels + lane;
     }
-#pragma unroll
-    for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-        for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-            for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        t.sums[m][kd][kh][kw][v] = 0;
+    t.for_each_sum([](sum_type &sum_of, int) { sum_of = 0; });
     if constexpr (g.copied) {
         t.src_copies = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
         t.dst_copies = {
@@ -205,20 +195,10 @@ __device__ void slide_weights(const storage<s.of.type> *src,
 #pragma unroll
     for (int chunk = 0; chunk < g.sums; chunk += at_once) {
         if (chunk) __syncthreads();
-        int i = 0;
-#pragma unroll
-        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                        for (int v = 0; v < cut.vector; ++v, ++i)
-                            if (i >= chunk && i < chunk + at_once)
-                                shared[(i - chunk) * cut.threads + thread]
-                                        = t.sums[m][kd][kh][kw][v];
+        t.for_each_sum([&](sum_type &sum_of, int i) {
+            if (i >= chunk && i < chunk + at_once)
+                shared[(i - chunk) * cut.threads + thread] = sum_of;
+        });
         __syncthreads();
         for (int q = thread; q < least(at_once, g.sums - chunk) * lanes;
                 q += cut.threads) {

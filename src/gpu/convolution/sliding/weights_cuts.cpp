@@ -90,48 +90,19 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             static_cast<int>(is_long() ? 500 / (of_dst * taps * wide)
                                        : 400 / instructions),
             1, std::clamp(p.row.written / 24, 1, 8));
-    const auto copied = [&](int ahead) { return may_copy && ahead > 1; };
-    const auto held = [&](int ahead) {
-        return registers + raw * (copied(ahead) ? 0.3 : ahead)
-                + (ahead > 1 ? 6 : 0);
-    };
-    const auto blocks_of = [&](int ahead) {
-        const int rounded = std::clamp(
-                ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
-        const double copies = copied(ahead)
-                ? 4 * raw * (ahead + group) * block.threads + 26000
-                : 1024;
-        return std::max(1,
-                std::min({gpu.threads / block.threads,
-                        gpu.registers / (block.threads * rounded),
-                        static_cast<int>(gpu.shared_bytes * 0.9 / copies)}));
-    };
-    const auto warps_of = [&](int ahead) {
-        return blocks_of(ahead) * block.threads / 32.0;
-    };
-    const auto in_flight = [&](int ahead) {
-        return ahead * warps_of(ahead) * 32 * new_bytes;
-    };
-    int ahead = 1;
-    for (const int more : {2, 4, 8}) {
-        if (in_flight(ahead) >= (may_copy ? 24000 : 12000) || held(more) > 214
-                || (!may_copy && more * instructions > 1600))
-            break;
-        if (in_flight(more) > 1.25 * in_flight(ahead)
-                && (warps_of(more) >= 12
-                        || warps_of(more) >= warps_of(ahead) * 0.6))
-            ahead = more;
-    }
+    const rows_ahead of {gpu, block.threads, registers, raw, instructions,
+            new_bytes, may_copy, group, 26000, 0.9};
+    const int ahead = of.best();
     for (const int rows : {1, ahead}) {
-        const double all = held(rows);
+        const double all = of.held(rows);
         if (all > most_registers) continue;
-        const int blocks = blocks_of(rows);
-        const double taken = copied(rows) ? loads : 0;
+        const int blocks = of.blocks(rows);
+        const double taken = of.copied(rows) ? loads : 0;
         const double moves = is_long()
-                ? (kept() - 1) * of_dst * wide / (copied(rows) ? group : 2)
+                ? (kept() - 1) * of_dst * wide / (of.copied(rows) ? group : 2)
                 : 0;
         const double by_issue = (instructions + taken + moves
-                                        + (copied(rows) ? 14.0 / group : 0))
+                                        + (of.copied(rows) ? 14.0 / group : 0))
                 / results / used;
         const double by_shared = 4
                 * (loads * load_wavefronts
@@ -139,19 +110,14 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                 / results / used;
         double cost = std::max(by_issue, by_shared)
                 + 0.2 * std::min(by_issue, by_shared);
-        cost *= 1 + std::max(0.0, 12 - warps_of(rows)) * 0.05;
-        if (is_long()) cost *= 1 + std::max(0.0, 16 - warps_of(rows)) * 0.04;
+        cost *= 1 + std::max(0.0, 12 - of.warps(rows)) * 0.05;
+        if (is_long()) cost *= 1 + std::max(0.0, 16 - of.warps(rows)) * 0.04;
         const double ratio = static_cast<double>(p.depth.written)
                 * p.row.written * p.column.written
                 / (static_cast<double>(p.depth.read) * p.row.read
                         * p.column.read);
         const double floor = 9.7 * bytes * (m + 1 / ratio);
-        const double waits = copied(rows)
-                ? 1.0
-                : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
-        const double late
-                = std::clamp(9000 / in_flight(rows), 1.0, 2.5) * waits;
-        cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost;
+        cost = std::max(cost, 0.75 * floor * of.late(rows)) + 0.2 * cost;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
         int unroll = std::max(2, rows);
@@ -162,12 +128,12 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                     : rows;
         else if (kept() > 8 && instructions * kept() < 3600)
             unroll = whole;
-        unroll = copied(rows) ? kept() <= 4 ? kept() : group
-                              : ceil_div(unroll, rows) * rows;
+        unroll = of.copied(rows) ? kept() <= 4 ? kept() : group
+                                 : ceil_div(unroll, rows) * rows;
         weights_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
-        cut.copies = copied(rows);
+        cut.copies = of.copied(rows);
         cut.ahead = cut.copies ? ceil_div(rows, unroll) : rows;
         cut.unroll = unroll;
         cut.unchecked = unroll > 1 || instructions < 260;

@@ -1,6 +1,7 @@
 // The kernels of weights, for the specification that they are compiled with: partial sums,
 // and the sum of these.
-#include "gpu/convolution/sliding/sliding.cuh"
+#include "gpu/convolution/sliding/weights.cuh"
+#include "gpu/convolution/sliding/weights_sum.cuh"
 #include "specification.hpp"
 
 namespace gradnn::gpu::sliding {

@@ -54,6 +54,22 @@ struct weights_walk {
         return ((f * p.depth.taps + kd) * g.src_pieces + m) * g.src.count
                 + unit;
     }
+    /// Calls body(sum, number) for each of a thread's sums.
+    template <typename Body>
+    __device__ __forceinline__ void for_each_sum(const Body &body) {
+        int number = 0;
+#pragma unroll
+        for (int m = 0; m < p.multiplier; ++m)
+#pragma unroll
+            for (int kd = 0; kd < p.depth.taps; ++kd)
+#pragma unroll
+                for (int kh = 0; kh < g.row_taps; ++kh)
+#pragma unroll
+                    for (int kw = 0; kw < p.column.taps; ++kw)
+#pragma unroll
+                        for (int v = 0; v < cut.vector; ++v)
+                            body(sums[m][kd][kh][kw][v], number++);
+    }
     /// Calls body(piece, unit), or body(phase, depth, piece, unit), for the vectors of a row
     /// that are used.
     template <typename Body>

@@ -13,8 +13,6 @@ template <element type>
 using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
-using jit::multiply_add;
-using jit::rows_on_their_way;
 /// Of what is read.
 constexpr element read_type_of(const problem_specification &p) {
     return !p.reads_sums             ? p.type
@@ -31,27 +29,6 @@ __device__ __forceinline__ jit::elements<type, count> finished(
 #pragma unroll
     for (int i = 0; i < count; ++i)
         values[i] = sums[i] + sum<type>(0);
-    return jit::elements<type, count>::of(values);
-}
-
-/// The same place of the other tensor of a fused op.
-template <typename Type>
-__device__ __forceinline__ const Type *other_of(
-        const Type *at, long long bytes) {
-    return reinterpret_cast<const Type *>(
-            reinterpret_cast<const char *>(at) + bytes);
-}
-/// As elementwise.cu computes it.
-template <element type, int count>
-__device__ __forceinline__ jit::elements<type, count> computed(fused_op op,
-        const jit::elements<type, count> &value,
-        const jit::elements<type, count> &other) {
-    sum<type> values[count];
-#pragma unroll
-    for (int i = 0; i < count; ++i)
-        values[i] = op == fused_op::add ? value[i] + other[i]
-                : other[i] > 0          ? value[i]
-                                        : sum<type>(0);
     return jit::elements<type, count>::of(values);
 }
 

@@ -87,13 +87,8 @@ __device__ void resample_any(const jit::stored_of<type> *read,
             }
             all = jit::multiply_add(last.weights[i], of_layer, all);
         }
-        auto made = finished<type, 1>({all});
-#pragma unroll
-        for (int e = 0; e < 2; ++e)
-            if (p.epilogue[e] != fused_op::none)
-                made = computed<type>(p.epilogue[e], made,
-                        one::load(other_of(
-                                written + to, map.others.epilogue[e])));
+        const auto made = jit::with_epilogue(
+                p, finished<type, 1>({all}), written + to, map.others);
         made.store(written + to);
     }
 }

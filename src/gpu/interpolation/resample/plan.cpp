@@ -189,8 +189,7 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     if (forms.empty()) return plan_or_refusal::refuse(refusal);
     const variants aligned(forms, vectors, options);
     const variants others(std::move(forms),
-            static_cast<int>(
-                    detail::size_of(problem.interpolation.diff_src.type)),
+            static_cast<int>(detail::size_of(problem.problem.diff_src.type)),
             options);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<resample_plan>> plans;
@@ -205,7 +204,7 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    auto bytes = detail::argument_bytes(problem.interpolation);
+    auto bytes = detail::argument_bytes(problem.problem);
     bytes.insert(bytes.end(), problem.prologue.size(), bytes[0]);
     bytes.insert(bytes.end(), problem.epilogue.size(), bytes[1]);
     return std::move(plans[fastest_of(timed, bytes, options)]);

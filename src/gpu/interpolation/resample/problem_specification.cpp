@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/repetition.hpp"
+#include "gpu/jit/specification_text.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::resample {
@@ -28,13 +29,6 @@ constexpr int64_t most_weights = int64_t {1} << 26;
 constexpr int64_t longest_chain = 512;
 /// Of all axes: a thread has one, and others have nothing to do meanwhile.
 constexpr int64_t longest_sum = 2048;
-
-element element_of(data_type type) {
-    return type == data_type::f64     ? element::f64
-            : type == data_type::f32  ? element::f32
-            : type == data_type::bf16 ? element::bf16
-                                      : element::f16;
-}
 
 struct dimension {
     int64_t count, written, read; ///< positions, and pitches in elements
@@ -113,26 +107,12 @@ bool walks_first(const problem_specification &p) {
             && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
 }
 
-/// An enumerator by its number.
-std::string numbered(const char *type, auto value) {
-    return text(type, '(', static_cast<int>(value), ')');
-}
-std::string_view truth(bool value) {
-    return value ? "true" : "false";
-}
 std::string text_of(const axis &a) {
     return text("{.written = ", a.written, ", .read = ", a.read,
             ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
             ", .two = ", truth(a.two), ", .jumps = ", truth(a.jumps),
             ", .write_pitch = ", a.write_pitch,
             ", .read_pitch = ", a.read_pitch, "}");
-}
-template <typename Values, typename Text>
-std::string list_of(const Values &values, size_t count, const Text &one) {
-    std::string list = "{";
-    for (size_t i = 0; i < count; ++i)
-        list += (i == 0 ? "" : ", ") + one(values[i]);
-    return list + "}";
 }
 /// With all digits.
 std::string digits_of(double value) {
@@ -168,18 +148,15 @@ bool can_walk_first(const problem_specification &p) {
 std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &whole, int alignment,
         bool bulk_copies, std::string &refusal) {
-    const interpolation_problem &p = whole.interpolation;
+    const interpolation_problem &p = whole.problem;
     problem_specification s {};
     s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
     s.inner = 1;
-    const auto fused = [](detail::elementwise_kind kind) {
-        return kind == detail::elementwise_kind::add ? fused_op::add
-                                                     : fused_op::relu_backward;
-    };
-    if (!whole.prologue.empty()) s.prologue = fused(whole.prologue.front());
-    std::ranges::transform(whole.epilogue, s.epilogue, fused);
+    if (!whole.prologue.empty())
+        s.prologue = fused_op_of(whole.prologue.front());
+    std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
 
     std::vector<axis_map> maps;
     std::vector<axis> axes;
@@ -303,7 +280,6 @@ std::string text_of(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
     const auto number = [](auto value) { return std::to_string(value); };
-    const auto op = [](fused_op each) { return numbered("fused_op", each); };
     return text("#include \"gpu/interpolation/resample/specification.hpp\"\n"
                 "namespace gradnn::gpu::resample {\nconstexpr "
                 "specification_of_kernel specification {\n    .of = {.type = ",
@@ -319,8 +295,8 @@ std::string text_of(const specification_of_kernel &s) {
             ",\n        .reads_sums = false, .walk_first = ",
             truth(p.walk_first), ", .alignment = ", p.alignment,
             ", .bulk_copies = ", truth(p.bulk_copies),
-            ", .prologue = ", op(p.prologue),
-            ", .epilogue = ", list_of(p.epilogue, 2, op),
+            ", .prologue = ", numbered("fused_op", p.prologue),
+            ", .epilogue = ", epilogue_text(p.epilogue),
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .middles = ", c.middles,
             ", .repeated = ", truth(c.repeated),

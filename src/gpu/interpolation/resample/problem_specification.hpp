@@ -8,7 +8,7 @@
 #include "gpu/interpolation/resample/specification.hpp"
 #include "gpu/interpolation/resample/tables.hpp"
 #include "kernel/axis_map.hpp"
-#include "kernel/fused_interpolation.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::resample {
 

@@ -2,25 +2,11 @@
 // host, which plans, and by the kernels, for which all of it is constant.
 #pragma once
 
-#include "gpu/jit/element.hpp"
+#include "gpu/jit/specification.hpp"
 
 namespace gradnn::gpu::resample {
 
-using jit::bytes_of;
-using jit::element;
-
-constexpr int ceil_div(int a, int b) {
-    return a / b + (a % b > 0);
-}
-constexpr int floor_div(int a, int b) {
-    return a / b - (a % b < 0);
-}
-constexpr int least(int a, int b) {
-    return a < b ? a : b;
-}
-constexpr int most(int a, int b) {
-    return a > b ? a : b;
-}
+using namespace jit; // what specifications have in common
 
 /// A resampled axis: diff_src, which is written, has `written` positions, diff_dst `read`.
 /// Both are 1 where there is none. Pitches are elements from a position to the next.
@@ -49,11 +35,6 @@ struct pattern {
     double weight[most_period][most_taps];
 };
 
-/// An op of single elements that is computed with the problem: of an element that is read or
-/// written, rounded as a tensor between two ops would be, and of that of another tensor at the
-/// same place.
-enum class fused_op { none, add, relu_backward };
-
 /// The problem on canonical axes: up to four outer ones, up to three that are resampled, and
 /// inner elements side by side in both tensors. Of two resampled axes the first is `walk`,
 /// the last `column`.
@@ -77,12 +58,6 @@ struct problem_specification {
 /// Units of what is read for one: with those of the other tensor.
 constexpr int loads_of(const problem_specification &p) {
     return p.prologue == fused_op::none ? 1 : 2;
-}
-constexpr int epilogues_of(const problem_specification &p) {
-    int count = 0;
-    for (const fused_op each : p.epilogue)
-        count += each == fused_op::none ? 0 : 1;
-    return count;
 }
 
 /// Of diff_src.

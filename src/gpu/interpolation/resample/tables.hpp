@@ -1,6 +1,8 @@
 // The maps of the axes as kernels read them.
 #pragma once
 
+#include "gpu/interpolation/resample/specification.hpp"
+
 namespace gradnn::gpu::resample {
 
 /// The taps of a position that is written: `count` from the position `first` of those that
@@ -21,11 +23,6 @@ template <typename Sum>
 struct axis_table {
     const place *places;
     const Sum *weights; ///< so many for each place: the axis' most taps
-};
-
-/// Bytes from what is read, or written, to the same element of the other tensors of fused ops.
-struct fused_places {
-    long long prologue, epilogue[2];
 };
 
 template <typename Sum>

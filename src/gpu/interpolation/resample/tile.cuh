@@ -148,12 +148,8 @@ struct tile_of_block {
     template <int count>
     __device__ __forceinline__ static void finish(
             type *to, const type *from, const fused_places &others) {
-        auto made = jit::elements<p.type, count>::load(from);
-#pragma unroll
-        for (int e = 0; e < epilogues_of(p); ++e)
-            made = computed<p.type>(p.epilogue[e], made,
-                    jit::elements<p.type, count>::load(
-                            other_of(to, others.epilogue[e])));
+        const auto made = jit::with_epilogue(
+                p, jit::elements<p.type, count>::load(from), to, others);
         made.stream(to);
     }
     /// By all threads, from what gathered.

@@ -1,4 +1,4 @@
-// An interpolation and the ops of single elements around it, for one kernel.
+// A problem and the ops of single elements around it, for one kernel.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,16 @@ namespace gradnn::detail {
 /// Ops of single elements of what is read, at most one, and of what is written, in
 /// order, at most two. Each takes the element at the same place of one more tensor of
 /// the same strides (of relu_backward its a), and its result is rounded to the type.
-struct fused_interpolation {
-    interpolation_problem interpolation;
+/// Convolutions, which are of data, have none ahead.
+template <typename Problem>
+struct fused_problem {
+    Problem problem;
     std::vector<elementwise_kind> prologue = {};
     std::vector<elementwise_kind> epilogue = {};
-    // Arguments of the plan: 0 diff_dst (read), 1 diff_src (written), then the other
-    // tensors of the prologue and of the epilogue (read).
+    // Arguments of the plan: the problem's, then the other tensors of the prologue and
+    // of the epilogue (read).
 };
+using fused_interpolation = fused_problem<interpolation_problem>;
+using fused_convolution = fused_problem<convolution_problem>;
 
 } // namespace gradnn::detail
