@@ -218,7 +218,7 @@ TEST_P(composed, gives_what_its_ops_do) {
                 taken += repeats ? 1 : 0;
                 if (HasFailure()) return;
             }
-    EXPECT_GT(taken, thinned() ? 40U : 100U);
+    EXPECT_GT(taken, thinned() ? 20U : 100U);
 }
 
 // doc/numerics.md, Partitions of several ops: figures for 16 bits.

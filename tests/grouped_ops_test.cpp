@@ -64,7 +64,7 @@ TEST_P(grouped_ops, give_the_same_bits_in_slices) {
     bool sliced = false, by_channels = false; // by those of an image
     // Numbers of channels that have few divisors or many, of pixels with any remainder.
     for (const int64_t images : {1, 3, 4, 6}) {
-        if (thinned() && images > 3) break;
+        if (thinned() && images % 3 != 1) continue;
         const data_type type
                 = images % 4 == 3 ? data_type::bf16 : data_type::f32;
         const int64_t channels = random.integer(3, 12);
