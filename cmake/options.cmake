@@ -50,7 +50,7 @@ endif()
 
 # Headers that most sources of a target include, compiled once: a quarter of a source's
 # time, a sixth of a test's. A build with ccache is without, since ccache passes over sources
-# that have them, and finds the includes that a source forgets.
+# that have them.
 if(GRADNN_PRECOMPILE STREQUAL "AUTO")
     set(precompile ON)
     if(CMAKE_CXX_COMPILER_LAUNCHER)

@@ -27,13 +27,13 @@ std::vector<conformance_param> conformance() {
                     for (const data_type type : float_types())
                         for (const layout &l : layouts()) {
                             const auto index = &c - convolution_cases().data();
-                            if (!may_take(kernel, c)
-                                    || thinned_out(index, type))
-                                continue;
                             const bool dense
                                     = l.name == "ncx" || l.name == "nxc";
-                            if (!dense && !c.every_layout) continue;
-                            if (thinned() && !dense && type != data_type::f32)
+                            if (!may_take(kernel, c)
+                                    || (!dense && !c.every_layout))
+                                continue;
+                            if (dense ? thinned_out(index, type)
+                                      : thinned() && type != data_type::f32)
                                 continue;
                             params.push_back({kind, kernel,
                                     std::string(to_string(op_kind)) + "_"

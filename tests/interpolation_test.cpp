@@ -61,10 +61,11 @@ std::vector<conformance_param> conformance(
                                 const bool dense
                                         = l.name == "ncx" || l.name == "nxc";
                                 if (!dense && !c.every_layout) continue;
-                                if (thinned_out(&c - cases.data(), type))
-                                    continue;
-                                if (thinned() && !dense
-                                        && type != data_type::bf16)
+                                if (dense ? thinned_out(&c - cases.data(), type)
+                                          : thinned()
+                                                        && type
+                                                                != data_type::
+                                                                        bf16)
                                     continue;
                                 // Weights have no part in it.
                                 if (l.name == "ncx_xio" || l.name == "nxc_oix")

@@ -147,6 +147,14 @@ TEST(sliding_emulated, random_problems_are_as_the_formula) {
             if (input != output)
                 for (double &value : data[input])
                     value = std::round(4 * value);
+        // What is not finite meets the zeros that stand for what lies outside.
+        if (random.integer(0, 2) == 0) {
+            const size_t input = (output + (random.integer(0, 1) ? 1 : 2)) % 3;
+            const auto last = static_cast<int64_t>(data[input].size()) - 1;
+            data[input][static_cast<size_t>(random.integer(0, last))]
+                    = random.pick(
+                            std::vector {HUGE_VAL, -HUGE_VAL, double {NAN}});
+        }
         std::array<memory, 3> expected = data;
         by_formula(p, output, expected);
         const int misplaced = jobs[i].alignment == 16

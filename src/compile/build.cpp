@@ -187,8 +187,8 @@ private:
         return true;
     }
 
-    /// Takes one kernel for all ops where there is one: it saves that the tensors
-    /// between them are written and read.
+    /// Takes one kernel for all ops, but for a convolution's other gradients, where
+    /// there is one: it saves that the tensors between them are written and read.
     bool take_fused(const std::vector<placed_step> &placed) {
         if (lists_name(options_.kernels, form_of_ops)) return false;
         const auto all = fused(placed, tensors_, program_->ports.size());

@@ -234,6 +234,10 @@ constexpr bool is_timed
         = std::is_same_v<Problem,
                   interpolation_problem> || std::is_same_v<Problem, convolution_problem>;
 
+bool may_measure(const compile_options &options) {
+    return options.autotune || may_find_in_plan_cache(options.plan_cache);
+}
+
 template <typename Problem>
 executable_step choose(const Problem &problem, const backend &device,
         const compile_options &options, const op &the_op) {
@@ -242,33 +246,37 @@ executable_step choose(const Problem &problem, const backend &device,
     const auto chosen = candidates(list, problem, options.kernels);
     const std::span<const kernel<Problem>> rows(chosen);
     if constexpr (is_timed<Problem>)
-        if (lists.timer != nullptr && rows.size() > 1
-                && (options.autotune
-                        || may_find_in_plan_cache(options.plan_cache)))
+        if (lists.timer != nullptr && rows.size() > 1 && may_measure(options))
             return choose_measured(rows, rows.size() == list.size(), problem,
                     device, options, the_op);
     return choose_by_rules(rows, problem, options, the_op);
 }
 
-/// The row that is chosen for a problem, or nothing in place of another one than
-/// `wanted`, of which no plan is made.
+/// A step of the row `wanted`, without a plan, or nothing where another row is chosen for
+/// the problem.
 template <typename Problem>
-const kernel<Problem> *chosen_row(const std::vector<kernel<Problem>> &rows,
-        std::string_view wanted, const Problem &problem, const backend &device,
+std::optional<executable_step> step_if_chosen(
+        const std::vector<kernel<Problem>> &rows, std::string_view wanted,
+        const Problem &problem, const backend &device,
         const compile_options &options, const op &the_op) {
-    if (options.autotune || may_find_in_plan_cache(options.plan_cache)) {
-        const executable_step step = choose(problem, device, options, the_op);
-        const auto row = std::ranges::find_if(
-                rows, [&](const auto &each) { return each.name == wanted; });
-        return row != rows.end() && step.kernel == wanted ? &*row : nullptr;
+    if (may_measure(options)) {
+        executable_step step = choose(problem, device, options, the_op);
+        if (step.kernel != wanted) return std::nullopt;
+        step.plan.reset();
+        return step;
     }
     for (const bool yielding : {false, true})
         for (const auto &row : rows) {
             if (yields(row, problem, options).empty() == yielding) continue;
-            if (row.name == wanted) return &row;
-            if (make_named(row, problem, options, the_op).plan) return nullptr;
+            if (row.name == wanted) {
+                executable_step step;
+                step.kernel = row.name;
+                return step;
+            }
+            if (make_named(row, problem, options, the_op).plan)
+                return std::nullopt;
         }
-    return nullptr;
+    return std::nullopt;
 }
 
 } // namespace
@@ -308,18 +316,21 @@ std::optional<executable_step> choose_fused_kernel(const fused_step &all,
         const shared_axis_maps shared;
         const auto rows = candidates(list_for<Problem>(device.kernels()),
                 problem.problem, options.kernels);
-        const auto *const row = chosen_row(
+        const auto make = [&] {
+            try {
+                return fusing->make(problem, options).plan;
+            } catch (const error &failure) {
+                throw named(failure, the_op, fusing->name);
+            }
+        };
+        // Nothing is measured for a row that refuses.
+        std::unique_ptr<plan> made;
+        if (may_measure(options) && !(made = make())) return std::nullopt;
+        auto step = step_if_chosen(
                 rows, fusing->name, problem.problem, device, options, the_op);
-        if (row == nullptr) return std::nullopt;
-        try {
-            executable_step step;
-            step.kernel = row->name;
-            step.plan = fusing->make(problem, options).plan;
-            if (!step.plan) return std::nullopt;
-            return step;
-        } catch (const error &failure) {
-            throw named(failure, the_op, row->name);
-        }
+        if (!step || !(made || (made = make()))) return std::nullopt;
+        step->plan = std::move(made);
+        return step;
     };
     if (const auto *problem = std::get_if<fused_convolution>(&all.problem))
         return choose_row(*problem, device.fusing_convolutions);

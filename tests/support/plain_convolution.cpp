@@ -81,7 +81,9 @@ testing::AssertionResult same(const memory &found, const memory &expected) {
         return testing::AssertionFailure()
                 << found.size() << " elements, not " << expected.size();
     for (size_t i = 0; i < found.size(); ++i)
-        if (!(std::abs(found[i] - expected[i]) <= 1e-12))
+        if (found[i] != expected[i]
+                && !(std::isnan(found[i]) && std::isnan(expected[i]))
+                && !(std::abs(found[i] - expected[i]) <= 1e-12))
             return testing::AssertionFailure()
                     << "element " << i << " is " << found[i] << ", not "
                     << expected[i];

@@ -84,7 +84,8 @@ __device__ __forceinline__ void copy_to_shared(
     }
 }
 
-/// Results that lie in shared memory, by the ops behind the problem.
+/// Results that lie in shared memory, by the ops behind the problem: with these by a store
+/// that the compiler does not part.
 template <problem_specification p, typename Word>
 __device__ __forceinline__ void write_results(storage<p.type> *to,
         const storage<p.type> *from, const fused_places &others) {

@@ -49,7 +49,7 @@ struct problem_specification {
     pitches read, written;
     weights_pitches weights;
     bool reversed; ///< tap k lies where tap taps - 1 - k is expected
-    int alignment; ///< of the first elements of both tensors, in bytes
+    int alignment; ///< of first elements but those of weights, in bytes
     bool bulk_copies; ///< whether the device has them (compute capability 9.0)
     fused_op epilogue[2]; ///< data: of what is written, in order
 };
