@@ -106,7 +106,8 @@ def markdown(reports: list[dict]) -> str:
     if others:
         lines += [*_RUNS, *_runs(others), ""]
     lines += ["Geometric means of times faster:", *_means(eager + others)]
-    missing = [each for report in reports for each in report["not_run"]]
+    # A report that another version wrote may have no such list.
+    missing = [each for report in reports for each in report.get("not_run", [])]
     lines += [f"- not run: {each}" for each in missing if not each.endswith("no time")]
     calls = [call for report in reports for call in report["calls"]]
     if calls:
