@@ -65,7 +65,8 @@ TEST_P(grouped_ops, give_the_same_bits_in_slices) {
     // Numbers of channels that have few divisors or many, of pixels with any remainder.
     for (const int64_t images : {1, 3, 4, 6}) {
         if (thinned() && images == 6) continue;
-        const data_type type = images % 4 == 3 ? data_type::bf16 : data_type::f32;
+        const data_type type
+                = images % 4 == 3 ? data_type::bf16 : data_type::f32;
         const int64_t channels = random.integer(3, 12);
         const int64_t rows = 2 * random.integer(20, 90);
         const int64_t all = random.integer(600'000, 1'000'000);
