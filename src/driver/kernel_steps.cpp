@@ -19,9 +19,21 @@ int64_t dense_bytes(const logical_tensor &lt) {
     return detail::element_count(lt) * detail::size_of(lt.get_data_type());
 }
 
-/// Multiplications and additions of one gradient of a convolution op; all of
-/// its gradients have the same.
-double flops_of_gradient(const detail::checked_op &the_op) {
+/// Multiplications and additions of one gradient of a partition's convolution, which is
+/// one at most; all of its gradients have the same. (The op of a step is the last one that
+/// its kernel computes.)
+double flops_of_gradient(const std::vector<detail::checked_op> &ops) {
+    const auto convolution
+            = std::ranges::find_if(ops, [](const detail::checked_op &each) {
+                  const detail::op_schema &schema = each.schema();
+                  return detail::port_index(schema.inputs, port_role::weights)
+                          >= 0
+                          || detail::port_index(
+                                     schema.outputs, port_role::weights)
+                          >= 0;
+              });
+    if (convolution == ops.end()) return 0;
+    const detail::checked_op &the_op = *convolution;
     const detail::op_schema &schema = the_op.schema();
     // Each is an input, or what is computed.
     const auto find = [&](port_role role) {
@@ -94,7 +106,7 @@ std::vector<kernel_step> kernel_steps(const graph_step &step) {
         }
         if (made.kernel.starts_with("convolution.")
                 && !compiled.program->composed)
-            made.flops = flops_of_gradient(the_op);
+            made.flops = flops_of_gradient(compiled.ops);
         result.push_back(std::move(made));
     }
     return result;
