@@ -75,6 +75,16 @@ bool is_compiled_for(
     return options.specialise && jit::available() && !is_small(problem);
 }
 
+/// Rows alone whose tables take long to make, and first calls with them.
+bool is_long_row(const interpolation_problem &problem) {
+    constexpr int64_t most_columns = int64_t {1} << 16;
+    const auto &dst = problem.diff_dst.dims;
+    const auto &src = problem.diff_src.dims;
+    return dst[2] == src[2] && dst[3] == src[3] && dst[4] > most_columns;
+}
+constexpr const char *long_row
+        = "tables of rows of more than 65536 elements take long to make";
+
 /// Linear, with fewer rows in diff_dst and more columns than in diff_src: columns first
 /// leave the fewest elements.
 bool is_flattened_and_widened(const interpolation_problem &problem) {
@@ -117,10 +127,11 @@ std::string small_images_yield(
 // vectors in one axis 1.12 and 1.06, in volumes 1.20 and 1.06, in 16-bit planes 1.12 and 1.00;
 // other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
-// 5401 to 5404, 98f9cff). 16-bit planes of other channels 0.93 and 0.88, but 0.84 times
-// gpu_intervals', which is gone, where columns have many taps. Planes in NCX (seed 7101 and the
-// cases, first choices, 25e4154): 1.04 times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16
-// times up 0.82 to 0.99, where the walk comes first 0.97 and 0.99.
+// 5401 to 5404, 98f9cff). Planes in NCX (seed 7101 and the cases, first choices, 25e4154): 1.04
+// times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16 times up 0.82 to 0.99, where the walk
+// comes first 0.97 and 0.99. Channels in no vectors (seeds 9101 and 9102 and the cases, H200,
+// 5d1fb37): 1.15 times as fast as gpu_rows in rows alone (f32, three), in 16-bit planes of at
+// most 4 taps 1.37 (seven; least 0.95), of 8 taps 0.64 and 0.79.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -138,17 +149,19 @@ std::string resample_yields(
     const bool rows_alone = dst[3] == src[3];
     const bool channels_last = is_channels_last(problem);
     if (channels_last && src[1] * bytes % 16 == 0) return {};
-    if (rows_alone)
-        return channels_last ? "rows of channels in no vectors were slower"
-                             : "rows alone in NCX were slower";
+    if (rows_alone && !channels_last) return "rows alone in NCX were slower";
+    if (rows_alone) return is_long_row(problem) ? long_row : "";
     constexpr int64_t many_taps = 8, few_columns = 64;
     const auto map = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
     const bool many = map.max_count > many_taps;
-    if (channels_last)
-        return bytes == 4 || many
-                ? ""
-                : "16-bit planes of channels in no vectors were slower";
+    if (channels_last) {
+        constexpr int64_t few_taps = 4;
+        return bytes == 2 && map.max_count > few_taps && !many
+                ? "16-bit planes of channels in no vectors and 5 to 8 taps "
+                  "were slower"
+                : std::string();
+    }
     if (many) return "columns of many taps in NCX were slower";
     return dst[3] > src[3] && dst[4] >= few_columns
                     && resample::repetition(map, jit::element::f32)
@@ -184,8 +197,6 @@ std::string ncx_yields(
     return few.empty() ? small_images_yield(problem, options) : few;
 }
 
-// Small volumes: 1347x3 volumes of 18x15x8 to 36x30x16 in bf16 take 114 us, by a kernel that is
-// gone 81 (H200, b302d5c), by gpu_resample less.
 // A warp computes the short rows of several planes side by side if the number of planes is
 // a multiple of theirs. 44941 planes of 18x40 in f32 use 10 of 32 lanes and reach 33 % of
 // the copy rate; gpu_ncx reaches 72 % (H100, 607230b).
@@ -202,9 +213,7 @@ std::string bands_yields(
         return "nearest interpolations were slower";
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    constexpr int64_t most_columns = int64_t {1} << 16;
-    if (dst[2] == src[2] && dst[3] == src[3] && dst[4] > most_columns)
-        return "tables of rows of more than 65536 elements take long to make";
+    if (is_long_row(problem)) return long_row;
     if (is_volume(problem) && problem.mode == detail::interpolation_mode::linear
             && (dst[2] > 2 * src[2] || dst[3] > 2 * src[3]))
         return "volumes whose depth or rows are enlarged more than twice were "

@@ -16,7 +16,8 @@ struct nxc_family {
 
     template <typename t, bool volume>
     static auto kinds_of() {
-        // gpu_nxc gets f32 and f64 only where no kernel is compiled for the problem.
+        // gpu_nxc gets other types, volumes and other taps than 5 to 8 only where no kernel
+        // is compiled for the problem.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 4)
@@ -24,12 +25,9 @@ struct nxc_family {
         else if constexpr (volume)
             return kind_list<kind<t, 2, 0, 4, 4>, kind<t, 1, 0, 8, 4>>();
         else
-            return kind_list<kind<t, 2, 1, 2, 8, 2>, kind<t, 2, 2, 2, 8, 2>,
-                    kind<t, 2, 2, 6, 8, 1, true, 1>, kind<t, 2, 4, 4, 6>,
-                    kind<t, 2, 4, 6, 8, 1, true>, kind<t, 2, 8, 4, 4>,
-                    kind<t, 2, 8, 6, 4, 1, true>, kind<t, 2, 0, 4, 4>,
+            return kind_list<kind<t, 2, 8, 4, 4>, kind<t, 2, 8, 6, 4, 1, true>,
+                    kind<t, 2, 0, 4, 4>,
                     // Words of one element.
-                    kind<t, 1, 2, 4, 8>, kind<t, 1, 4, 8, 6>,
                     kind<t, 1, 8, 8, 4>, kind<t, 1, 0, 8, 4>>();
     }
 };
