@@ -231,6 +231,8 @@ TEST_P(determinism, any_alignment) {
 // An infinite element makes kernels take sums again from the definition; the
 // finite ones beside those keep their bits.
 TEST_P(determinism, any_alignment_beside_an_infinite_element) {
+    if (thinned() && std::get<1>(GetParam()) != data_type::bf16)
+        GTEST_SKIP() << "vectors of few bytes meet more alignments";
     for_each_kernel([&](const op &the_op) {
         values_list inputs = random_inputs(the_op, 57);
         for (std::vector<double> &values : inputs)

@@ -97,7 +97,7 @@ TEST(direct, computes_the_problem) {
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     size_t lanes = 0;
-    for (int round = 0; round < 120; ++round) {
+    for (int round = 0; round < 80; ++round) {
         convolution_problem p = random_problem(random);
         p.direction = directions[round % 3];
         if (round % 24 == 5) {
@@ -151,7 +151,7 @@ private:
 
 TEST(direct, takes_offsets_of_64_bits) {
     random_source random(test_seed(20261131));
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < 40; ++round) {
         convolution_problem p = random_problem(random);
         p.direction = directions[round % 3];
         p.src.dims[0] = p.dst.dims[0] = 2;

@@ -291,10 +291,12 @@ TEST_P(interpolation_values, one_long_row_is_as_each_of_two_and_of_five) {
     bool any = false;
     for (const data_type type : {data_type::f32, data_type::bf16})
         for (const auto &[rows, src, dst] : {std::tuple {2, 2300, 1700},
-                     std::tuple {5, 2300, 1700}, std::tuple {5, 2300, 3500}})
+                     std::tuple {5, 2300, 1700}, std::tuple {5, 2300, 3500}}) {
+            if (thinned() && (rows == 5) != (type == data_type::bf16)) continue;
             any = gives_images_alone(
                           {"row", rows, 256, {src}, {dst}}, layouts()[1], type)
                     || any;
+        }
     if (!any) GTEST_SKIP() << kernel() << " refuses all";
 }
 
