@@ -243,6 +243,29 @@ protected:
     }
 };
 
+// What is left of a walk that comes first begins at rows of diff_src, whose distance may be
+// odd: no vector of them is stored then.
+TEST(resample_passes, rows_at_odd_distances_are_stored_by_elements) {
+    specification_of_kernel s {};
+    s.of.type = element::f64;
+    s.of.inner = s.of.outer[0] = s.of.outer[1] = s.of.outer[2] = 1;
+    s.of.outer[3] = 1;
+    s.of.alignment = 16;
+    s.of.walk_first = true;
+    s.of.middle = {1, 1, 1, 1, false, false, 0, 0};
+    s.of.column = {4, 8, 3, 4, true, false, 1, 1};
+    s.cut_by.vector = s.cut_by.middles = s.cut_by.read_vector = 1;
+    s.cut_by.columns = 4;
+    s.cut_by.threads = 32;
+    s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;
+    for (const long long pitch : {8LL, 9LL, 10LL}) {
+        s.of.walk = {2, 4, 3, 3, true, false, pitch, 8};
+        EXPECT_EQ(geometry_of(rest_of_walk(s)).write_vector,
+                pitch % 2 == 0 ? 2 : 1)
+                << pitch;
+    }
+}
+
 TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
     const uint64_t seed = test_seed(20261129);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));

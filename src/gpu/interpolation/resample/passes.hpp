@@ -52,6 +52,9 @@ constexpr specification_of_kernel rest_of_walk(
         const specification_of_kernel &s) {
     specification_of_kernel made = s;
     problem_specification &p = made.of;
+    // Every row that is written is a first one to it.
+    while (p.walk.write_pitch * bytes_of(p.type) % p.alignment)
+        p.alignment /= 2;
     p.walk = {1, 1, 1, 1, false, false, 0, 0};
     p.rows = {};
     p.walk_first = false;

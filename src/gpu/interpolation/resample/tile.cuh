@@ -183,26 +183,36 @@ struct tile_of_block {
     __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
         const int copies = end == from ? 0 : g.boxes ? end - from : 1;
         const int thread = static_cast<int>(threadIdx.x);
-        bool by_threads = !p.bulk_copies;
-        if (copies > 0) {
-            const range last = range_of(copies - 1, slot, tensor);
-            by_threads = by_threads || last.rest > 0;
-            if (thread < last.rest)
-                last.to[last.whole + thread] = last.begin[last.whole + thread];
-        }
+        range last {};
+        if (copies > 0) last = range_of(copies - 1, slot, tensor);
+        const bool by_threads = !p.bulk_copies || last.rest > 0;
+        if (thread < last.rest)
+            last.to[last.whole + thread] = last.begin[last.whole + thread];
         if constexpr (p.bulk_copies) {
             if (thread >= copiers) return by_threads;
-            uint32_t bytes = 0;
-            for (int i = thread; i < copies; i += copiers)
-                bytes += range_of(i, slot, tensor).whole * sizeof(type);
-            jit::expect_copies(barrier(slot), bytes);
-            for (int i = thread; i < copies; i += copiers) {
-                const range one = range_of(i, slot, tensor);
+            const auto bytes_of = [](const range &one) {
+                return static_cast<uint32_t>(one.whole * sizeof(type));
+            };
+            const auto submit = [&](const range &one) {
                 if (one.whole > 0)
-                    jit::copy_bulk(one.to, one.begin, one.whole * sizeof(type),
-                            barrier(slot));
+                    jit::copy_bulk(
+                            one.to, one.begin, bytes_of(one), barrier(slot));
+            };
+            if constexpr (g.boxes) {
+                uint32_t bytes = 0;
+#pragma unroll 1
+                for (int i = thread; i < copies; i += copiers)
+                    bytes += bytes_of(range_of(i, slot, tensor));
+                jit::expect_copies(barrier(slot), bytes);
+#pragma unroll 1
+                for (int i = thread; i < copies; i += copiers)
+                    submit(range_of(i, slot, tensor));
+            } else {
+                jit::expect_copies(barrier(slot), bytes_of(last));
+                submit(last);
             }
         } else {
+#pragma unroll 1
             for (int i = 0; i < copies; ++i) {
                 const range one = range_of(i, slot, tensor);
                 for (int j = thread * in_16_bytes; j < one.whole;

@@ -219,45 +219,53 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
                 jit::begin_barrier(tile::barrier(slot), tile::copiers);
         __syncthreads();
     }
-    tile at[c.stages];
+    // In order; by one loop, whose code an unrolled one would have for each stage.
+    tile on_way[c.stages];
     bool threads_copied[c.stages];
+    const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
-    for (int slot = 0; slot < c.stages; ++slot)
-        if (number + slot < end) {
-            at[slot].find(number + slot, map, read, written);
-            threads_copied[slot] = at[slot].copy(slot, read);
+        for (int i = 1; i < c.stages; ++i) {
+            on_way[i - 1] = on_way[i];
+            threads_copied[i - 1] = threads_copied[i];
         }
+        if (of >= end) return;
+        tile &last = on_way[c.stages - 1];
+        last.find(of, by, read, written);
+        threads_copied[c.stages - 1] = last.copy(slot, read);
+    };
+#pragma unroll 1
+    for (int slot = 0; slot < c.stages; ++slot)
+        submit(number + slot, slot, map);
     const auto near = tables_of_block<s>(map);
     lanes_of_thread<s> lanes;
-    lanes.find(at[0].strip, map.column);
+    lanes.find(on_way[0].strip, map.column);
     __syncthreads();
-    for (int parity = 0; number < end; parity ^= 1) {
-#pragma unroll
-        for (int slot = 0; slot < c.stages; ++slot, ++number) {
-            if (number >= end) break;
-            if (threads_copied[slot]) __syncthreads();
-            if constexpr (s.of.bulk_copies)
-                jit::wait_for_copies(tile::barrier(slot), parity);
-            if (!tile::walks && at[slot].strip != lanes.strip)
-                lanes.find(at[slot].strip, map.column);
-            const tile now = at[slot];
-            if constexpr (c.line_vector > 0)
-                lanes.fill_lines(now, slot);
-            else
-                lanes.compute(now, slot, near);
+    int slot = 0, parity = 0;
+#pragma unroll 1
+    for (; number < end; ++number) {
+        const tile now = on_way[0];
+        if (threads_copied[0]) __syncthreads();
+        if constexpr (s.of.bulk_copies)
+            jit::wait_for_copies(tile::barrier(slot), parity);
+        if (!tile::walks && now.strip != lanes.strip)
+            lanes.find(now.strip, map.column);
+        if constexpr (c.line_vector > 0)
+            lanes.fill_lines(now, slot);
+        else
+            lanes.compute(now, slot, near);
+        __syncthreads();
+        submit(number + c.stages, slot, near);
+        if constexpr (c.line_vector > 0) {
+            add_up_lines<s>(now, near);
             __syncthreads();
-            if (number + c.stages < end) {
-                at[slot].find(number + c.stages, near, read, written);
-                threads_copied[slot] = at[slot].copy(slot, read);
-            }
-            if constexpr (c.line_vector > 0) {
-                add_up_lines<s>(now, near);
-                __syncthreads();
-            }
-            if constexpr (c.gathers) {
-                now.flush(near.others);
-                if (c.line_vector == 0) __syncthreads();
-            }
+        }
+        if constexpr (c.gathers) {
+            now.flush(near.others);
+            if (c.line_vector == 0) __syncthreads();
+        }
+        if (++slot == c.stages) {
+            slot = 0;
+            parity ^= 1;
         }
     }
 }
