@@ -101,8 +101,10 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
             || links.back().kind == kind::ReLUBackward;
     if (p.on != engine::kind::gpu || (convolves && !behind))
         GTEST_SKIP() << "only on a GPU, behind convolutions of data";
-    const forced_kernel forced(convolves ? "convolution.gpu_sliding"
-                                         : "interpolation.gpu_resample");
+    // Single channels that lie apart are another kernel's.
+    const forced_kernel forced(convolves
+                    ? "convolution.gpu_sliding,convolution.gpu_direct"
+                    : "interpolation.gpu_resample");
     random_source random(test_seed(31 * p.l.name.size() + p.chain.name.size()));
     for (const data_type type : float_types()) {
         const chain_shape shape {random.integer(1, 3),

@@ -21,13 +21,17 @@ constexpr size_t workspace_alignment = 64;
 template <typename Problem>
 struct fused_problem;
 
-/// The row of a list that has ops of single elements in its loads and stores, and the
-/// maker of its plans with them, which takes what the row takes.
+/// The row of a list that has ops of single elements in its loads and stores, the maker of
+/// its plans with them, which takes what the row takes, and why these would be slower than
+/// steps, if they would (null: never).
 template <typename Problem>
 struct fusing_row {
     const char *name;
     plan_or_refusal (*make)(
             const fused_problem<Problem> &, const compile_options &);
+    std::string (*yields)(
+            const fused_problem<Problem> &, const compile_options &)
+            = nullptr;
 };
 
 struct backend {
