@@ -130,8 +130,8 @@ std::string small_images_yield(
 // 5401 to 5404, 98f9cff). Planes in NCX (seed 7101 and the cases, first choices, 25e4154): 1.04
 // times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16 times up 0.82 to 0.99, where the walk
 // comes first 0.97 and 0.99. Channels in no vectors (seeds 9101 and 9102 and the cases, H200,
-// 5d1fb37): 1.15 times as fast as gpu_rows in rows alone (f32, three), in 16-bit planes of at
-// most 4 taps 1.37 (seven; least 0.95), of 8 taps 0.64 and 0.79.
+// 5d1fb37): 1.14 times as fast as gpu_rows in rows alone (f32, three), in 16-bit planes of at
+// most 4 taps 1.34 (seven; least 0.95), of 8 taps 0.64 and 0.79.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
