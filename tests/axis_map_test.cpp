@@ -106,7 +106,7 @@ TEST(axis_map, repeating_ratios_that_are_given) {
 TEST(axis_map, few_outputs_of_a_huge_axis) {
     for (const interpolation_mode mode : modes)
         for (const coordinate_mode coordinates : coordinate_modes)
-            check(mode, coordinates, 4000037, 3);
+            check(mode, coordinates, test::thinned() ? 400009 : 4000037, 3);
 }
 
 TEST(axis_map, identity) {
