@@ -175,7 +175,7 @@ TEST_P(convolution_values, specials_are_ieee_without_padding) {
 
 TEST_P(convolution_values, specials_stay_in_their_sums) {
     // What is read and written does not depend on where they are: thinned out,
-    // each op has one.
+    // six of seven ops have one.
     size_t number = 0;
     for (const op::kind kind :
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})

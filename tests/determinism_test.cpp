@@ -233,13 +233,13 @@ TEST_P(determinism, any_alignment) {
 // An infinite element makes kernels take sums again from the definition; the
 // finite ones beside those keep their bits.
 TEST_P(determinism, any_alignment_beside_an_infinite_element) {
-    if (thinned() && std::get<1>(GetParam()) != data_type::bf16)
-        GTEST_SKIP() << "vectors of few bytes meet more alignments";
     for_each_kernel([&](const op &the_op) {
         values_list inputs = random_inputs(the_op, 57);
         for (std::vector<double> &values : inputs)
             values[values.size() / 2] = std::numeric_limits<double>::infinity();
-        if (thinned())
+        if (thinned() && std::get<1>(GetParam()) == data_type::f32)
+            expect_same_at_any_alignment(the_op, inputs, {0, 1});
+        else if (thinned())
             expect_same_at_any_alignment(the_op, inputs, {0, 1, 2});
         else
             expect_same_at_any_alignment(the_op, inputs);

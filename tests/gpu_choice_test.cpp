@@ -200,6 +200,18 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
             EXPECT_EQ(made.get_inplace_ports().empty(), fuses);
             EXPECT_EQ(steps, fuses ? 3U : 5U);
         }
+    for (const char *name :
+            {"convolution.gpu_sliding", "interpolation.gpu_ncx"}) {
+        const forced_kernel forced(name);
+        const graph_run run(
+                chain_of({{kind::ConvBackward}, {kind::Add, 1}}, layouts()[1],
+                        data_type::f32, {4, 64, {56, 56}, true}),
+                e, partition::policy::fusion);
+        const bool is_own = std::string(name) == "convolution.gpu_sliding";
+        EXPECT_EQ(
+                run.compiled().at(0).get_info().steps.size(), is_own ? 3U : 4U)
+                << name;
+    }
 }
 
 /// Makes and executes plans of all problems; the kernels that were chosen.

@@ -145,17 +145,15 @@ std::vector<kind_limits> kinds() {
     if constexpr (split)
         return {limits_of<kernel_kind<f, 1, 0, 8, 4, 1, false, 0, true>,
                         false>(),
-                limits_of<kernel_kind<h, 2, 1, 2, 8, 2, false, 0, true>,
-                        false>(),
-                limits_of<kernel_kind<h, 2, 2, 2, 8, 2, false, 0, true>,
-                        false>(),
-                limits_of<kernel_kind<h, 2, 4, 4, 6, 1, false, 2, true>,
-                        false>(),
                 limits_of<kernel_kind<h, 2, 8, 4, 4, 1, false, 0, true>,
                         false>(),
-                limits_of<kernel_kind<h, 1, 4, 8, 6, 1, false, 2, true>,
+                limits_of<kernel_kind<h, 2, 8, 6, 4, 1, true, 0, true>,
                         false>(),
                 limits_of<kernel_kind<h, 2, 0, 4, 4, 1, false, 0, true>,
+                        false>(),
+                limits_of<kernel_kind<h, 1, 8, 8, 4, 1, false, 0, true>,
+                        false>(),
+                limits_of<kernel_kind<h, 1, 0, 8, 4, 1, false, 0, true>,
                         false>()};
     else
         return {limits_of<kernel_kind<f, 1, 1, 4, 8>, false>(),
@@ -166,12 +164,11 @@ std::vector<kind_limits> kinds() {
                 limits_of<kernel_kind<f, 1, 4, 10, 6, 1, true>, false>(),
                 limits_of<kernel_kind<f, 1, 8, 8, 4>, false>(),
                 limits_of<kernel_kind<f, 1, 0, 8, 4>, true>(),
-                limits_of<kernel_kind<h, 2, 1, 2, 8, 2>, false>(),
-                limits_of<kernel_kind<h, 2, 2, 4, 6, 1, false, 1>, false>(),
+                limits_of<kernel_kind<h, 2, 2, 8, 10, 1, true, 1>, false>(),
                 limits_of<kernel_kind<h, 2, 4, 4, 6>, true>(),
                 limits_of<kernel_kind<h, 2, 8, 6, 5, 1, true>, false>(),
                 limits_of<kernel_kind<h, 2, 0, 4, 4>, false>(),
-                limits_of<kernel_kind<h, 1, 2, 4, 8, 2>, false>()};
+                limits_of<kernel_kind<h, 1, 1, 4, 8, 2>, false>()};
 }
 
 template <bool split>

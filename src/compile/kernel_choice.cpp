@@ -312,10 +312,9 @@ std::optional<executable_step> choose_fused_kernel(const fused_step &all,
                       const fusing_row<Problem> *fusing)
             -> std::optional<executable_step> {
         if (fusing == nullptr) return std::nullopt;
-        if (!options.kernels.empty())
-            check_forced(options.kernels);
-        else if (fusing->yields != nullptr
-                && !fusing->yields(problem, options).empty())
+        if (!options.kernels.empty()) check_forced(options.kernels);
+        if (fusing->yields != nullptr && fusing->yields(problem)
+                && !lists_name(options.kernels, fusing->name))
             return std::nullopt;
         const shared_axis_maps shared;
         const auto rows = candidates(list_for<Problem>(device.kernels()),

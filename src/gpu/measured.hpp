@@ -14,7 +14,6 @@ using rule = std::string(const Problem &, const compile_options &);
 
 rule<convolution_problem> depthwise_matrices_yields;
 rule<convolution_problem> depthwise_rows_yield;
-rule<detail::fused_convolution> fused_stores_yield;
 rule<convolution_problem> col2im_yields;
 rule<convolution_problem> few_channels_yields;
 rule<convolution_problem> narrow_groups_yields;
@@ -28,5 +27,8 @@ rule<interpolation_problem> bands_yields;
 rule<interpolation_problem> resample_yields;
 rule<interpolation_problem> ncx_yields;
 rule<interpolation_problem> few_sums_yield;
+
+/// Whether ops behind data are faster as steps.
+bool fused_stores_yield(const detail::fused_convolution &);
 
 } // namespace gradnn::gpu

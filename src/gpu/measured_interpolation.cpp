@@ -80,7 +80,8 @@ bool is_long_row(const interpolation_problem &problem) {
     constexpr int64_t most_columns = int64_t {1} << 16;
     const auto &dst = problem.diff_dst.dims;
     const auto &src = problem.diff_src.dims;
-    return dst[2] == src[2] && dst[3] == src[3] && dst[4] > most_columns;
+    return dst[2] == src[2] && dst[3] == src[3]
+            && std::max(dst[4], src[4]) > most_columns;
 }
 constexpr const char *long_row
         = "tables of rows of more than 65536 elements take long to make";
@@ -149,7 +150,8 @@ std::string resample_yields(
     const bool rows_alone = dst[3] == src[3];
     const bool channels_last = is_channels_last(problem);
     if (channels_last && src[1] * bytes % 16 == 0) return {};
-    if (rows_alone && !channels_last) return "rows alone in NCX were slower";
+    if (rows_alone && (!channels_last || bytes == 2))
+        return "rows alone in NCX, and of 16 bits, were slower";
     if (rows_alone) return is_long_row(problem) ? long_row : "";
     constexpr int64_t many_taps = 8, few_columns = 64;
     const auto map = detail::make_axis_map(

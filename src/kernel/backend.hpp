@@ -22,16 +22,14 @@ template <typename Problem>
 struct fused_problem;
 
 /// The row of a list that has ops of single elements in its loads and stores, the maker of
-/// its plans with them, which takes what the row takes, and why these would be slower than
-/// steps, if they would (null: never).
+/// its plans with them, which takes what the row takes, and whether these would be slower than
+/// steps (null: never): then they are made where the row is forced.
 template <typename Problem>
 struct fusing_row {
     const char *name;
     plan_or_refusal (*make)(
             const fused_problem<Problem> &, const compile_options &);
-    std::string (*yields)(
-            const fused_problem<Problem> &, const compile_options &)
-            = nullptr;
+    bool (*yields)(const fused_problem<Problem> &) = nullptr;
 };
 
 struct backend {

@@ -17,7 +17,7 @@
 //
 // Taps: when a source row is complete, the lanes put their sums into the
 // warp's line in shared memory. Lane l owns outputs l, l + 32, ... of the row
-// (pairs of neighbours where columns are reduced and words are pairs: then it
+// (of 16-bit nearest interpolations pairs of neighbours: then it
 // stores both at once), each a sum over a window of the line. Where columns
 // have at most 4 taps, their weights stay in registers; the windows of wider
 // ratios are read four sums at a time, with weights that all warps of a tile

@@ -63,7 +63,6 @@ struct kernel_kind {
     static constexpr int group = fours ? 2
             : taps < 3                 ? 4
             : outputs > 6              ? outputs / 2
-            : outputs == 5             ? 5
                                        : 3;
     /// Rows in flight wait in shared memory (device/async_copy.cuh), not in
     /// registers.

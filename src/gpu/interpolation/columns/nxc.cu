@@ -10,14 +10,14 @@ namespace {
 
 struct nxc_family {
     template <typename Type, int vector, int taps, int words, int outputs,
-            int side = 1, bool dense = false, int sure = taps == 4 ? 2 : 0>
-    using kind = kernel_kind<Type, vector, taps, words, outputs, side, dense,
-            sure, true>;
+            int side = 1, bool dense = false>
+    using kind = kernel_kind<Type, vector, taps, words, outputs, side, dense, 0,
+            true>;
 
     template <typename t, bool volume>
     static auto kinds_of() {
-        // gpu_nxc gets other types, volumes and other taps than 5 to 8 only where no kernel
-        // is compiled for the problem.
+        // Other types, volumes and other taps than 5 to 8 come where gpu_resample does not
+        // take a problem, or no kernel is compiled for it.
         if constexpr (sizeof(t) == 8)
             return kind_list<kind<t, 1, 0, 4, 4>>();
         else if constexpr (sizeof(t) == 4)

@@ -66,14 +66,8 @@ inline line_layout lay_out_line(const kind_limits &limits,
     const int64_t most_wide = ceil_div(most_words * limits.vector, block)
             + (block > 1 ? 1 : 0) + (line.fours ? 3 : 0);
     line.line_pitch = line.fours ? ceil_div(most_wide, 4) * 4 : most_wide + 2;
-    // Channels lie in distinct banks.
-    if (block > 1 && line.fours)
-        line.line_pitch += line.line_pitch % 8 == 0 ? 4 : 0;
-    else if (block >= 16)
-        line.line_pitch |= 1;
-    else if (block > 1)
-        while (line.line_pitch % 32 != ceil_div(32, block))
-            ++line.line_pitch;
+    // Channels, whose sums are read in fours, lie in distinct banks.
+    if (block > 1 && line.line_pitch % 8 == 0) line.line_pitch += 4;
     line.pitch = line.line_pitch * block;
     if (line.fours) choose_lead(line, limits, map, tiles);
     line.taps = limits.taps == 8 ? 8

@@ -32,13 +32,13 @@ std::vector<int> vectors_of(const problem_specification &p) {
 std::vector<int> read_vectors_of(
         const problem_specification &p, int tile_step, bool one_tile) {
     std::vector<int> made;
-    const int bytes = p.reads_sums ? 1 : bytes_of(p.type);
+    const int bytes = bytes_of(p.type);
     for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
         if (vector == 1
                 || (p.column.read_pitch == 1
                         && (one_tile || tile_step % vector == 0)
                         && p.column.read % vector == 0
-                        && p.alignment % (vector * bytes) == 0
+                        && (p.reads_sums || p.alignment % (vector * bytes) == 0)
                         && pitches_divide(p, vector, false)))
             made.push_back(vector);
     if (made.size() > 2) made.resize(2);

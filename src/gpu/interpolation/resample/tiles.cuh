@@ -221,7 +221,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     }
     // In order; by one loop, whose code an unrolled one would have for each stage.
     tile on_way[c.stages];
-    bool threads_copied[c.stages];
+    bool threads_copied[c.stages] {};
     const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
         for (int i = 1; i < c.stages; ++i) {
