@@ -91,8 +91,9 @@ std::span<const kernel<Problem>> list_for(const kernel_lists &lists) {
         return lists.elementwise;
 }
 
-template <typename Problem>
-plan_or_refusal make_named(const kernel<Problem> &row, const Problem &problem,
+/// Of a row of a list, or one that fuses.
+template <typename Row, typename Problem>
+plan_or_refusal make_named(const Row &row, const Problem &problem,
         const compile_options &options, const op &the_op) {
     try {
         return row.make(problem, options);
@@ -320,11 +321,7 @@ std::optional<executable_step> choose_fused_kernel(const fused_step &all,
         const auto rows = candidates(list_for<Problem>(device.kernels()),
                 problem.problem, options.kernels);
         const auto make = [&] {
-            try {
-                return fusing->make(problem, options).plan;
-            } catch (const error &failure) {
-                throw named(failure, the_op, fusing->name);
-            }
+            return make_named(*fusing, problem, options, the_op).plan;
         };
         // Nothing is measured for a row that refuses.
         std::unique_ptr<plan> made;
