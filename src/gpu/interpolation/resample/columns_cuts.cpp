@@ -98,8 +98,8 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     if (p.walk_first) {
         const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
         const int kept = registers_of(rest_of_walk(s), g)
-                + c.words * (2 * c.line_vector * wide + 3 + word)
-                + 2 * (2 + 2 * wide);
+                + c.words * (2 * c.line_vector * wide + word)
+                + 2 * (2 + 2 * wide) + 8;
         return kept * 9 / 10 - 8; // by what compilers need
     }
     const int unit = std::max(

@@ -245,18 +245,15 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     }
 }
 
-/// The longest vectors of rows that are walked first, and half of them.
+/// The vectors of rows that are walked first: the longest two of 8 bytes and more, and the one in
+/// which rows come in pieces.
 std::vector<int> line_vectors_of(const problem_specification &p) {
     std::vector<int> made;
     const int bytes = bytes_of(p.type);
-    for (int vector = 16 / bytes; vector * bytes >= 4 && made.size() < 2;
-            vector /= 2)
+    for (int vector = 16 / bytes; vector * bytes >= 8; vector /= 2)
         if (lines_are_aligned(p, vector)) made.push_back(vector);
-    // Of 16 bits at odd elements.
-    for (int vector = 8; vector > 1 && made.size() < 2; vector /= 2)
-        if (bytes == 2 && !lines_are_aligned(p, 2)
-                && elements_of_row(p) >= vector)
-            made.push_back(vector);
+    if (bytes == 4) made.push_back(1);
+    if (bytes == 2) made.push_back(lines_are_aligned(p, 2) ? 2 : 1);
     return made;
 }
 
@@ -280,8 +277,8 @@ bool take_part_of_rows(tiled_problem &in, cut &c) {
         int outers = 1;
         for (const int count : p.outer)
             outers *= count;
-        c.planes = static_cast<int>(
-                std::min<long long>(words / of_row, p.outer[0]));
+        const auto threads = static_cast<int>((of_row + c.words - 1) / c.words);
+        c.planes = std::min(c.threads / threads, p.outer[0]);
         // Of several outer axes, parts of the first.
         while (outers != p.outer[0] && p.outer[0] % c.planes != 0)
             --c.planes;
@@ -326,11 +323,11 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
                 c.strip = p.walk.written;
                 c.ahead = 1;
                 if (!geometry_of({p, c}).fits) continue;
-                for (const int ahead : {1, 2, 4}) {
+                for (const int ahead : {1, 2, 4, 8}) {
+                    if (lines_in_pieces(p, c) ? ahead < 2 : ahead > 4) continue;
                     c.ahead = ahead;
                     const geometry g = geometry_of({p, c});
-                    if (ahead * line_copies(p, c) * line_copied(p, c) * bytes
-                                    > 256
+                    if (ahead * words * vector * bytes > 256
                             || g.shared_bytes > gpu.block_shared_bytes)
                         break;
                     const int registers

@@ -37,6 +37,8 @@ struct geometry {
     bool boxes; ///< a tile is not one range of memory, but one for each of its rows
     int column_parts; ///< of a row, where the walk comes first
     int line_words, line_pitch; ///< of a row there
+    int line_threads; ///< that share a row there
+    int line_pieces, piece_bytes; ///< of a row, and of all rows that a block has on their way
     int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
@@ -57,10 +59,8 @@ constexpr void add_window(
         end = most(end, at + repeats.taps[in]);
         g.taps[k] = repeats.taps[in];
         // Tiles of one column have the edges' weights now and then.
-        g.fixed[k] = true;
-        for (int j = 0; j < repeats.odd_first; ++j)
-            if (j % c.columns == k) g.fixed[k] = false;
-        for (int j = 0; j < repeats.odd_last; ++j)
+        g.fixed[k] = k >= repeats.odd_first;
+        for (int j = 0; j < least(repeats.odd_last, c.columns); ++j)
             if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
     }
     g.tile_step = repeats.read * periods;
@@ -278,17 +278,11 @@ constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
             && elements_of_row(p) % elements == 0
             && pitches_divide(p, elements, false);
 }
-/// Of 16 bits, vectors that begin at any element: a thread copies the pairs that they meet, one
-/// more than they have, and shifts them.
-constexpr bool lines_are_shifted(const problem_specification &p, const cut &c) {
-    return bytes_of(p.type) == 2 && !lines_are_aligned(p, c.line_vector);
-}
-/// Copies of a row that a thread has on their way, and the elements of one.
-constexpr int line_copies(const problem_specification &p, const cut &c) {
-    return c.words * (lines_are_shifted(p, c) ? c.line_vector / 2 + 1 : 1);
-}
-constexpr int line_copied(const problem_specification &p, const cut &c) {
-    return lines_are_shifted(p, c) ? 2 : c.line_vector;
+/// Rows in vectors of less than 8 bytes come in pieces of 16, at multiples of 16 in memory, for
+/// which threads wait together. Else a thread copies its own vectors.
+constexpr int bytes_of_piece = 16;
+constexpr bool lines_in_pieces(const problem_specification &p, const cut &c) {
+    return c.line_vector * bytes_of(p.type) < 8;
 }
 
 /// Blocks whose threads walk, and share rows of sums.
@@ -309,7 +303,7 @@ constexpr void add_lines(
             / vector;
     const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
             * g.middle_strips * g.column_parts;
-    g.fits = g.fits && c.planes * words <= c.threads * c.words
+    g.fits = g.fits && words <= 1LL * c.threads / c.planes * c.words
             && c.middle_part % c.middles == 0 && elements_of_row(p) < 1 << 29
             && all < 1LL << 30
             && (c.planes == 1
@@ -319,14 +313,25 @@ constexpr void add_lines(
                             && c.planes * p.outer_read[0] < 1LL << 29));
     if (!g.fits) return;
     g.line_words = static_cast<int>(words);
+    g.line_threads = c.threads / c.planes;
     g.line_pitch = ceil_div(g.line_words * vector, 4) * 4;
     g.line_bytes = ceil_div((c.planes * g.line_pitch + 2 * line_margin)
                                    * sum_words(p),
                            32)
             * 128;
-    g.shared_bytes = 2 * g.line_bytes
-            + c.ahead * c.threads * line_copies(p, c) * line_copied(p, c)
-                    * bytes_of(p.type);
+    const int vector_bytes = vector * bytes_of(p.type);
+    // The first vector lies anywhere in the first piece.
+    g.line_pieces = ceil_div(
+            (g.line_words - 1) * vector_bytes + bytes_of_piece, bytes_of_piece);
+    g.piece_bytes = lines_in_pieces(p, c)
+            ? c.planes * g.line_pieces * bytes_of_piece
+            : c.threads * c.words * vector_bytes;
+    // Threads take all their words, also those beyond their row.
+    const int beyond = most(0,
+            g.line_threads * c.words * vector_bytes
+                    - (g.line_pieces - 1) * bytes_of_piece);
+    g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
+            + (lines_in_pieces(p, c) ? beyond : 0);
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;

@@ -7,6 +7,14 @@
 
 namespace gradnn::gpu::resample {
 
+template <int threads>
+__device__ __forceinline__ void meet() {
+    if constexpr (threads == 32)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <specification_of_kernel s>
 struct words_of_thread {
@@ -17,82 +25,96 @@ struct words_of_thread {
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     using unit = jit::elements<p.type, vector>;
-    static constexpr bool shifted = lines_are_shifted(p, c);
-    static constexpr int of_word = line_copies(p, c) / c.words;
-    using copied = jit::elements<p.type, line_copied(p, c)>;
-    using rows = rows_on_their_way<copied, line_copies(p, c), c.threads>;
+    static constexpr bool in_pieces = lines_in_pieces(p, c);
+    static constexpr int all_pieces = c.planes * g.line_pieces;
+    static constexpr int to_next = g.line_threads * vector; ///< word
 
-    int place[c.words]; ///< in elements of a row that is read
-    int place_in_line[c.words];
-    bool inside[c.words];
-    int rest_of_row[c.words]; ///< elements
+    rows_on_their_way<unit, c.words, c.threads> own;
+    int first; ///< of the thread's row: the element with which the block's part begins
+    int past_first; ///< and from there its first word, in elements
+    int count; ///< words
+    int place_in_line;
+    int past_pieces; ///< bytes from the first piece of a slot to the plane's
+    int planes;
     sum_type low[c.words][vector], high[c.words][vector];
 
     /// Of a block whose rows begin at an element `from`.
-    __device__ __forceinline__ void find(int from, int planes) {
+    __device__ __forceinline__ void find(int from, int planes_of_block) {
+        const int thread = static_cast<int>(threadIdx.x);
+        const int plane = c.planes == 1 ? 0 : thread / g.line_threads;
+        const int number = thread - plane * g.line_threads;
+        planes = planes_of_block;
+        first = from + plane * static_cast<int>(p.outer_read[0]);
+        past_first = number * vector;
+        const int words = least(g.line_words,
+                (static_cast<int>(elements_of_row(p)) - from + vector - 1)
+                        / vector);
+        count = plane < planes
+                ? (words - number + g.line_threads - 1) / g.line_threads
+                : 0;
+        place_in_line = plane * g.line_pitch + past_first;
+        // Threads that have no row take what they do not keep.
+        past_pieces
+                = plane < c.planes ? plane * g.line_pieces * bytes_of_piece : 0;
+        if constexpr (!in_pieces) own = {copied_rows(), c.ahead};
+        each_sum([&](int w, int v) { low[w][v] = high[w][v] = 0; });
+    }
+    __device__ __forceinline__ static char *copied_rows() {
+        return jit::dynamic_shared() + 2 * g.line_bytes;
+    }
+    /// Submits copies of a row of the block's part, which begins at an element `from`. Pieces
+    /// may have more than the row, at the ends of the tensor also more than is there.
+    __device__ __forceinline__ void copy(int slot, const type *row, int from,
+            const type *tensor, bool at_end) const {
+        if constexpr (!in_pieces) {
 #pragma unroll
-        for (int w = 0; w < c.words; ++w) {
-            const int number = static_cast<int>(threadIdx.x) + w * c.threads;
-            const int plane = c.planes == 1 ? 0 : number / g.line_words;
-            const int at = (number - plane * g.line_words) * vector;
-            rest_of_row[w] = static_cast<int>(elements_of_row(p)) - from - at;
-            inside[w] = plane < planes && at < g.line_words * vector
-                    && rest_of_row[w] > 0;
-            place[w] = from + at + plane * static_cast<int>(p.outer_read[0]);
-            place_in_line[w] = plane * g.line_pitch + at;
+            for (int w = 0; w < c.words; ++w)
+                own.copy(slot, w, w < count,
+                        row + first + past_first + w * to_next);
+        } else {
 #pragma unroll
-            for (int v = 0; v < vector; ++v)
-                low[w][v] = high[w][v] = 0;
+            for (int i = 0; i < all_pieces; i += c.threads) {
+                const int number = i + static_cast<int>(threadIdx.x);
+                const int plane
+                        = c.planes == 1 ? 0 : number / g.line_pieces;
+                const auto begin = reinterpret_cast<uintptr_t>(row + from
+                        + plane * static_cast<int>(p.outer_read[0]));
+                const auto *const piece = reinterpret_cast<const type *>(
+                        begin / bytes_of_piece * bytes_of_piece
+                        + (number - plane * g.line_pieces) * bytes_of_piece);
+                char *const to = copied_rows() + slot * g.piece_bytes
+                        + number * bytes_of_piece;
+                const bool wanted = number < all_pieces && plane < planes;
+                if (!at_end)
+                    copy_async_past_l1_if(wanted, to, piece);
+                else if (wanted)
+                    place(reinterpret_cast<type *>(to), piece, tensor);
+            }
         }
     }
-    /// Of a word of a row that is shifted, whether it begins in the middle of a pair.
-    __device__ __forceinline__ int past_pair(const type *row, int w) const {
-        return static_cast<int>(reinterpret_cast<uintptr_t>(row) / 2 + place[w])
-                & 1;
-    }
-    /// Submits copies of a row. Vectors that are shifted read elements around the row, which
-    /// the first and the last one have not.
-    __device__ __forceinline__ void copy(
-            const rows &to, int slot, const type *row, bool at_end) const {
-        const type *const first = row + place[0];
-#pragma unroll
-        for (int w = 0; w < c.words; ++w) {
-            const type *const from = c.planes == 1
-                    ? first + w * c.threads * vector
-                    : row + place[w];
-            if constexpr (!shifted) {
-                to.copy(slot, w, inside[w], from);
-            } else if (!at_end) {
-#pragma unroll
-                for (int i = 0; i < of_word; ++i)
-                    to.copy(slot, w * of_word + i, inside[w],
-                            from - past_pair(row, w) + 2 * i);
-            } else if (inside[w]) {
-                const int past = past_pair(row, w);
+    __device__ __forceinline__ static void place(
+            type *to, const type *piece, const type *tensor) {
+        constexpr int elements = bytes_of_piece / sizeof(type);
 #pragma unroll 1
-                for (int i = 0; i < vector; ++i)
-                    if (i < rest_of_row[w])
-                        to.place(slot,
-                                w * of_word + (past + i) / 2)[(past + i) % 2]
-                                = from[i];
-            }
-        }
+        for (int i = 0; i < elements; ++i)
+            if (piece + i >= tensor && piece + i < tensor + tensor_extent(p))
+                to[i] = piece[i];
     }
-    __device__ __forceinline__ void take(const rows &from, int slot,
-            const type *row, unit (&to)[c.words]) const {
-        copied raw[line_copies(p, c)];
-        from.take(slot, raw);
+    __device__ __forceinline__ void take(
+            int slot, const type *row, unit (&to)[c.words]) const {
+        if constexpr (!in_pieces) {
+            own.take(slot, to);
+        } else {
+            const auto past
+                    = static_cast<uint32_t>(
+                              reinterpret_cast<uintptr_t>(row + first))
+                    % bytes_of_piece;
+            const char *const from = copied_rows() + slot * g.piece_bytes
+                    + past_pieces + past;
 #pragma unroll
-        for (int w = 0; w < c.words; ++w) {
-            if constexpr (!shifted) {
-                to[w] = raw[w];
-            } else {
-                const int past = past_pair(row, w) * 16;
-#pragma unroll
-                for (int i = 0; i < vector / 2; ++i)
-                    to[w].all[i] = __funnelshift_r(raw[w * of_word + i].all[0],
-                            raw[w * of_word + i + 1].all[0], past);
-            }
+            for (int w = 0; w < c.words; ++w)
+                to[w] = unit::load(reinterpret_cast<const type *>(from)
+                        + past_first + w * to_next);
         }
     }
     /// visit(word, element) for all sums of a thread.
@@ -145,7 +167,7 @@ struct words_of_thread {
                 = least(vector, 16 / static_cast<int>(sizeof(sum_type)));
 #pragma unroll
         for (int w = 0; w < c.words; ++w) {
-            if (!inside[w]) continue;
+            if (w >= count) continue;
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
@@ -153,7 +175,7 @@ struct words_of_thread {
                 for (int i = 0; i < wide; ++i)
                     together[i] = low[w][v + i];
                 jit::elements<of, wide>::of(together).store(
-                        line + place_in_line[w] + v);
+                        line + place_in_line + w * to_next + v);
             }
         }
     }
@@ -228,6 +250,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     using words = words_of_thread<s>;
     using sum_type = sum<p.type>;
 
+    const auto *const tensor = read;
     unsigned rest = blockIdx.x;
     const int part = rest % g.column_parts;
     rest /= g.column_parts;
@@ -259,10 +282,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                               jit::dynamic_shared() + slot * g.line_bytes)
                     + line_margin;
             of.keep(line);
-            if constexpr (c.threads == 32)
-                __syncwarp();
-            else
-                __syncthreads();
+            meet<c.threads>();
             outputs.write(line - from, middle, planes, map,
                     written + current * p.walk.write_pitch);
             slot ^= 1;
@@ -274,29 +294,36 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     int row = map.walk.places[begin].first;
     const int end_row = last.first + last.count;
     current = row < end_row ? least(map.steps[row].low, begin) : begin;
-    const typename words::rows rows(
-            jit::dynamic_shared() + 2 * g.line_bytes, c.ahead);
     step<sum_type> following {};
     if (row < end_row) following = map.steps[row];
     int next = row;
+    constexpr int end_rows = ceil_div(2 * bytes_of_piece,
+            static_cast<int>(p.walk.read_pitch) * bytes_of(p.type));
     const auto submit = [&](int to) {
         if (next < end_row)
-            of.copy(rows, to, read + next * p.walk.read_pitch,
-                    next == 0 || next == p.walk.read - 1);
+            of.copy(to, read + next * p.walk.read_pitch, from, tensor,
+                    next < end_rows || next >= p.walk.read - end_rows);
         ++next;
         commit_copies();
     };
+    // A slot whose row is taken is free: for others than its own thread when all have met.
+    constexpr int rows_ahead = words::in_pieces ? c.ahead - 1 : c.ahead;
 #pragma unroll
-    for (int to = 0; to < c.ahead; ++to)
+    for (int to = 0; to < rows_ahead; ++to)
         submit(to);
-    int from_slot = 0;
+    int from_slot = 0, free_slot = rows_ahead % c.ahead;
 #pragma unroll 1
     for (; row < end_row; ++row) {
-        wait_for_copies<c.ahead - 1>();
+        wait_for_copies<rows_ahead - 1>();
         typename words::unit raw[c.words];
-        of.take(rows, from_slot, read + row * p.walk.read_pitch, raw);
-        submit(from_slot);
+        if constexpr (words::in_pieces) {
+            meet<c.threads>();
+            submit(free_slot);
+        }
+        of.take(from_slot, read + row * p.walk.read_pitch, raw);
+        if constexpr (!words::in_pieces) submit(free_slot);
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
+        free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         const step<sum_type> now = following;
         if (row + 1 < end_row) following = map.steps[row + 1];
         if (current == now.low) {

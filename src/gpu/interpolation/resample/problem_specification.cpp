@@ -98,9 +98,9 @@ bool walks_first(const problem_specification &p) {
     constexpr int vector = 8; ///< bytes
     constexpr int shortest_row = 64;
     if (!can_walk_first(p)) return false;
-    if (p.type == element::f64) return true;
+    if (p.type == element::f64) return p.inner <= 3;
     if (p.middle.is_there())
-        return p.walk.read > 2 * p.walk.written
+        return p.inner == 1 && p.walk.read > 2 * p.walk.written
                 && elements_of_row(p) * bytes_of(p.type) % vector == 0;
     return p.inner == 1 && p.columns.written == 0
             && elements_of_row(p) >= shortest_row
@@ -139,7 +139,7 @@ std::string text_of(const pattern &of) {
 } // namespace
 
 bool can_walk_first(const problem_specification &p) {
-    const int most_bytes = p.type == element::f64 ? 24 : 16;
+    constexpr int most_bytes = 128;
     return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
             && p.walk.read > p.walk.written && rows_are_dense(p)
             && p.inner * bytes_of(p.type) <= most_bytes;
@@ -211,7 +211,7 @@ std::vector<mapped_problem> specifications_of(
         each.specification.column = axes[column];
         if (column != none)
             each.specification.columns
-                    = repetition(each.maps[2], s.type).find();
+                    = repetition(each.maps[2], s.type).find_places();
         if (walk != none)
             each.specification.rows = repetition(each.maps[0], s.type).find();
         each.specification.walk_first = walks_first(each.specification);

@@ -21,7 +21,16 @@ class repetition {
 public:
     repetition(const axis_map &map, element type) : map_(map), type_(type) {}
 
-    pattern find() const {
+    pattern find() const { return find(false); }
+    /// Also where places alone repeat, as those of align_corners by 2: then all positions count
+    /// as odd.
+    pattern find_places() const {
+        const pattern both = find();
+        return both.written > 0 ? both : find(true);
+    }
+
+private:
+    pattern find(bool places_alone) const {
         for (int written = 1; written <= most_period; ++written) {
             if (map_.src < 3 * written) break;
             const int64_t middle = map_.src / 2 / written * written;
@@ -31,12 +40,10 @@ public:
             pattern made {};
             made.written = written;
             made.read = static_cast<int>(step);
-            if (fill(made, middle) && holds(made)) return made;
+            if (fill(made, middle) && holds(made, places_alone)) return made;
         }
         return {};
     }
-
-private:
     bool fill(pattern &made, int64_t middle) const {
         for (int k = 0; k < made.written; ++k) {
             const int64_t at = middle + k;
@@ -51,7 +58,7 @@ private:
         }
         return true;
     }
-    bool holds(pattern &made) const {
+    bool holds(pattern &made, bool places_alone) const {
         constexpr int most_odd = 8;
         int last_odd = -1; ///< of those at the begin
         made.odd_last = 0;
@@ -69,7 +76,7 @@ private:
                                    type_)
                                 == made.weight[k][o - window];
             if (same) continue;
-            if (i < most_odd)
+            if (i < most_odd || places_alone)
                 last_odd = static_cast<int>(i);
             else if (i >= map_.src - most_odd)
                 made.odd_last = std::max(
