@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "gpu/interpolation/resample/cuts.hpp"
@@ -66,6 +67,24 @@ std::vector<choice> choices_of(
         if (chosen.size() == most_chosen) break;
     }
     return chosen;
+}
+
+bool walks_first(const mapped_problem &of) {
+    if (!can_walk_first(of.specification)) return false;
+    // Of all GPUs and tensors alike, whatever ops there are around it.
+    constexpr gpu_facts of_h100 {132, 227 << 10, 228 << 10, 65536, 2048};
+    constexpr int alignment = 16;
+    const auto cost_of = [&](bool walk_first) {
+        std::vector<mapped_problem> alone {of};
+        problem_specification &p = alone[0].specification;
+        p.walk_first = walk_first;
+        p.alignment = alignment;
+        p.bulk_copies = true;
+        p.prologue = p.epilogue[0] = p.epilogue[1] = fused_op::none;
+        const auto choices = choices_of(alone, of_h100);
+        return choices.empty() ? HUGE_VAL : choices.front().cost;
+    };
+    return cost_of(true) < cost_of(false);
 }
 
 } // namespace gradnn::gpu::resample

@@ -323,8 +323,8 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
                 c.strip = p.walk.written;
                 c.ahead = 1;
                 if (!geometry_of({p, c}).fits) continue;
-                for (const int ahead : {1, 2, 4, 8}) {
-                    if (lines_in_pieces(p, c) ? ahead < 2 : ahead > 4) continue;
+                for (const int ahead : {2, 4, 8}) {
+                    if (lines_in_pieces(p, c) ? ahead < 4 : ahead > 4) continue;
                     c.ahead = ahead;
                     const geometry g = geometry_of({p, c});
                     if (ahead * words * vector * bytes > 256

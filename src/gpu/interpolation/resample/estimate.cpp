@@ -98,7 +98,7 @@ estimate estimate_of_lines(const specification_of_kernel &s,
                                     : ceil_div(g.lane_items, g.groups);
     const bool in_pieces = lines_in_pieces(p, c);
     const double copies = in_pieces
-            ? 4.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
+            ? 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
             : c.words;
     const double step = copies + c.words + of_row * (bytes == 2 ? 1 : 0)
             + of_row * (p.walk.two ? 2 : 1) + 12;

@@ -314,7 +314,8 @@ constexpr void add_lines(
     if (!g.fits) return;
     g.line_words = static_cast<int>(words);
     g.line_threads = c.threads / c.planes;
-    g.line_pitch = ceil_div(g.line_words * vector, 4) * 4;
+    // With places for words beyond the row.
+    g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
     g.line_bytes = ceil_div((c.planes * g.line_pitch + 2 * line_margin)
                                    * sum_words(p),
                            32)

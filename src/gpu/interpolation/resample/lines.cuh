@@ -27,72 +27,99 @@ struct words_of_thread {
     using unit = jit::elements<p.type, vector>;
     static constexpr bool in_pieces = lines_in_pieces(p, c);
     static constexpr int all_pieces = c.planes * g.line_pieces;
+    static constexpr int turns
+            = in_pieces ? ceil_div(all_pieces, c.threads) : 1;
     static constexpr int to_next = g.line_threads * vector; ///< word
+    static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
 
     rows_on_their_way<unit, c.words, c.threads> own;
-    int first; ///< of the thread's row: the element with which the block's part begins
-    int past_first; ///< and from there its first word, in elements
-    int count; ///< words
-    int place_in_line;
-    int past_pieces; ///< bytes from the first piece of a slot to the plane's
-    int planes;
+    /// In the row to copy next: the thread's first word, or with its pieces' numbers the begin
+    /// of their rows.
+    const char *next[turns];
+    bool wanted[turns];
+    int count; ///< words that the row has
+    uint32_t past; ///< bytes from the row's first piece to the row, when it is taken
+    int place, place_in_line; ///< of the first word: in what was copied, in bytes; in a line
     sum_type low[c.words][vector], high[c.words][vector];
 
-    /// Of a block whose rows begin at an element `from`.
-    __device__ __forceinline__ void find(int from, int planes_of_block) {
+    /// Of a block with so many planes whose rows begin at `read`, an element `from` of whole ones.
+    __device__ __forceinline__ void find(
+            const type *read, int from, int planes) {
         const int thread = static_cast<int>(threadIdx.x);
         const int plane = c.planes == 1 ? 0 : thread / g.line_threads;
         const int number = thread - plane * g.line_threads;
-        planes = planes_of_block;
-        first = from + plane * static_cast<int>(p.outer_read[0]);
-        past_first = number * vector;
+        const auto row_of = [&](int of) {
+            return reinterpret_cast<const char *>(
+                    read + of * static_cast<int>(p.outer_read[0]));
+        };
+        if constexpr (in_pieces) {
+#pragma unroll
+            for (int i = 0; i < turns; ++i) {
+                const int piece = thread + i * c.threads;
+                const int of = c.planes == 1 ? 0 : piece / g.line_pieces;
+                next[i] = row_of(of)
+                        + (piece - of * g.line_pieces) * bytes_of_piece;
+                wanted[i] = piece < all_pieces && of < planes;
+            }
+            past = static_cast<uint32_t>(
+                    reinterpret_cast<uintptr_t>(row_of(plane)));
+        } else {
+            next[0] = row_of(plane) + number * (vector * sizeof(type));
+            own = {copied_rows(), c.ahead};
+        }
         const int words = least(g.line_words,
                 (static_cast<int>(elements_of_row(p)) - from + vector - 1)
                         / vector);
         count = plane < planes
                 ? (words - number + g.line_threads - 1) / g.line_threads
                 : 0;
-        place_in_line = plane * g.line_pitch + past_first;
-        // Threads that have no row take what they do not keep.
-        past_pieces
-                = plane < c.planes ? plane * g.line_pieces * bytes_of_piece : 0;
-        if constexpr (!in_pieces) own = {copied_rows(), c.ahead};
+        // Threads without a row take, but do not keep, what others do.
+        place = (plane < c.planes ? plane : 0) * g.line_pieces * bytes_of_piece
+                + number * static_cast<int>(vector * sizeof(type));
+        place_in_line = plane * g.line_pitch + number * vector;
         each_sum([&](int w, int v) { low[w][v] = high[w][v] = 0; });
     }
     __device__ __forceinline__ static char *copied_rows() {
         return jit::dynamic_shared() + 2 * g.line_bytes;
     }
-    /// Submits copies of a row of the block's part, which begins at an element `from`. Pieces
-    /// may have more than the row, at the ends of the tensor also more than is there.
-    __device__ __forceinline__ void copy(int slot, const type *row, int from,
-            const type *tensor, bool at_end) const {
+    /// Submits copies of the next row. Pieces may have more than the row, `at_end` of the tensor
+    /// also more than that.
+    __device__ __forceinline__ void copy(
+            int slot, const type *tensor, bool at_end) {
         if constexpr (!in_pieces) {
 #pragma unroll
             for (int w = 0; w < c.words; ++w)
                 own.copy(slot, w, w < count,
-                        row + first + past_first + w * to_next);
+                        reinterpret_cast<const type *>(next[0]) + w * to_next);
+            next[0] += row_bytes;
         } else {
+            char *const to = copied_rows() + slot * g.piece_bytes
+                    + threadIdx.x * bytes_of_piece;
+            const auto each_piece = [&](const auto &copy_piece) {
 #pragma unroll
-            for (int i = 0; i < all_pieces; i += c.threads) {
-                const int number = i + static_cast<int>(threadIdx.x);
-                const int plane
-                        = c.planes == 1 ? 0 : number / g.line_pieces;
-                const auto begin = reinterpret_cast<uintptr_t>(row + from
-                        + plane * static_cast<int>(p.outer_read[0]));
-                const auto *const piece = reinterpret_cast<const type *>(
-                        begin / bytes_of_piece * bytes_of_piece
-                        + (number - plane * g.line_pieces) * bytes_of_piece);
-                char *const to = copied_rows() + slot * g.piece_bytes
-                        + number * bytes_of_piece;
-                const bool wanted = number < all_pieces && plane < planes;
-                if (!at_end)
+                for (int i = 0; i < turns; ++i) {
+                    copy_piece(wanted[i],
+                            to + i * (c.threads * bytes_of_piece),
+                            reinterpret_cast<const type *>(
+                                    reinterpret_cast<uintptr_t>(next[i])
+                                    & ~static_cast<uintptr_t>(
+                                            bytes_of_piece - 1)));
+                    next[i] += row_bytes;
+                }
+            };
+            if (at_end)
+                each_piece([&](bool wanted, char *to, const type *piece) {
+                    if (wanted)
+                        copy_inside(
+                                reinterpret_cast<type *>(to), piece, tensor);
+                });
+            else
+                each_piece([](bool wanted, char *to, const type *piece) {
                     copy_async_past_l1_if(wanted, to, piece);
-                else if (wanted)
-                    place(reinterpret_cast<type *>(to), piece, tensor);
-            }
+                });
         }
     }
-    __device__ __forceinline__ static void place(
+    __device__ __forceinline__ static void copy_inside(
             type *to, const type *piece, const type *tensor) {
         constexpr int elements = bytes_of_piece / sizeof(type);
 #pragma unroll 1
@@ -100,21 +127,18 @@ struct words_of_thread {
             if (piece + i >= tensor && piece + i < tensor + tensor_extent(p))
                 to[i] = piece[i];
     }
-    __device__ __forceinline__ void take(
-            int slot, const type *row, unit (&to)[c.words]) const {
+    /// Of the row after the last that was taken.
+    __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
         if constexpr (!in_pieces) {
             own.take(slot, to);
         } else {
-            const auto past
-                    = static_cast<uint32_t>(
-                              reinterpret_cast<uintptr_t>(row + first))
-                    % bytes_of_piece;
-            const char *const from = copied_rows() + slot * g.piece_bytes
-                    + past_pieces + past;
+            const auto *const from = reinterpret_cast<const type *>(
+                    copied_rows() + slot * g.piece_bytes
+                    + (place + static_cast<int>(past % bytes_of_piece)));
+            past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
             for (int w = 0; w < c.words; ++w)
-                to[w] = unit::load(reinterpret_cast<const type *>(from)
-                        + past_first + w * to_next);
+                to[w] = unit::load(from + w * to_next);
         }
     }
     /// visit(word, element) for all sums of a thread.
@@ -160,14 +184,15 @@ struct words_of_thread {
         else
             each_sum([&](int w, int v) { high[w][v] = 0; });
     }
+    /// Words beyond the row too, which a line has places for.
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr element of
                 = p.type == element::f64 ? element::f64 : element::f32;
         constexpr int wide
                 = least(vector, 16 / static_cast<int>(sizeof(sum_type)));
+        if (static_cast<int>(threadIdx.x) >= c.planes * g.line_threads) return;
 #pragma unroll
-        for (int w = 0; w < c.words; ++w) {
-            if (w >= count) continue;
+        for (int w = 0; w < c.words; ++w)
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
@@ -177,7 +202,6 @@ struct words_of_thread {
                 jit::elements<of, wide>::of(together).store(
                         line + place_in_line + w * to_next + v);
             }
-        }
     }
 };
 
@@ -270,7 +294,6 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     from -= from % most(c.line_vector, line_margin);
 
     words of;
-    of.find(from, planes);
     outputs_of_thread<s> outputs;
     outputs.find(part, map.column);
     int slot = 0, current = 0;
@@ -283,32 +306,36 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                     + line_margin;
             of.keep(line);
             meet<c.threads>();
-            outputs.write(line - from, middle, planes, map,
-                    written + current * p.walk.write_pitch);
+            outputs.write(line - from, middle, planes, map, written);
             slot ^= 1;
         }
         ++current;
+        written += p.walk.write_pitch;
     };
 
     const place last = map.walk.places[end - 1];
     int row = map.walk.places[begin].first;
     const int end_row = last.first + last.count;
     current = row < end_row ? least(map.steps[row].low, begin) : begin;
+    written += current * p.walk.write_pitch;
     step<sum_type> following {};
     if (row < end_row) following = map.steps[row];
+    of.find(read + row * p.walk.read_pitch + from, from, planes);
     int next = row;
-    constexpr int end_rows = ceil_div(2 * bytes_of_piece,
-            static_cast<int>(p.walk.read_pitch) * bytes_of(p.type));
+    constexpr int end_rows = static_cast<int>(
+            (2 * bytes_of_piece + words::row_bytes - 1) / words::row_bytes);
     const auto submit = [&](int to) {
         if (next < end_row)
-            of.copy(to, read + next * p.walk.read_pitch, from, tensor,
-                    next < end_rows || next >= p.walk.read - end_rows);
+            of.copy(to, tensor,
+                    next >= p.walk.read - end_rows
+                            || (p.alignment < bytes_of_piece
+                                    && next < end_rows));
         ++next;
         commit_copies();
     };
     // A slot whose row is taken is free: for others than its own thread when all have met.
     constexpr int rows_ahead = words::in_pieces ? c.ahead - 1 : c.ahead;
-#pragma unroll
+#pragma unroll 1
     for (int to = 0; to < rows_ahead; ++to)
         submit(to);
     int from_slot = 0, free_slot = rows_ahead % c.ahead;
@@ -320,7 +347,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
             meet<c.threads>();
             submit(free_slot);
         }
-        of.take(from_slot, read + row * p.walk.read_pitch, raw);
+        of.take(from_slot, raw);
         if constexpr (!words::in_pieces) submit(free_slot);
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;

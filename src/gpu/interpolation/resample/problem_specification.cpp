@@ -90,23 +90,6 @@ std::string refusal_of(
     return {};
 }
 
-/// Whether they do. Columns whose map does not repeat take a load for each tap: then it pays
-/// where each element is read once for many taps, if rows have a vector for most lanes of a warp.
-/// The sums lie in shared memory as f32 and f64, which is twice the bytes of 16-bit data: in
-/// volumes of these it pays where more than twice as many layers are read.
-bool walks_first(const problem_specification &p) {
-    constexpr int vector = 8; ///< bytes
-    constexpr int shortest_row = 64;
-    if (!can_walk_first(p)) return false;
-    if (p.type == element::f64) return p.inner <= 3;
-    if (p.middle.is_there())
-        return p.inner == 1 && p.walk.read > 2 * p.walk.written
-                && elements_of_row(p) * bytes_of(p.type) % vector == 0;
-    return p.inner == 1 && p.columns.written == 0
-            && elements_of_row(p) >= shortest_row
-            && elements_of_row(p) * bytes_of(p.type) % 4 == 0;
-}
-
 std::string text_of(const axis &a) {
     return text("{.written = ", a.written, ", .read = ", a.read,
             ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
@@ -214,7 +197,7 @@ std::vector<mapped_problem> specifications_of(
                     = repetition(each.maps[2], s.type).find_places();
         if (walk != none)
             each.specification.rows = repetition(each.maps[0], s.type).find();
-        each.specification.walk_first = walks_first(each.specification);
+        each.specification.walk_first = walks_first(each);
         made.push_back(std::move(each));
     };
     if (none == 3) {

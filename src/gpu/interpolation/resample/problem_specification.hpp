@@ -25,9 +25,10 @@ std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &, int alignment, bool bulk_copies,
         std::string &refusal);
 
-/// Whether the sums along the walk, of vectors of whole rows, may come first: the specification
-/// says whether they do.
+/// Whether the sums along the walk, of vectors of whole rows, may come first.
 bool can_walk_first(const problem_specification &);
+/// Whether they do: where the best estimate is lower, of the same GPU whatever GPU there is.
+bool walks_first(const mapped_problem &);
 
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);
