@@ -48,9 +48,10 @@ std::string source_of(const std::vector<job> &jobs) {
               "#include \"gpu/interpolation/resample/resample.cuh\"\n"
               "extern \"C\" void limit(const void *begin, const void *end, "
               "const "
-              "void *other, const void *end_of_other) {\n"
+              "void *other, const void *end_of_other, const void *steps, "
+              "const void *end_of_steps) {\n"
               "gradnn::emulated::tensors = {{begin, end}, {other, "
-              "end_of_other}}; }\n";
+              "end_of_other}, {steps, end_of_steps}}; }\n";
     for (const char *const type : {"f32", "f64", "bf16", "f16"}) {
         const std::string name = text("element::", type);
         source += text("extern \"C\" void any_", type,
@@ -227,8 +228,9 @@ protected:
             map.others.epilogue[e] = bytes_from(written);
         typed &also_read = ahead ? others[0] : read;
         library.function<void(const void *, const void *, const void *,
-                const void *)>("limit")(
-                read.data(), read.end(), also_read.data(), also_read.end());
+                const void *, const void *, const void *)>("limit")(read.data(),
+                read.end(), also_read.data(), also_read.end(),
+                host.steps.data(), host.steps.data() + host.steps.size());
         if (of.specification.empty()) {
             constexpr const char *names[]
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};

@@ -15,6 +15,31 @@ __device__ __forceinline__ void meet() {
         __syncthreads();
 }
 
+/// What rows add to, on its way with them: of each warp its own.
+template <typename Sum>
+struct steps_of_warp {
+    using of_row = step<Sum>;
+    const of_row *next;
+    of_row *own;
+
+    __device__ __forceinline__ steps_of_warp(
+            const of_row *first, char *shared, int slots)
+        : next(first),
+          own(reinterpret_cast<of_row *>(shared) + threadIdx.x / 32 * slots) {}
+    /// Through the L1 cache: all blocks read these.
+    __device__ __forceinline__ void copy(int slot) {
+        constexpr unsigned pieces = sizeof(of_row) / bytes_of_piece;
+        const unsigned at = threadIdx.x % 32 * bytes_of_piece;
+        copy_async_if<bytes_of_piece>(threadIdx.x % 32 < pieces,
+                reinterpret_cast<char *>(own + slot) + at,
+                reinterpret_cast<const char *>(next) + at);
+        ++next;
+    }
+    __device__ __forceinline__ of_row taken(int slot) const {
+        return own[slot];
+    }
+};
+
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <specification_of_kernel s>
 struct words_of_thread {
@@ -293,10 +318,38 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         from = map.column.places[part * c.parts * c.columns].first * p.inner;
     from -= from % most(c.line_vector, line_margin);
 
+    // What is read first is what copies wait for.
+    const place last = map.walk.places[end - 1];
+    int row = map.walk.places[begin].first;
+    const int end_row = last.first + last.count;
     words of;
+    of.find(read + row * p.walk.read_pitch + from, from, planes);
+    steps_of_warp<sum_type> steps(map.steps + row,
+            jit::dynamic_shared() + g.shared_bytes - g.step_bytes, c.ahead);
+    int next = row;
+    constexpr int end_rows = static_cast<int>(
+            (2 * bytes_of_piece + words::row_bytes - 1) / words::row_bytes);
+    const auto submit = [&](int to) {
+        if (next < end_row) {
+            of.copy(to, tensor,
+                    next >= p.walk.read - end_rows
+                            || (p.alignment < bytes_of_piece
+                                    && next < end_rows));
+            steps.copy(to);
+        }
+        ++next;
+        commit_copies();
+    };
+    // A slot whose row is taken is free: for others than its own thread when all have met.
+    constexpr int rows_ahead = words::in_pieces ? c.ahead - 1 : c.ahead;
+#pragma unroll 1
+    for (int to = 0; to < rows_ahead; ++to)
+        submit(to);
     outputs_of_thread<s> outputs;
     outputs.find(part, map.column);
-    int slot = 0, current = 0;
+    int slot = 0;
+    int current = row < end_row ? least(map.steps[row].low, begin) : begin;
+    written += current * p.walk.write_pitch;
     // The position `current`, by all threads alike.
     const auto finish = [&] {
         if (current >= begin) {
@@ -312,47 +365,24 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         ++current;
         written += p.walk.write_pitch;
     };
-
-    const place last = map.walk.places[end - 1];
-    int row = map.walk.places[begin].first;
-    const int end_row = last.first + last.count;
-    current = row < end_row ? least(map.steps[row].low, begin) : begin;
-    written += current * p.walk.write_pitch;
-    step<sum_type> following {};
-    if (row < end_row) following = map.steps[row];
-    of.find(read + row * p.walk.read_pitch + from, from, planes);
-    int next = row;
-    constexpr int end_rows = static_cast<int>(
-            (2 * bytes_of_piece + words::row_bytes - 1) / words::row_bytes);
-    const auto submit = [&](int to) {
-        if (next < end_row)
-            of.copy(to, tensor,
-                    next >= p.walk.read - end_rows
-                            || (p.alignment < bytes_of_piece
-                                    && next < end_rows));
-        ++next;
-        commit_copies();
-    };
-    // A slot whose row is taken is free: for others than its own thread when all have met.
-    constexpr int rows_ahead = words::in_pieces ? c.ahead - 1 : c.ahead;
-#pragma unroll 1
-    for (int to = 0; to < rows_ahead; ++to)
-        submit(to);
     int from_slot = 0, free_slot = rows_ahead % c.ahead;
 #pragma unroll 1
     for (; row < end_row; ++row) {
         wait_for_copies<rows_ahead - 1>();
-        typename words::unit raw[c.words];
-        if constexpr (words::in_pieces) {
+        if constexpr (words::in_pieces)
             meet<c.threads>();
+        else
+            __syncwarp();
+        typename words::unit raw[c.words];
+        if constexpr (words::in_pieces) submit(free_slot);
+        of.take(from_slot, raw);
+        const step<sum_type> now = steps.taken(from_slot);
+        if constexpr (!words::in_pieces) {
+            __syncwarp();
             submit(free_slot);
         }
-        of.take(from_slot, raw);
-        if constexpr (!words::in_pieces) submit(free_slot);
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
-        const step<sum_type> now = following;
-        if (row + 1 < end_row) following = map.steps[row + 1];
         if (current == now.low) {
             of.add(raw, now);
             continue;

@@ -109,6 +109,8 @@ double thread_estimate::instructions() const {
         checked += g_.always_inside[u] ? 0 : 1.5;
     double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
             + taps * c_.vector;
+    // Each column has its own address.
+    if (!c_.repeated && p_.column.is_there()) row += c_.columns;
     if (g_.rolled)
         row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
     if (!p_.column.is_there()) row -= taps * c_.vector;
