@@ -129,10 +129,9 @@ std::string small_images_yield(
 // other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
 // 5401 to 5404, 98f9cff). Planes in NCX (seed 7101 and the cases, first choices, 25e4154): 1.04
-// times as fast as gpu_ncx in f32, 1.08 in 16 bits; at 16 times up 0.82 to 0.99, where the walk
-// comes first 0.97 and 0.99. Channels in no vectors (seeds 9101 and 9102 and the cases, H200,
-// 5d1fb37): 1.14 times as fast as gpu_rows in rows alone (f32, three), in 16-bit planes of at
-// most 4 taps 1.34 (seven; least 0.95), of 8 taps 0.64 and 0.79.
+// times as fast as gpu_ncx in f32. Of 16 bits (cases and seeds 9301 to 9303, H200): columns of
+// many taps in NCX 1.00, channels in no vectors in NXC 1.00 and more; planes in NCX whose columns
+// do not repeat 0.83 to 1.22, in the mean 0.98.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -153,24 +152,17 @@ std::string resample_yields(
     if (rows_alone && (!channels_last || bytes == 2))
         return "rows alone in NCX, and of 16 bits, were slower";
     if (rows_alone) return is_long_row(problem) ? long_row : "";
-    constexpr int64_t many_taps = 8, few_columns = 64;
+    if (channels_last) return {};
+    constexpr int64_t few_columns = 64, most_taps = 8;
     const auto map = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
-    const bool many = map.max_count > many_taps;
-    if (channels_last) {
-        constexpr int64_t few_taps = 4;
-        return bytes == 2 && map.max_count > few_taps && !many
-                ? "16-bit planes of channels in no vectors and 5 to 8 taps "
-                  "were slower"
-                : std::string();
-    }
-    if (many) return "columns of many taps in NCX were slower";
     return dst[3] > src[3] && dst[4] >= few_columns
+                    && map.max_count <= most_taps
                     && resample::repetition(map, jit::element::f32)
-                                    .find()
+                                    .find_places()
                                     .written
                             == 0
-            ? "planes in NCX that are walked first were slower"
+            ? "planes in NCX whose columns do not repeat were slower"
             : "";
 }
 

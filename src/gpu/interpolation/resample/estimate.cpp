@@ -18,8 +18,9 @@ constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
 constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
 constexpr form_costs of_lines {1.0, 8, 0.45, 0.15};
 constexpr double bytes_of_cycle = 19, conflicts = 0.53;
-/// Than by its parts takes a kernel whose threads read global memory (H200, 72 problems).
-constexpr double threads_longer = 1.1;
+/// Times as long as by its parts takes a kernel whose columns have places of their own, but for
+/// those that walk first (H200, 72 problems).
+constexpr double own_places = 1.1;
 /// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
 /// takes some 80 thousand million such sectors a second.
 constexpr double cycles_of_sector = 3;
@@ -160,6 +161,8 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const geometry g = geometry_of(s);
     const thread_estimate thread(s, g, of);
     const double sms = gpu.multiprocessors;
+    const double of_places
+            = p.column.is_there() && !c.repeated ? own_places : 1;
     estimate made {};
     if (c.stages == 0) {
         const block_costs costs(of_threads, s, gpu, g.grid);
@@ -177,7 +180,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
                         * std::min<double>(c.blocks * c.threads,
                                 static_cast<double>(g.items) / sms));
         made.path = costs.one_after_the_other(0.38 * thread.path());
-        made.turns = threads_longer * costs.turns();
+        made.turns = of_places * costs.turns();
         return made;
     }
     const block_costs costs(of_tiles, s, gpu, g.all_tiles);
@@ -231,7 +234,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     made.bytes = costs.memory(read_again, 0);
     made.path = costs.one_after_the_other(
             std::max(0.67 * path, (copied + 0.67 * path) / c.stages));
-    made.turns = costs.turns();
+    made.turns = of_places * costs.turns();
     return made;
 }
 
