@@ -138,7 +138,7 @@ def listed(*words):
     return [line.split()[0] for line in done.stdout.splitlines()]
 
 
-def test_what_takes_minutes_is_timed_where_it_is_named():
+def test_the_largest_case_is_timed_where_it_is_named():
     assert listed("--name", "video_256_64") == ["video_256_64"]
     every = listed()
     assert "volume_16_256" in every and "video_256_64" not in every
