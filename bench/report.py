@@ -175,6 +175,21 @@ def latency_table(results):
     )
 
 
+def memory_table(results):
+    """Markdown: memory beside the tensors, where PyTorch's was asked for; else
+    nothing."""
+    if not results.get("memory"):
+        return ""
+    lines = ["| case | gradnn, MiB | PyTorch, MiB |", "|---|---|---|"]
+    for row in results["rows"]:
+        cells = [f"{row['case']} {row['dtype']} {row['layout']}"]
+        for side in ("gradnn", "pytorch"):
+            taken = row.get(side, {}).get("workspace_bytes")
+            cells.append("-" if taken is None else f"{taken / 2**20:.1f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(["The most memory of a call beside its tensors.", "", *lines])
+
+
 def _without_figures(results):
     """Cases that one side did not run, and why."""
     lines = []
@@ -227,9 +242,9 @@ def markdown(results):
         "",
         summary(results),
     ]
-    latency = latency_table(results)
-    if latency:
-        lines += ["", latency]
+    for more in (latency_table(results), memory_table(results)):
+        if more:
+            lines += ["", more]
     without = _without_figures(results)
     if without:
         lines += ["", "Without figures:", *without]

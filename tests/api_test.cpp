@@ -1,7 +1,11 @@
 // The public API before compile: logical tensors, names, errors, engines, ops,
 // graphs and partitions.
 #include <set>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include <gradnn/version.hpp>
 #include <gtest/gtest.h>
 
 #include "op/op_schema.hpp"
@@ -190,6 +194,13 @@ TEST(graph_api, deterministic_is_the_default) {
     EXPECT_FALSE(g.get_deterministic());
 }
 
+TEST(graph_api, fpmath_mode) {
+    graph g(engine::kind::cpu);
+    EXPECT_EQ(g.get_fpmath_mode(), fpmath_mode::strict);
+    g.set_fpmath_mode(fpmath_mode::bf16);
+    EXPECT_EQ(g.get_fpmath_mode(), fpmath_mode::bf16);
+}
+
 TEST(op_api, attributes_replace_and_ports_append) {
     op the_op(3, op::kind::Add, "sum");
     the_op.add_input(lt(0, data_type::f32));
@@ -202,6 +213,37 @@ TEST(op_api, attributes_replace_and_ports_append) {
             .set_attr(op::attr::groups, int64_t {3});
     EXPECT_EQ(std::get<int64_t>(the_op.get_attrs().at(op::attr::groups)), 3);
 }
+
+TEST(op_api, attributes_of_plain_literals) {
+    op the_op(0, op::kind::ConvolutionBackwardData);
+    the_op.set_attr(op::attr::groups, 2)
+            .set_attr(op::attr::data_format, "NCX")
+            .set_attr(op::attr::use_dst, true);
+    const auto &attrs = the_op.get_attrs();
+    EXPECT_EQ(std::get<int64_t>(attrs.at(op::attr::groups)), 2);
+    EXPECT_EQ(std::get<std::string>(attrs.at(op::attr::data_format)), "NCX");
+    EXPECT_TRUE(std::get<bool>(attrs.at(op::attr::use_dst)));
+}
+
+TEST(version_api, is_that_of_the_header) {
+    EXPECT_EQ(version().major, version_major);
+    EXPECT_EQ(version().minor, version_minor);
+    EXPECT_EQ(version().patch, version_patch);
+    EXPECT_TRUE(version_agrees());
+}
+
+/// Whether set_attr takes a value of the type: nothing that would be cut.
+template <typename Value, typename = void>
+struct is_settable : std::false_type {};
+template <typename Value>
+struct is_settable<Value,
+        std::void_t<decltype(std::declval<op &>().set_attr(
+                op::attr::undef, std::declval<Value>()))>> : std::true_type {};
+static_assert(is_settable<int>::value && is_settable<const char *>::value
+        && is_settable<int64_t>::value && is_settable<bool>::value);
+static_assert(!is_settable<double>::value && !is_settable<unsigned>::value
+        && !is_settable<long long>::value
+        && !is_settable<std::vector<int>>::value);
 
 } // namespace
 } // namespace gradnn::test

@@ -1,4 +1,6 @@
 // Tensors of more than 2^31 elements on the GPU, without convolutions.
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +41,33 @@ void check_many_images(const layout &l, const std::string &mode, int64_t copies,
     EXPECT_EQ(out.first_difference(image), -1);
 }
 
-TEST_F(gpu_large, interpolation_of_many_images) {
+/// By kernels that are compiled for the problem, and by the library's own.
+class gpu_large_interpolation : public gpu_large,
+                                public testing::WithParamInterface<bool> {
+protected:
+    void SetUp() override {
+        gpu_large::SetUp();
+        if (const char *set = std::getenv(variable)) before_ = set;
+        setenv(variable, GetParam() ? "1" : "0", 1);
+    }
+    void TearDown() override {
+        if (before_)
+            setenv(variable, before_->c_str(), 1);
+        else
+            unsetenv(variable);
+    }
+
+private:
+    static constexpr const char *variable = "GRADNN_SPECIALISE";
+    std::optional<std::string> before_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+        large, gpu_large_interpolation, testing::Bool(), [](const auto &info) {
+            return info.param ? "compiled_for_it" : "of_the_library";
+        });
+
+TEST_P(gpu_large_interpolation, of_many_images) {
     for (const layout &l : {layouts()[0], layouts()[1]})
         for (const char *mode : {"linear", "nearest"}) {
             SCOPED_TRACE(l.name + " " + mode);
@@ -48,7 +76,7 @@ TEST_F(gpu_large, interpolation_of_many_images) {
         }
 }
 
-TEST_F(gpu_large, interpolation_of_many_channels) {
+TEST_P(gpu_large_interpolation, of_many_channels) {
     for (const char *mode : {"linear", "nearest"}) {
         SCOPED_TRACE(mode);
         // 2^31 + 2^20 elements in.
@@ -58,7 +86,7 @@ TEST_F(gpu_large, interpolation_of_many_channels) {
     }
 }
 
-TEST_F(gpu_large, interpolation_of_many_volumes) {
+TEST_P(gpu_large_interpolation, of_many_volumes) {
     for (const char *mode : {"linear", "nearest"}) {
         SCOPED_TRACE(mode);
         check_many_images(
@@ -68,7 +96,7 @@ TEST_F(gpu_large, interpolation_of_many_volumes) {
     }
 }
 
-TEST_F(gpu_large, interpolation_of_small_planes_and_wide_ratios) {
+TEST_P(gpu_large_interpolation, of_small_planes_and_wide_ratios) {
     check_many_images(layouts()[0], "linear", 10957, 1000, {7, 7}, {14, 14});
     // 31 taps a column.
     check_many_images(layouts()[1], "linear", 389, 21, {33, 33}, {513, 513});
@@ -106,7 +134,7 @@ TEST_F(gpu_large, transposing_copy) {
 }
 
 // One image alone has more than 2^31 elements; all of its rows are equal.
-TEST_F(gpu_large, interpolation_of_one_image) {
+TEST_P(gpu_large_interpolation, of_one_image) {
     constexpr int64_t rows = 66000;
     constexpr int64_t columns = 33000;
     const bytes row = random_bits(data_type::f16, columns, 22);

@@ -4,7 +4,8 @@
 Worker of bench/compare: reads jobs from standard input, one JSON object a line
 ({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath",
 "latency"}), and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"},
-on a GPU "host_ms", with latency "latency_us" and on a GPU "replay_us", or
+on a GPU "host_ms" and "workspace_bytes", with latency "latency_us" and on a GPU
+"replay_us", or
 {"refused": why} where PyTorch has no such gradient or fails. The first line says
 what PyTorch this is, or {"absent": why}.
 """
@@ -193,6 +194,19 @@ def cuda_times(run, seconds):
     return times, {"host_ms": statistics.median(host)}
 
 
+def workspace_bytes(run):
+    """The most of a GPU's memory that PyTorch takes for a call beside the call's
+    tensors."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    result = run()
+    torch.cuda.synchronize()
+    result = result if isinstance(result, tuple) else (result,)
+    made = sum(each.untyped_storage().nbytes() for each in result if each is not None)
+    return max(0, torch.cuda.max_memory_allocated() - held - made)
+
+
 def cpu_times(run, seconds):
     run(0)
     run(1)
@@ -254,6 +268,8 @@ def time_job(job, device):
     times, others = (cuda_times if device == "cuda" else cpu_times)(
         run, job["seconds"]
     )
+    if device == "cuda":
+        others["workspace_bytes"] = workspace_bytes(gradients[0])
     if job.get("latency"):
         others |= latencies(run, job["seconds"], device)
     return others | {

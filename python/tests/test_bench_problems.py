@@ -11,6 +11,7 @@ from bench_sweep import BENCH, documented, program, settings  # bench/ on the pa
 
 import graphs
 import problems
+import report
 
 
 @pytest.mark.parametrize("kind", graphs.KINDS)
@@ -124,6 +125,40 @@ def test_fields_of_compare_are_documented(tmp_path):
     assert {"empty_launch", "pytorch_deterministic", "host_ms", "replay_us", "cuda",
             "times_faster_than_pytorch_deterministic", "refused", "failed",
             "absent"} <= known  # fmt: skip
+
+
+def listed(*words):
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "compare"), "--engine", "gpu",
+         "--kind", "convolution", "--list", *words],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [line.split()[0] for line in done.stdout.splitlines()]
+
+
+def test_the_largest_case_is_timed_where_it_is_named():
+    assert listed("--name", "video_256_64") == ["video_256_64"]
+    every = listed()
+    assert "volume_16_256" in every and "video_256_64" not in every
+
+
+def test_memory_is_compared_where_it_is_asked_for():
+    results = {
+        "memory": True,
+        "rows": [
+            {"case": "a", "dtype": "bf16", "layout": "NCX",
+             "gradnn": {"workspace_bytes": 3 << 20},
+             "pytorch": {"workspace_bytes": 1 << 30}},
+            {"case": "b", "dtype": "f32", "layout": "NXC",
+             "gradnn": {"workspace_bytes": 0}, "pytorch": {"refused": "memory"}},
+        ],
+    }  # fmt: skip
+    lines = report.memory_table(results).splitlines()
+    assert "| a bf16 NCX | 3.0 | 1024.0 |" in lines
+    assert "| b f32 NXC | 0.0 | - |" in lines
+    assert report.memory_table(results | {"memory": False}) == ""
 
 
 def test_taps_are_those_of_the_forward():
