@@ -75,6 +75,9 @@ block_shape block_of(int vectors, int vector_bytes, int most_threads = 288);
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.
 int strip_of(int rows, double blocks, double held, double beside);
 
+/// Columns of a thread to try for windows that leave room for no more than a row of taps.
+std::vector<int> row_columns(int width);
+
 /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
 std::vector<int> channel_vectors(
         const problem_specification &, const pitches &of);

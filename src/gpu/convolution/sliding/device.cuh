@@ -12,6 +12,28 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 
+/// Calls body(i, j, k, l) for so many of each, the last fastest, in loops that are unrolled.
+template <int first, int second, int third, int fourth, typename Body>
+__device__ __forceinline__ void for_each(const Body &body) {
+#pragma unroll
+    for (int i = 0; i < first; ++i)
+#pragma unroll
+        for (int j = 0; j < second; ++j)
+#pragma unroll
+            for (int k = 0; k < third; ++k)
+#pragma unroll
+                for (int l = 0; l < fourth; ++l)
+                    body(i, j, k, l);
+}
+
+/// The last digit of a number, of so many values, which leaves the others.
+template <typename Number>
+__device__ __forceinline__ int digit_of(Number &rest, int count) {
+    const int digit = static_cast<int>(rest % count);
+    rest /= count;
+    return digit;
+}
+
 template <element type>
 __device__ __forceinline__ sum<type> widen(storage<type> value) {
     return jit::elements<type, 1> {{value}}[0];

@@ -255,15 +255,7 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
     std::vector<tile> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     const int width = ceil_div(p.column.written, e.column_step());
-    for (const int columns :
-            {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
-                    ceil_div(width, ceil_div(width, 14)),
-                    ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
-        if (columns > width
-                || std::any_of(tiles.begin(), tiles.end(), [&](const tile &t) {
-                       return t.cut.columns == columns;
-                   }))
-            continue;
+    for (const int columns : row_columns(width)) {
         const int gap = e.column_step() > 1 ? 1 : -p.column.dilation;
         const int met = std::min(
                 (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
