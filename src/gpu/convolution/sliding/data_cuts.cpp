@@ -297,7 +297,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
 
 std::vector<choice<data_specification>> data_choices(
         const problem_specification &p, const gpu_facts &gpu) {
-    data_estimator e(p, gpu);
+    data_estimator e {{p, gpu}};
     e.add_tiles();
     add_long_rows(e);
     constexpr size_t most_tried = 40;

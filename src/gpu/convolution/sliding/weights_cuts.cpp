@@ -14,26 +14,13 @@ struct tile {
     weights_cut cut;
 };
 
-struct estimator {
-    const problem_specification &p;
-    const gpu_facts &gpu;
-    const int bytes, taps, wide, gap;
-    std::vector<tile> tiles;
+struct estimator : tile_estimator {
+    std::vector<tile> tiles = {};
 
-    estimator(const problem_specification &of, const gpu_facts &on)
-        : p(of),
-          gpu(on),
-          bytes(bytes_of(of.type)),
-          taps(of.depth.taps * of.row.taps * of.column.taps),
-          wide(sum_bytes_of(of.type) / 4),
-          gap(-of.row.dilation) {}
-
-    int column_step() const {
-        return p.channels_last && p.column.step == 1 ? -p.column.dilation : 1;
-    }
     int kept() const {
-        return p.row.step == 1 ? p.row.taps
-                               : (p.row.taps - 1) * gap / p.row.step + 1;
+        return p.row.step == 1
+                ? p.row.taps
+                : (p.row.taps - 1) * -p.row.dilation / p.row.step + 1;
     }
     /// A window of one row whose last rows of dst move up a sum each.
     bool is_long() const { return kept() > 8 && taps == p.row.taps; }
@@ -292,7 +279,7 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
 
 std::vector<choice<weights_specification>> weights_choices(
         const problem_specification &p, const gpu_facts &gpu) {
-    estimator e(p, gpu);
+    estimator e {{p, gpu}};
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
     std::vector<choice<weights_specification>> chosen;
