@@ -55,6 +55,17 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
+std::vector<int> row_columns(int width) {
+    std::vector<int> tried;
+    for (const int columns :
+            {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
+                    ceil_div(width, ceil_div(width, 14)),
+                    ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1})
+        if (columns <= width && std::ranges::count(tried, columns) == 0)
+            tried.push_back(columns);
+    return tried;
+}
+
 std::vector<int> channel_vectors(
         const problem_specification &p, const pitches &of) {
     if (!p.channels_last) return {1};

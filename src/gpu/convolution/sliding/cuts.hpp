@@ -1,6 +1,7 @@
 // How the work of a sliding window may be cut, by estimated time.
 #pragma once
 
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,21 @@ constexpr int most_registers = 222;
 /// Long windows of one row of NCX, by rows in shared memory.
 std::optional<choice<weights_specification>> staged_rows_choice(
         const problem_specification &, const gpu_facts &);
+
+/// What estimates are made of.
+struct tile_estimator {
+    const problem_specification &p;
+    const gpu_facts &gpu;
+    const int bytes = bytes_of(p.type),
+              taps = p.depth.taps * p.row.taps * p.column.taps,
+              wide = sum_bytes_of(p.type) / 4; ///< registers of a sum
+
+    /// Between a thread's columns.
+    int column_step() const {
+        return p.channels_last && p.column.parts() ? std::abs(p.column.dilation)
+                                                   : 1;
+    }
+};
 
 /// What a thread takes that has rows on their way: so many of them, or groups that are copied
 /// to shared memory.
@@ -74,6 +90,9 @@ block_shape block_of(int vectors, int vector_bytes, int most_threads = 288);
 /// Rows of a strip so that strips fill the multiprocessors in the fewest turns, where
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.
 int strip_of(int rows, double blocks, double held, double beside);
+
+/// Columns of a thread to try for windows that leave room for no more than a row of taps.
+std::vector<int> row_columns(int width);
 
 /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
 std::vector<int> channel_vectors(

@@ -62,27 +62,16 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
     if (thread >= cut.lanes * g.of_block || item >= g.items) return;
     t.channel = (channel_block * cut.lanes + lane) * cut.vector;
     if (p.channels_last && t.channel >= p.channels) return;
-    const int tile = rest % g.tiles;
-    rest /= g.tiles;
-    int depth_tile;
-    int strip;
-    if constexpr (p.channels_last) {
-        depth_tile = rest % g.depth_tiles;
-        rest /= g.depth_tiles;
-        strip = rest % g.strips;
-        rest /= g.strips;
-        t.in_class = rest % g.walk.classes;
-        t.image = rest / g.walk.classes;
-    } else {
-        strip = rest % g.strips;
-        rest /= g.strips;
-        t.in_class = rest % g.walk.classes;
-        rest /= g.walk.classes;
-        depth_tile = rest % g.depth_tiles;
-        rest /= g.depth_tiles;
-        t.channel = rest % p.channels;
-        t.image = rest / p.channels;
+    const int tile = digit_of(rest, g.tiles);
+    int depth_tile = 0;
+    if constexpr (p.channels_last) depth_tile = digit_of(rest, g.depth_tiles);
+    const int strip = digit_of(rest, g.strips);
+    t.in_class = digit_of(rest, g.walk.classes);
+    if constexpr (!p.channels_last) {
+        depth_tile = digit_of(rest, g.depth_tiles);
+        t.channel = digit_of(rest, p.channels);
     }
+    t.image = rest;
     t.all_weights = weights;
     t.others = others;
     t.load_weights(shared, lane);
@@ -154,27 +143,17 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
                 before + static_cast<int>(here) * g.read_elements, cut.threads);
 
     unsigned rest = thread;
-    const int tile = rest % g.tiles;
-    rest /= g.tiles;
-    const int strip = rest % g.strips;
-    rest /= g.strips;
-    const int in_class = rest % g.walk.classes;
-    rest /= g.walk.classes;
-    int depth_tile = 0;
-    if constexpr (cut.volumes) {
-        depth_tile = rest % g.depth_tiles;
-        rest /= g.depth_tiles;
-    }
+    const int tile = digit_of(rest, g.tiles);
+    const int strip = digit_of(rest, g.strips);
+    const int in_class = digit_of(rest, g.walk.classes);
+    int depth_tile = cut.volumes ? digit_of(rest, g.depth_tiles) : 0;
     const int of_block = rest;
     unsigned unit = first_unit + rest;
     if (thread < g.items && unit < units) {
         walk_type t;
-        if constexpr (!cut.volumes) {
-            depth_tile = unit % g.depth_tiles;
-            unit /= g.depth_tiles;
-        }
-        t.channel = unit % p.channels;
-        t.image = unit / p.channels;
+        if constexpr (!cut.volumes) depth_tile = digit_of(unit, g.depth_tiles);
+        t.channel = digit_of(unit, p.channels);
+        t.image = unit;
         t.in_class = in_class;
         t.all_weights = weights;
         t.others = others;

@@ -177,13 +177,9 @@ bool is_plain(const axis &a) {
 void add_long_rows(data_estimator &e) {
     const problem_specification &p = e.p;
     constexpr int shortest = 9;
-    const auto is_flat = [](const axis &a) {
-        return a.taps == 1 && a.read == a.written && a.step == 1 && a.up == 1
-                && a.base == 0;
-    };
     if (p.channels_last || p.multiplier > 1 || p.column.taps < shortest
             || p.column.taps > most_taps || !is_plain(p.column)
-            || !is_flat(p.row) || !is_flat(p.depth) || p.alignment < 16
+            || !p.row.is_flat() || !p.depth.is_flat() || p.alignment < 16
             || !e.planes_are_dense(p.written, p.row.written, p.column.written,
                     p.depth.written, p.channels)
             || !e.planes_are_dense(p.read, p.row.read, p.column.read,
@@ -247,15 +243,8 @@ std::vector<choice<data_specification>> row_by_row_choices(
     std::vector<choice<data_specification>> made;
     if (p.column.taps > 64) return made;
     const int width = ceil_div(p.column.written, e.column_step());
-    std::vector<int> tried;
-    for (const int columns :
-            {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
-                    ceil_div(width, ceil_div(width, 14)),
-                    ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
-        if (columns > width || columns % p.column.up
-                || std::count(tried.begin(), tried.end(), columns) > 0)
-            continue;
-        tried.push_back(columns);
+    for (const int columns : row_columns(width)) {
+        if (columns % p.column.up) continue;
         const int gap = e.column_step() > 1 ? 1 : p.column.dilation;
         const int met = std::min(
                 ((columns - 1) * p.column.step + (p.column.taps - 1) * gap)
@@ -308,7 +297,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
 
 std::vector<choice<data_specification>> data_choices(
         const problem_specification &p, const gpu_facts &gpu) {
-    data_estimator e(p, gpu);
+    data_estimator e {{p, gpu}};
     e.add_tiles();
     add_long_rows(e);
     constexpr size_t most_tried = 40;

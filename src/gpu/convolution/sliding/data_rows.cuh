@@ -47,10 +47,7 @@ __device__ void long_rows_of_thread(
             = ceil_div(past + cut.columns + cut.chunk - 1, g.units.vector);
 #pragma unroll 1
     for (int row = t.first_row; row < t.last_row; ++row) {
-        sum_type totals[cut.columns];
-#pragma unroll
-        for (int j = 0; j < cut.columns; ++j)
-            totals[j] = 0;
+        t.move_up(1);
         int column = t.first_column + unit;
         const type *from = t.read + row * t.row_pitch + unit;
         const sum_type *by = weights;
@@ -77,31 +74,16 @@ __device__ void long_rows_of_thread(
 #pragma unroll
                     for (int j = 0; j < cut.columns; ++j) {
                         const int x = past + cut.chunk - 1 - e - i + j;
-                        totals[j] = multiply_add(
+                        t.open[0][0][j][0] = multiply_add(
                                 loaded[x / g.units.vector][x % g.units.vector],
-                                some[i], totals[j]);
+                                some[i], t.open[0][0][j][0]);
                     }
             }
             column -= cut.chunk;
             from -= cut.chunk;
             by += cut.chunk;
         }
-        type *const to = t.row_at(row);
-        bool is_nan = false;
-#pragma unroll
-        for (int j = 0; j < cut.columns; j += g.write_vector) {
-            if (g.tiles * cut.columns > p.column.written
-                    && t.first_column + j >= p.column.written)
-                continue;
-            sum_type values[g.write_vector];
-#pragma unroll
-            for (int e = 0; e < g.write_vector; ++e) {
-                values[e] = totals[j + e];
-                is_nan |= totals[j + e] != totals[j + e];
-            }
-            store_results<s>(to + j, values, t.others);
-        }
-        if (is_nan) t.take_again(row);
+        t.write_row(0, row, 0, false);
     }
 }
 
@@ -140,10 +122,8 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     if (thread >= cut.lanes * g.of_block || rest >= g.items
             || channel >= p.channels)
         return;
-    const int tile = rest % g.tiles;
-    rest /= g.tiles;
-    const int row = rest % p.row.written;
-    rest /= p.row.written;
+    const int tile = digit_of(rest, g.tiles);
+    const int row = digit_of(rest, p.row.written);
     const int depth = rest % p.depth.written;
     const int image = rest / p.depth.written;
     const int first_column = g.column_step > 1 ? tile % g.column_step

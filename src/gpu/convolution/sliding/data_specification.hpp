@@ -62,7 +62,7 @@ struct data_geometry {
     int read_bytes; ///< shared memory for what is read
     /// Whether rows ahead are copied to shared memory, from this byte on.
     bool copied;
-    int copied_at;
+    int copied_at, others_at;
     /// Weights in shared memory, where their rows are chunks: from this byte on, of a plane.
     int weights_at, weights_pitch;
     int items, grid, shared_bytes;
@@ -228,13 +228,20 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
                 * p.column.taps * sum_bytes_of(p.type);
     }
-    g.copied = rows_are_copied(c.copies, g.loaded * bytes) && !read_too;
+    // With them come the elements that ops behind the problem read.
+    const int ops = staged ? 0 : epilogues_of(p);
+    g.copied = rows_are_copied(c.copies,
+                       ops > 0 ? least(g.loaded, g.write_vector) * bytes
+                               : g.loaded * bytes)
+            && !read_too;
     if (g.copied) {
         g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
-        g.shared_bytes = g.copied_at
-                + (c.ahead + 1) * c.unroll * g.walk.phases * g.depth_slots
-                        * g.pieces * g.units.count * g.loaded * bytes
-                        * c.threads;
+        const int rows = (c.ahead + 1) * c.unroll * bytes * c.threads;
+        g.others_at = g.copied_at
+                + rows * g.walk.phases * g.depth_slots * g.pieces
+                        * g.units.count * g.loaded;
+        g.shared_bytes = g.others_at
+                + rows * ops * p.row.up * c.depths * c.columns * c.vector;
     }
     if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
     g.items = static_cast<int>(items);

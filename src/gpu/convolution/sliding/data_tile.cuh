@@ -1,8 +1,7 @@
 // A thread's tile and place, and the rows that it has on their way (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_specification.hpp"
-#include "gpu/convolution/sliding/device.cuh"
+#include "gpu/convolution/sliding/data_again.cuh"
 
 namespace gradnn::gpu::sliding {
 
@@ -40,6 +39,20 @@ struct data_tile {
     using copied_rows
             = jit::rows_on_their_way<vector, units_of_row, cut.threads>;
     copied_rows on_their_way;
+    // What ops behind the problem read where the thread writes: copied with the rows, or
+    // of some rows of results in registers.
+    static constexpr int ops = staged ? 0 : epilogues_of(p);
+    using written_unit = jit::elements<p.type, g.write_vector>;
+    static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
+    static constexpr int units_written
+            = cut.depths * cut.columns / columns_at_once;
+    static constexpr int other_units = ops == 0 ? 1 : ops * units_written;
+    static constexpr int others_held = ops == 0
+            ? 1
+            : most(g.copied ? 1 : p.row.up * (grouped ? cut.unroll : 1),
+                    least(32 / other_units, g.walk.open - p.row.up));
+    written_unit other_rows[others_held][other_units];
+    jit::rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     int oldest, newest; ///< slots of groups of rows
     bool column_inside[g.units.count], depth_inside[g.depth_slots];
     // Where it reads and writes.
@@ -71,23 +84,17 @@ struct data_tile {
     }
 
     __device__ void load_weights(const sum_type *shared, int lane) {
+        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps>(
+                [&](int m, int kd, int kh, int kw) {
 #pragma unroll
-        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int kh = 0; kh < p.row.taps; ++kh)
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                        for (int v = 0; v < cut.vector; ++v)
-                            weights[m][kd][kh][kw][v] = shared
-                                    ? shared[shared_weight(
-                                            lane * cut.vector + v, m, kd, kh,
-                                            kw)]
-                                    : widen<p.type>(*(all_weights
-                                            + weight_at<p>(channel + v, m, kd,
-                                                    kh, kw)));
+                    for (int v = 0; v < cut.vector; ++v)
+                        weights[m][kd][kh][kw][v] = shared
+                                ? shared[shared_weight(
+                                        lane * cut.vector + v, m, kd, kh, kw)]
+                                : widen<p.type>(*(all_weights
+                                        + weight_at<p>(
+                                                channel + v, m, kd, kh, kw)));
+                });
     }
     __device__ static constexpr int shared_weight(
             int of_channel, int m, int kd, int kh, int kw) {
@@ -105,17 +112,60 @@ struct data_tile {
     /// Calls body(phase, depth, piece, unit) for the vectors of a row that are used.
     template <typename Body>
     __device__ __forceinline__ static void for_each_unit(const Body &body) {
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                for (int m = 0; m < g.pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.units.count; ++unit)
-                        if (g.phase_used[f] && g.depth_used[z]
-                                && g.units.used[unit])
-                            body(f, z, m, unit);
+        for_each<g.walk.phases, g.depth_slots, g.pieces, g.units.count>(
+                [&](int f, int z, int m, int unit) {
+                    if (g.phase_used[f] && g.depth_used[z]
+                            && g.units.used[unit])
+                        body(f, z, m, unit);
+                });
+    }
+
+    __device__ type *row_at(int row) const {
+        return written
+                + static_cast<long long>(row) * g.walk.classes
+                * (staged ? p.column.written : p.written.row);
+    }
+    __device__ __forceinline__ static int row_of(int u, int a) {
+        return p.row.up * u + g.walk.shift + a;
+    }
+    /// Calls body(place, depth, column, unit, inside) for the vectors of a row of results.
+    template <typename Body>
+    __device__ __forceinline__ void for_each_written(
+            int row, const Body &body) const {
+        for_each<1, 1, cut.depths, cut.columns / columns_at_once>(
+                [&](int, int, int o, int i) {
+                    const int j = i * columns_at_once;
+                    body(row_at(row) + o * result_depth<s>()
+                                    + j * g.column_step * result_column<s>(),
+                            o, j, o * (cut.columns / columns_at_once) + i,
+                            (g.depth_tiles * cut.depths <= p.depth.written
+                                    || first_depth + o < p.depth.written)
+                                    && (g.tiles * cut.columns
+                                                    <= p.column.written
+                                            || first_column + j * g.column_step
+                                                    < p.column.written));
+                });
+    }
+    /// What ops behind it read for rows of results from one on, to registers or by copies.
+    template <int rows>
+    __device__ __forceinline__ void load_others(
+            int to, int first, bool checked, bool copies = false) {
+        for_each<rows, ops, 1, 1>([&](int r, int e, int, int) {
+            const int row = first + r;
+            const bool there = !checked || (row >= first_row && row < last_row);
+            for_each_written(
+                    row, [&](type *at, int, int, int unit, bool inside) {
+                        const int i = e * units_written + unit;
+                        const bool wanted = there && inside;
+                        const type *const from
+                                = jit::other_of(at, others.epilogue[e]);
+                        if (!copies && wanted)
+                            other_rows[to + r][i] = written_unit::load(from);
+                        if constexpr (g.copied && ops > 0)
+                            if (copies)
+                                other_copies.copy(to + r, i, wanted, from);
+                    });
+        });
     }
 
     /// The rows at `next` go to a slot of the ring.
@@ -137,6 +187,9 @@ struct data_tile {
             else
                 on_their_way.copy_or_zero(slot, at, inside && row_inside, from);
         });
+        if constexpr (g.copied)
+            load_others<p.row.up>(
+                    slot * p.row.up, row_of(next_step, 0), true, true);
     }
     /// The rows of a group are copied, those of the steps from next_step on.
     __device__ void copy_group(bool checked) {

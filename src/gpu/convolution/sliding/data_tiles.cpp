@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace gradnn::gpu::sliding {
 
@@ -9,21 +10,13 @@ namespace {
 
 /// Wavefronts of a warp's stores of a row of results to shared memory.
 double store_wavefronts(int vector, int columns, int bytes) {
-    const auto common = [](int a, int b) {
-        while (b != 0) {
-            const int rest = a % b;
-            a = b;
-            b = rest;
-        }
-        return a;
-    };
     if (vector * bytes >= 4) {
         const int words = vector * bytes / 4;
         return static_cast<double>(columns) / vector * words
-                * common(
+                * std::gcd(
                         std::max(1, columns / vector), std::max(1, 32 / words));
     }
-    return columns * (columns % 2 ? 1.0 : common(columns / 2, 32));
+    return columns * (columns % 2 ? 1.0 : std::gcd(columns / 2, 32));
 }
 
 } // namespace
@@ -57,8 +50,17 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             ? deep + (depths - 1) * (p.depth.step - 1)
             : std::max(1.0, deep / p.depth.up);
     const int phases = walk.phases;
-    const double raw = depth_slots * phases * met * vector * m * bytes / 4;
     const int results = depths * columns * vector * p.row.up;
+    const bool in_shared = staged != staging::none;
+    // Elements that ops behind the problem read; NCX is cut as without, by what was measured.
+    const double others = in_shared ? 0.0 : results * epilogues_of(p);
+    const double asked = nxc ? others : 0.0;
+    int stored = nxc ? vector
+                     : vector_along(bytes, p.alignment, p.column.written,
+                             p.written, columns);
+    if (in_shared && stored * bytes < 4) stored = 1;
+    const double raw = depth_slots * phases * met * vector * m * bytes / 4
+            + others / stored * std::max(1.0, stored * bytes / 4.0);
     const double half = bytes == 2 ? 1.0 : 0.6;
     const double registers
             = static_cast<double>(walk.open) * depths * columns * vector * wide
@@ -67,13 +69,10 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             + (p.depth.taps > 1 ? 4 : 0);
     const double products = static_cast<double>(depths) * columns * vector * m
             * taps / (up * (p.depth.taps > 1 ? p.depth.up : 1));
-    double loads = phases * depth_slots * pieces * (nxc ? met : met / loaded);
-    int stored = nxc ? vector
-                     : vector_along(bytes, p.alignment, p.column.written,
-                             p.written, columns);
-    const bool in_shared = staged != staging::none;
-    if (in_shared && stored * bytes < 4) stored = 1;
+    double loads = phases * depth_slots * pieces * (nxc ? met : met / loaded)
+            + asked / stored;
     double instructions = products * wide + loads * 1.5
+            + asked * (bytes == 2 ? 3.5 : 2.0 * wide)
             + (bytes == 2 ? 1.0 : 0.3 * wide) * phases * depth_slots * met
                     * vector * m
             + results * (bytes == 2 ? 1.0 : 0.5)
@@ -104,14 +103,15 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     // Rows of a group that is copied; a small copy costs as many instructions as a large
     // one.
     const bool may_copy = staged != staging::all
-            && loaded * bytes
+            && (others > 0 ? std::min(loaded, stored) : loaded) * bytes
                     >= (is_long() || instructions < 24 * loads ? 8 : 4);
     const int group = std::clamp(
             static_cast<int>(is_long() ? 320 / products : 400 / instructions),
             1, std::clamp(p.row.written / 24, 1, 8));
-    const rows_ahead of {gpu, block.threads, registers + (is_long() ? 10 : 0),
-            raw, instructions, new_bytes, may_copy, group, 2048, 0.7};
+    rows_ahead of {gpu, block.threads, registers + (is_long() ? 10 : 0), raw,
+            instructions, new_bytes, may_copy, group, 2048, 0.7};
     const int ahead = staged == staging::all ? 1 : of.best();
+    of.bytes += asked * bytes / 4; // on their way for a part of a step
     for (const int rows : {1, ahead}) {
         if (of.held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
             continue;
@@ -143,7 +143,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 * p.column.read
                 / (static_cast<double>(p.depth.written) * p.row.written
                         * p.column.written);
-        const double floor = 9.7 * bytes * (1 + m * ratio);
+        const double floor = 9.7 * bytes * (1 + m * ratio + asked / results);
         const double late = staged == staging::all ? 1.0 : of.late(rows);
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);

@@ -15,25 +15,10 @@ struct data_tile {
     data_cut cut;
 };
 
-/// What the estimates are made of.
-struct data_estimator {
-    const problem_specification &p;
-    const gpu_facts &gpu;
-    const int bytes, taps, wide; ///< wide: registers of a sum
-    const row_walk walk;
-    std::vector<data_tile> tiles;
+struct data_estimator : tile_estimator {
+    const row_walk walk = row_walk::of(p.row);
+    std::vector<data_tile> tiles = {};
 
-    data_estimator(const problem_specification &of, const gpu_facts &on)
-        : p(of),
-          gpu(on),
-          bytes(bytes_of(of.type)),
-          taps(of.depth.taps * of.row.taps * of.column.taps),
-          wide(sum_bytes_of(of.type) / 4),
-          walk(row_walk::of(of.row)) {}
-
-    int column_step() const {
-        return p.channels_last && p.column.parts() ? p.column.dilation : 1;
-    }
     /// Results that follow one another without gaps, so that planes may be staged.
     bool planes_are_dense(const pitches &of, int rows, int columns, int depths,
             int channels) const {

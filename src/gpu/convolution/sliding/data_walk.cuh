@@ -12,32 +12,32 @@ struct data_walk : data_tile<s> {
     using tile::advance, tile::advance_and_load, tile::all_weights,
             tile::channel, tile::channels, tile::copy_group, tile::cut,
             tile::element_of, tile::find_outside, tile::first_column,
-            tile::first_depth, tile::first_row, tile::g, tile::grouped,
-            tile::image, tile::in_class, tile::last_row, tile::last_step,
-            tile::load, tile::newest, tile::next, tile::next_step, tile::oldest,
-            tile::on_their_way, tile::open, tile::others, tile::p, tile::read,
-            tile::read_from, tile::row_pitch, tile::row_step, tile::staged,
-            tile::take, tile::take_row, tile::weights, tile::written;
+            tile::first_depth, tile::first_row, tile::for_each_written, tile::g,
+            tile::grouped, tile::image, tile::in_class, tile::last_row,
+            tile::last_step, tile::load, tile::newest, tile::next,
+            tile::next_step, tile::oldest, tile::on_their_way, tile::open,
+            tile::ops, tile::other_copies, tile::other_rows, tile::others,
+            tile::others_held, tile::p, tile::read, tile::read_from,
+            tile::row_at, tile::row_of, tile::row_pitch, tile::row_step,
+            tile::staged, tile::take, tile::take_row, tile::units_written,
+            tile::weights, tile::written;
     using typename tile::copied_rows, typename tile::sum_type,
-            typename tile::type;
+            typename tile::type, typename tile::written_unit;
 
-    __device__ void multiply(int slot) {
+    __device__ void multiply(int u, int slot) {
         constexpr int width = g.units.count * g.units.vector;
         if constexpr (g.copied) take(slot);
         sum_type values[g.walk.phases][g.depth_slots][width][channels];
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-            for (int z = 0; z < g.depth_slots; ++z)
-#pragma unroll
-                for (int x = 0; x < width; ++x)
-#pragma unroll
-                    for (int e = 0; e < channels; ++e)
-                        if (g.depth_used[z] && g.units.used[x / g.units.vector]
-                                && g.phase_used[f])
-                            values[f][z][x][e] = element_of(slot, f, z, x, e);
-        if (!g.copied && (!grouped || checked_now))
+        for_each<g.walk.phases, g.depth_slots, width, channels>(
+                [&](int f, int z, int x, int e) {
+                    if (g.depth_used[z] && g.units.used[x / g.units.vector]
+                            && g.phase_used[f])
+                        values[f][z][x][e] = element_of(slot, f, z, x, e);
+                });
+        if (!g.copied && (!grouped || checked_now)) {
+            this->template load_others<p.row.up>(0, row_of(u, 0), checked_now);
             advance_and_load(slot, checked_now);
+        }
 #pragma unroll
         for (int f = 0; f < g.walk.phases; ++f)
 #pragma unroll
@@ -77,40 +77,32 @@ struct data_walk : data_tile<s> {
     static constexpr bool gathers = cut.unroll >= 4;
     bool any_nan;
 
-    __device__ void write_row(int a, int row, bool zeros) {
-        type *const at = row_at(row);
+    /// A row of open sums; what the ops behind it read is in a row of the copies or registers.
+    __device__ __forceinline__ void write_row(
+            int a, int row, int place, bool copied) {
+        for_each_written(
+                row, [&](type *to, int o, int j, int unit, bool inside) {
+                    sum_type values[g.write_vector];
 #pragma unroll
-        for (int o = 0; o < cut.depths; ++o) {
-            if (g.depth_tiles * cut.depths > p.depth.written
-                    && first_depth + o >= p.depth.written)
-                continue;
-            constexpr int step = p.channels_last ? 1 : g.write_vector;
+                    for (int e = 0; e < g.write_vector; ++e)
+                        values[e] = p.channels_last ? open[a][o][j][e]
+                                                    : open[a][o][j + e][0];
+                    auto made = written_unit::of(values);
 #pragma unroll
-            for (int j = 0; j < cut.columns; j += step) {
-                if (g.tiles * cut.columns > p.column.written
-                        && first_column + j * g.column_step >= p.column.written)
-                    continue;
-                sum_type values[g.write_vector];
-#pragma unroll
-                for (int e = 0; e < g.write_vector; ++e)
-                    values[e] = zeros         ? sum_type(0)
-                            : p.channels_last ? open[a][o][j][e]
-                                              : open[a][o][j + e][0];
-                store_results<s>(at + o * result_depth<s>()
-                                + j * g.column_step * result_column<s>(),
-                        values, others);
-            }
-        }
-        if (zeros) return;
+                    for (int e = 0; e < ops; ++e) {
+                        const int i = e * units_written + unit;
+                        made = jit::computed(p.epilogue[e], made,
+                                copied ? other_copies.taken(place, i)
+                                       : other_rows[copied ? 0 : place][i]);
+                    }
+                    if (inside) made.store(to);
+                });
         bool is_nan = gathers && !checked_now && any_nan;
-#pragma unroll
-        for (int o = 0; o < cut.depths; ++o)
-#pragma unroll
-            for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-                for (int v = 0; v < cut.vector; v += 2)
-                    is_nan |= either_is_nan(open[a][o][j][v],
-                            open[a][o][j][v + 1 < cut.vector ? v + 1 : v]);
+        for_each<1, cut.depths, cut.columns, ceil_div(cut.vector, 2)>(
+                [&](int, int o, int j, int v) {
+                    is_nan |= either_is_nan(open[a][o][j][2 * v],
+                            open[a][o][j][least(2 * v + 1, cut.vector - 1)]);
+                });
         if (gathers && !checked_now)
             any_nan = is_nan;
         else if (is_nan)
@@ -121,36 +113,39 @@ struct data_walk : data_tile<s> {
                 first_depth, in_class + g.walk.classes * row, first_column,
                 others);
     }
-    __device__ type *row_at(int row) const {
-        return written
-                + static_cast<long long>(row) * g.walk.classes
-                * (staged ? p.column.written : p.written.row);
+
+    /// The open sums become those of the rows that are `up` further on, or 0.
+    __device__ __forceinline__ void move_up(int up) {
+        for_each<g.walk.open, cut.depths, cut.columns, cut.vector>(
+                [&](int a, int o, int j, int v) {
+                    open[a][o][j][v] = a + up < g.walk.open
+                            ? open[least(a + up, g.walk.open - 1)][o][j][v]
+                            : sum_type(0);
+                });
+    }
+    /// Rows that meet nothing.
+    __device__ void write_zeros(int row, int end) {
+        move_up(g.walk.open);
+        for (; row < end; ++row) {
+            this->template load_others<1>(0, row, false);
+            write_row(0, row, 0, false);
+        }
     }
 
     /// Step u, whose rows are in a slot of the ring.
     __device__ void step(int u, int slot, bool checked) {
         checked_now = checked;
         if (grouped && checked) take_row(0);
-        multiply(slot);
+        multiply(u, slot);
+        const int of_others = g.copied || (grouped && !checked) ? slot : 0;
 #pragma unroll
         for (int a = 0; a < p.row.up; ++a) {
-            const int row = p.row.up * u + g.walk.shift + a;
+            const int row = row_of(u, a);
             if (!checked
                     || (row >= first_row && (p.row.up == 1 || row < last_row)))
-                write_row(a, row, false);
+                write_row(a, row, of_others * p.row.up + a, g.copied);
         }
-#pragma unroll
-        for (int a = 0; a < g.walk.open; ++a)
-#pragma unroll
-            for (int o = 0; o < cut.depths; ++o)
-#pragma unroll
-                for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        open[a][o][j][v] = a + p.row.up < g.walk.open
-                                ? open[a + p.row.up < g.walk.open ? a + p.row.up
-                                                                  : 0][o][j][v]
-                                : sum_type(0);
+        move_up(p.row.up);
     }
 
     /// Steps without tests, of rows in slots from `first` on.
@@ -160,6 +155,8 @@ struct data_walk : data_tile<s> {
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i)
                 take_row(i);
+            this->template load_others<p.row.up * cut.unroll>(
+                    0, row_of(u, 0), false);
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i) {
                 next += row_step * row_pitch;
@@ -193,18 +190,9 @@ struct data_walk : data_tile<s> {
             last_step = least(last_step, (p.row.read - 1) / p.row.step);
         }
         const int met = u <= last_step ? up * u + shift : last_row;
-        for (int row = first_row; row < least(met, last_row); ++row)
-            write_row(0, row, true);
+        checked_now = true;
+        write_zeros(first_row, least(met, last_row));
         if (u > last_step) return;
-#pragma unroll
-        for (int a = 0; a < g.walk.open; ++a)
-#pragma unroll
-            for (int o = 0; o < cut.depths; ++o)
-#pragma unroll
-                for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        open[a][o][j][v] = 0;
         find_outside();
         next_step = u;
         next = read
@@ -223,6 +211,9 @@ struct data_walk : data_tile<s> {
         if constexpr (g.copied) {
             on_their_way = copied_rows(jit::dynamic_shared() + g.copied_at,
                     (cut.ahead + 1) * cut.unroll);
+            other_copies.own = reinterpret_cast<written_unit *>(
+                                       jit::dynamic_shared() + g.others_at)
+                    + threadIdx.x;
             oldest = newest = 0;
 #pragma unroll
             for (int i = 0; i < cut.ahead; ++i)
@@ -245,6 +236,8 @@ struct data_walk : data_tile<s> {
                 }
                 oldest = oldest == cut.ahead ? 0 : oldest + 1;
             } while (u <= last_step);
+            // Those of the last rows' others, which are near then.
+            if constexpr (ops > 0) wait_for_copies<0>();
         } else {
 #pragma unroll
             for (int i = 0; i < cut.ahead; ++i) {
@@ -262,14 +255,18 @@ struct data_walk : data_tile<s> {
                 if (++u > last_step) break;
             }
         }
-        const int rest = up * u + shift;
+        // The last rows, whose others are waited for together.
 #pragma unroll
-        for (int a = 0; a < g.walk.open - up; ++a)
-            if (rest + a >= first_row && rest + a < last_row)
-                write_row(a, rest + a, false);
-        for (int row = most(first_row, rest + most(g.walk.open - up, 0));
-                row < last_row; ++row)
-            write_row(0, row, true);
+        for (int first = 0; first < g.walk.open - up; first += others_held) {
+            this->template load_others<others_held>(0, row_of(u, first), true);
+#pragma unroll
+            for (int a = first;
+                    a < least(first + others_held, g.walk.open - up); ++a)
+                if (row_of(u, a) >= first_row && row_of(u, a) < last_row)
+                    write_row(a, row_of(u, a), a - first, false);
+        }
+        write_zeros(most(first_row, row_of(u, most(g.walk.open - up, 0))),
+                last_row);
     }
 };
 

@@ -12,6 +12,28 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 
+/// Calls body(i, j, k, l) for so many of each, the last fastest, in loops that are unrolled.
+template <int first, int second, int third, int fourth, typename Body>
+__device__ __forceinline__ void for_each(const Body &body) {
+#pragma unroll
+    for (int i = 0; i < first; ++i)
+#pragma unroll
+        for (int j = 0; j < second; ++j)
+#pragma unroll
+            for (int k = 0; k < third; ++k)
+#pragma unroll
+                for (int l = 0; l < fourth; ++l)
+                    body(i, j, k, l);
+}
+
+/// The last digit of a number, of so many values, which leaves the others.
+template <typename Number>
+__device__ __forceinline__ int digit_of(Number &rest, int count) {
+    const int digit = static_cast<int>(rest % count);
+    rest /= count;
+    return digit;
+}
+
 template <element type>
 __device__ __forceinline__ sum<type> widen(storage<type> value) {
     return jit::elements<type, 1> {{value}}[0];
@@ -84,19 +106,12 @@ __device__ __forceinline__ void copy_to_shared(
     }
 }
 
-/// Results that lie in shared memory, by the ops behind the problem: with these by a store
-/// that the compiler does not part.
-template <problem_specification p, typename Word>
-__device__ __forceinline__ void write_results(storage<p.type> *to,
+/// A result that lies in shared memory, by the ops behind the problem.
+template <problem_specification p>
+__device__ __forceinline__ void write_result(storage<p.type> *to,
         const storage<p.type> *from, const fused_places &others) {
-    if constexpr (epilogues_of(p) == 0) {
-        *reinterpret_cast<Word *>(to) = *reinterpret_cast<const Word *>(from);
-    } else {
-        constexpr int count = static_cast<int>(sizeof(Word)) / bytes_of(p.type);
-        jit::with_epilogue(
-                p, jit::elements<p.type, count>::load(from), to, others)
-                .stream(to);
-    }
+    jit::with_epilogue(p, jit::elements<p.type, 1>::load(from), to, others)
+            .store(to);
 }
 /// So many of them, by all threads of a block; both are at the same place in a vector of 16
 /// bytes.
@@ -106,24 +121,43 @@ __device__ __forceinline__ void write_from_shared(storage<p.type> *to,
         const fused_places &others) {
     constexpr int vector = 16 / bytes_of(p.type);
     const int thread = static_cast<int>(threadIdx.x);
-    if constexpr (epilogues_of(p) > 0 && p.alignment < 16) {
+    constexpr int ops = epilogues_of(p), together = ops > 0 ? 8 / ops : 1;
+    if constexpr (ops > 0 && p.alignment < 16) {
         // Those of other tensors need not be.
         for (int i = thread; i < count; i += threads)
-            write_results<p, storage<p.type>>(to + i, from + i, others);
+            write_result<p>(to + i, from + i, others);
         return;
     }
     const int past = static_cast<int>(
             reinterpret_cast<uintptr_t>(to) % 16 / bytes_of(p.type));
     const int head = least(count, (vector - past) % vector);
     const int whole = (count - head) / vector;
-    if (thread < head)
-        write_results<p, storage<p.type>>(to + thread, from + thread, others);
-    for (int i = thread; i < whole; i += threads)
-        write_results<p, uint4>(
-                to + head + i * vector, from + head + i * vector, others);
+    if (thread < head) write_result<p>(to + thread, from + thread, others);
+    // With ops, some vectors of the other tensors are on their way together.
+    using unit = jit::elements<p.type, vector>;
+    for (int i = thread; i < whole; i += together * threads) {
+        unit asked[together][most(1, ops)];
+        for_each<1, 1, together, ops>([&](int, int, int k, int e) {
+            if (i + k * threads < whole)
+                asked[k][e] = unit::load(
+                        jit::other_of(to + head + (i + k * threads) * vector,
+                                others.epilogue[e]));
+        });
+        for_each<1, 1, 1, together>([&](int, int, int, int k) {
+            const int at = head + (i + k * threads) * vector;
+            if (i + k * threads >= whole) return;
+            auto made = unit::load(from + at);
+#pragma unroll
+            for (int e = 0; e < ops; ++e)
+                made = jit::computed(p.epilogue[e], made, asked[k][e]);
+            if constexpr (ops > 0)
+                made.stream(to + at);
+            else
+                made.store(to + at);
+        });
+    }
     const int rest = head + whole * vector + thread;
-    if (rest < count)
-        write_results<p, storage<p.type>>(to + rest, from + rest, others);
+    if (rest < count) write_result<p>(to + rest, from + rest, others);
 }
 
 } // namespace gradnn::gpu::sliding

@@ -183,10 +183,6 @@ std::vector<problem_specification> specifications_of(
     s.bulk_copies = bulk_copies;
 
     std::vector<problem_specification> forms;
-    const auto is_flat = [](const axis &a) {
-        return a.taps == 1 && a.read == a.written && a.step == 1 && a.up == 1
-                && a.base == 0;
-    };
     if (s.channels_last) {
         // Threads walk along the only axis of the window, unless registers hold too few sums.
         const bool too_long = !of_weights && s.type == element::f64
@@ -196,7 +192,7 @@ std::vector<problem_specification> specifications_of(
                 && !too_long)
             swap_rows_and_columns(s);
         forms.push_back(s);
-    } else if (is_flat(s.depth) && is_flat(s.row) && s.row.read == 1
+    } else if (s.depth.is_flat() && s.row.is_flat() && s.row.read == 1
             && s.depth.read == 1) {
         forms.push_back(along_images(s));
         if (!of_weights) forms.push_back(s);

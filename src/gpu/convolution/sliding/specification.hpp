@@ -26,6 +26,11 @@ struct axis {
         const int at = offset * step + base - tap * dilation;
         return at % up == 0 ? at / up : none;
     }
+    /// Whether a position meets the same one and no other.
+    constexpr bool is_flat() const {
+        return taps == 1 && read == written && step == 1 && up == 1
+                && base == 0;
+    }
     /// Whether dilation parts the positions into classes that do not meet.
     constexpr bool parts() const { return step == 1 && up == 1; }
 };

@@ -52,8 +52,7 @@ __device__ void add_staged_rows(weights_walk<s> &t,
         for (int r = 0; r < cut.staged_rows; ++r) {
             const int item = group * cut.staged_rows + r;
             int rest = item / g.pieces;
-            const int row = rest % p.row.written;
-            rest /= p.row.written;
+            const int row = digit_of(rest, p.row.written);
             const int depth = rest % p.depth.written;
             const int image = rest / p.depth.written;
             const int column = item % g.pieces * cut.piece;
@@ -159,12 +158,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         unsigned rest = round * g.of_block + slot;
         if (slot >= g.of_block || rest >= g.items || channel >= p.channels)
             continue;
-        const int tile = rest % g.tiles;
-        rest /= g.tiles;
-        t.in_class = rest % g.classes;
-        rest /= g.classes;
-        const int strip = rest % g.strips;
-        rest /= g.strips;
+        const int tile = digit_of(rest, g.tiles);
+        t.in_class = digit_of(rest, g.classes);
+        const int strip = digit_of(rest, g.strips);
         t.depth = rest % p.depth.written;
         const int image = rest / p.depth.written;
         const int column = g.column_step > 1 ? tile % g.column_step

@@ -14,26 +14,13 @@ struct tile {
     weights_cut cut;
 };
 
-struct estimator {
-    const problem_specification &p;
-    const gpu_facts &gpu;
-    const int bytes, taps, wide, gap;
-    std::vector<tile> tiles;
+struct estimator : tile_estimator {
+    std::vector<tile> tiles = {};
 
-    estimator(const problem_specification &of, const gpu_facts &on)
-        : p(of),
-          gpu(on),
-          bytes(bytes_of(of.type)),
-          taps(of.depth.taps * of.row.taps * of.column.taps),
-          wide(sum_bytes_of(of.type) / 4),
-          gap(-of.row.dilation) {}
-
-    int column_step() const {
-        return p.channels_last && p.column.step == 1 ? -p.column.dilation : 1;
-    }
     int kept() const {
-        return p.row.step == 1 ? p.row.taps
-                               : (p.row.taps - 1) * gap / p.row.step + 1;
+        return p.row.step == 1
+                ? p.row.taps
+                : (p.row.taps - 1) * -p.row.dilation / p.row.step + 1;
     }
     /// A window of one row whose last rows of dst move up a sum each.
     bool is_long() const { return kept() > 8 && taps == p.row.taps; }
@@ -255,15 +242,7 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
     std::vector<tile> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     const int width = ceil_div(p.column.written, e.column_step());
-    for (const int columns :
-            {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
-                    ceil_div(width, ceil_div(width, 14)),
-                    ceil_div(width, ceil_div(width, 8)), 8, 7, 4, 2, 1}) {
-        if (columns > width
-                || std::any_of(tiles.begin(), tiles.end(), [&](const tile &t) {
-                       return t.cut.columns == columns;
-                   }))
-            continue;
+    for (const int columns : row_columns(width)) {
         const int gap = e.column_step() > 1 ? 1 : -p.column.dilation;
         const int met = std::min(
                 (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
@@ -300,7 +279,7 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
 
 std::vector<choice<weights_specification>> weights_choices(
         const problem_specification &p, const gpu_facts &gpu) {
-    estimator e(p, gpu);
+    estimator e {{p, gpu}};
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
     std::vector<choice<weights_specification>> chosen;

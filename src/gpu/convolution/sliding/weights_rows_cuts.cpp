@@ -10,13 +10,10 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const int bytes = bytes_of(p.type);
     const int wide = sum_bytes_of(p.type) / 4;
     constexpr int shortest = 9;
-    const auto is_flat = [](const axis &a) {
-        return a.taps == 1 && a.read == a.written && a.step == 1 && a.base == 0;
-    };
     if (p.channels_last || bytes < 4 || p.multiplier > 1
             || p.column.taps < shortest || p.column.taps > most_taps
-            || p.column.step > 1 || p.column.dilation != -1 || !is_flat(p.row)
-            || !is_flat(p.depth))
+            || p.column.step > 1 || p.column.dilation != -1 || !p.row.is_flat()
+            || !p.depth.is_flat())
         return {};
     weights_cut cut {};
     cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;

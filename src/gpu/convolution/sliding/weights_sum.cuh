@@ -23,8 +23,7 @@ __device__ __noinline__ double weight_again(const storage<s.of.type> *src,
     for (long long i = threadIdx.x; i < positions; i += 256) {
         const int x = i % p.column.written;
         long long rest = i / p.column.written;
-        const int y = rest % p.row.written;
-        rest /= p.row.written;
+        const int y = digit_of(rest, p.row.written);
         const int z = rest % p.depth.written;
         const long long image = rest / p.depth.written;
         const int at[] = {z * p.depth.step + p.depth.met(0, kd),

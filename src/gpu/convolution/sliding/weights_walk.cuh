@@ -58,17 +58,12 @@ struct weights_walk {
     template <typename Body>
     __device__ __forceinline__ void for_each_sum(const Body &body) {
         int number = 0;
+        for_each<p.multiplier, p.depth.taps, g.row_taps, p.column.taps>(
+                [&](int m, int kd, int kh, int kw) {
 #pragma unroll
-        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                        for (int v = 0; v < cut.vector; ++v)
-                            body(sums[m][kd][kh][kw][v], number++);
+                    for (int v = 0; v < cut.vector; ++v)
+                        body(sums[m][kd][kh][kw][v], number++);
+                });
     }
     /// Calls body(piece, unit), or body(phase, depth, piece, unit), for the vectors of a row
     /// that are used.
@@ -82,16 +77,11 @@ struct weights_walk {
     }
     template <typename Body>
     __device__ __forceinline__ static void for_each_src(const Body &body) {
-#pragma unroll
-        for (int f = 0; f < g.phases; ++f)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int m = 0; m < g.src_pieces; ++m)
-#pragma unroll
-                    for (int unit = 0; unit < g.src.count; ++unit)
-                        if (g.phase_used[f] && g.src.used[unit])
-                            body(f, kd, m, unit);
+        for_each<g.phases, p.depth.taps, g.src_pieces, g.src.count>(
+                [&](int f, int kd, int m, int unit) {
+                    if (g.phase_used[f] && g.src.used[unit])
+                        body(f, kd, m, unit);
+                });
     }
     template <bool copied>
     __device__ void load_dst(int slot, const type *at, bool inside) {
@@ -162,45 +152,33 @@ struct weights_walk {
                              [column % g.dst.vector];
     }
     __device__ void keep(int age, int slot) {
-#pragma unroll
-        for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-            for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                for (int v = 0; v < cut.vector; ++v)
+        for_each<1, cut.columns, p.multiplier, cut.vector>(
+                [&](int, int j, int m, int v) {
                     kept[age][j][m][v]
                             = dst_used(j) ? dst_element(slot, j, m, v) : 0;
+                });
     }
 
     __device__ void step(int t, int slot, int end, bool checked) {
-#pragma unroll
-        for (int age = g.kept - 1; age > 0; --age)
-#pragma unroll
-            for (int j = 0; j < cut.columns; ++j)
-#pragma unroll
-                for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        kept[age][j][m][v] = kept[age - 1][j][m][v];
+        for_each<g.kept - 1, cut.columns, p.multiplier, cut.vector>(
+                [&](int i, int j, int m, int v) {
+                    const int age = g.kept - 1 - i;
+                    kept[age][j][m][v] = kept[age - 1][j][m][v];
+                });
         if constexpr (g.copied) take(slot);
         const int held = g.copied ? 0 : slot;
         keep(0, held);
         constexpr int width = g.src.count * g.src.vector;
         sum_type values[g.phases][p.depth.taps][width][cut.vector];
-#pragma unroll
-        for (int f = 0; f < g.phases; ++f)
-#pragma unroll
-            for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-                for (int x = 0; x < width; ++x)
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        if (g.phase_used[f] && g.src.used[x / g.src.vector])
-                            values[f][kd][x][v] = nxc
-                                    ? src_rows[held][f][kd][v / g.src_loaded][x]
-                                              [v % g.src_loaded]
-                                    : src_rows[held][f][kd][0][x / g.src.vector]
-                                              [x % g.src.vector];
+        for_each<g.phases, p.depth.taps, width, cut.vector>(
+                [&](int f, int kd, int x, int v) {
+                    if (g.phase_used[f] && g.src.used[x / g.src.vector])
+                        values[f][kd][x][v] = nxc
+                                ? src_rows[held][f][kd][v / g.src_loaded][x]
+                                          [v % g.src_loaded]
+                                : src_rows[held][f][kd][0][x / g.src.vector]
+                                          [x % g.src.vector];
+                });
         if constexpr (!g.copied) load_ahead(t, slot, end, checked);
 #pragma unroll
         for (int kd = 0; kd < p.depth.taps; ++kd)
