@@ -245,15 +245,12 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     }
 }
 
-/// The vectors of rows that are walked first: the longest two of 8 bytes and more, and the one in
-/// which rows come in pieces.
+/// The vectors of rows that are walked first: the longest, and half of them, and of these.
 std::vector<int> line_vectors_of(const problem_specification &p) {
     std::vector<int> made;
-    const int bytes = bytes_of(p.type);
-    for (int vector = 16 / bytes; vector * bytes >= 8; vector /= 2)
+    for (int vector = 16 / bytes_of(p.type); vector > 0 && made.size() < 3;
+            vector /= 2)
         if (lines_are_aligned(p, vector)) made.push_back(vector);
-    if (bytes == 4) made.push_back(1);
-    if (bytes == 2) made.push_back(lines_are_aligned(p, 2) ? 2 : 1);
     return made;
 }
 
@@ -323,8 +320,7 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
                 c.strip = p.walk.written;
                 c.ahead = 1;
                 if (!geometry_of({p, c}).fits) continue;
-                for (const int ahead : {2, 4, 8}) {
-                    if (lines_in_pieces(p, c) ? ahead < 4 : ahead > 4) continue;
+                for (const int ahead : {4, 8}) {
                     c.ahead = ahead;
                     const geometry g = geometry_of({p, c});
                     if (ahead * words * vector * bytes > 256

@@ -99,11 +99,8 @@ estimate estimate_of_lines(const specification_of_kernel &s,
     const double of_row = static_cast<double>(c.words) * c.line_vector;
     const double turns = g.sets > 1 ? static_cast<double>(g.sets) * g.lane_items
                                     : ceil_div(g.lane_items, g.groups);
-    const bool in_pieces = lines_in_pieces(p, c);
-    const double copies = in_pieces
-            ? 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
-            : c.words;
-    const double step = copies + c.words + of_row * (bytes == 2 ? 1 : 0)
+    const double step = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads)
+            + 6 + c.words + of_row * (bytes == 2 ? 1 : 0)
             + of_row * (p.walk.two ? 2 : 1) + 12;
     const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
             + turns * rest.instructions();
@@ -130,14 +127,14 @@ estimate estimate_of_lines(const specification_of_kernel &s,
                 = cycles_of_sector * warps * c.strip * turns * rest.sectors();
     }
     made.waiting = costs.waiting(640,
-            of_row * bytes * (c.ahead - in_pieces) * c.threads
+            of_row * bytes * (c.ahead - 1) * c.threads
                     * std::min<double>(c.blocks,
                             static_cast<double>(g.grid) / gpu.multiprocessors));
-    // A row of sums takes a barrier, one in pieces another.
+    // A row that is read takes a barrier, one of sums another.
     made.path = costs.one_after_the_other(
             steps
-                    * (std::max(500.0 / (c.ahead - in_pieces), 30.0)
-                            + (in_pieces ? 20 + c.threads / 4.0 : 0))
+                    * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
+                            + c.threads / 4.0)
             + c.strip * (60.0 + c.threads));
     made.turns = costs.turns();
     return made;

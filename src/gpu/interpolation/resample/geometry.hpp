@@ -279,12 +279,8 @@ constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
             && elements_of_row(p) % elements == 0
             && pitches_divide(p, elements, false);
 }
-/// Rows in vectors of less than 8 bytes come in pieces of 16, at multiples of 16 in memory, for
-/// which threads wait together. Else a thread copies its own vectors.
+/// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
-constexpr bool lines_in_pieces(const problem_specification &p, const cut &c) {
-    return c.line_vector * bytes_of(p.type) < 8;
-}
 
 /// Blocks whose threads walk, and share rows of sums.
 constexpr void add_lines(
@@ -325,16 +321,14 @@ constexpr void add_lines(
     // The first vector lies anywhere in the first piece.
     g.line_pieces = ceil_div(
             (g.line_words - 1) * vector_bytes + bytes_of_piece, bytes_of_piece);
-    g.piece_bytes = lines_in_pieces(p, c)
-            ? c.planes * g.line_pieces * bytes_of_piece
-            : c.threads * c.words * vector_bytes;
+    g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
     // Threads take all their words, also those beyond their row.
     const int beyond = most(0,
             g.line_threads * c.words * vector_bytes
                     - (g.line_pieces - 1) * bytes_of_piece);
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
     g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
-            + ceil_div(lines_in_pieces(p, c) ? beyond : 0, 32) * 32
+            + ceil_div(beyond, 32) * 32
             + g.step_bytes;
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);

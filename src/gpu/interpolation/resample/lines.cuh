@@ -50,26 +50,20 @@ struct words_of_thread {
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     using unit = jit::elements<p.type, vector>;
-    static constexpr bool in_pieces = lines_in_pieces(p, c);
     static constexpr int all_pieces = c.planes * g.line_pieces;
-    static constexpr int turns
-            = in_pieces ? ceil_div(all_pieces, c.threads) : 1;
+    static constexpr int turns = ceil_div(all_pieces, c.threads);
     static constexpr int to_next = g.line_threads * vector; ///< word
     static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
 
-    rows_on_their_way<unit, c.words, c.threads> own;
-    /// In the row to copy next: the thread's first word, or with its pieces' numbers the begin
-    /// of their rows.
+    /// With a piece's number, where its row begins that is copied next.
     const char *next[turns];
     bool wanted[turns];
-    int count; ///< words that the row has
     uint32_t past; ///< bytes from the row's first piece to the row, when it is taken
     int place, place_in_line; ///< of the first word: in what was copied, in bytes; in a line
     sum_type low[c.words][vector], high[c.words][vector];
 
-    /// Of a block with so many planes whose rows begin at `read`, an element `from` of whole ones.
-    __device__ __forceinline__ void find(
-            const type *read, int from, int planes) {
+    /// Of a block with so many planes whose rows begin at `read`.
+    __device__ __forceinline__ void find(const type *read, int planes) {
         const int thread = static_cast<int>(threadIdx.x);
         const int plane = c.planes == 1 ? 0 : thread / g.line_threads;
         const int number = thread - plane * g.line_threads;
@@ -77,27 +71,16 @@ struct words_of_thread {
             return reinterpret_cast<const char *>(
                     read + of * static_cast<int>(p.outer_read[0]));
         };
-        if constexpr (in_pieces) {
 #pragma unroll
-            for (int i = 0; i < turns; ++i) {
-                const int piece = thread + i * c.threads;
-                const int of = c.planes == 1 ? 0 : piece / g.line_pieces;
-                next[i] = row_of(of)
-                        + (piece - of * g.line_pieces) * bytes_of_piece;
-                wanted[i] = piece < all_pieces && of < planes;
-            }
-            past = static_cast<uint32_t>(
-                    reinterpret_cast<uintptr_t>(row_of(plane)));
-        } else {
-            next[0] = row_of(plane) + number * (vector * sizeof(type));
-            own = {copied_rows(), c.ahead};
+        for (int i = 0; i < turns; ++i) {
+            const int piece = thread + i * c.threads;
+            const int of = c.planes == 1 ? 0 : piece / g.line_pieces;
+            next[i] = row_of(of)
+                    + (piece - of * g.line_pieces) * bytes_of_piece;
+            wanted[i] = piece < all_pieces && of < planes;
         }
-        const int words = least(g.line_words,
-                (static_cast<int>(elements_of_row(p)) - from + vector - 1)
-                        / vector);
-        count = plane < planes
-                ? (words - number + g.line_threads - 1) / g.line_threads
-                : 0;
+        past = static_cast<uint32_t>(
+                reinterpret_cast<uintptr_t>(row_of(plane)));
         // Threads without a row take, but do not keep, what others do.
         place = (plane < c.planes ? plane : 0) * g.line_pieces * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
@@ -111,38 +94,27 @@ struct words_of_thread {
     /// also more than that.
     __device__ __forceinline__ void copy(
             int slot, const type *tensor, bool at_end) {
-        if constexpr (!in_pieces) {
+        char *const to = copied_rows() + slot * g.piece_bytes
+                + threadIdx.x * bytes_of_piece;
+        const auto each_piece = [&](const auto &copy_piece) {
 #pragma unroll
-            for (int w = 0; w < c.words; ++w)
-                own.copy(slot, w, w < count,
-                        reinterpret_cast<const type *>(next[0]) + w * to_next);
-            next[0] += row_bytes;
-        } else {
-            char *const to = copied_rows() + slot * g.piece_bytes
-                    + threadIdx.x * bytes_of_piece;
-            const auto each_piece = [&](const auto &copy_piece) {
-#pragma unroll
-                for (int i = 0; i < turns; ++i) {
-                    copy_piece(wanted[i],
-                            to + i * (c.threads * bytes_of_piece),
-                            reinterpret_cast<const type *>(
-                                    reinterpret_cast<uintptr_t>(next[i])
-                                    & ~static_cast<uintptr_t>(
-                                            bytes_of_piece - 1)));
-                    next[i] += row_bytes;
-                }
-            };
-            if (at_end)
-                each_piece([&](bool wanted, char *to, const type *piece) {
-                    if (wanted)
-                        copy_inside(
-                                reinterpret_cast<type *>(to), piece, tensor);
-                });
-            else
-                each_piece([](bool wanted, char *to, const type *piece) {
-                    copy_async_past_l1_if(wanted, to, piece);
-                });
-        }
+            for (int i = 0; i < turns; ++i) {
+                copy_piece(wanted[i], to + i * (c.threads * bytes_of_piece),
+                        reinterpret_cast<const type *>(
+                                reinterpret_cast<uintptr_t>(next[i])
+                                & ~static_cast<uintptr_t>(bytes_of_piece - 1)));
+                next[i] += row_bytes;
+            }
+        };
+        if (at_end)
+            each_piece([&](bool wanted, char *to, const type *piece) {
+                if (wanted)
+                    copy_inside(reinterpret_cast<type *>(to), piece, tensor);
+            });
+        else
+            each_piece([](bool wanted, char *to, const type *piece) {
+                copy_async_past_l1_if(wanted, to, piece);
+            });
     }
     __device__ __forceinline__ static void copy_inside(
             type *to, const type *piece, const type *tensor) {
@@ -154,17 +126,13 @@ struct words_of_thread {
     }
     /// Of the row after the last that was taken.
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
-        if constexpr (!in_pieces) {
-            own.take(slot, to);
-        } else {
-            const auto *const from = reinterpret_cast<const type *>(
-                    copied_rows() + slot * g.piece_bytes
-                    + (place + static_cast<int>(past % bytes_of_piece)));
-            past += static_cast<uint32_t>(row_bytes);
+        const auto *const from = reinterpret_cast<const type *>(copied_rows()
+                + slot * g.piece_bytes
+                + (place + static_cast<int>(past % bytes_of_piece)));
+        past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
-            for (int w = 0; w < c.words; ++w)
-                to[w] = unit::load(from + w * to_next);
-        }
+        for (int w = 0; w < c.words; ++w)
+            to[w] = unit::load(from + w * to_next);
     }
     /// visit(word, element) for all sums of a thread.
     template <typename Visit>
@@ -323,7 +291,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     int row = map.walk.places[begin].first;
     const int end_row = last.first + last.count;
     words of;
-    of.find(read + row * p.walk.read_pitch + from, from, planes);
+    of.find(read + row * p.walk.read_pitch + from, planes);
     steps_of_warp<sum_type> steps(map.steps + row,
             jit::dynamic_shared() + g.shared_bytes - g.step_bytes, c.ahead);
     int next = row;
@@ -340,8 +308,8 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         ++next;
         commit_copies();
     };
-    // A slot whose row is taken is free: for others than its own thread when all have met.
-    constexpr int rows_ahead = words::in_pieces ? c.ahead - 1 : c.ahead;
+    // A slot is free when all threads have taken its row.
+    constexpr int rows_ahead = c.ahead - 1;
 #pragma unroll 1
     for (int to = 0; to < rows_ahead; ++to)
         submit(to);
@@ -365,22 +333,15 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         ++current;
         written += p.walk.write_pitch;
     };
-    int from_slot = 0, free_slot = rows_ahead % c.ahead;
+    int from_slot = 0, free_slot = rows_ahead;
 #pragma unroll 1
     for (; row < end_row; ++row) {
         wait_for_copies<rows_ahead - 1>();
-        if constexpr (words::in_pieces)
-            meet<c.threads>();
-        else
-            __syncwarp();
+        meet<c.threads>();
+        submit(free_slot);
         typename words::unit raw[c.words];
-        if constexpr (words::in_pieces) submit(free_slot);
         of.take(from_slot, raw);
         const step<sum_type> now = steps.taken(from_slot);
-        if constexpr (!words::in_pieces) {
-            __syncwarp();
-            submit(free_slot);
-        }
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         if (current == now.low) {
