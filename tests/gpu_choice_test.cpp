@@ -178,8 +178,7 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
     const engine e(engine::kind::gpu, 0);
     for (const bool depthwise : {true, false})
         for (const layout &l : {layouts()[0], layouts()[1]}) {
-            // In channels last where it is asked for.
-            const bool fuses = depthwise && l.name == "ncx";
+            const bool fuses = depthwise;
             const graph_run run(
                     chain_of({{kind::ConvBackward}, {kind::Add, 1},
                                      {kind::ReLUBackward}},

@@ -314,9 +314,6 @@ std::optional<executable_step> choose_fused_kernel(const fused_step &all,
             -> std::optional<executable_step> {
         if (fusing == nullptr) return std::nullopt;
         if (!options.kernels.empty()) check_forced(options.kernels);
-        if (fusing->yields != nullptr && fusing->yields(problem)
-                && !lists_name(options.kernels, fusing->name))
-            return std::nullopt;
         const shared_axis_maps shared;
         const auto rows = candidates(list_for<Problem>(device.kernels()),
                 problem.problem, options.kernels);

@@ -111,7 +111,7 @@ bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
 constexpr detail::fusing_row<interpolation_problem> fusing_interpolations {
         "interpolation.gpu_resample", resample::make_fused};
 constexpr detail::fusing_row<convolution_problem> fusing_convolutions {
-        "convolution.gpu_sliding", sliding::make_fused, fused_stores_yield};
+        "convolution.gpu_sliding", sliding::make_fused};
 
 } // namespace
 

@@ -28,7 +28,4 @@ rule<interpolation_problem> resample_yields;
 rule<interpolation_problem> ncx_yields;
 rule<interpolation_problem> few_sums_yield;
 
-/// Whether ops behind data are faster as steps.
-bool fused_stores_yield(const detail::fused_convolution &);
-
 } // namespace gradnn::gpu

@@ -42,13 +42,4 @@ std::string depthwise_rows_yield(
            "multiplied";
 }
 
-// Of 18 problems each (bench/fused --count 3, H200, 829a73d) 1.20 times as fast as steps in
-// NCX (0.91 to 1.76), 0.61 in NXC (0.37 to 1.01): a walk waits at each store.
-bool fused_stores_yield(const detail::fused_convolution &whole) {
-    const detail::tensor_view &src = whole.problem.src;
-    const detail::tensor_view &dst = whole.problem.dst;
-    return std::max(src.dims[1], dst.dims[1]) > 1 && src.strides[1] == 1
-            && dst.strides[1] == 1;
-}
-
 } // namespace gradnn::gpu

@@ -130,8 +130,8 @@ std::string small_images_yield(
 // in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
 // 5401 to 5404, 98f9cff). Planes in NCX (seed 7101 and the cases, first choices, 25e4154): 1.04
 // times as fast as gpu_ncx in f32. Of 16 bits (cases and seeds 9301 to 9303, H200): columns of
-// many taps in NCX 1.00, channels in no vectors in NXC 1.00 and more; planes in NCX whose columns
-// do not repeat 0.83 to 1.22, in the mean 0.98.
+// many taps in NCX 1.11; planes in NCX whose columns do not repeat 0.83 to 1.22, in the mean 0.98;
+// in NXC of channels in no vectors, of 8 taps 0.87 and 0.89, of fewer 1.00 and more.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -152,12 +152,16 @@ std::string resample_yields(
     if (rows_alone && (!channels_last || bytes == 2))
         return "rows alone in NCX, and of 16 bits, were slower";
     if (rows_alone) return is_long_row(problem) ? long_row : "";
-    if (channels_last) return {};
-    constexpr int64_t few_columns = 64, most_taps = 8;
+    constexpr int64_t few_columns = 64, few_taps = 4, many_taps = 8;
     const auto map = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
+    if (map.max_count > many_taps) return {};
+    if (channels_last)
+        return bytes == 2 && map.max_count > few_taps
+                ? "16-bit planes of channels in no vectors and 5 to 8 taps "
+                  "were slower"
+                : std::string();
     return dst[3] > src[3] && dst[4] >= few_columns
-                    && map.max_count <= most_taps
                     && resample::repetition(map, jit::element::f32)
                                     .find_places()
                                     .written

@@ -21,15 +21,13 @@ constexpr size_t workspace_alignment = 64;
 template <typename Problem>
 struct fused_problem;
 
-/// The row of a list that has ops of single elements in its loads and stores, the maker of
-/// its plans with them, which takes what the row takes, and whether these would be slower than
-/// steps (null: never): then they are made where the row is forced.
+/// The row of a list that has ops of single elements in its loads and stores, and the maker of
+/// its plans with them, which takes what the row takes.
 template <typename Problem>
 struct fusing_row {
     const char *name;
     plan_or_refusal (*make)(
             const fused_problem<Problem> &, const compile_options &);
-    bool (*yields)(const fused_problem<Problem> &) = nullptr;
 };
 
 struct backend {

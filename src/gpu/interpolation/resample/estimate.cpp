@@ -18,9 +18,9 @@ constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
 constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
 constexpr form_costs of_lines {1.0, 8, 0.45, 0.15};
 constexpr double bytes_of_cycle = 19, conflicts = 0.53;
-/// Times as long as by its parts takes a kernel whose columns have places of their own, but for
-/// those that walk first (H200, 72 problems).
-constexpr double own_places = 1.1;
+/// Times as long as by their parts take kernels whose columns have places of their own, and
+/// threads that read the global memory of planes (H200, 72 problems).
+constexpr double longer = 1.1;
 /// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
 /// takes some 80 thousand million such sectors a second.
 constexpr double cycles_of_sector = 3;
@@ -99,8 +99,9 @@ estimate estimate_of_lines(const specification_of_kernel &s,
     const double of_row = static_cast<double>(c.words) * c.line_vector;
     const double turns = g.sets > 1 ? static_cast<double>(g.sets) * g.lane_items
                                     : ceil_div(g.lane_items, g.groups);
-    const double step = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads)
-            + 6 + c.words + of_row * (bytes == 2 ? 1 : 0)
+    const double step
+            = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
+            + c.words + of_row * (bytes == 2 ? 1 : 0)
             + of_row * (p.walk.two ? 2 : 1) + 12;
     const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
             + turns * rest.instructions();
@@ -131,8 +132,7 @@ estimate estimate_of_lines(const specification_of_kernel &s,
                     * std::min<double>(c.blocks,
                             static_cast<double>(g.grid) / gpu.multiprocessors));
     // A row that is read takes a barrier, one of sums another.
-    made.path = costs.one_after_the_other(
-            steps
+    made.path = costs.one_after_the_other(steps
                     * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
                             + c.threads / 4.0)
             + c.strip * (60.0 + c.threads));
@@ -158,8 +158,9 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const geometry g = geometry_of(s);
     const thread_estimate thread(s, g, of);
     const double sms = gpu.multiprocessors;
-    const double of_places
-            = p.column.is_there() && !c.repeated ? own_places : 1;
+    const bool places = p.column.is_there() && !c.repeated;
+    const double longer_or_not
+            = places || (c.stages == 0 && !p.middle.is_there()) ? longer : 1;
     estimate made {};
     if (c.stages == 0) {
         const block_costs costs(of_threads, s, gpu, g.grid);
@@ -177,7 +178,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
                         * std::min<double>(c.blocks * c.threads,
                                 static_cast<double>(g.items) / sms));
         made.path = costs.one_after_the_other(0.38 * thread.path());
-        made.turns = of_places * costs.turns();
+        made.turns = longer_or_not * costs.turns();
         return made;
     }
     const block_costs costs(of_tiles, s, gpu, g.all_tiles);
@@ -231,7 +232,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     made.bytes = costs.memory(read_again, 0);
     made.path = costs.one_after_the_other(
             std::max(0.67 * path, (copied + 0.67 * path) / c.stages));
-    made.turns = of_places * costs.turns();
+    made.turns = longer_or_not * costs.turns();
     return made;
 }
 

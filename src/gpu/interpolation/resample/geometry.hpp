@@ -38,8 +38,9 @@ struct geometry {
     int column_parts; ///< of a row, where the walk comes first
     int line_words, line_pitch; ///< of a row there
     int line_threads; ///< that share a row there
-    int line_pieces, piece_bytes; ///< of a row, and of all rows that a block takes at once
-    int step_bytes; ///< of what rows on their way add to there
+    /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
+    /// of what rows on their way add to.
+    int line_pieces, piece_bytes, step_bytes;
     int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
@@ -328,8 +329,7 @@ constexpr void add_lines(
                     - (g.line_pieces - 1) * bytes_of_piece);
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
     g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
-            + ceil_div(beyond, 32) * 32
-            + g.step_bytes;
+            + ceil_div(beyond, 32) * 32 + g.step_bytes;
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;

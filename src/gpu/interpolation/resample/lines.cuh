@@ -15,31 +15,6 @@ __device__ __forceinline__ void meet() {
         __syncthreads();
 }
 
-/// What rows add to, on its way with them: of each warp its own.
-template <typename Sum>
-struct steps_of_warp {
-    using of_row = step<Sum>;
-    const of_row *next;
-    of_row *own;
-
-    __device__ __forceinline__ steps_of_warp(
-            const of_row *first, char *shared, int slots)
-        : next(first),
-          own(reinterpret_cast<of_row *>(shared) + threadIdx.x / 32 * slots) {}
-    /// Through the L1 cache: all blocks read these.
-    __device__ __forceinline__ void copy(int slot) {
-        constexpr unsigned pieces = sizeof(of_row) / bytes_of_piece;
-        const unsigned at = threadIdx.x % 32 * bytes_of_piece;
-        copy_async_if<bytes_of_piece>(threadIdx.x % 32 < pieces,
-                reinterpret_cast<char *>(own + slot) + at,
-                reinterpret_cast<const char *>(next) + at);
-        ++next;
-    }
-    __device__ __forceinline__ of_row taken(int slot) const {
-        return own[slot];
-    }
-};
-
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <specification_of_kernel s>
 struct words_of_thread {
@@ -58,12 +33,18 @@ struct words_of_thread {
     /// With a piece's number, where its row begins that is copied next.
     const char *next[turns];
     bool wanted[turns];
-    uint32_t past; ///< bytes from the row's first piece to the row, when it is taken
-    int place, place_in_line; ///< of the first word: in what was copied, in bytes; in a line
+    /// What that row adds to, and of the warp those of the rows that are on their way.
+    const step<sum_type> *next_step;
+    step<sum_type> *steps;
+    /// Of the row that is taken next: its place in its first piece, in bytes.
+    uint32_t past;
+    /// Of the first word: in what was copied, in bytes, and in a line.
+    int place, place_in_line;
     sum_type low[c.words][vector], high[c.words][vector];
 
     /// Of a block with so many planes whose rows begin at `read`.
-    __device__ __forceinline__ void find(const type *read, int planes) {
+    __device__ __forceinline__ void find(
+            const type *read, int planes, const step<sum_type> *of_read) {
         const int thread = static_cast<int>(threadIdx.x);
         const int plane = c.planes == 1 ? 0 : thread / g.line_threads;
         const int number = thread - plane * g.line_threads;
@@ -79,6 +60,10 @@ struct words_of_thread {
                     + (piece - of * g.line_pieces) * bytes_of_piece;
             wanted[i] = piece < all_pieces && of < planes;
         }
+        next_step = of_read;
+        steps = reinterpret_cast<step<sum_type> *>(
+                        jit::dynamic_shared() + g.shared_bytes - g.step_bytes)
+                + thread / 32 * c.ahead;
         past = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(row_of(plane)));
         // Threads without a row take, but do not keep, what others do.
@@ -115,6 +100,14 @@ struct words_of_thread {
             each_piece([](bool wanted, char *to, const type *piece) {
                 copy_async_past_l1_if(wanted, to, piece);
             });
+        // Through the L1 cache: all blocks read these.
+        constexpr int halves = sizeof(*steps) / bytes_of_piece;
+        const int half = static_cast<int>(threadIdx.x) % 32;
+        copy_async_if<bytes_of_piece>(half < halves,
+                reinterpret_cast<char *>(steps + slot) + half * bytes_of_piece,
+                reinterpret_cast<const char *>(next_step)
+                        + half * bytes_of_piece);
+        ++next_step;
     }
     __device__ __forceinline__ static void copy_inside(
             type *to, const type *piece, const type *tensor) {
@@ -291,20 +284,16 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     int row = map.walk.places[begin].first;
     const int end_row = last.first + last.count;
     words of;
-    of.find(read + row * p.walk.read_pitch + from, planes);
-    steps_of_warp<sum_type> steps(map.steps + row,
-            jit::dynamic_shared() + g.shared_bytes - g.step_bytes, c.ahead);
+    of.find(read + row * p.walk.read_pitch + from, planes, map.steps + row);
     int next = row;
     constexpr int end_rows = static_cast<int>(
             (2 * bytes_of_piece + words::row_bytes - 1) / words::row_bytes);
     const auto submit = [&](int to) {
-        if (next < end_row) {
+        if (next < end_row)
             of.copy(to, tensor,
                     next >= p.walk.read - end_rows
                             || (p.alignment < bytes_of_piece
                                     && next < end_rows));
-            steps.copy(to);
-        }
         ++next;
         commit_copies();
     };
@@ -341,7 +330,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         submit(free_slot);
         typename words::unit raw[c.words];
         of.take(from_slot, raw);
-        const step<sum_type> now = steps.taken(from_slot);
+        const step<sum_type> now = of.steps[from_slot];
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         if (current == now.low) {
