@@ -178,7 +178,6 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
     const engine e(engine::kind::gpu, 0);
     for (const bool depthwise : {true, false})
         for (const layout &l : {layouts()[0], layouts()[1]}) {
-            const bool fuses = depthwise;
             const graph_run run(
                     chain_of({{kind::ConvBackward}, {kind::Add, 1},
                                      {kind::ReLUBackward}},
@@ -191,26 +190,14 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
                 ops.push_back(step.op_id);
             const size_t steps = ops.size();
             SCOPED_TRACE(detail::text(l.name, ' ', depthwise));
-            EXPECT_EQ(std::ranges::count(ops, 1U), fuses ? 0 : 1);
+            EXPECT_EQ(std::ranges::count(ops, 1U), depthwise ? 0 : 1);
             EXPECT_EQ(ops.back(), 2U);
             EXPECT_EQ(made.get_info().steps.back().kernel
                             == "convolution.gpu_sliding",
-                    fuses);
-            EXPECT_EQ(made.get_inplace_ports().empty(), fuses);
-            EXPECT_EQ(steps, fuses ? 3U : 5U);
+                    depthwise);
+            EXPECT_EQ(made.get_inplace_ports().empty(), depthwise);
+            EXPECT_EQ(steps, depthwise ? 3U : 5U);
         }
-    for (const char *name :
-            {"convolution.gpu_sliding", "interpolation.gpu_ncx"}) {
-        const forced_kernel forced(name);
-        const graph_run run(
-                chain_of({{kind::ConvBackward}, {kind::Add, 1}}, layouts()[1],
-                        data_type::f32, {4, 64, {56, 56}, true}),
-                e, partition::policy::fusion);
-        const bool is_own = std::string(name) == "convolution.gpu_sliding";
-        EXPECT_EQ(
-                run.compiled().at(0).get_info().steps.size(), is_own ? 3U : 4U)
-                << name;
-    }
 }
 
 /// Makes and executes plans of all problems; the kernels that were chosen.
