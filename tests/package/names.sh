@@ -3,8 +3,8 @@
 # without blanks, in fewer than 120 characters.
 set -euo pipefail
 mapfile -t names < <("$2" --test-dir "$1" -N | sed -n 's/^ *Test *#[0-9]*: //p')
-if ((${#names[@]} < 100)); then
-    echo "ctest lists ${#names[@]} tests of $1"
+if ((${#names[@]} == 0)); then
+    echo "ctest lists no tests of $1"
     exit 1
 fi
 pattern='^([a-z0-9_]+/)?[a-z0-9_]+\.[A-Za-z0-9_]+(/[A-Za-z0-9_]+)?$'
