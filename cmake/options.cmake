@@ -93,6 +93,25 @@ function(gradnn_unite target)
     endforeach()
 endfunction()
 
+# gradnn_unite_device_code(<target> <unit>...): device code is compiled as the units that
+# gradnn_sources has put it into, as nvcc takes six seconds for headers of each source.
+# Not with ccache, where changes are to be compiled soon.
+set(unite_device_code OFF)
+if(GRADNN_UNITE AND precompile)
+    set(unite_device_code ON)
+endif()
+function(gradnn_unite_device_code target)
+    foreach(unit IN LISTS ARGN)
+        get_property(sources GLOBAL PROPERTY GRADNN_UNIT_${unit})
+        if(sources)
+            set(file "${CMAKE_CURRENT_BINARY_DIR}/${unit}_unit.cu")
+            list(JOIN sources "\"\n#include \"" text)
+            file(CONFIGURE OUTPUT "${file}" CONTENT "#include \"${text}\"\n" @ONLY)
+            target_sources(${target} PRIVATE "${file}")
+        endif()
+    endforeach()
+endfunction()
+
 # The objects of a target, without its precompiled headers, which CMake counts as one.
 function(gradnn_objects_of target result)
     set(${result} "$<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,[.]gch$>" PARENT_SCOPE)

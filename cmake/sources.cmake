@@ -19,13 +19,22 @@ function(gradnn_find_unlisted)
     gradnn_report_unlisted(${found})
 endfunction()
 
-# gradnn_sources(<target> <source>... [LEFT_OUT <source>...]): compiles the
-# sources of the current folder into a target. LEFT_OUT names those that this
-# build does without. Folders below have lists of their own.
+# gradnn_sources(<target> [UNIT <name>] <source>... [LEFT_OUT <source>...]): compiles
+# the sources of the current folder into a target. LEFT_OUT names those that this
+# build does without. Device code with a UNIT is compiled together with that of the
+# same name (gradnn_unite_device_code). Folders below have lists of their own.
 function(gradnn_sources target)
-    cmake_parse_arguments(PARSE_ARGV 1 given "" "" "LEFT_OUT")
-    target_sources(${target} PRIVATE ${given_UNPARSED_ARGUMENTS})
-    gradnn_unite(${target} ${given_UNPARSED_ARGUMENTS})
+    cmake_parse_arguments(PARSE_ARGV 1 given "" "UNIT" "LEFT_OUT")
+    set(sources ${given_UNPARSED_ARGUMENTS})
+    if(given_UNIT AND unite_device_code)
+        set(device_code ${sources})
+        list(FILTER device_code INCLUDE REGEX "[.]cu$")
+        list(REMOVE_ITEM sources ${device_code})
+        list(TRANSFORM device_code PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+        set_property(GLOBAL APPEND PROPERTY GRADNN_UNIT_${given_UNIT} ${device_code})
+    endif()
+    target_sources(${target} PRIVATE ${sources})
+    gradnn_unite(${target} ${sources})
     file(GLOB found RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}"
         CONFIGURE_DEPENDS *.cpp *.cu)
     list(REMOVE_ITEM found ${given_UNPARSED_ARGUMENTS} ${given_LEFT_OUT})

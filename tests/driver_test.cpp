@@ -59,7 +59,8 @@ TEST_P(driver_examples, pass_the_check) {
 INSTANTIATE_TEST_SUITE_P(all, driver_examples,
         testing::Values("segmentation_step", "interpolate_backward",
                 "interpolate_backward_3d", "conv_backward",
-                "conv_transpose_backward", "onednn_style", "two_ops"));
+                "conv_transpose_backward", "onednn_style", "two_ops"),
+        [](const auto &each) { return std::string(each.param); });
 
 // Files as oneDNN's tools write them: channels last by strides, "None",
 // output_padding of twelve zeros, shapes of twelve zeros for none, pads_end of
@@ -78,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(all, driver_onednn_files,
                 "conv_transpose_weights", "conv_weights",
                 "conv_weights_1d_groups", "foreign_ops",
                 "interpolate_1d_permuted", "interpolate_nearest",
-                "interpolate_scales", "relu"));
+                "interpolate_scales", "relu"),
+        [](const auto &each) { return std::string(each.param); });
 
 /// The options that give the captured step its tensors.
 std::string captured_inputs() {

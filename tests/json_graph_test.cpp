@@ -264,6 +264,7 @@ TEST_P(json_example, is_read) {
 INSTANTIATE_TEST_SUITE_P(all, json_example,
         testing::Values("segmentation_step", "interpolate_backward",
                 "interpolate_backward_3d", "conv_backward",
-                "conv_transpose_backward", "onednn_style"));
+                "conv_transpose_backward", "onednn_style"),
+        [](const auto &each) { return std::string(each.param); });
 
 } // namespace

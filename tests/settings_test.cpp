@@ -116,7 +116,8 @@ TEST_P(number_of_threads, decides_the_bits_alone) {
     omp_set_num_threads(before);
 }
 
-INSTANTIATE_TEST_SUITE_P(settings, number_of_threads, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(settings, number_of_threads, testing::Values(1, 2, 3),
+        [](const auto &each) { return "of_" + std::to_string(each.param); });
 
 // What OpenMP said at the first compile of the process stays the default.
 TEST(settings, default_threads_do_not_change) {

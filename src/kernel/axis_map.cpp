@@ -1,6 +1,7 @@
 #include "kernel/axis_map.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <gradnn/status.hpp>
@@ -118,12 +119,14 @@ private:
     int64_t fed_ = 0;
 };
 
+/// All of them: this does not compile where one is missing.
+auto members_of(const interpolation_axis &axis) {
+    const auto &[a, b, c, d, e, f, g, h, i, j, k] = axis;
+    return std::tuple(a, b, c, d, e, f, g, h, i, j, k);
+}
+
 bool same_axis(const interpolation_axis &a, const interpolation_axis &b) {
-    return a.src == b.src && a.dst == b.dst && a.scale_given == b.scale_given
-            && a.scale == b.scale && a.ratio_given == b.ratio_given
-            && a.ratio == b.ratio && a.arithmetic == b.arithmetic
-            && a.cubic_coeff_a == b.cubic_coeff_a && a.antialias == b.antialias
-            && a.exclude_outside == b.exclude_outside && a.forward == b.forward;
+    return members_of(a) == members_of(b);
 }
 
 /// The same coordinates, as those of plain interpolation from src to dst.

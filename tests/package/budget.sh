@@ -6,9 +6,10 @@
 #   lines FOLDER   their lines
 #   rooms FILE     rooms of the table of src/README.md
 #   words FILE     words of a document outside code
+#   tried FOLDER   lines of the section Tried of a README below it, of the longest
 #
 # With --lower, numbers that are larger than what the tree has become that, but for
-# words, whose numbers are limits that documents may come near.
+# words and tried, whose numbers are limits that documents may come near.
 set -euo pipefail
 cd "$1"
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
@@ -23,8 +24,14 @@ while read -r what of most; do
     lines) has=$(git ls-files -z -- "$of" | xargs -0 cat | wc -l) ;;
     rooms) has=$(grep -c '^| \[' "$of") ;;
     words) has=$(awk '/^```/ { code = !code; next } !code' "$of" | wc -w) ;;
+    tried)
+        has=$(git ls-files -z -- "$of/*README.md" | xargs -0 awk '
+            FNR == 1 { tried = 0 }
+            /^## / { tried = /^## Tried/; if (tried) lines = 0; next }
+            tried && NF { if (++lines > most) most = lines }
+            END { print most + 0 }') ;;
     *)
-        echo "$table: $what is none of rows, files, lines, rooms, words"
+        echo "$table: $what is none of rows, files, lines, rooms, words, tried"
         exit 1
         ;;
     esac
@@ -37,7 +44,7 @@ while read -r what of most; do
         status=1
     elif ((has < most)); then
         echo "$of has $has $what, $table allows $most"
-        if [[ ${2-} == --lower && $what != words ]]; then
+        if [[ ${2-} == --lower && $what != @(words|tried) ]]; then
             sed -i "s|^$what $of $most\$|$what $of $has|" "$table"
         fi
     fi

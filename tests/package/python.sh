@@ -63,3 +63,4 @@ with open("/proc/self/maps") as maps:
     loaded = {line.split()[-1] for line in maps if "gradnn" in line}
 assert all(each.startswith(sys.argv[1]) for each in loaded), loaded
 END
+rm -rf "$work"

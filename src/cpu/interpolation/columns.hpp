@@ -303,18 +303,21 @@ HWY_INLINE void clear_channels(const column_taps::column *column,
 template <bool past_caches, typename In, typename Out>
 HWY_NOINLINE void sum_channels(const column_runs<accumulator_of<Out>> &runs,
         const In *in, int64_t channels, Out *out, gradual_fetch &ahead) {
+    // A single lane's stream is a store.
+    constexpr size_t lanes = lanes_of<accumulator_of<Out>>;
+    constexpr bool streams = past_caches && lanes > 1;
     const column_taps::column *column = runs.column;
     const accumulator_of<Out> *weights = runs.weights;
     for (const column_taps::run *r = runs.begin; r != runs.end; ++r) {
         const int64_t taps = r->taps;
         const int64_t count = r->columns;
         const auto sum = [&](auto known) HWY_ATTR {
-            sum_channels_of_run<decltype(known)::value, past_caches>(column,
-                    count, weights, in, channels, out, ahead, runs.pitch);
+            sum_channels_of_run<decltype(known)::value, streams>(column, count,
+                    weights, in, channels, out, ahead, runs.pitch);
         };
         switch (taps) {
             case 0:
-                clear_channels<past_caches>(column, count, channels, out);
+                clear_channels<streams>(column, count, channels, out);
                 break;
             case 1: sum(std::integral_constant<int64_t, 1>()); break;
             case 2: sum(std::integral_constant<int64_t, 2>()); break;

@@ -227,7 +227,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
     };
     if (!few) return take_the_fewer(count.of_channels());
     job.direct = false;
-    const auto phases = find_phases(job.w, job.type);
+    // A single lane gains nothing by phases or look-ups, and lacks both.
+    const bool vectors = separable_lanes(job.type) > 1;
+    const auto phases = vectors ? find_phases(job.w, job.type) : std::nullopt;
     if (job.w.identity) {
         // Lines are results.
     } else if (phases && job.row_channels == 1
@@ -237,7 +239,9 @@ void choose_lanes(separable_job &job, int64_t accumulator_bytes) {
         job.lines = lines_of_phases(job);
     } else {
         const int64_t lines = lines_of_elements(job.w.src * job.row_channels);
-        auto taps = find_element_taps(job.w, job.row_channels, lines, job.type);
+        auto taps = vectors
+                ? find_element_taps(job.w, job.row_channels, lines, job.type)
+                : std::nullopt;
         if (taps && count.of_elements(*taps) < count.of_lines()) {
             job.lanes = tap_lanes::elements;
             job.lines = lines;

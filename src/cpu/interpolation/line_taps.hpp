@@ -62,6 +62,7 @@ public:
                     strip_.length / job_.row_channels, scratch_.factors);
 #endif
         switch (job_.lanes) {
+#if HWY_TARGET != HWY_SCALAR // which has neither (lanes.cpp)
             case tap_lanes::elements:
                 if (direct_)
                     take_taps_of_elements(scratch_.rows[0]);
@@ -81,6 +82,7 @@ public:
                     take_taps_of_phases<decltype(taps)::value>();
                 });
                 break;
+#endif
             case tap_lanes::lines: take_taps_of_lines(); break;
             default:
                 if (direct_)
@@ -196,7 +198,7 @@ private:
 
     /// Of channels in lanes: whether a column can be stored alone.
     bool stores_columns() const {
-        return has_store_first<T> || job_.row_channels >= lanes;
+        return has_store_first<T> || lanes == 1 || job_.row_channels >= lanes;
     }
 
     /// Number of the strip's first block of columns.

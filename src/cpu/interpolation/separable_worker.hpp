@@ -265,7 +265,7 @@ private:
     void sum_line(const In *const *rows, int64_t h, int64_t count,
             row_surroundings around) {
         const acc *weights = job_.h.weights<acc>(h);
-        if (job_.lanes != tap_lanes::phases)
+        if (lanes == 1 || job_.lanes != tap_lanes::phases)
             sum_rows(rows, weights, count, strip_.length, around,
                     scratch_.group + results_.rows() * job_.line_pitch);
         else if (count == 0)

@@ -221,7 +221,11 @@ HWY_INLINE void take_walking_taps(
     const auto take = [&](auto tables) HWY_ATTR {
         if constexpr (sizeof(Acc) == sizeof(float))
             if (taps.narrow) return take_by(tables, int32_t {0});
-        take_by(tables, int64_t {0});
+        // Few axes of floats have distances of 64 bits: the most tables serve them.
+        constexpr size_t count = decltype(tables)::value;
+        constexpr bool serves_all = sizeof(Acc) == sizeof(float) && count > 0;
+        constexpr size_t most = serves_all ? 4 : count;
+        take_by(std::integral_constant<size_t, most>(), int64_t {0});
     };
     switch (taps.tables) {
         case 1: take(std::integral_constant<size_t, 1>()); break;

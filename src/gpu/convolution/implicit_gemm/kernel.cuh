@@ -1,5 +1,5 @@
-// A CUTLASS implicit GEMM as a tile_kernel. The sources made of tiles/unit.cu.in
-// instantiate one for each tile of kernels.cpp.
+// A CUTLASS implicit GEMM as a tile_kernel. The source made of tiles/unit.cu.in
+// instantiates one for each tile of kernels.cpp.
 //
 // dst[n,y,o] = sum over k, i of src[n, y*stride - pad + k*dilation, i]
 // * weights[o,k,i], and its gradients, as matrix products whose operands are

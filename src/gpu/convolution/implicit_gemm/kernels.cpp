@@ -14,7 +14,7 @@ constexpr auto forward = operation::forward;
 constexpr auto strided_data = operation::strided_data;
 constexpr auto weights = operation::weights;
 
-// Of all tiles (tiles/CMakeLists.txt makes the sources that have them): the blocks
+// Of all tiles (tiles/CMakeLists.txt makes the source that has them): the blocks
 // that a multiprocessor holds follow from their registers and their shared memory.
 
 /// Strict f32, each product as three TF32 products, each sum in f32, as exact as

@@ -32,7 +32,7 @@ bool takes(const problem_facts &facts) {
 
 } // namespace
 
-bool cut(work_cut &lines, const problem_facts &facts) {
+bool cut(work_cut &work, const problem_facts &facts) {
     if (!takes(facts)) return false;
     const problem_shape &shape = facts.shape;
     const bool of_weights = facts.of_weights();
@@ -40,17 +40,17 @@ bool cut(work_cut &lines, const problem_facts &facts) {
     // Read begins at a multiple of so many columns where written does.
     const int multiple = of_weights ? 8 : 2;
     const int before = taps_before(along, shape.to_src);
-    lines.lead = round_up(before, multiple) - before;
-    lines.pieces = ceil_div(along.written, warp_columns);
-    const int64_t pieces = shape.images * down.read * lines.pieces;
+    work.lead = round_up(before, multiple) - before;
+    work.pieces = ceil_div(along.written, warp_columns);
+    const int64_t pieces = shape.images * down.read * work.pieces;
     const int64_t most_parts = ceil_div(pieces, int64_t {block_warps});
     const int64_t least_parts
             = of_weights ? ceil_div(most_parts, int64_t {longest_chain}) : 1;
-    lines.parts = static_cast<int>(std::clamp<int64_t>(
+    work.parts = static_cast<int>(std::clamp<int64_t>(
             facts.multiprocessors * blocks_at_once / shape.channels,
             least_parts, most_parts));
-    return pieces + int64_t {2} * block_warps * lines.parts < INT32_MAX
-            && shape.channels * lines.parts < INT32_MAX;
+    return pieces + int64_t {2} * block_warps * work.parts < INT32_MAX
+            && shape.channels * work.parts < INT32_MAX;
 }
 
 } // namespace gradnn::gpu::depthwise::lines
