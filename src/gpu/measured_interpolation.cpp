@@ -123,15 +123,12 @@ std::string small_images_yield(
             : std::string();
 }
 
-// 256 cases of bench/cases.json and 240 random problems (`gradnn bench --every-kernel`, seeds 5501
-// to 5504, H100, 8a96a3e). Times as fast as the choice without it, random ones and cases: whole
-// vectors in one axis 1.12 and 1.06, in volumes 1.20 and 1.06, in 16-bit planes 1.12 and 1.00;
-// other channels in volumes 1.11 and 1.03, in f64 planes 1.49, in f32 planes 1.09 and 1.00; f64
-// in NCX 1.05 and 1.03. Small planes and volumes, and what becomes lower and wider: 1.03 (seeds
-// 5401 to 5404, 98f9cff). Planes in NCX (seed 7101 and the cases, first choices, 25e4154): 1.04
-// times as fast as gpu_ncx in f32. Of 16 bits (cases and seeds 9301 to 9303, H200): columns of
-// many taps in NCX 1.11; planes in NCX whose columns do not repeat 0.83 to 1.22, in the mean 0.98;
-// in NXC of channels in no vectors, of 8 taps 0.87 and 0.89, of fewer 1.00 and more.
+// Times as fast as the choice without it (256 cases, 240 random problems, H100, 8a96a3e): whole
+// vectors 1.06 and 1.12 to 1.20, other channels in volumes 1.03 and 1.11, in f64 and f32 planes
+// 1.49 and 1.09, f64 in NCX 1.03 and 1.05. H200, cases and seeds 9301 to 9303, times gpu_ncx's
+// or gpu_nxc's: columns of many taps in NCX 1.11 and 1.02 (up_16x bf16, f32), 0.85 and 0.80
+// (deeplab_16x); in 16 bits planes in NCX whose columns do not repeat 0.83 to 1.22 (mean 0.98), in
+// NXC of channels in no vectors, of 8 taps 0.87 and 0.89, of fewer 1.00 and more.
 std::string resample_yields(
         const interpolation_problem &problem, const compile_options &options) {
     const auto &dst = problem.diff_dst.dims;
@@ -155,12 +152,13 @@ std::string resample_yields(
     constexpr int64_t few_columns = 64, few_taps = 4, many_taps = 8;
     const auto map = detail::make_axis_map(
             problem.mode, problem.coordinates, problem.axes[2]);
-    if (map.max_count > many_taps) return {};
+    const bool many = map.max_count > many_taps;
     if (channels_last)
-        return bytes == 2 && map.max_count > few_taps
+        return bytes == 2 && map.max_count > few_taps && !many
                 ? "16-bit planes of channels in no vectors and 5 to 8 taps "
                   "were slower"
                 : std::string();
+    if (many) return "columns of many taps in NCX were slower";
     return dst[3] > src[3] && dst[4] >= few_columns
                     && resample::repetition(map, jit::element::f32)
                                     .find_places()

@@ -71,17 +71,32 @@ std::vector<choice> choices_of(
 
 bool walks_first(const mapped_problem &of) {
     if (!can_walk_first(of.specification)) return false;
-    // Of all GPUs and tensors alike, whatever ops there are around it.
+    // Of all GPUs, tensors and numbers of images alike, whatever ops there are around it: as many
+    // outer positions as fill an H100.
     constexpr gpu_facts of_h100 {132, 227 << 10, 228 << 10, 65536, 2048};
-    constexpr int alignment = 16;
+    constexpr long long elements = 32 << 20;
+    problem_specification one = of.specification;
+    one.alignment = 16;
+    one.bulk_copies = true;
+    one.prologue = one.epilogue[0] = one.epilogue[1] = fused_op::none;
+    long long written = one.inner, read = one.inner;
+    for (const axis *a : {&one.walk, &one.middle, &one.column}) {
+        written = std::max(written, a->written * a->write_pitch);
+        read = std::max(read, a->read * a->read_pitch);
+    }
+    // Those between the axes stay.
+    int outermost = 0;
+    for (int i = most_outer - 1; i >= 0; --i) {
+        if (one.outer_read[i] >= read) one.outer[i] = 1;
+        if (one.outer[i] == 1) outermost = i;
+    }
+    one.outer_write[outermost] = written;
+    one.outer_read[outermost] = read;
+    one.outer[outermost] = static_cast<int>(
+            std::max(1LL, elements / std::max(written, read)));
     const auto cost_of = [&](bool walk_first) {
-        std::vector<mapped_problem> alone {of};
-        problem_specification &p = alone[0].specification;
-        p.walk_first = walk_first;
-        p.alignment = alignment;
-        p.bulk_copies = true;
-        p.prologue = p.epilogue[0] = p.epilogue[1] = fused_op::none;
-        const auto choices = choices_of(alone, of_h100);
+        one.walk_first = walk_first;
+        const auto choices = choices_of({{one, of.maps}}, of_h100);
         return choices.empty() ? HUGE_VAL : choices.front().cost;
     };
     return cost_of(true) < cost_of(false);
