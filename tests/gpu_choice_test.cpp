@@ -149,12 +149,8 @@ TEST_F(gpu_choice, of_groups_is_one_kernel_where_that_fuses) {
             SCOPED_TRACE(detail::text(to_string(links[0].kind), ' ',
                     to_string(links[1].kind), ' ', to_string(type)));
             EXPECT_EQ(steps_of(links, nxc, type), 1U);
-            // Rows of f64 are summed before an op ahead could be computed.
-            if (type == data_type::f64) {
-                const forced_kernel forced("interpolation.gpu_resample");
-                const bool ahead = links[1].kind == up.kind;
-                EXPECT_EQ(steps_of(links, ncx, type), ahead ? 2U : 1U);
-            }
+            const forced_kernel forced("interpolation.gpu_resample");
+            EXPECT_EQ(steps_of(links, ncx, type), 1U);
         }
     // Another kernel is the choice.
     EXPECT_EQ(steps_of({up, add}, ncx, data_type::f32), 2U);
