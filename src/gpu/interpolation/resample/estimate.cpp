@@ -18,8 +18,8 @@ constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
 constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
 constexpr form_costs of_lines {1.0, 8, 0.45, 0.15};
 constexpr double bytes_of_cycle = 19, conflicts = 0.53;
-/// Times as long as by their parts take kernels whose columns have places of their own, and
-/// threads that read the global memory of planes (H200, 72 problems).
+/// Times as long as by its parts takes a kernel whose columns have single elements at places of
+/// their own, but for those that walk first (H200, 72 problems).
 constexpr double longer = 1.1;
 /// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
 /// takes some 80 thousand million such sectors a second.
@@ -158,9 +158,8 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const geometry g = geometry_of(s);
     const thread_estimate thread(s, g, of);
     const double sms = gpu.multiprocessors;
-    const bool places = p.column.is_there() && !c.repeated;
     const double longer_or_not
-            = places || (c.stages == 0 && !p.middle.is_there()) ? longer : 1;
+            = p.column.is_there() && !c.repeated && c.vector == 1 ? longer : 1;
     estimate made {};
     if (c.stages == 0) {
         const block_costs costs(of_threads, s, gpu, g.grid);

@@ -110,7 +110,8 @@ double thread_estimate::instructions() const {
     double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
             + taps * c_.vector;
     // Each column has its own address.
-    if (!c_.repeated && p_.column.is_there()) row += c_.columns;
+    if (!c_.repeated && c_.vector == 1 && p_.column.is_there())
+        row += c_.columns;
     if (g_.rolled)
         row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
     if (!p_.column.is_there()) row -= taps * c_.vector;
