@@ -36,7 +36,7 @@ struct geometry {
     int middle_items; ///< of a tile
     bool boxes; ///< a tile is not one range of memory, but one for each of its rows
     int column_parts; ///< of a row, where the walk comes first
-    int line_words, line_pitch; ///< of a row there
+    int line_pitch; ///< of a row there
     int line_threads; ///< that share a row there
     /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
     /// of what rows on their way add to.
@@ -310,7 +310,6 @@ constexpr void add_lines(
                                     || p.outer[0] % c.planes == 0)
                             && c.planes * p.outer_read[0] < 1LL << 29));
     if (!g.fits) return;
-    g.line_words = static_cast<int>(words);
     g.line_threads = c.threads / c.planes;
     // With places for words beyond the row.
     g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
@@ -321,7 +320,8 @@ constexpr void add_lines(
     const int vector_bytes = vector * bytes_of(p.type);
     // The first vector lies anywhere in the first piece.
     g.line_pieces = ceil_div(
-            (g.line_words - 1) * vector_bytes + bytes_of_piece, bytes_of_piece);
+            (static_cast<int>(words) - 1) * vector_bytes + bytes_of_piece,
+            bytes_of_piece);
     g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
     // Threads take all their words, also those beyond their row.
     const int beyond = most(0,

@@ -73,14 +73,14 @@ constexpr long long elements_of(const problem_specification &p) {
 /// first axis.
 struct cut {
     int vector, columns, middles;
-    /// The columns' taps are read as one window, whose weights are constants; else those
-    /// of each column from a place of its own.
+    /// The columns' taps are read as one window, whose weights are constants where they repeat;
+    /// else those of each column from a place of its own.
     bool repeated;
     int read_vector; ///< elements of a load along a row; 1 where vector is more than 1
     /// A thread's columns lie apart, those of neighbouring threads side by side.
     bool apart;
     int strip;
-    int ahead; ///< rows on their way; 0: loaded when they are needed
+    int ahead; ///< rows on their way (lines: and one in use); 0: none
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
     /// Tiles of shared memory, filled by copies of one range each; 0: threads read global
     /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
