@@ -236,7 +236,7 @@ struct data_walk : data_tile<s> {
                 }
                 oldest = oldest == cut.ahead ? 0 : oldest + 1;
             } while (u <= last_step);
-            // Those of the last rows' others, which are near then.
+            // What the last rows need of others was copied too: the caches have it then.
             if constexpr (ops > 0) wait_for_copies<0>();
         } else {
 #pragma unroll
