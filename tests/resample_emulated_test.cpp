@@ -268,6 +268,30 @@ TEST(resample_passes, rows_at_odd_distances_are_stored_by_elements) {
     }
 }
 
+// Of rows that all add to the last position, as a scale far below that of the sizes has it,
+// the first positions have none.
+TEST(resample_maps, the_first_row_may_jump) {
+    interpolation_problem p;
+    p.mode = detail::interpolation_mode::linear;
+    p.coordinates = detail::coordinate_mode::half_pixel;
+    p.diff_src.dims = {2, 3, 1, 3, 5};
+    p.diff_dst.dims = {2, 3, 1, 4, 10};
+    p.diff_src.strides = {45, 15, 15, 5, 1};
+    p.diff_dst.strides = {120, 40, 40, 10, 1};
+    for (size_t a = 1; a < 3; ++a) {
+        p.axes[a].src = p.diff_src.dims[a + 2];
+        p.axes[a].dst = p.diff_dst.dims[a + 2];
+    }
+    for (const bool given : {false, true}) {
+        p.axes[1].scale_given = given;
+        p.axes[1].scale = 0.125F;
+        std::string refusal;
+        const auto forms = specifications_of({p, {}, {}}, 16, true, refusal);
+        ASSERT_EQ(forms.size(), 1U) << refusal;
+        EXPECT_EQ(forms[0].specification.walk.jumps, given);
+    }
+}
+
 TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
     const uint64_t seed = test_seed(20261129);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));

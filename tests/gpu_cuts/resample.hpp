@@ -101,8 +101,10 @@ inline detail::interpolation_problem random_interpolation(
                 : static_cast<double>(dst) / static_cast<double>(src);
         if (one_in(6)) {
             axis.scale_given = true;
-            axis.scale = one_in(2) ? static_cast<float>(same_ratio)
-                                   : static_cast<float>(scale_of_sizes * 1.01);
+            const double given
+                    = random.pick(std::vector {static_cast<double>(same_ratio),
+                            scale_of_sizes * 1.01, scale_of_sizes / 40});
+            axis.scale = static_cast<float>(given);
         } else if (one_in(8)) {
             axis.ratio_given = true;
             axis.ratio = 0.99 / scale_of_sizes;

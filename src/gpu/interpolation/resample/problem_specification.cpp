@@ -60,7 +60,7 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
                 = least(made.least_taps, static_cast<int>(map.count(i)));
     for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
         made.two = made.two || map.high_weight(o) != 0;
-        made.jumps = made.jumps || (o > 0 && map.low(o) > map.low(o - 1) + 1);
+        made.jumps |= map.low(o) > (o > 0 ? map.low(o - 1) : 0) + 1;
     }
     return made;
 }

@@ -14,7 +14,7 @@ struct axis {
     int written, read;
     int least_taps, most_taps; ///< of a position that is written
     bool two; ///< a position that is read has up to two taps
-    bool jumps; ///< and its first tap may be more than one beyond that of the one before
+    bool jumps; ///< and the first may be more than one beyond that of the one before, or 0
     long long write_pitch, read_pitch;
 
     constexpr bool is_there() const { return written > 1 || read > 1; }
