@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char *name = "interpolation.gpu_resample";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
+constexpr size_t most_tried = 3; ///< kernels, until one spills no registers
 
 /// A problem in one of its forms, with its maps on the device.
 struct resident_form {
@@ -142,11 +143,11 @@ private:
 
 class resample_plan final : public kernel_plan {
 public:
-    /// Of tensors at multiples of 16 bytes, compiled, and of others.
+    /// Of tensors at multiples of 16 bytes, compiled; that of others is made when they are met.
     resample_plan(std::unique_ptr<variant> aligned,
-            std::unique_ptr<variant> others, const compile_options &options)
+            std::vector<resident_form> forms, const compile_options &options)
         : aligned_(std::move(aligned)),
-          others_(std::move(others)),
+          forms_(std::move(forms)),
           options_(options) {}
 
     size_t workspace_bytes() const override { return 0; }
@@ -159,13 +160,19 @@ private:
             aligned_->launch(stream, args);
             return;
         }
-        std::call_once(others_compiled_, [&] { others_->compile(options_); });
+        std::call_once(others_made_, [&] {
+            const int alignment = bytes_of(forms_[0].of.specification.type);
+            others_ = variants(forms_, alignment, options_).from(0, most_tried);
+            others_->compile(options_);
+        });
         others_->launch(stream, args);
     }
 
-    const std::unique_ptr<variant> aligned_, others_;
+    const std::unique_ptr<variant> aligned_;
+    const std::vector<resident_form> forms_;
     const compile_options options_;
-    mutable std::once_flag others_compiled_;
+    mutable std::unique_ptr<variant> others_;
+    mutable std::once_flag others_made_;
 };
 
 } // namespace
@@ -177,7 +184,7 @@ plan_or_refusal make(
 
 plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         const compile_options &options) {
-    constexpr size_t most_tried = 3, most_measured = 6;
+    constexpr size_t most_measured = 6;
     std::string refusal;
     const auto device = static_cast<int>(options.device);
     std::vector<resident_form> forms;
@@ -188,9 +195,6 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     }
     if (forms.empty()) return plan_or_refusal::refuse(refusal);
     const variants aligned(forms, vectors, options);
-    const variants others(std::move(forms),
-            static_cast<int>(detail::size_of(problem.problem.diff_src.type)),
-            options);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<resample_plan>> plans;
     const size_t count
@@ -199,7 +203,7 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         auto first = aligned.from(i, options.autotune ? 1 : most_tried);
         first->compile(options);
         plans.push_back(std::make_unique<resample_plan>(
-                std::move(first), others.from(0, most_tried), options));
+                std::move(first), forms, options));
     }
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
