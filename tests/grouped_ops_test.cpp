@@ -116,7 +116,8 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
         const auto info = expect_same_bits(
                 chain_of(links, p.l, type, shape), shared_engine(p.on));
         if (p.l.name != "ncx" && p.l.name != "nxc") continue;
-        // Where rows are summed first there is no op ahead.
+        // Where rows are summed first there is no op ahead: resample_problem_test has which
+        // those are, gpu_choice_test that others fuse.
         if (ahead && !convolves && info.steps.size() == 2) continue;
         // Other gradients of a convolution have steps of their own.
         const auto others

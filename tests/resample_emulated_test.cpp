@@ -245,53 +245,6 @@ protected:
     }
 };
 
-// What is left of a walk that comes first begins at rows of diff_src, whose distance may be
-// odd: no vector of them is stored then.
-TEST(resample_passes, rows_at_odd_distances_are_stored_by_elements) {
-    specification_of_kernel s {};
-    s.of.type = element::f64;
-    s.of.inner = s.of.outer[0] = s.of.outer[1] = s.of.outer[2] = 1;
-    s.of.outer[3] = 1;
-    s.of.alignment = 16;
-    s.of.walk_first = true;
-    s.of.middle = {1, 1, 1, 1, false, false, 0, 0};
-    s.of.column = {4, 8, 3, 4, true, false, 1, 1};
-    s.cut_by.vector = s.cut_by.middles = s.cut_by.read_vector = 1;
-    s.cut_by.columns = 4;
-    s.cut_by.threads = 32;
-    s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;
-    for (const long long pitch : {8LL, 9LL, 10LL}) {
-        s.of.walk = {2, 4, 3, 3, true, false, pitch, 8};
-        EXPECT_EQ(geometry_of(rest_of_walk(s)).write_vector,
-                pitch % 2 == 0 ? 2 : 1)
-                << pitch;
-    }
-}
-
-// Of rows that all add to the last position, as a scale far below that of the sizes has it,
-// the first positions have none.
-TEST(resample_maps, the_first_row_may_jump) {
-    interpolation_problem p;
-    p.mode = detail::interpolation_mode::linear;
-    p.coordinates = detail::coordinate_mode::half_pixel;
-    p.diff_src.dims = {2, 3, 1, 3, 5};
-    p.diff_dst.dims = {2, 3, 1, 4, 10};
-    p.diff_src.strides = {45, 15, 15, 5, 1};
-    p.diff_dst.strides = {120, 40, 40, 10, 1};
-    for (size_t a = 1; a < 3; ++a) {
-        p.axes[a].src = p.diff_src.dims[a + 2];
-        p.axes[a].dst = p.diff_dst.dims[a + 2];
-    }
-    for (const bool given : {false, true}) {
-        p.axes[1].scale_given = given;
-        p.axes[1].scale = 0.125F;
-        std::string refusal;
-        const auto forms = specifications_of({p, {}, {}}, 16, true, refusal);
-        ASSERT_EQ(forms.size(), 1U) << refusal;
-        EXPECT_EQ(forms[0].specification.walk.jumps, given);
-    }
-}
-
 TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
     const uint64_t seed = test_seed(20261129);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));

@@ -1,0 +1,117 @@
+// What interpolation.gpu_resample makes of a problem ahead of its cuts, on the host: how rows
+// lie that are walked first, and which problems are.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/resample/problem_specification.hpp"
+
+namespace gradnn::test {
+namespace {
+
+using namespace gpu::resample;
+using detail::data_type;
+using detail::interpolation_problem;
+using detail::tensor_view;
+using detail::text;
+
+// What is left of a walk that comes first begins at rows of diff_src, whose distance may be
+// odd: no vector of them is stored then.
+TEST(resample_passes, rows_at_odd_distances_are_stored_by_elements) {
+    specification_of_kernel s {};
+    s.of.type = element::f64;
+    s.of.inner = s.of.outer[0] = s.of.outer[1] = s.of.outer[2] = 1;
+    s.of.outer[3] = 1;
+    s.of.alignment = 16;
+    s.of.walk_first = true;
+    s.of.middle = {1, 1, 1, 1, false, false, 0, 0};
+    s.of.column = {4, 8, 3, 4, true, false, 1, 1};
+    s.cut_by.vector = s.cut_by.middles = s.cut_by.read_vector = 1;
+    s.cut_by.columns = 4;
+    s.cut_by.threads = 32;
+    s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;
+    for (const long long pitch : {8LL, 9LL, 10LL}) {
+        s.of.walk = {2, 4, 3, 3, true, false, pitch, 8};
+        EXPECT_EQ(geometry_of(rest_of_walk(s)).write_vector,
+                pitch % 2 == 0 ? 2 : 1)
+                << pitch;
+    }
+}
+
+/// Dense planes or volumes of bf16 in NCX.
+interpolation_problem dense_problem(int64_t images, int64_t channels,
+        std::array<int64_t, 3> src, std::array<int64_t, 3> dst) {
+    interpolation_problem p;
+    p.mode = detail::interpolation_mode::linear;
+    p.coordinates = detail::coordinate_mode::half_pixel;
+    p.diff_src.type = p.diff_dst.type = data_type::bf16;
+    const auto lay_out = [&](tensor_view &of, const auto &space) {
+        of.dims = {images, channels, space[0], space[1], space[2]};
+        of.strides[4] = 1;
+        for (size_t i = 4; i > 0; --i)
+            of.strides[i - 1] = of.strides[i] * of.dims[i];
+    };
+    lay_out(p.diff_src, src);
+    lay_out(p.diff_dst, dst);
+    for (size_t a = 0; a < 3; ++a) {
+        p.axes[a].src = src[a];
+        p.axes[a].dst = dst[a];
+    }
+    return p;
+}
+
+// The order of sums is that of one image, at any address and on any GPU; ops around it change
+// nothing, but that one ahead is refused where rows are summed first. Of these problems some
+// are and some are not.
+TEST(resample_maps, the_order_of_sums_follows_from_one_image) {
+    using space = std::array<int64_t, 3>;
+    const std::vector<std::pair<space, space>> shapes {
+            {{40, 50, 60}, {77, 91, 133}}, {{1, 33, 33}, {1, 513, 513}},
+            {{1, 64, 64}, {1, 128, 128}}, {{1, 30, 34}, {1, 104, 53}},
+            {{7, 7, 7}, {14, 14, 14}}, {{1, 98, 98}, {1, 103, 103}}};
+    size_t walk_first = 0;
+    for (const auto &[src, dst] : shapes) {
+        std::string refusal;
+        const auto order_of = [&](int64_t images, int alignment, bool bulk) {
+            return specifications_of({dense_problem(images, 3, src, dst)},
+                    alignment, bulk, refusal)
+                    .at(0)
+                    .specification.walk_first;
+        };
+        const bool first = order_of(1, 16, true);
+        walk_first += first;
+        SCOPED_TRACE(text(src[0], 'x', src[1], 'x', src[2]));
+        for (const int64_t images : {1, 2, 37, 4000})
+            for (const int alignment : {16, 2})
+                EXPECT_EQ(order_of(images, alignment, alignment == 16), first);
+        detail::fused_interpolation ahead {dense_problem(2, 3, src, dst)};
+        ahead.prologue = {detail::elementwise_kind::add};
+        EXPECT_EQ(specifications_of(ahead, 16, true, refusal).empty(), first);
+        EXPECT_EQ(refusal.empty(), !first) << refusal;
+    }
+    EXPECT_GT(walk_first, 0U);
+    EXPECT_LT(walk_first, shapes.size());
+}
+
+// Of rows that all add to the last position, as a scale far below that of the sizes has it,
+// the first positions have none.
+TEST(resample_maps, the_first_row_may_jump) {
+    interpolation_problem p = dense_problem(2, 3, {1, 3, 5}, {1, 4, 10});
+    for (const bool given : {false, true}) {
+        p.axes[1].scale_given = given;
+        p.axes[1].scale = 0.125F;
+        std::string refusal;
+        const auto forms = specifications_of({p, {}, {}}, 16, true, refusal);
+        ASSERT_EQ(forms.size(), 1U) << refusal;
+        EXPECT_EQ(forms[0].specification.walk.jumps, given);
+    }
+}
+
+} // namespace
+} // namespace gradnn::test
