@@ -3,10 +3,12 @@
 // that NVRTC or nvcc would get, executed (emulated/simt.hpp) and compared with the formula,
 // and bit by bit with one another, those with ops in their loads and stores with these ops
 // one by one. Needs no GPU.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,15 +58,18 @@ std::string source_of(const std::vector<job> &jobs) {
         const std::string name = text("element::", type);
         source += text("extern \"C\" void any_", type,
                 "(const void *read, void *written, const void *map, const void "
-                "*of, bool descending) {\nusing namespace "
-                "gradnn::gpu::resample;\nusing type = storage<",
+                "*of, const void *cut, bool vectors, bool descending) {\n"
+                "using namespace gradnn::gpu::resample;\nusing type = storage<",
                 name, ">;\nusing maps = tables<sum<", name,
-                ">>;\ngradnn::emulated::launch(3, 64, 0, descending, [&] { "
+                ">>;\nconst auto run = [&]<int vector>() {\n"
+                "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
                 "resample_any<",
                 name,
-                ">((const type *)read, (type *)written, *(const maps *)map, "
-                "*(const problem_specification *)of, elements_of(*(const "
-                "problem_specification *)of), 64); });\n}\n");
+                ", vector>((const type *)read, (type *)written, *(const maps "
+                "*)map, *(const problem_specification *)of, *(const "
+                "generic_cut *)cut); }); };\nconstexpr int widest = 16 / "
+                "sizeof(type);\nif (vectors) run.template operator()<widest>();"
+                " else run.template operator()<1>();\n}\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;
@@ -194,12 +199,17 @@ protected:
                     std::erase_if(all, [&](const auto &each) {
                         return (each.stages > 0) != staged;
                     });
+                const auto exchanged
+                        = [](const cut &each) { return each.exchanged; };
+                if (random.integer(0, 1) == 0
+                        && std::ranges::any_of(all, exchanged))
+                    std::erase_if(all, std::not_fn(exchanged));
                 if (all.empty()) continue;
                 jobs.push_back({problems.size(), aligned, form,
                         text_of({form.specification, random.pick(all)})});
                 any = true;
                 if (i > 0) continue;
-                jobs.push_back({problems.size(), false, form, {}});
+                jobs.push_back({problems.size(), aligned, form, {}});
             }
             if (any) problems.push_back(fused);
         }
@@ -234,9 +244,14 @@ protected:
         if (of.specification.empty()) {
             constexpr const char *names[]
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};
+            const bool vectors = vectors_of(p).front() * bytes_of(p.type) == 16;
+            const int vector = vectors ? 16 / bytes_of(p.type) : 1;
+            const generic_cut cut
+                    = generic_cut_of(p, vector, 64, number % 3 * 100 + 1);
             library.function<void(const void *, void *, const void *,
-                    const void *, bool)>(names[static_cast<size_t>(p.type)])(
-                    read.data(), written.data(), &map, &p, false);
+                    const void *, const void *, bool, bool)>(
+                    names[static_cast<size_t>(p.type)])(read.data(),
+                    written.data(), &map, &p, &cut, vectors, false);
             return;
         }
         library.function<void(const void *, void *, const void *, bool)>(

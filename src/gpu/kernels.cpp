@@ -3,51 +3,19 @@
 #include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/interpolation/by_images.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
-#include "kernel/axis_filter.hpp"
-#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
 
-plan_or_refusal make_bands(
-        const interpolation_problem &problem, const compile_options &options) {
-    return interpolation::bands::make(
-            problem, options, interpolation::columns::make_ncx);
-}
-
-/// Kernels for maps whose outputs have two taps.
-template <auto make_kernel>
-plan_or_refusal two_taps(
-        const interpolation_problem &problem, const compile_options &options) {
-    return !is_filtered(problem)
-            ? make_kernel(problem, options)
-            : detail::refuse("gradients of nearest and linear interpolations "
-                             "without antialias",
-                    problem);
-}
-
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 interpolation::make_copy},
-        {"interpolation.gpu_bands",
-                "NCX, aligned rows enlarged 2, 4 or 8 times",
-                two_taps<interpolation::by_images<make_bands>>, bands_yields},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
-                resample::make, resample_yields},
-        {"interpolation.gpu_rows", "one axis resampled, at most 16 taps",
-                two_taps<interpolation::by_images<interpolation::rows::make>>,
-                small_images_yield},
-        {"interpolation.gpu_ncx", "NCX, any ratio and alignment",
-                two_taps<interpolation::by_images<
-                        interpolation::columns::make_ncx>>,
-                ncx_yields},
-        {"interpolation.gpu_nxc", "dense NXC, any ratio",
-                two_taps<interpolation::columns::make_nxc>, few_sums_yield},
+                resample::make},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 nullptr, true},
 };

@@ -22,10 +22,5 @@ rule<convolution_problem> f64_yields;
 rule<convolution_problem> wide_weights_yields;
 rule<convolution_problem> cudnn_yields;
 rule<convolution_problem> direct_yields;
-rule<interpolation_problem> small_images_yield;
-rule<interpolation_problem> bands_yields;
-rule<interpolation_problem> resample_yields;
-rule<interpolation_problem> ncx_yields;
-rule<interpolation_problem> few_sums_yield;
 
 } // namespace gradnn::gpu

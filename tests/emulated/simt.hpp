@@ -265,6 +265,11 @@ Value __shfl_xor_sync(unsigned mask, Value value, int lanes) {
     return __shfl_sync(mask, value, static_cast<int>(threadIdx.x % 32) ^ lanes);
 }
 template <typename Value>
+Value __shfl_up_sync(unsigned mask, Value value, int lanes) {
+    const int from = static_cast<int>(threadIdx.x % 32) - lanes;
+    return __shfl_sync(mask, value, from >= 0 ? from : from + lanes);
+}
+template <typename Value>
 Value __shfl_down_sync(unsigned mask, Value value, int lanes) {
     const int from = static_cast<int>(threadIdx.x % 32) + lanes;
     return __shfl_sync(mask, value, from < 32 ? from : from - lanes);

@@ -164,12 +164,6 @@ __device__ __forceinline__ void load_values(Sum *values, const Sum *from) {
     }
 }
 
-template <typename Type>
-__device__ void stream_one(Type *to, sum_of<Type> value) {
-    const sum_of<Type> values[1] = {value};
-    pack<Type, 1>::of(values).stream(to);
-}
-
 /// Weights of taps, which begin at 16 bytes, in registers.
 template <int taps, typename Sum>
 __device__ __forceinline__ void load_weights(

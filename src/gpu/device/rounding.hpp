@@ -30,16 +30,6 @@ GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> round_up(
     return ceil_div(value, multiple) * multiple;
 }
 
-/// The greatest power of two of elements, at most 16 bytes, that divides every
-/// one of `multiples` (in elements, 0 being a multiple of all).
-template <typename... Multiples>
-constexpr int widest_vector(int64_t element_bytes, Multiples... multiples) {
-    int64_t count = 16 / element_bytes;
-    while (count > 1 && ((multiples % count != 0) || ...))
-        count /= 2;
-    return static_cast<int>(count);
-}
-
 } // namespace gradnn::gpu
 
 #undef GRADNN_HOST_DEVICE

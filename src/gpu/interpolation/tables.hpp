@@ -23,14 +23,9 @@ inline axis_maps make_axis_maps(const detail::interpolation_problem &problem) {
     return maps;
 }
 
-/// Whether every output is its own input. interpolation.copy takes that, and the
-/// kernels that stage rows refuse it.
+/// Whether every output is its own input, which interpolation.copy takes.
 inline bool is_copy(const axis_maps &maps) {
     return maps[0].identity && maps[1].identity && maps[2].identity;
-}
-inline detail::plan_or_refusal refuse_copy() {
-    return detail::plan_or_refusal::refuse(
-            "takes an axis that is resampled, given equal sizes");
 }
 
 /// Outputs along an axis that touch one input: sums of more lose digits where

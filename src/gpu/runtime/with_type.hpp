@@ -1,8 +1,6 @@
 // From the type of a tensor to the type that kernels are instantiated for.
 #pragma once
 
-#include <type_traits>
-
 #include "gpu/device/dtype.cuh"
 #include "kernel/problem.hpp"
 
@@ -19,15 +17,6 @@ auto with_float_type(detail::data_type type, const Body &body) {
             return body.template operator()<__nv_bfloat16>();
         default: return body.template operator()<float>();
     }
-}
-
-/// The same where sums of the type are kept in `Sum`; else nothing.
-template <typename Sum, typename Body>
-void with_type_of_sum(detail::data_type type, const Body &body) {
-    with_float_type(type, [&]<typename Type>() {
-        if constexpr (std::is_same_v<sum_of<Type>, Sum>)
-            body.template operator()<Type>();
-    });
 }
 
 } // namespace gradnn::gpu

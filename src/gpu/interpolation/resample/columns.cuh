@@ -39,6 +39,7 @@ struct columns_of_thread {
     int begin[c.columns];
     int count[c.columns];
     bool inside[g.units];
+    bool at_begin, at_end; ///< of a row, where no neighbour has more of it
     sum_type weights[c.columns][kept];
     const sum_type *rolled_weights;
     fused_places others;
@@ -49,7 +50,7 @@ struct columns_of_thread {
 
     /// Whether a row has a column of a thread.
     __device__ __forceinline__ bool has(int k) const {
-        return g.tiles * c.columns == p.column.written
+        return (!c.exchanged && g.tiles * c.columns == p.column.written)
                 || first_column + k * g.spread < p.column.written;
     }
 
@@ -57,6 +58,8 @@ struct columns_of_thread {
     __device__ __forceinline__ void find(
             int tile, const axis_table<sum_type> &table) {
         first_column = first_column_of(g, c, tile);
+        at_begin = tile == 0;
+        at_end = tile == g.tiles - 1;
         if constexpr (!p.column.is_there()) {
             begin[0] = 0;
             inside[0] = true;
@@ -143,6 +146,29 @@ struct columns_of_thread {
             return from[u];
     }
 
+    /// What neighbouring lanes have of a window.
+    struct neighbours {
+        sum_type left[most(1, g.left)], right[most(1, g.right)];
+
+        __device__ __forceinline__ void exchange(
+                const unit (&row)[g.units], bool at_begin, bool at_end) {
+            constexpr unsigned all = 0xffffffffU;
+#pragma unroll
+            for (int i = 0; i < g.left; ++i) {
+                const int from = g.tile_step - g.left + i;
+                const sum_type of_lane = __shfl_up_sync(all,
+                        row[from / c.read_vector][from % c.read_vector], 1);
+                left[i] = at_begin ? sum_type(0) : of_lane;
+            }
+#pragma unroll
+            for (int i = 0; i < g.right; ++i) {
+                const sum_type of_lane = __shfl_down_sync(
+                        all, row[i / c.read_vector][i % c.read_vector], 1);
+                right[i] = at_end ? sum_type(0) : of_lane;
+            }
+        }
+    };
+
     /// The sums over the taps of a row that was loaded.
     __device__ __forceinline__ void add_up(
             row_sums &to, const raw_row &loaded) const {
@@ -151,6 +177,8 @@ struct columns_of_thread {
 #pragma unroll
         for (int u = 0; u < g.units; ++u)
             row[u] = taken(loaded, u);
+        neighbours beside;
+        if constexpr (c.exchanged) beside.exchange(row, at_begin, at_end);
         if constexpr (!p.column.is_there()) {
 #pragma unroll
             for (int v = 0; v < c.vector; ++v)
@@ -170,10 +198,15 @@ struct columns_of_thread {
                             ? static_cast<sum_type>(repeats.weight[k
                                     % most(1, repeats.written)][t])
                             : weights[k][t];
-                    added = multiply_add(weight,
-                            row[g.unit_of[k][t]]
-                               [c.vector > 1 ? v : g.element_of[k][t]],
-                            added);
+                    const int u = g.unit_of[k][t];
+                    const int element = c.vector > 1 ? v : g.element_of[k][t];
+                    const sum_type value = u < 0
+                            ? beside.left[g.left + u * c.read_vector + element]
+                            : u >= g.units
+                            ? beside.right[(u - g.units) * c.read_vector
+                                    + element]
+                            : row[u][element];
+                    added = multiply_add(weight, value, added);
                 }
                 to[k][v] = added;
             }

@@ -11,23 +11,6 @@ int read_bytes_of(const problem_specification &p) {
     return p.reads_sums ? 4 * sum_words(p) : bytes_of(p.type);
 }
 
-/// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
-std::vector<int> vectors_of(const problem_specification &p) {
-    std::vector<int> made;
-    const int bytes = bytes_of(p.type);
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
-        if (vector == 1
-                || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
-                        && p.column.read_pitch % vector == 0
-                        && p.column.write_pitch % vector == 0
-                        && pitches_divide(p, vector, true)
-                        && pitches_divide(p, vector, false)))
-            made.push_back(vector);
-    // Narrower ones save registers, where there are many sums; not far narrower ones.
-    if (made.size() > 2) made.resize(2);
-    return made;
-}
-
 /// Elements of a load along the columns of a window.
 std::vector<int> read_vectors_of(
         const problem_specification &p, int tile_step, bool one_tile) {
@@ -46,6 +29,22 @@ std::vector<int> read_vectors_of(
 }
 
 } // namespace
+
+std::vector<int> vectors_of(const problem_specification &p) {
+    std::vector<int> made;
+    const int bytes = bytes_of(p.type);
+    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
+        if (vector == 1
+                || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
+                        && p.column.read_pitch % vector == 0
+                        && p.column.write_pitch % vector == 0
+                        && pitches_divide(p, vector, true)
+                        && pitches_divide(p, vector, false)))
+            made.push_back(vector);
+    // Narrower ones save registers, where there are many sums; not far narrower ones.
+    if (made.size() > 2) made.resize(2);
+    return made;
+}
 
 std::vector<cut> columns_of(const problem_specification &p) {
     std::vector<cut> made;
@@ -85,6 +84,11 @@ std::vector<cut> columns_of(const problem_specification &p) {
             for (const int read_vector : read_vectors) {
                 window.read_vector = read_vector;
                 made.push_back(window);
+                if (read_vector == 1 || p.reads_sums) continue;
+                cut exchanged = window;
+                exchanged.exchanged = true;
+                const geometry g = geometry_of_columns({p, exchanged});
+                if (g.fits && g.left + g.right > 0) made.push_back(exchanged);
             }
         }
     }
@@ -112,7 +116,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const int held = rows_are_copied(p, c) ? 1 : c.ahead;
     const int waiting = g.units * loads_of(p) * unit
             * std::max(1, held + (p.middle.is_there() ? 1 : 0));
-    int checked = 0;
+    int checked = (g.left + g.right) * wide;
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;
     // What a thread keeps of further lanes.

@@ -363,7 +363,7 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
             }
             add_threads(made, of, gpu, c);
             // Bulk copies compute nothing.
-            if (of.specification.prologue == fused_op::none
+            if (of.specification.prologue == fused_op::none && !c.exchanged
                     && (walks || !middle.is_there()))
                 add_tiles(made, in, c);
         }

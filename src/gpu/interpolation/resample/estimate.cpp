@@ -8,22 +8,25 @@ namespace gradnn::gpu::resample {
 
 namespace {
 
-/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100): what a form of
-/// kernel issues in a cycle of a scheduler with many warps, how many warps are half of many, and
-/// how much longer memory takes where few blocks at a time read at many places.
+/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100) and, that of
+/// threads, of 1,600 cuts of 58 (H200): what a form of kernel issues in a cycle of a scheduler
+/// with many warps, how many warps are half of many, how much longer memory takes where few
+/// blocks at a time read at many places, what of memory's time what is read again takes, what
+/// of a turn the last blocks take, and what part of a wavefront and how many cycles of a sector
+/// that is written in part are its own.
 struct form_costs {
-    double issued, few_warps, places, near_blocks;
+    double issued, few_warps, places, near_blocks, again, last, conflicts,
+            sector;
 };
-constexpr form_costs of_threads {1.3, 7.4, 0.66, 0.15};
-constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03};
-constexpr form_costs of_lines {1.0, 8, 0.45, 0.15};
-constexpr double bytes_of_cycle = 19, conflicts = 0.53;
+constexpr form_costs of_threads {1.18, 7.4, 0.33, 0.11, 0.9, 0.155, 0.73, 2.4};
+constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3};
+constexpr form_costs of_lines {1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.69, 3};
+constexpr double bytes_of_cycle = 19;
+/// Cycles of a block before its first tile (tables and barriers), and before its first line.
+constexpr double before_tiles = 1200, before_lines = 400;
 /// Times as long as by its parts takes a kernel whose columns have single elements at places of
 /// their own, but for those that walk first (H200, 72 problems).
 constexpr double longer = 1.1;
-/// In which the second cache takes a sector that a multiprocessor writes in part. By ncu it
-/// takes some 80 thousand million such sectors a second.
-constexpr double cycles_of_sector = 3;
 /// Of a warp that writes 16 bytes a thread.
 constexpr double whole_sectors = 16 * 0.5;
 
@@ -54,10 +57,9 @@ public:
         return instructions * (1 + form_.few_warps / warps_held_)
                 / (4 * form_.issued);
     }
-    /// Nine tenths of what is read again is found in the second cache.
     double memory(double read_again, double in_part) const {
         return bytes_ / bytes_of_cycle * (1 + in_part)
-                * (1 + (std::max(1.0, read_again) - 1) / 10)
+                * (1 + (std::max(1.0, read_again) - 1) * form_.again)
                 * (1 + form_.places / (1 + form_.near_blocks * waves_));
     }
     double waiting(double latency, double in_flight) const {
@@ -66,8 +68,12 @@ public:
     double one_after_the_other(double cycles) const {
         return cycles * std::max(1.0, waves_);
     }
+    double one_after_the_first(double cycles) const {
+        return cycles * (std::max(1.0, waves_) - 1);
+    }
     double turns() const {
-        return waves_ < 12 ? 1 + 0.18 * (std::ceil(waves_) / waves_ - 1) : 1;
+        return waves_ < 12 ? 1 + form_.last * (std::ceil(waves_) / waves_ - 1)
+                           : 1;
     }
 
 private:
@@ -119,20 +125,21 @@ estimate estimate_of_lines(const specification_of_kernel &s,
         // Rows that are copied and taken, sums that are kept and taken.
         const double copied
                 = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
-        made.wavefronts = conflicts * warps
+        made.wavefronts = of_lines.conflicts * warps
                 * (steps * copied
                         + c.strip
                                 * (of_row * sum_words(p)
                                         + turns * rest.wavefronts()));
         made.sectors
-                = cycles_of_sector * warps * c.strip * turns * rest.sectors();
+                = of_lines.sector * warps * c.strip * turns * rest.sectors();
     }
     made.waiting = costs.waiting(640,
             of_row * bytes * (c.ahead - 1) * c.threads
                     * std::min<double>(c.blocks,
                             static_cast<double>(g.grid) / gpu.multiprocessors));
     // A row that is read takes a barrier, one of sums another.
-    made.path = costs.one_after_the_other(steps
+    made.path = costs.one_after_the_other(before_lines
+            + steps
                     * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
                             + c.threads / 4.0)
             + c.strip * (60.0 + c.threads));
@@ -168,15 +175,19 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         made.issue = costs.issue(warps * thread.instructions()
                 * (1 + 0.19 * std::max(0, c.ahead - 1)));
         if (by_lanes) {
-            made.wavefronts = conflicts * warps * thread.wavefronts();
-            made.sectors = cycles_of_sector * warps * thread.sectors();
+            made.wavefronts
+                    = of_threads.conflicts * warps * thread.wavefronts();
+            made.sectors = of_threads.sector * warps * thread.sectors();
         }
-        made.bytes = costs.memory(1, 0.3 * short_rows(p));
-        made.waiting = costs.waiting(50,
+        const double read_again = p.walk.is_there()
+                ? steps_of(p, c.strip) * p.walk.written / c.strip / p.walk.read
+                : 1;
+        made.bytes = costs.memory(read_again, 0.3 * short_rows(p));
+        made.waiting = costs.waiting(165,
                 thread.bytes_in_flight()
                         * std::min<double>(c.blocks * c.threads,
                                 static_cast<double>(g.items) / sms));
-        made.path = costs.one_after_the_other(0.38 * thread.path());
+        made.path = costs.one_after_the_other(0.46 * thread.path());
         made.turns = longer_or_not * costs.turns();
         return made;
     }
@@ -190,7 +201,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
             = of_tile * thread.instructions() + c.threads / 32.0 * 170;
     double turns_of_banks = 0, sectors = 0;
     if (by_lanes) {
-        turns_of_banks = conflicts * of_tile * thread.wavefronts();
+        turns_of_banks = of_tiles.conflicts * of_tile * thread.wavefronts();
         sectors = of_tile * thread.sectors();
     }
     double path = 200 + turns * g.sets * thread.path();
@@ -202,7 +213,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
                 / c.line_vector * c.planes * c.parts * c.middle_part;
         instructions += std::ceil(threads / 32) * second.instructions();
         if (by_lanes) {
-            turns_of_banks += conflicts * std::ceil(threads / 32)
+            turns_of_banks += of_tiles.conflicts * std::ceil(threads / 32)
                     * second.wavefronts();
             sectors += std::ceil(threads / 32) * second.sectors();
         }
@@ -227,10 +238,12 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const double copied = 980 + g.stage_bytes / 82.0;
     made.issue = costs.issue(tiles * instructions);
     made.wavefronts = tiles * turns_of_banks;
-    made.sectors = cycles_of_sector * tiles * sectors;
+    made.sectors = of_tiles.sector * tiles * sectors;
     made.bytes = costs.memory(read_again, 0);
-    made.path = costs.one_after_the_other(
-            std::max(0.67 * path, (copied + 0.67 * path) / c.stages));
+    const double alone = copied + 0.67 * path;
+    made.path = before_tiles + alone
+            + costs.one_after_the_first(
+                    std::max(0.67 * path, alone / c.stages));
     made.turns = longer_or_not * costs.turns();
     return made;
 }

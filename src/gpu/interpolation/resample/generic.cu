@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cstdint>
+
 #include "gpu/device/early_start.cuh"
+#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.cuh"
 #include "gpu/interpolation/resample/generic.hpp"
 
@@ -8,13 +12,14 @@ namespace {
 
 constexpr int threads = 256;
 
-template <element type>
-__global__ void __launch_bounds__(threads) generic_kernel(
-        const jit::stored_of<type> *read, jit::stored_of<type> *written,
-        tables<jit::sum_of<type>> map,
-        const __grid_constant__ problem_specification p, long long elements) {
+template <element type, int vector>
+__global__ void __launch_bounds__(threads)
+        generic_kernel(const jit::stored_of<type> *read,
+                jit::stored_of<type> *written, tables<jit::sum_of<type>> map,
+                const __grid_constant__ problem_specification p,
+                const __grid_constant__ generic_cut c) {
     wait_and_let_later_work_start();
-    resample_any<type>(read, written, map, p, elements, threads);
+    resample_any<type, vector>(read, written, map, p, c);
 }
 
 template <element type>
@@ -22,10 +27,21 @@ void launch_of_type(const char *name, const problem_specification &p,
         const device_tables &map, const launch_stream &stream, const void *read,
         void *written, const fused_places &others) {
     using stored = jit::stored_of<type>;
-    launch_early(name, generic_kernel<type>,
-            blocks_for(elements_of(p), threads), threads, 0, stream,
-            static_cast<const stored *>(read), static_cast<stored *>(written),
-            map.as<jit::sum_of<type>>(others), p, elements_of(p));
+    const auto launch_by = [&]<int vector>() {
+        const device_properties &device = properties_of(stream.device);
+        const generic_cut c = generic_cut_of(
+                p, vector, threads, device.multiprocessors * device.sm.threads);
+        launch_early(name, generic_kernel<type, vector>,
+                std::min<int64_t>(c.blocks, 1 << 20), threads, 0, stream,
+                static_cast<const stored *>(read),
+                static_cast<stored *>(written),
+                map.as<jit::sum_of<type>>(others), p, c);
+    };
+    constexpr int widest = 16 / jit::bytes_of(type);
+    if (vectors_of(p).front() == widest)
+        launch_by.template operator()<widest>();
+    else
+        launch_by.template operator()<1>();
 }
 
 } // namespace

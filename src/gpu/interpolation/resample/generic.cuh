@@ -1,5 +1,6 @@
-// Everything: a thread computes one element of diff_src from all its taps, of any strides and
-// of sizes that are arguments. In the same order as the other forms, so in the same bits.
+// Everything: a thread has a vector of inner elements of diff_src at one place of the resampled
+// axes, of some outer positions, and reads all their taps; strides and sizes are arguments. In
+// the same order as the other forms, so in the same bits.
 #pragma once
 
 #include "gpu/interpolation/resample/device.cuh"
@@ -22,74 +23,90 @@ struct taps_of_element {
     }
 };
 
-template <jit::element type>
+/// The remainder of a number, which becomes the quotient.
+__device__ __forceinline__ long long taken_from(long long &rest, int count) {
+    if (count == 1) return 0;
+    const bool narrow = rest < 1LL << 31;
+    const long long taken = narrow
+            ? static_cast<unsigned>(rest) % static_cast<unsigned>(count)
+            : rest % count;
+    rest = narrow ? static_cast<unsigned>(rest) / static_cast<unsigned>(count)
+                  : rest / count;
+    return taken;
+}
+
+/// To each sum the product of a weight and its value.
+template <typename Sum, int count, typename Values>
+__device__ __forceinline__ void add_weighted(
+        Sum (&to)[count], Sum weight, const Values &values) {
+#pragma unroll
+    for (int v = 0; v < count; ++v)
+        to[v] = jit::multiply_add(weight, values[v], to[v]);
+}
+
+template <jit::element type, int vector>
 __device__ void resample_any(const jit::stored_of<type> *read,
         jit::stored_of<type> *written, const tables<jit::sum_of<type>> &map,
-        const problem_specification &p, long long elements, int threads) {
+        const problem_specification &p, const generic_cut &c) {
     using sum = jit::sum_of<type>;
-    using one = jit::elements<type, 1>;
+    using unit = jit::elements<type, vector>;
     const auto value_of = [&](const jit::stored_of<type> *at) {
-        const one value = one::load(at);
-        if (p.prologue == fused_op::none) return value[0];
+        const unit value = unit::load(at);
+        if (p.prologue == fused_op::none) return value;
         return computed<type>(p.prologue, value,
-                one::load(other_of(at, map.others.prologue)))[0];
+                unit::load(other_of(at, map.others.prologue)));
     };
-    const long long step = static_cast<long long>(gridDim.x) * threads;
-    for (long long number
-            = blockIdx.x * static_cast<long long>(threads) + threadIdx.x;
-            number < elements; number += step) {
-        long long rest = number;
-        const auto take = [&](int count) {
-            if (count == 1) return 0LL;
-            const long long taken = rest < 1LL << 31
-                    ? static_cast<unsigned>(rest) % static_cast<unsigned>(count)
-                    : rest % count;
-            rest = rest < 1LL << 31
-                    ? static_cast<unsigned>(rest) / static_cast<unsigned>(count)
-                    : rest / count;
-            return taken;
-        };
-        const long long inner = take(p.inner);
-        const long long at_column = take(p.column.written);
-        const long long at_middle = take(p.middle.written);
-        const long long at_walk = take(p.walk.written);
-        long long from = inner;
-        long long to = inner + at_column * p.column.write_pitch
-                + at_middle * p.middle.write_pitch
-                + at_walk * p.walk.write_pitch;
-#pragma unroll
-        for (int i = 0; i < most_outer; ++i) {
-            const long long outer = take(p.outer[i]);
-            from += outer * p.outer_read[i];
-            to += outer * p.outer_write[i];
-        }
+    const long long of_outers = (c.places + c.threads - 1) / c.threads;
+    for (long long block = blockIdx.x; block < c.blocks; block += gridDim.x) {
+        long long rest = block % of_outers * c.threads + threadIdx.x;
+        if (rest >= c.places) continue;
+        const long long inner = taken_from(rest, p.inner / vector) * vector;
+        const long long at_column = taken_from(rest, p.column.written);
+        const long long at_middle = taken_from(rest, p.middle.written);
+        const long long at_walk = rest;
         taps_of_element<sum> walk, middle, column;
         walk.find(map.walk, p.walk, at_walk);
         middle.find(map.middle, p.middle, at_middle);
         column.find(map.column, p.column, at_column);
-        const auto *const corner
-                = read + from + walk.begin + middle.begin + column.begin;
         // From the last sums to the first.
         const taps_of_element<sum> &last = p.walk_first ? middle : walk;
         const taps_of_element<sum> &next = p.walk_first ? column : middle;
         const taps_of_element<sum> &first = p.walk_first ? walk : column;
-        sum all = 0;
-        for (int i = 0; i < last.count; ++i) {
-            sum of_layer = 0;
-            for (int j = 0; j < next.count; ++j) {
-                const auto *at = corner + i * last.pitch + j * next.pitch;
-                sum of_row = 0;
-#pragma unroll 4
-                for (int k = 0; k < first.count; ++k, at += first.pitch)
-                    of_row = jit::multiply_add(
-                            first.weights[k], value_of(at), of_row);
-                of_layer = jit::multiply_add(next.weights[j], of_row, of_layer);
+        const long long from = inner + walk.begin + middle.begin + column.begin;
+        const long long to = inner + at_column * p.column.write_pitch
+                + at_middle * p.middle.write_pitch
+                + at_walk * p.walk.write_pitch;
+        const int begin
+                = static_cast<int>(block / of_outers) * c.outers_of_thread;
+        for (int outer = begin;
+                outer < begin + c.outers_of_thread && outer < c.outers;
+                ++outer) {
+            long long of_outer = outer;
+            const auto *corner = read + from;
+            auto *place = written + to;
+#pragma unroll
+            for (int i = 0; i < most_outer; ++i) {
+                const long long at = taken_from(of_outer, p.outer[i]);
+                corner += at * p.outer_read[i];
+                place += at * p.outer_write[i];
             }
-            all = jit::multiply_add(last.weights[i], of_layer, all);
+            sum all[vector] = {};
+            for (int i = 0; i < last.count; ++i) {
+                sum of_layer[vector] = {};
+                for (int j = 0; j < next.count; ++j) {
+                    const auto *at = corner + i * last.pitch + j * next.pitch;
+                    sum of_row[vector] = {};
+#pragma unroll 4
+                    for (int k = 0; k < first.count; ++k, at += first.pitch)
+                        add_weighted(of_row, first.weights[k], value_of(at));
+                    add_weighted(of_layer, next.weights[j], of_row);
+                }
+                add_weighted(all, last.weights[i], of_layer);
+            }
+            jit::with_epilogue(
+                    p, finished<type, vector>(all), place, map.others)
+                    .store(place);
         }
-        const auto made = jit::with_epilogue(
-                p, finished<type, 1>({all}), written + to, map.others);
-        made.store(written + to);
     }
 }
 

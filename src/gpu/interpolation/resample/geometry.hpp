@@ -27,6 +27,9 @@ struct geometry {
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
+    /// Of a window whose ends neighbouring lanes have: positions of both ends. Of a warp, lanes
+    /// that write, and those ahead of them that do not; warps for all outer positions.
+    int left, right, writers, lead, warps;
     int write_vector; ///< columns that are stored at once
     // Of tiles in shared memory. A tile's columns and vectors are lanes; a thread keeps those
     // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
@@ -66,6 +69,14 @@ constexpr void add_window(
             if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
     }
     g.tile_step = repeats.read * periods;
+    if (c.exchanged) {
+        g.left = most(0, -first);
+        g.right = most(0, end - g.tile_step);
+        g.fits = g.fits && g.tile_step % c.read_vector == 0
+                && g.left <= g.tile_step && g.right <= g.tile_step;
+        first = 0;
+        end = g.tile_step;
+    }
     first = floor_div(first, c.read_vector) * c.read_vector;
     g.first_position = first;
     g.units = ceil_div(end - first, c.read_vector);
@@ -85,8 +96,10 @@ constexpr void add_window(
         const int at = repeats.read * (k / repeats.written) + repeats.first[in]
                 - first;
         for (int t = 0; t < repeats.taps[in]; ++t) {
-            g.unit_of[k][t] = static_cast<short>((at + t) / c.read_vector);
-            g.element_of[k][t] = static_cast<short>((at + t) % c.read_vector);
+            g.unit_of[k][t]
+                    = static_cast<short>(floor_div(at + t, c.read_vector));
+            g.element_of[k][t] = static_cast<short>(
+                    at + t - g.unit_of[k][t] * c.read_vector);
         }
     }
 }
@@ -339,6 +352,24 @@ constexpr void add_lines(
     g.fits = g.sets <= most_sets;
 }
 
+/// Warps whose lanes have neighbouring parts of rows, at the same strip: whole rows, or any,
+/// where the first and the last lane write nothing for want of neighbours.
+constexpr void add_exchange(geometry &g) {
+    constexpr int lanes = 32;
+    const int ends = (g.left > 0) + (g.right > 0);
+    g.writers = g.tiles > lanes ? 0 : lanes / g.tiles * g.tiles;
+    g.lead = 0;
+    if (g.writers < lanes - ends) {
+        g.writers = lanes - ends;
+        g.lead = g.left > 0;
+    }
+    const long long warps
+            = (1LL * g.outers * g.tiles + g.writers - 1) / g.writers;
+    g.fits = g.fits && warps < 1 << 29;
+    g.warps = static_cast<int>(warps);
+    g.items = warps * g.strips * g.middles * lanes;
+}
+
 constexpr geometry geometry_of(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
@@ -356,7 +387,8 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         add_tiles(g, p, c);
         g.grid = g.all_tiles;
     } else {
-        g.fits = g.items < 1LL << 31;
+        if (c.exchanged) add_exchange(g);
+        g.fits = g.fits && g.items < 1LL << 31;
         if (rows_are_copied(p, c))
             g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
                     * most(c.vector, c.read_vector) * bytes_of(p.type);

@@ -17,17 +17,34 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
     const unsigned number = blockIdx.x * c.threads + threadIdx.x;
     if (number >= g.items) return;
     unsigned rest = number;
-    const int vector = rest % g.vectors;
-    rest /= g.vectors;
-    walk<s> of;
-    of.along.find(rest % g.tiles, map.column);
-    rest /= g.tiles;
+    int vector = 0, tile = 0;
+    const int lane = static_cast<int>(rest % 32);
+    if constexpr (c.exchanged) {
+        rest /= 32;
+    } else {
+        vector = rest % g.vectors;
+        rest /= g.vectors;
+        tile = rest % g.tiles;
+        rest /= g.tiles;
+    }
     typename walk<s>::item at;
     at.middle = rest % g.middles;
     rest /= g.middles;
     at.begin = rest % g.strips * c.strip;
     at.end = least(at.begin + c.strip, p.walk.written);
     rest /= g.strips;
+    bool writes = true;
+    if constexpr (c.exchanged) {
+        // Of all rows' tiles, one after the other; all lanes take part in exchanges.
+        const int number = static_cast<int>(rest) * g.writers + lane - g.lead;
+        const int taken = most(0, least(number, g.outers * g.tiles - 1));
+        writes = number == taken && lane >= g.lead && lane < g.lead + g.writers;
+        tile = taken % g.tiles;
+        rest = taken / g.tiles;
+    }
+    walk<s> of;
+    of.along.find(tile, map.column);
+    if (!writes) of.along.first_column = p.column.written;
     move_to_outer<p>(rest, read, written);
     of.run(at, map, read + vector * c.vector, 0, written + vector * c.vector);
 }

@@ -68,6 +68,30 @@ constexpr long long elements_of(const problem_specification &p) {
     return all * p.walk.written * p.middle.written * p.column.written;
 }
 
+/// How the form that takes everything is cut.
+struct generic_cut {
+    long long places; ///< vectors of an outer position
+    int outers, outers_of_thread;
+    int threads; ///< of a block
+    long long blocks; ///< of all, which those of a launch share
+};
+
+/// By vectors of so many elements, with threads enough for a device that has `resident` at a
+/// time, if there are. What a thread finds for one outer position serves its others.
+constexpr generic_cut generic_cut_of(const problem_specification &p, int vector,
+        int threads, long long resident) {
+    constexpr long long most_outers = 16;
+    long long outers = 1;
+    for (const int count : p.outer)
+        outers *= count;
+    const long long places = elements_of(p) / outers / vector;
+    const long long each = places * outers / (2 * resident);
+    const long long limit = outers < most_outers ? outers : most_outers;
+    const long long taken = each < 1 ? 1 : each < limit ? each : limit;
+    return {places, static_cast<int>(outers), static_cast<int>(taken), threads,
+            (places + threads - 1) / threads * ((outers + taken - 1) / taken)};
+}
+
 /// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row
 /// and of `middles` positions of the middle axis, and walks along `strip` positions of the
 /// first axis.
@@ -77,6 +101,9 @@ struct cut {
     /// else those of each column from a place of its own.
     bool repeated;
     int read_vector; ///< elements of a load along a row; 1 where vector is more than 1
+    /// A thread reads of a window what lies over its columns alone, and has the rest from the
+    /// neighbouring lanes.
+    bool exchanged;
     /// A thread's columns lie apart, those of neighbouring threads side by side.
     bool apart;
     int strip;

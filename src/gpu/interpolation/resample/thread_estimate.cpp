@@ -107,8 +107,9 @@ double thread_estimate::instructions() const {
     double checked = 0;
     for (int u = 0; u < g_.units && !g_.rolled; ++u)
         checked += g_.always_inside[u] ? 0 : 1.5;
+    const int exchanged = c_.exchanged ? g_.left + g_.right : 0;
     double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
-            + taps * c_.vector;
+            + taps * c_.vector + 2.0 * exchanged * sum_words(p_);
     // Each column has its own address.
     if (!c_.repeated && c_.vector == 1 && p_.column.is_there())
         row += c_.columns;
@@ -160,6 +161,7 @@ double thread_estimate::wavefronts() const {
     for (int u = 0; u < units; ++u)
         of_row += wavefronts_of(places(u, 0, false), unit_ * bytes, shared_);
     if (g_.rolled) of_row *= column_taps_;
+    if (c_.exchanged) of_row += (g_.left + g_.right) * sum_words(p_);
     double of_store = 0;
     if (c_.line_vector > 0) { // and the sums that are kept
         const int wide = line_store_of(p_, c_);
