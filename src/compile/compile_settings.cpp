@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "base/threads.hpp"
+#include "kernel/backend.hpp"
 
 namespace gradnn::detail {
 
@@ -83,7 +84,7 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     options.kernels = settings.kernels.empty()
             ? from_environment("GRADNN_KERNEL")
             : settings.kernels;
-    if (e.get_kind() == engine::kind::cpu) {
+    if (backend_of(e.get_kind()).on_host) {
         options.threads = threads_of(settings);
         return options;
     }

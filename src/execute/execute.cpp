@@ -39,7 +39,7 @@ void run_steps(const compiled_impl &compiled,
         std::byte *workspace, stream_impl &stream, step_clock *clock) {
     const executable &program = *compiled.program;
     std::optional<cpu::at_most_threads> threads;
-    if (program.engine_kind == engine::kind::cpu)
+    if (backend_of(program.engine_kind).on_host)
         threads.emplace(program.threads);
     const auto pointer = [&](size_t argument) {
         const size_t ports = program.ports.size();
