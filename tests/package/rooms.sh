@@ -4,7 +4,8 @@
 # included by themselves and the driver alone. The core, which knows engines as rows of
 # src/backends.cpp, names no kind of them: what differs is a field of the row. Device
 # code that kernels share includes device code, CUDA's headers, and the small ones of
-# the standard library.
+# the standard library; that of convolutions nothing of the host. Their launches may, and
+# kernels by CUTLASS, which are classes of the host.
 set -euo pipefail
 cd "$1/src"
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
@@ -33,6 +34,12 @@ fi
 if grep -nE '^ *# *include' gpu/device/* \
     | grep -vE '"gpu/device/|<(cstdint|type_traits|limits|utility|bit|algorithm)>|<cuda_'; then
     echo "src/gpu/device may not include these: src/gpu/device/README.md"
+    status=1
+fi
+if git ls-files 'gpu/convolution/*.cuh' 'gpu/convolution/*shape.hpp' \
+    'gpu/convolution/depthwise/*/cut.hpp' | grep -vE '_launcher|implicit_gemm/' |
+    xargs grep -nE '^ *# *include ("(base|kernel|gpu/runtime)/|<gradnn/)'; then
+    echo "headers of device code may not include these of the host"
     status=1
 fi
 exit $status

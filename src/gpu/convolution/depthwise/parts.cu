@@ -90,8 +90,8 @@ launcher parts_launcher(const problem_shape &shape, int64_t parts) {
         launch_early("convolution.gpu_depthwise (parts)",
                 depthwise_parts_kernel<Type, Result>,
                 ceil_div(count * 32, threads_of_block), threads_of_block, 0,
-                stream, at.sums<sum_of<Type>>(), at.read<Type>(),
-                at.written<Type>(), at.weights<Result>(), shape, parts, count);
+                stream, at.workspace, at.src, at.dst, at.weights, shape, parts,
+                count);
     };
 }
 

@@ -7,7 +7,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernel/problem.hpp"
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::depthwise {
 
@@ -77,5 +79,6 @@ bool rows_are_wide(const problem_shape &, int pads = 1);
 bool planes_without_gaps(const problem_shape &);
 
 struct problem_facts; // plan.hpp
+struct launch_facts; // launch.hpp
 
 } // namespace gradnn::gpu::depthwise

@@ -2,7 +2,8 @@
 // two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/launcher.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 

@@ -17,6 +17,7 @@
 // out infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
