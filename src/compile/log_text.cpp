@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/text.hpp"
 #include "compile/executable.hpp"
 #include "kernel/backend.hpp"
 #include "op/op_schema.hpp"
