@@ -19,4 +19,12 @@ auto with_float_type(detail::data_type type, const Body &body) {
     }
 }
 
+/// What body.template operator()<Type>() returns for the device type of f16 or bf16.
+template <typename Body>
+auto with_half_precision_type(detail::data_type type, const Body &body) {
+    return type == detail::data_type::f16
+            ? body.template operator()<__half>()
+            : body.template operator()<__nv_bfloat16>();
+}
+
 } // namespace gradnn::gpu

@@ -5,6 +5,8 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/convolution/launcher.hpp"
+#include "gpu/runtime/launch.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::depthwise {
 
@@ -32,8 +34,8 @@ launcher launch_of_data(const launch_facts &facts, const char *name,
     return [=, shape = facts.shape](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.read<Type>(), at.weights<Type>(), at.written<Type>(), shape,
-                others...);
+                at.read(shape.to_src), at.weights, at.written(shape.to_src),
+                shape, others...);
     };
 }
 template <typename Type, typename Sum, typename... Others>
@@ -45,8 +47,7 @@ launcher launch_of_weights(const launch_facts &facts, const char *name,
     return [=, shape = facts.shape](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.read<Type>(), at.written<Type>(), at.sums<Sum>(), shape,
-                others...);
+                at.src, at.dst, at.workspace, shape, others...);
     };
 }
 

@@ -38,38 +38,34 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
     const int64_t channel = rest;
     if (!is_finite(total)) {
         // Every lane has the same sum, so they all are here.
-        src += channel * shape.read_strides[1];
-        dst += channel * shape.written_strides[1];
+        const auto &src_strides = shape.read_strides;
+        const auto &dst_strides = shape.written_strides;
+        const auto &[deep, down, along] = shape.axes;
+        src += channel * src_strides[1];
+        dst += channel * dst_strides[1];
         total = 0;
-        const int64_t rows
-                = shape.images * shape.axes[0].written * shape.axes[1].written;
+        const int64_t rows = shape.images * deep.written * down.written;
         for (int64_t row = 0; row < rows; ++row) {
-            const int h = static_cast<int>(row % shape.axes[1].written);
-            const int d = static_cast<int>(
-                    row / shape.axes[1].written % shape.axes[0].written);
-            const int64_t image
-                    = row / shape.axes[1].written / shape.axes[0].written;
-            const int at[2] = {d * shape.axes[0].stride - shape.axes[0].pad
-                            + k[0] * shape.axes[0].dilation,
-                    h * shape.axes[1].stride - shape.axes[1].pad
-                            + k[1] * shape.axes[1].dilation};
-            if (at[0] < 0 || at[0] >= shape.axes[0].read || at[1] < 0
-                    || at[1] >= shape.axes[1].read)
+            const int h = static_cast<int>(row % down.written);
+            const int d = static_cast<int>(row / down.written % deep.written);
+            const int64_t image = row / down.written / deep.written;
+            const int at[2]
+                    = {d * deep.stride - deep.pad + k[0] * deep.dilation,
+                            h * down.stride - down.pad + k[1] * down.dilation};
+            if (at[0] < 0 || at[0] >= deep.read || at[1] < 0
+                    || at[1] >= down.read)
                 continue;
-            for (int w = lane; w < shape.axes[2].written; w += 32) {
-                const int column = w * shape.axes[2].stride - shape.axes[2].pad
-                        + k[2] * shape.axes[2].dilation;
-                if (column < 0 || column >= shape.axes[2].read) continue;
-                total += static_cast<double>(
-                                 widen(src[image * shape.read_strides[0]
-                                         + at[0] * shape.read_strides[2]
-                                         + at[1] * shape.read_strides[3]
-                                         + column * shape.read_strides[4]]))
-                        * static_cast<double>(
-                                widen(dst[image * shape.written_strides[0]
-                                        + d * shape.written_strides[2]
-                                        + h * shape.written_strides[3]
-                                        + w * shape.written_strides[4]]));
+            for (int w = lane; w < along.written; w += 32) {
+                const int column
+                        = w * along.stride - along.pad + k[2] * along.dilation;
+                if (column < 0 || column >= along.read) continue;
+                total += static_cast<double>(widen(src[image * src_strides[0]
+                                 + at[0] * src_strides[2]
+                                 + at[1] * src_strides[3]
+                                 + column * src_strides[4]]))
+                        * static_cast<double>(widen(dst[image * dst_strides[0]
+                                + d * dst_strides[2] + h * dst_strides[3]
+                                + w * dst_strides[4]]));
             }
         }
         total = sum_of_warp(total);
@@ -90,8 +86,8 @@ launcher parts_launcher(const problem_shape &shape, int64_t parts) {
         launch_early("convolution.gpu_depthwise (parts)",
                 depthwise_parts_kernel<Type, Result>,
                 ceil_div(count * 32, threads_of_block), threads_of_block, 0,
-                stream, at.sums<sum_of<Type>>(), at.read<Type>(),
-                at.written<Type>(), at.weights<Result>(), shape, parts, count);
+                stream, at.workspace, at.src, at.dst, at.weights, shape, parts,
+                count);
     };
 }
 

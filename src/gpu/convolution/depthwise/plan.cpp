@@ -95,7 +95,6 @@ std::optional<problem_facts> facts_of(const convolution_problem &problem,
 family_plan::family_plan(
         const problem_facts &facts, launches_by_alignment by_alignment)
     : by_alignment_(std::move(by_alignment)),
-      to_src_(facts.shape.to_src),
       element_bytes_(static_cast<size_t>(facts.element_bytes())) {
     int64_t sums = 0;
     for (const launches &each : by_alignment_)
@@ -118,8 +117,7 @@ void family_plan::submit(std::span<void *const> args, std::byte *workspace,
     const launches &chosen = by_alignment_[both_at(16) ? of_vectors
                     : both_at(2 * element_bytes_)      ? of_two
                                                        : of_one];
-    const tensor_pointers at {
-            args[to_src_ ? 2 : 0], args[1], args[to_src_ ? 0 : 2], workspace};
+    const tensor_pointers at {args[0], args[1], args[2], workspace};
     chosen.first(at, stream);
     if (chosen.parts) chosen.parts(at, stream);
 }

@@ -67,7 +67,6 @@ private:
             const launch_stream &stream) const override;
 
     const launches_by_alignment by_alignment_;
-    const bool to_src_;
     const size_t element_bytes_;
     size_t workspace_bytes_ = 0;
 };

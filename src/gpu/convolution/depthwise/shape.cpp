@@ -3,6 +3,7 @@
 
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/device/rounding.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::depthwise {
 

@@ -7,7 +7,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernel/problem.hpp"
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::depthwise {
 
@@ -22,8 +24,8 @@ struct window_axis {
     int pad = 0;
 };
 
-/// forward: reads src, writes dst. backward_data: reads dst, writes src.
-/// backward_weights: `read` is src and `written` dst, which is read too.
+/// `read` and `written` are src and dst, with `to_src` dst and src. Kernels of weights
+/// read both.
 struct problem_shape {
     window_axis axes[3];
     int64_t images = 1;
@@ -77,5 +79,6 @@ bool rows_are_wide(const problem_shape &, int pads = 1);
 bool planes_without_gaps(const problem_shape &);
 
 struct problem_facts; // plan.hpp
+struct launch_facts; // launch.hpp
 
 } // namespace gradnn::gpu::depthwise

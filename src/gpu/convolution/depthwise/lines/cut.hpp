@@ -2,11 +2,12 @@
 // two kernels is cut. See data.cu and weights.cu.
 #pragma once
 
-#include "gpu/convolution/depthwise/launch.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/convolution/launcher.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
-/// Columns that a warp takes at a time: of written (tiles of 128), or of dst.
+/// Columns of written that a warp takes at a time, in data in tiles of 128.
 constexpr int warp_columns = 512;
 constexpr int tile_columns = 128;
 constexpr int block_warps = 8; ///< of a block

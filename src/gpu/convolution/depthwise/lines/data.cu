@@ -17,6 +17,7 @@
 // the end taken again from the definition.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 

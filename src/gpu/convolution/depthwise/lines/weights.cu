@@ -18,6 +18,7 @@
 // infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 

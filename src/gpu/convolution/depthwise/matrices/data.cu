@@ -19,6 +19,7 @@
 // comes out NaN is taken again from the definition.
 #include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
