@@ -28,6 +28,8 @@ using detail::data_type;
 
 /// How many of the heuristics' kernels are tried.
 constexpr size_t most_kernels = 24;
+/// How many are timed by --times.
+constexpr size_t most_timed = 8;
 constexpr unsigned trial_seconds = 30;
 constexpr size_t workspace_limit = size_t {1} << 30;
 
@@ -171,7 +173,7 @@ private:
         print(to_text(problem_) + " as" + order_of(arrangement) + ", "
                 + std::to_string(arrangement.staged_bytes >> 20)
                 + " MiB of copies:");
-        const size_t count = std::min(finder.count(), most_kernels);
+        const size_t count = std::min(finder.count(), most_timed);
         for (size_t index = 0; index < count && !settings_.is_over(); ++index) {
             std::string reason;
             const std::string name = finder.name(index)
