@@ -88,8 +88,8 @@ def _heading(name):
 
 
 def _figure(results, page):
-    """The plot of a table; bench/sweep has none."""
-    if "settings" in results:
+    """The plot of a table; bench/sweep has none, nor has what no search chose."""
+    if "settings" in results or results.get("no_search"):
         return None
     name = re.sub("[^a-z0-9]+", "_", _name(results).removeprefix("compare ").lower())
     engine = f"_{results['engine']}_"
@@ -105,7 +105,8 @@ def table(results, page, at):
     else:
         # Without its heading.
         lines += report.markdown(results).rstrip("\n").split("\n")[1:]
-        lines += ["", f"![Plot of this table](../figures/{_figure(results, page)})"]
+        if figure := _figure(results, page):
+            lines += ["", f"![Plot of this table](../figures/{figure})"]
     return "\n".join(lines) + "\n"
 
 
@@ -225,9 +226,14 @@ def write_record(source, machine=None, anew=False, doc=DOC):
         if found[tool]:
             text = f"## {title}\nCommit {commit}.\n\n{made(found[tool])}\n"
             put(page, f"{tool} gpu: ", text, doc)
+    written = [path]
     if found["train"]:
         write_training(found["train"], commit, page, doc)
-    written = [path]
+        steps = doc / "training_steps.md"
+        if steps.exists():
+            text = re.sub(r"performance/\w+\.md", link, steps.read_text("utf-8"))
+            report.replace_file(str(steps), text)
+            written.append(steps)
     for file, name, text in (
         ("performance.md", "overview gpu", recorded.overview(commit, found, link)),
         ("jax.md", "jax gpu", found["jax"] and recorded.jax(found["jax"])),

@@ -87,6 +87,10 @@ def swept(parts):
         yield _joined(some) | {"settings": some[0]["settings"] | {"seed": seeds}}
 
 
+def _types(results):
+    return list(dict.fromkeys(row["dtype"] for row in results["rows"]))
+
+
 def _lines(head, rows):
     return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|",
             *("| " + " | ".join(row) + " |" for row in rows)]  # fmt: skip
@@ -327,6 +331,9 @@ def overview(commit, found, page):
                  and each["gradient"] == "all" and not each["no_search"]]  # fmt: skip
         if whole:
             put(f"Listed {kind}s", *_listed(whole))
+            name = page.rpartition("/")[2].removesuffix(".md")
+            figure = f"figures/{name}_gpu_{kind}_{'_'.join(_types(whole[0]))}.svg"
+            lines += ["", f"![Plot of these]({figure})"]
             for each in whole if kind == "convolution" else ():
                 if alone := _alone(each):
                     lines += ["", "Share of the copy rate: " + "; ".join(alone) + "."]
