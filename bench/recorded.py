@@ -230,7 +230,7 @@ def _times(value):
 
 
 def _percent(value):
-    return f"{100 * value:.0f} %"
+    return f"{100 * value:.0f}"
 
 
 def _random(results):
@@ -246,9 +246,8 @@ def _random(results):
     lines = []
     if kind == "interpolation":
         shares = cells(lambda row: sweep_report.share(row["gradnn"]), _percent)
-        lines.append([f"{kind}, share of the rate of a large copy, {len(rows)} problems",
-                      *shares])  # fmt: skip
-    lines.append([f"{kind}, times PyTorch's speed, {len(rows)} problems",
+        lines.append([f"{len(rows)} {kind}s, % of the copy rate", *shares])
+    lines.append([f"{len(rows)} {kind}s, times PyTorch's speed",
                   *cells(measures.faster, _times)])  # fmt: skip
     return types, lines
 
@@ -262,37 +261,34 @@ def _listed(results):
     lines = [["times PyTorch's speed", *(
         _mean_and_worst(map(measures.faster, rows[column]), _times) for column in columns)]]
     if kind == "interpolation":
-        lines.append(["share of the copy rate", *(
+        lines.append(["% of the copy rate", *(
             _mean_and_worst([measures.share(row) for row in rows[column]
                              if not measures.is_small(row)], _percent)
             for column in columns)])  # fmt: skip
     else:
         peer = "pytorch_deterministic"
-        lines.append(["times its deterministic kernels' speed", *(
+        lines.append(["times its deterministic kernels'", *(
             _mean_and_worst([measures.faster(row, peer) for row in rows[column]], _times)
             for column in columns)])  # fmt: skip
-    lines.append(["cases", *(str(len(rows[column])) for column in columns)])
+        lines += _alone(rows)
     return ["", *(" ".join(column) for column in columns)], lines
 
 
-def _alone(results):
-    """Means of the steps of depthwise convolutions, and of the bias, of 64 MB and more."""
-    lines = []
+def _alone(rows_of):
+    """Of steps of 64 MB and more, by columns: of depthwise data and weights, and of the
+    bias."""
     for name, prefix, output in (("depthwise dX", "depthwise", "diff_src"),
                                  ("depthwise dW", "depthwise", "diff_weights"),
                                  ("dB", "", "diff_bias")):  # fmt: skip
-        for dtype, layout in measures.columns_of(results):
-            shares = [
+        yield [f"{name}, % of the copy rate", *(
+            _mean_and_worst([
                 step["limit_share"]
-                for row in measures.rows_of(results, dtype, [layout])
+                for row in rows
                 if row["case"].startswith(prefix)
                 for step in row["gradnn"].get("steps", [])
                 if step.get("output") == output and step.get("limit_share")
                 and step.get("bytes", 0) >= 64e6
-            ]  # fmt: skip
-            if shares:
-                lines.append(f"{name} {dtype} {layout} {_mean_and_worst(shares, _percent)}")
-    return lines
+            ], _percent) for rows in rows_of.values())]  # fmt: skip
 
 
 def _trained(reports):
@@ -329,23 +325,16 @@ def overview(commit, found, page):
     for kind in TABLES:
         whole = [each for each in comparisons if each["kind"] == kind
                  and each["gradient"] == "all" and not each["no_search"]]  # fmt: skip
+        if kind == "convolution":  # of f64 and f16 few are timed
+            whole = [each for each in whole if not {"f64", "f16"} & {*_types(each)}]
         if whole:
-            put(f"Listed {kind}s", *_listed(whole))
+            cases = {row["case"] for each in whole for row in each["rows"]}
+            put(f"{len(cases)} listed {kind}s", *_listed(whole))
             name = page.rpartition("/")[2].removesuffix(".md")
             figure = f"figures/{name}_gpu_{kind}_{'_'.join(_types(whole[0]))}.svg"
             lines += ["", f"![Plot of these]({figure})"]
-            for each in whole if kind == "convolution" else ():
-                if alone := _alone(each):
-                    lines += ["", "Share of the copy rate: " + "; ".join(alone) + "."]
     if any(report["rows"] for report in found["train"]):
         put("Training steps, times PyTorch's speed", *_trained(found["train"]))
-    if found["upsample_conv"]:
-        rows = [row for part in found["upsample_conv"] for row in part["rows"] if "times" in row]
-        groups = sweep_report.groups(rows, lambda row: f"{row['dtype']} {row['layout']}")
-        if groups:
-            put("Upsampling and convolution, times PyTorch's speed", list(groups),
-                [[_mean_and_worst([row["times"] for row in some], _times)
-                  for some in groups.values()]])  # fmt: skip
     return "\n".join(lines)
 
 

@@ -192,8 +192,7 @@ private:
     static std::string time_of(const cudnn::built_plan &plan,
             cudnn::library_handle handle, const std::array<void *, 3> &data) {
         const gpu::device_buffer workspace(0, plan.workspace_bytes());
-        std::chrono::duration<double, std::milli> least
-                = std::chrono::hours(1);
+        std::chrono::duration<double, std::milli> least = std::chrono::hours(1);
         for (int run = 0; run < 4; ++run) {
             gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
             const auto begin = std::chrono::steady_clock::now();
