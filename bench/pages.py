@@ -201,9 +201,10 @@ def write_training(reports, at, machine=None, doc=DOC):
     return put(page, f"train {engine}: ", training_table(reports, at), doc)
 
 
-def write_record(source, machine=None, anew=False, doc=DOC):
+def write_record(source, machine=None, anew=False, doc=DOC, at=None):
     """All that bench/record has left; returns the paths of the pages."""
     commit, found = recorded.load(source)
+    commit = at or commit
     comparisons = [*recorded.compared(found["compare"])]
     sweeps = [*recorded.swept(found["sweep"])]
     of_all = [*comparisons, *sweeps, *found["upsample_conv"], *found["fused"]]
@@ -264,8 +265,8 @@ def main():
         training = []
         for file in given.results:
             if os.path.isdir(file) or not file.endswith(".json"):
-                written = write_record(file, given.machine, given.anew, given.doc)
-                print(*written, sep="\n")
+                chosen = given.machine, given.anew, given.doc, given.commit
+                print(*write_record(file, *chosen), sep="\n")
                 continue
             with open(file, encoding="utf-8") as text:
                 results = json.load(text)

@@ -112,7 +112,7 @@ def upsample(parts):
         f"{_machine(parts[0])}. `bench/upsample_conv`: the three gradients of nearest "
         "upsampling by 2 and a 3x3 (3x3x3) convolution behind it, ms; PyTorch with "
         "`cudnn.benchmark`, gradnn in the form that it chooses, times as fast. MiB: "
-        "the most memory of a forward and backward, PyTorch to gradnn.",
+        "the most memory of a forward and backward, PyTorch to gradnn, of the first column.",
         "",
     ]
 
@@ -256,8 +256,11 @@ def _listed(results):
     columns = [(dtype, layout) for part in results for dtype, layout in
                measures.columns_of(part)]  # fmt: skip
     kind = results[0]["kind"]
-    rows = {column: [row for part in results for row in measures.rows_of(part, column[0], [column[1]])]
-            for column in columns}  # fmt: skip
+    rows = {
+        (dtype, layout): [row for part in results
+                          for row in measures.rows_of(part, dtype, [layout])]
+        for dtype, layout in columns
+    }  # fmt: skip
     lines = [["times PyTorch's speed", *(
         _mean_and_worst(map(measures.faster, rows[column]), _times) for column in columns)]]
     if kind == "interpolation":

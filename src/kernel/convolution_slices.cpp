@@ -100,9 +100,9 @@ public:
             const std::function<bool(const convolution_problem &)> &fits)
         : most_(static_cast<int64_t>(most)), fits_(fits) {}
 
-    /// The fewest slices of `size` elements, each a multiple of `together` but the last
-    /// and none of less than `least`; nothing where none fit. `take(part, range)` makes
-    /// one, or says that it is zeros.
+    /// The fewest slices of `size` elements, each but the last a multiple of `together`
+    /// and of `least` at least; nothing where none fit. `take(part, range)` makes one, or
+    /// says that it is zeros.
     template <typename Take>
     convolution_slices cut(const convolution_part &whole, int64_t size,
             int64_t together, const Take &take, int64_t least = 1) const {
@@ -135,7 +135,7 @@ public:
         return channels < 2 * word ? 1 : word;
     }
 
-    /// None of less than `least` channels.
+    /// None but the last of less than `least` channels.
     convolution_slices of_channels(
             const convolution_part &whole, int64_t least) const {
         const convolution_problem &p = whole.problem;
@@ -298,7 +298,10 @@ convolution_slices slices_of(const convolution_problem &whole, size_t most,
     const cutter of_one(most / of_images.size(), fits);
     convolution_slices all;
     for (const convolution_part &image : of_images) {
-        convolution_slices made = of_one.of_channels(image, tile_channels);
+        const bool of_data
+                = whole.direction != convolution_direction::backward_weights;
+        convolution_slices made
+                = of_one.of_channels(image, of_data ? tile_channels : 1);
         if (made.parts.empty()) made = of_one.of_slabs(image);
         if (made.parts.empty()) made = of_one.of_channels(image, 1);
         if (made.parts.empty()) return uncut;
