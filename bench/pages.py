@@ -4,9 +4,12 @@ there (--write): a new table takes the place of the older one of the
 same name, or of several whose types it has.
 
     python3 bench/pages.py FILE.json... [--commit ID] [--machine NAME]
+    python3 bench/pages.py FOLDER [--anew]
 
 does the same with what they and scripts/bench_train have left in files, such as
-those of a machine that has no checkout.
+those of a machine that has no checkout, and with all that bench/record has left in a
+folder, or in a tar of it: also the tables of doc/performance.md, doc/jax.md and
+doc/partitions.md. --anew leaves nothing of the older page of the machine.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import sys
 
 import chart
 import options
+import recorded
 import report
 import sweep_report
 from train import markdown as train
@@ -68,7 +72,7 @@ def _name(results):
         parts.append("of " + " ".join(results["names"]))
     if results.get("weights", "pytorch") != "pytorch":
         parts.append(f"weights {results['weights']}")
-    for key in ("relaxed", "f32_gradients"):
+    for key in ("relaxed", "f32_gradients", "no_search"):
         if results.get(key):
             parts.append(key.replace("_", " "))
     return " ".join(parts) + ": " + ", ".join(_types(results))
@@ -84,8 +88,8 @@ def _heading(name):
 
 
 def _figure(results, page):
-    """The plot of a table; bench/sweep has none."""
-    if "settings" in results:
+    """The plot of a table; bench/sweep has none, nor has what no search chose."""
+    if "settings" in results or results.get("no_search"):
         return None
     name = re.sub("[^a-z0-9]+", "_", _name(results).removeprefix("compare ").lower())
     engine = f"_{results['engine']}_"
@@ -101,7 +105,8 @@ def table(results, page, at):
     else:
         # Without its heading.
         lines += report.markdown(results).rstrip("\n").split("\n")[1:]
-        lines += ["", f"![Plot of this table](../figures/{_figure(results, page)})"]
+        if figure := _figure(results, page):
+            lines += ["", f"![Plot of this table](../figures/{figure})"]
     return "\n".join(lines) + "\n"
 
 
@@ -157,7 +162,10 @@ def _new_page(name):
 
 def put(name, title, text, doc=DOC):
     """Writes one table into the page of a machine; returns the page's path."""
-    path = pathlib.Path(doc) / "performance" / f"{name}.md"
+    return put_into(pathlib.Path(doc) / "performance" / f"{name}.md", name, title, text)
+
+
+def put_into(path, name, title, text):
     os.makedirs(path.parent, exist_ok=True)
     old = path.read_text(encoding="utf-8") if path.exists() else _new_page(name)
     report.replace_file(str(path), with_table(old, title, text))
@@ -193,6 +201,51 @@ def write_training(reports, at, machine=None, doc=DOC):
     return put(page, f"train {engine}: ", training_table(reports, at), doc)
 
 
+def write_record(source, machine=None, anew=False, doc=DOC, at=None):
+    """All that bench/record has left; returns the paths of the pages."""
+    commit, found = recorded.load(source)
+    commit = at or commit
+    comparisons = [*recorded.compared(found["compare"])]
+    sweeps = [*recorded.swept(found["sweep"])]
+    of_all = [*comparisons, *sweeps, *found["upsample_conv"], *found["fused"]]
+    if not (machine or of_all):
+        raise options.UsageError(f"{source}: nothing of it was measured")
+    page = machine or machine_of(of_all[0])
+    doc = pathlib.Path(doc)
+    path = doc / "performance" / f"{page}.md"
+    link = f"performance/{page}.md"
+    if anew:
+        os.makedirs(path.parent, exist_ok=True)
+        text = _new_page(page).replace("[How", f"All of {commit}. [How")
+        report.replace_file(str(path), text)
+    for results in comparisons + sweeps:
+        write(results | {"commit": commit}, page, doc)
+    for tool, title, made in (
+        ("upsample_conv", "Upsampling and convolution", recorded.upsample),
+        ("fused", "Ops in one kernel", recorded.fused),
+    ):
+        if found[tool]:
+            text = f"## {title}\nCommit {commit}.\n\n{made(found[tool])}\n"
+            put(page, f"{tool} gpu: ", text, doc)
+    written = [path]
+    if found["train"]:
+        write_training(found["train"], commit, page, doc)
+        steps = doc / "training_steps.md"
+        if steps.exists():
+            text = re.sub(r"performance/\w+\.md", link, steps.read_text("utf-8"))
+            report.replace_file(str(steps), text)
+            written.append(steps)
+    for file, name, text in (
+        ("performance.md", "overview gpu", recorded.overview(commit, found, link)),
+        ("jax.md", "jax gpu", found["jax"] and recorded.jax(found["jax"])),
+        ("partitions.md", "upsample_conv gpu",
+         recorded.partitions(found["upsample_conv"], commit, link)),
+    ):  # fmt: skip
+        if text:
+            written.append(put_into(doc / file, file, f"{name}: ", text + "\n"))
+    return written
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -200,23 +253,30 @@ def main():
     parser.add_argument(
         "results",
         nargs="+",
-        help="files of bench/compare, bench/sweep or scripts/bench_train",
+        help="files of bench/compare, bench/sweep or scripts/bench_train; a folder of "
+        "bench/record or a tar of it",
     )
     parser.add_argument("--machine", help="the page (default: by the machine's name)")
     parser.add_argument("--commit", help="what was measured, where the file lacks it")
+    parser.add_argument("--anew", action="store_true", help="with a folder: a new page")
+    parser.add_argument("--doc", default=DOC, help="the folder of the pages")
     given = parser.parse_args()
     try:
         training = []
         for file in given.results:
+            if os.path.isdir(file) or not file.endswith(".json"):
+                chosen = given.machine, given.anew, given.doc, given.commit
+                print(*write_record(file, *chosen), sep="\n")
+                continue
             with open(file, encoding="utf-8") as text:
                 results = json.load(text)
             if "calls" in results:
                 training.append(results)
                 continue
             results["commit"] = given.commit or results.get("commit")
-            print(write(results, given.machine))
+            print(write(results, given.machine, given.doc))
         if training:
-            print(write_training(training, given.commit, given.machine))
+            print(write_training(training, given.commit, given.machine, given.doc))
     except (options.UsageError, OSError, ValueError, KeyError) as failure:
         print(f"pages: {failure}", file=sys.stderr)
         return 2

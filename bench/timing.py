@@ -45,6 +45,7 @@ def pytorch_job(case, layout, dtype, seconds, **choices):
         "gradient": "all",
         "fpmath": "strict",
         "deterministic": False,
+        "search": True,
         "latency": False,
     }
     job = {"case": case, "layout": layout, "dtype": dtype, "seconds": seconds}

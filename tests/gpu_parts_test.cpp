@@ -203,6 +203,43 @@ TEST(convolution_slices, compute_the_problem) {
         EXPECT_GT(way, 100U);
 }
 
+/// A gradient of src of 16 bits with copies of both tensors of at most 1 GiB.
+bool has_room(const convolution_problem &p) {
+    int64_t src = 1;
+    int64_t dst = 1;
+    for (size_t i = 0; i < 5; ++i) {
+        src *= p.src.dims[i];
+        dst *= p.dst.dims[i];
+    }
+    return src + dst <= int64_t {1} << 29;
+}
+
+// Slices of 8 channels would leave most of each tile empty.
+TEST(convolution_slices, keep_channels_that_fill_a_tile) {
+    convolution_problem p = plain_problem(data_type::bf16, order::ncx, 1);
+    p.direction = convolution_direction::backward_data;
+    p.src.dims = {1, 256, 5, 1090, 1922};
+    p.dst.dims = {1, 64, 3, 1088, 1920};
+    p.weights.dims = {1, 64, 256, 3, 3, 3};
+    p.pads_begin = {0, 0, 0};
+    const auto slabs = detail::slices_of(p, 64, has_room);
+    EXPECT_EQ(slabs.parts.size(), 6U);
+    for (const auto &part : slabs.parts)
+        EXPECT_EQ(part.problem.weights.dims, p.weights.dims);
+    // Of a gradient of more channels, 64 and more at a time.
+    p.src.dims = {1, 1024, 2, 400, 1000};
+    p.dst.dims = {1, 4, 2, 400, 1000};
+    p.weights.dims = {1, 4, 1024, 1, 1, 1};
+    const auto channels = detail::slices_of(p, 64, has_room);
+    EXPECT_EQ(channels.parts.size(), 2U);
+    EXPECT_EQ(channels.parts.front().problem.weights.dims[2], 512);
+    // Where no slabs fit, any number of channels.
+    const auto few = detail::slices_of(p, 64, [](const auto &part) {
+        return part.src.dims[1] <= 16 && part.src.dims[3] == 400;
+    });
+    EXPECT_EQ(few.parts.size(), 64U);
+}
+
 // What is there in one piece, and what no slices make fit.
 TEST(convolution_slices, leave_it_whole) {
     const convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);

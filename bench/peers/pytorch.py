@@ -2,8 +2,8 @@
 """Times PyTorch's own gradients, caches cold, for bench/compare.
 
 Worker of bench/compare: reads jobs from standard input, one JSON object a line
-({"case", "layout", "dtype", "seconds", "deterministic", "gradient", "fpmath",
-"latency"}), and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"},
+({"case", "layout", "dtype", "seconds", "deterministic", "search", "gradient",
+"fpmath", "latency"}), and answers each with one line: {"ms", "ms_min", "ms_max", "repeats"},
 on a GPU "host_ms" and "workspace_bytes", with latency "latency_us" and on a GPU
 "replay_us", or
 {"refused": why} where PyTorch has no such gradient or fails. The first line says
@@ -253,6 +253,7 @@ def time_job(job, device):
     case, dtype = job["case"], job["dtype"]
     set_precision(job["fpmath"])
     torch.backends.cudnn.deterministic = bool(job.get("deterministic"))
+    torch.backends.cudnn.benchmark = job.get("search", True)
     make = {"interpolation": interpolation, "convolution": convolution}[case["kind"]]
     # Copies of all tensors, used one after the other, so that caches hold none
     # of them; results are kept as long, so that they are written to cold memory.
@@ -309,7 +310,6 @@ def main():
     write(said)
     if "absent" in said:
         return 0
-    torch.backends.cudnn.benchmark = True
     for line in sys.stdin:
         done, sound = answer(json.loads(line), device)
         write(done)

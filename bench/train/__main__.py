@@ -62,6 +62,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--dtype", type=_listed(("bf16", "f32")), default=["bf16", "f32"])
     add("--layout", type=_listed(("NXC", "NCX")), default=["NXC", "NCX"])
     add("--run", type=_listed(trainer.RUNS), default=["eager"])
+    add("--modes", type=_listed(trainer.MODES), default=list(trainer.MODES))
     add("--size", choices=("full", "reduced", "small"), default="full")
     add(
         "--small",
@@ -206,7 +207,7 @@ def _run(options: argparse.Namespace, report: dict) -> None:
                 _say(start, f"{name} in float64")
             row = steps.measure(
                 network, options.size, dtype, layout, run, device, reference,
-                options.seconds, deadline,
+                options.seconds, deadline, options.modes,
             )  # fmt: skip
         except Exception as failure:  # the other networks go on
             _not_run(report, start, title, failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -191,8 +192,9 @@ def measure(
     reference: Reference,
     seconds: float,
     deadline: float,
+    wanted: Sequence[str] = MODES,
 ) -> dict[str, object]:
-    """The row of a report. Rounds take `seconds` and end at `deadline`, by
+    """The row of a report, in the modes that are wanted. Rounds take `seconds` and end at `deadline`, by
     time.perf_counter, but there are three at least."""
     checked = None
     if reference.size != size:
@@ -202,7 +204,7 @@ def measure(
     checked = checked or trainer
     modes: dict[str, dict] = {}
     gradnn.torch.reset_status()
-    for mode in modes_of(run):
+    for mode in filter(wanted.__contains__, modes_of(run)):
         try:
             with in_mode(mode):
                 modes[mode] = _look_at(trainer, checked, mode, reference)

@@ -90,6 +90,9 @@ struct axis_phases {
     }
 };
 
+/// Channels that fill a tile of tensor cores: slices of fewer leave most of it empty.
+constexpr int64_t tile_channels = 64;
+
 /// What is cut, and into how many slices at most.
 class cutter {
 public:
@@ -97,15 +100,17 @@ public:
             const std::function<bool(const convolution_problem &)> &fits)
         : most_(static_cast<int64_t>(most)), fits_(fits) {}
 
-    /// The fewest slices of `size` elements, each a multiple of `together` but the last;
-    /// nothing where none fit. `take(part, range)` makes one, or says that it is zeros.
+    /// The fewest slices of `size` elements, each but the last a multiple of `together`
+    /// and of `least` at least; nothing where none fit. `take(part, range)` makes one, or
+    /// says that it is zeros.
     template <typename Take>
     convolution_slices cut(const convolution_part &whole, int64_t size,
-            int64_t together, const Take &take) const {
+            int64_t together, const Take &take, int64_t least = 1) const {
         int64_t before = size;
         for (int64_t count = 2; count <= std::min(size, most_); ++count) {
             const int64_t even = quotient_up(size, count);
             const int64_t each = quotient_up(even, together) * together;
+            if (each < least) break;
             if (each >= before) continue;
             before = each;
             convolution_slices made;
@@ -130,25 +135,24 @@ public:
         return channels < 2 * word ? 1 : word;
     }
 
-    convolution_slices of_channels(const convolution_part &whole) const {
+    /// None but the last of less than `least` channels.
+    convolution_slices of_channels(
+            const convolution_part &whole, int64_t least) const {
         const convolution_problem &p = whole.problem;
         if (p.weights.dims[0] != 1) return {};
         const bool to_src = p.direction == convolution_direction::backward_data;
         const bool to_dst = p.direction == convolution_direction::forward;
-        const auto src = [&] {
-            return cut(whole, p.src.dims[1], channels_together(p.src.dims[1]),
-                    [](convolution_part &part, range channels) {
-                        take_src_channels(part, channels);
+        const auto of = [&](int64_t channels, auto take) {
+            return cut(
+                    whole, channels, channels_together(channels),
+                    [&](convolution_part &part, range some) {
+                        take(part, some);
                         return true;
-                    });
+                    },
+                    least);
         };
-        const auto dst = [&] {
-            return cut(whole, p.dst.dims[1], channels_together(p.dst.dims[1]),
-                    [](convolution_part &part, range channels) {
-                        take_dst_channels(part, channels);
-                        return true;
-                    });
-        };
+        const auto src = [&] { return of(p.src.dims[1], take_src_channels); };
+        const auto dst = [&] { return of(p.dst.dims[1], take_dst_channels); };
         if (to_src) return src();
         if (to_dst) return dst();
         convolution_slices by_src = src();
@@ -294,8 +298,12 @@ convolution_slices slices_of(const convolution_problem &whole, size_t most,
     const cutter of_one(most / of_images.size(), fits);
     convolution_slices all;
     for (const convolution_part &image : of_images) {
-        convolution_slices made = of_one.of_channels(image);
+        const bool of_data
+                = whole.direction != convolution_direction::backward_weights;
+        convolution_slices made
+                = of_one.of_channels(image, of_data ? tile_channels : 1);
         if (made.parts.empty()) made = of_one.of_slabs(image);
+        if (made.parts.empty()) made = of_one.of_channels(image, 1);
         if (made.parts.empty()) return uncut;
         all.zeros = all.zeros || made.zeros;
         all.parts.insert(all.parts.end(), made.parts.begin(), made.parts.end());

@@ -37,10 +37,11 @@ struct convolution_slices {
 };
 
 /// As few slices as have problems that `fits` takes, at most `most`: of the images,
-/// where not the weights are computed; of the channels of what is computed, or of either
-/// tensor where the weights are; or slabs of what is computed along a spatial axis, with
-/// what of the other tensor they meet. No slice's sums differ from the whole's. Just the
-/// whole where it fits, or where there are no such slices.
+/// where not the weights are computed; of the channels of what is computed, 64 and more
+/// together, which fill a tile of tensor cores, or of either tensor where the weights are;
+/// slabs of what is computed along a spatial axis, with what of the other tensor they
+/// meet; or of fewer channels. No slice's sums differ from the whole's. Just the whole
+/// where it fits, or where there are no such slices.
 convolution_slices slices_of(const convolution_problem &whole, size_t most,
         const std::function<bool(const convolution_problem &)> &fits);
 

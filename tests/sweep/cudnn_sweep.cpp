@@ -6,15 +6,16 @@
 //               [--type f16|bf16|f32|f64] [--direction forward|data|weights]
 //               [--fpmath strict|tf32|bf16|f16|any] [--positive] [--refused]
 //               [--refused-problems] [--small-groups] [--only NAME] [--list]
-//               [--problems FILE]
+//               [--times] [--problems FILE]
 //
 // --refused also tries kernels that gradnn does not use ("unused" in the table),
 // --refused-problems problems that it refuses to cuDNN ("refused"), so that rules
 // can be seen to be needed; --positive draws values of [0, 1] in place of [-1, 1], and holds no
 // result to the promise in norm; --small-groups draws problems of several groups and
 // few positions; --only takes the kernels with that in their names;
-// --list prints every trial; --problems reads problems, one a line, as this program
-// prints them. --jobs processes share the GPU: most of the time goes into making
+// --list prints every trial; --times prints, in the order of the heuristics, each
+// kernel's time on zeros and its workspace, in place of looking at values; --problems
+// reads problems, one a line, as this program prints them. --jobs processes share the GPU: most of the time goes into making
 // plans on the host.
 //
 // Each process is a child of this one. Where it dies, or a trial takes over 30
@@ -221,6 +222,8 @@ cudnn_settings parse(const std::vector<std::string> &arguments) {
             s.only = value();
         else if (option == "--list")
             s.list = true;
+        else if (option == "--times")
+            s.times = true;
         else if (option == "--problems")
             read_problems(s, value());
         else

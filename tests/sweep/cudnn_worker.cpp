@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <iomanip>
 #include <set>
 #include <sstream>
 
@@ -11,6 +14,8 @@
 
 #include "gpu/convolution/cudnn/planner.hpp"
 #include "gpu/convolution/cudnn/rules.hpp"
+#include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::sweep {
 
@@ -23,6 +28,8 @@ using detail::data_type;
 
 /// How many of the heuristics' kernels are tried.
 constexpr size_t most_kernels = 24;
+/// How many are timed by --times.
+constexpr size_t most_timed = 8;
 constexpr unsigned trial_seconds = 30;
 constexpr size_t workspace_limit = size_t {1} << 30;
 
@@ -48,6 +55,11 @@ std::string kind_of(
     std::string kind = text.substr(0, text.find(' ')) + " " + name_of(input);
     if (output != input) kind += std::string("->") + name_of(output);
     return a.widened ? kind + " as f32" : kind;
+}
+
+/// Of the tensors that cuDNN is given.
+const char *order_of(const cudnn::problem_arrangement &arrangement) {
+    return arrangement.operands[0].seen.strides[1] == 1 ? " nxc" : " ncx";
 }
 
 class problem_sweep {
@@ -104,14 +116,16 @@ private:
                     static_cast<int>(options_.device));
             cudnn::plan_finder finder(arrangement, options_, handle.get(),
                     workspace_limit, settings_.refused_too);
+            if (settings_.times) {
+                alarm(0);
+                time_kernels(arrangement, finder, handle.get());
+                return;
+            }
             const detail::promise held_to = detail::promise_of_products(
                     output_of(problem_), settings_.fpmath);
             arrangement_trial trial(arrangement, input_of(problem_), held_to,
                     seed_, settings_.signs);
-            // Of the tensors that cuDNN is given.
-            const char *const order
-                    = arrangement.operands[0].seen.strides[1] == 1 ? " nxc"
-                                                                   : " ncx";
+            const char *const order = order_of(arrangement);
             std::set<std::string> seen;
             const size_t count = std::min(finder.count(), most_kernels);
             for (size_t index = 0; index < count && !settings_.is_over();
@@ -140,6 +154,57 @@ private:
                         + failure.what());
         }
         alarm(0);
+    }
+
+    /// A line for each, on operands of zeros.
+    void time_kernels(const cudnn::problem_arrangement &arrangement,
+            cudnn::plan_finder &finder, cudnn::library_handle handle) {
+        std::array<gpu::device_buffer, 3> tensors;
+        std::array<void *, 3> data {};
+        for (size_t index = 0; index < 3; ++index) {
+            const auto &seen = arrangement.operands[index].seen;
+            tensors[index] = gpu::device_buffer(0,
+                    static_cast<size_t>(
+                            seen.extent() * detail::size_of(seen.type)));
+            data[index] = tensors[index].data();
+            gpu::check(cudaMemset(data[index], 0, tensors[index].size_bytes()),
+                    "cudaMemset");
+        }
+        print(to_text(problem_) + " as" + order_of(arrangement) + ", "
+                + std::to_string(arrangement.staged_bytes >> 20)
+                + " MiB of copies:");
+        const size_t count = std::min(finder.count(), most_timed);
+        for (size_t index = 0; index < count && !settings_.is_over(); ++index) {
+            std::string reason;
+            const std::string name = finder.name(index)
+                    + (finder.refused(index) ? " (not used)" : "");
+            const cudnn::built_plan plan = finder.build(index, reason);
+            try {
+                if (plan) reason = time_of(plan, handle, data);
+            } catch (const error &failure) {
+                reason = failure.what();
+            }
+            print("  " + name + ": " + reason);
+        }
+    }
+
+    /// "0.52 ms, workspace 4 MiB", the least of three runs.
+    static std::string time_of(const cudnn::built_plan &plan,
+            cudnn::library_handle handle, const std::array<void *, 3> &data) {
+        const gpu::device_buffer workspace(0, plan.workspace_bytes());
+        std::chrono::duration<double, std::milli> least = std::chrono::hours(1);
+        for (int run = 0; run < 4; ++run) {
+            gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+            const auto begin = std::chrono::steady_clock::now();
+            plan.execute(handle, data, workspace.data());
+            gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+            const auto end = std::chrono::steady_clock::now();
+            if (run > 0) least = std::min<decltype(least)>(least, end - begin);
+        }
+        std::ostringstream text;
+        text << std::fixed << std::setprecision(3) << least.count()
+             << " ms, workspace " << (plan.workspace_bytes() >> 20) << " MiB";
+        return text.str();
     }
 
     void judge(const cudnn::problem_arrangement &arrangement,

@@ -23,6 +23,7 @@ struct cudnn_settings {
     bool refused_too = false; ///< kernels that gradnn does not use
     bool refused_problems = false; ///< those that gradnn refuses to cuDNN
     bool list = false; ///< every trial
+    bool times = false; ///< each kernel's time, and no values
     sign signs = sign::any;
     std::string only; ///< if not empty: kernels with this in their names
     std::vector<detail::convolution_problem>
