@@ -30,16 +30,12 @@ struct multiprocessor {
 
     /// Blocks of a kernel that it holds at a time; 0 where not even one fits. Registers
     /// are those of a thread, as they are allotted: ptxas's numbers rounded up to a
-    /// multiple of 8, or what launch bounds leave (registers_for).
+    /// multiple of 8.
     constexpr int64_t blocks_held(int64_t block_threads,
             int64_t thread_registers, int64_t block_shared_bytes) const {
         return std::min({blocks, threads / block_threads,
                 registers / (thread_registers * block_threads),
                 shared_bytes / (block_shared_bytes + reserved_bytes)});
-    }
-    /// Registers of a thread where launch bounds ask for so many threads at a time.
-    constexpr int64_t registers_for(int64_t resident_threads) const {
-        return registers / resident_threads;
     }
 };
 

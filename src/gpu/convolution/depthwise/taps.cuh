@@ -11,8 +11,6 @@
 
 namespace gradnn::gpu::depthwise {
 
-/// Neighbouring columns that a thread computes (or sums over).
-constexpr int run_columns = 8;
 constexpr int threads_of_block = 256;
 
 __device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
