@@ -8,19 +8,24 @@ namespace gradnn::gpu::resample {
 
 namespace {
 
-/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100) and, that of
-/// threads, of 1,600 cuts of 58 (H200): what a form of kernel issues in a cycle of a scheduler
-/// with many warps, how many warps are half of many, how much longer memory takes where few
-/// blocks at a time read at many places, what of memory's time what is read again takes, what
-/// of a turn the last blocks take, and what part of a wavefront and how many cycles of a sector
-/// that is written in part are its own.
+/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100), that of windows
+/// along rows of single elements to those of 1,600 cuts of 58 (H200): what a form of kernel
+/// issues in a cycle of a scheduler with many warps, how many warps are half of many, how much
+/// longer memory takes where few blocks at a time read at many places, what part of what is read
+/// again it reads, what of a turn the last blocks take, cycles of a wavefront, of a sector that
+/// is written in part (by ncu the second cache takes some 80 thousand million a second), of
+/// waiting for memory, and of a cycle of a thread's path.
 struct form_costs {
-    double issued, few_warps, places, near_blocks, again, last, conflicts,
-            sector;
+    double issued, few_warps, places, near_blocks, again, last, wavefront,
+            sector, latency, path;
 };
-constexpr form_costs of_threads {1.18, 7.4, 0.33, 0.11, 0.9, 0.155, 0.73, 2.4};
-constexpr form_costs of_tiles {1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3};
-constexpr form_costs of_lines {1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.69, 3};
+constexpr form_costs of_threads {
+        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38};
+constexpr form_costs of_windows {
+        1.18, 7.4, 0.33, 0.11, 0.9, 0.155, 0.73, 2.4, 165, 0.46};
+constexpr form_costs of_tiles {
+        1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67};
+constexpr form_costs of_lines {1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables and barriers), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;
@@ -62,8 +67,8 @@ public:
                 * (1 + (std::max(1.0, read_again) - 1) * form_.again)
                 * (1 + form_.places / (1 + form_.near_blocks * waves_));
     }
-    double waiting(double latency, double in_flight) const {
-        return bytes_ * latency / std::max(1.0, in_flight);
+    double waiting(double in_flight) const {
+        return bytes_ * form_.latency / std::max(1.0, in_flight);
     }
     double one_after_the_other(double cycles) const {
         return cycles * std::max(1.0, waves_);
@@ -125,7 +130,7 @@ estimate estimate_of_lines(const specification_of_kernel &s,
         // Rows that are copied and taken, sums that are kept and taken.
         const double copied
                 = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
-        made.wavefronts = of_lines.conflicts * warps
+        made.wavefronts = of_lines.wavefront * warps
                 * (steps * copied
                         + c.strip
                                 * (of_row * sum_words(p)
@@ -133,10 +138,9 @@ estimate estimate_of_lines(const specification_of_kernel &s,
         made.sectors
                 = of_lines.sector * warps * c.strip * turns * rest.sectors();
     }
-    made.waiting = costs.waiting(640,
-            of_row * bytes * (c.ahead - 1) * c.threads
-                    * std::min<double>(c.blocks,
-                            static_cast<double>(g.grid) / gpu.multiprocessors));
+    made.waiting = costs.waiting(of_row * bytes * (c.ahead - 1) * c.threads
+            * std::min<double>(c.blocks,
+                    static_cast<double>(g.grid) / gpu.multiprocessors));
     // A row that is read takes a barrier, one of sums another.
     made.path = costs.one_after_the_other(before_lines
             + steps
@@ -169,25 +173,25 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
             = p.column.is_there() && !c.repeated && c.vector == 1 ? longer : 1;
     estimate made {};
     if (c.stages == 0) {
-        const block_costs costs(of_threads, s, gpu, g.grid);
+        const form_costs &form
+                = c.repeated && c.vector == 1 ? of_windows : of_threads;
+        const block_costs costs(form, s, gpu, g.grid);
         const double warps = std::ceil(static_cast<double>(g.items) / 32) / sms;
         // Loops over rows ahead are long.
         made.issue = costs.issue(warps * thread.instructions()
                 * (1 + 0.19 * std::max(0, c.ahead - 1)));
         if (by_lanes) {
-            made.wavefronts
-                    = of_threads.conflicts * warps * thread.wavefronts();
-            made.sectors = of_threads.sector * warps * thread.sectors();
+            made.wavefronts = form.wavefront * warps * thread.wavefronts();
+            made.sectors = form.sector * warps * thread.sectors();
         }
         const double read_again = p.walk.is_there()
                 ? steps_of(p, c.strip) * p.walk.written / c.strip / p.walk.read
                 : 1;
         made.bytes = costs.memory(read_again, 0.3 * short_rows(p));
-        made.waiting = costs.waiting(165,
-                thread.bytes_in_flight()
-                        * std::min<double>(c.blocks * c.threads,
-                                static_cast<double>(g.items) / sms));
-        made.path = costs.one_after_the_other(0.46 * thread.path());
+        made.waiting = costs.waiting(thread.bytes_in_flight()
+                * std::min<double>(c.blocks * c.threads,
+                        static_cast<double>(g.items) / sms));
+        made.path = costs.one_after_the_other(form.path * thread.path());
         made.turns = longer_or_not * costs.turns();
         return made;
     }
@@ -201,7 +205,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
             = of_tile * thread.instructions() + c.threads / 32.0 * 170;
     double turns_of_banks = 0, sectors = 0;
     if (by_lanes) {
-        turns_of_banks = of_tiles.conflicts * of_tile * thread.wavefronts();
+        turns_of_banks = of_tiles.wavefront * of_tile * thread.wavefronts();
         sectors = of_tile * thread.sectors();
     }
     double path = 200 + turns * g.sets * thread.path();
@@ -213,7 +217,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
                 / c.line_vector * c.planes * c.parts * c.middle_part;
         instructions += std::ceil(threads / 32) * second.instructions();
         if (by_lanes) {
-            turns_of_banks += of_tiles.conflicts * std::ceil(threads / 32)
+            turns_of_banks += of_tiles.wavefront * std::ceil(threads / 32)
                     * second.wavefronts();
             sectors += std::ceil(threads / 32) * second.sectors();
         }
@@ -240,10 +244,10 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     made.wavefronts = tiles * turns_of_banks;
     made.sectors = of_tiles.sector * tiles * sectors;
     made.bytes = costs.memory(read_again, 0);
-    const double alone = copied + 0.67 * path;
+    const double alone = copied + of_tiles.path * path;
     made.path = before_tiles + alone
             + costs.one_after_the_first(
-                    std::max(0.67 * path, alone / c.stages));
+                    std::max(of_tiles.path * path, alone / c.stages));
     made.turns = longer_or_not * costs.turns();
     return made;
 }

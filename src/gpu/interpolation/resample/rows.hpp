@@ -30,6 +30,24 @@ constexpr bool rows_are_dense(const problem_specification &p) {
                     || p.middle.read_pitch == 1LL * p.column.read * p.inner);
 }
 
+/// From the first element that is read of a position of the first axis to the last, with so
+/// many positions of the middle axis.
+constexpr long long row_extent(const problem_specification &p, int middles) {
+    const long long columns = p.column.read - 1;
+    if (!p.walk.is_there()) return p.inner;
+    return (middles - 1) * p.middle.read_pitch + columns * p.column.read_pitch
+            + p.inner;
+}
+/// And of the whole tensor.
+constexpr long long tensor_extent(const problem_specification &p) {
+    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    long long all = (first.read - 1) * first.read_pitch
+            + row_extent(p, p.middle.read);
+    for (int i = 0; i < most_outer; ++i)
+        all += (p.outer[i] - 1) * p.outer_read[i];
+    return all;
+}
+
 /// Whether threads that read global memory have rows on their way to shared memory, by copies of
 /// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
 constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
