@@ -22,12 +22,6 @@ struct multiprocessor {
     int64_t threads = 2048;
     int64_t blocks = 32;
 
-    // CUDA does not say these: measured on an H200 and taken for every device. Another
-    // GPU's are to be set where the others are read.
-    double bytes_a_cycle = 18.0; ///< that memory moves for it
-    /// So many bytes must be on their way for that; with fewer it waits for memory.
-    double bytes_on_their_way = 40.0 * 1024;
-
     /// Blocks of a kernel that it holds at a time; 0 where not even one fits. Registers
     /// are those of a thread, as they are allotted: ptxas's numbers rounded up to a
     /// multiple of 8.
