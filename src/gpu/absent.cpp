@@ -3,7 +3,6 @@
 
 #include "base/text.hpp"
 #include "gpu/backend.hpp"
-#include "gpu/runtime/compute_rate.hpp"
 #include "gpu/runtime/tools.hpp"
 
 namespace gradnn {

@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "gpu/bias/cut.hpp"
-#include "gpu/bias/makers.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
-#include "gpu/runtime/event.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 
 namespace gradnn::gpu {
 

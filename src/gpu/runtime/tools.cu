@@ -4,9 +4,8 @@
 
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "gpu/runtime/event.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "gpu/runtime/pause.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 
 namespace gradnn::gpu {
 

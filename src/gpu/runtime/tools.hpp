@@ -1,9 +1,10 @@
 // What the gradnn program needs of a GPU besides the library: memory for its
-// tensors, and times. Includes nothing of CUDA; a CPU-only build has these
+// tensors, times and limits. Includes nothing of CUDA; a CPU-only build has these
 // functions too (absent.cpp), and makes no engine to call them with.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -73,5 +74,19 @@ private:
     struct state;
     std::shared_ptr<state> state_;
 };
+
+/// Loops of arithmetic in registers: what a GPU's units can do at most.
+enum class compute_loop {
+    f32_fma, ///< fused multiplications and additions
+    f64_fma,
+    f64_tensor, ///< products of small matrices on tensor cores (mma.sync)
+    tf32_tensor,
+    bf16_tensor,
+    f16_tensor,
+};
+
+/// Submits a loop that fills the GPU; returns its multiplications and
+/// additions.
+double compute_on(const stream &s, compute_loop loop, int64_t rounds);
 
 } // namespace gradnn::gpu
