@@ -16,8 +16,8 @@
 // writes one partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there.
-#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
+#include "gpu/convolution/depthwise/plan.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 } // namespace
 
 launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
-    return with_half_precision_type(facts.type, [&]<typename Type>() {
+    return with_half_precision_type(facts.f16, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps>() {
                     return launch_of_weights(facts,
