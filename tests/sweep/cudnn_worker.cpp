@@ -10,7 +10,6 @@
 #include <gradnn/status.hpp>
 
 #include "gpu/convolution/cudnn/planner.hpp"
-#include "gpu/convolution/cudnn/rules.hpp"
 
 namespace gradnn::sweep {
 

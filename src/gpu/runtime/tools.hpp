@@ -42,22 +42,9 @@ void copy_on(const stream &s, void *to, const void *from, size_t bytes);
 /// Submits a kernel that does nothing.
 void launch_nothing_on(const stream &s);
 
-/// Times what is submitted to a stream between begin and end, by the GPU's own
-/// clock.
-class stream_timer {
-public:
-    explicit stream_timer(const stream &s);
-
-    /// The GPU first waits for a time in which the host can submit so many
-    /// partitions, so that none of them waits for the host.
-    void begin(size_t partitions);
-    /// Waits for the work; returns its milliseconds.
-    double end();
-
-private:
-    struct events;
-    std::shared_ptr<events> events_;
-};
+/// Makes the stream wait for a time in which the host can submit so many partitions, so that
+/// none of them waits for the host.
+void pause_on(const stream &s, size_t partitions);
 
 /// What is submitted to a GPU's stream, recorded in a CUDA graph.
 class recorded_work {

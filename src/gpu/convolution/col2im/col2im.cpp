@@ -14,7 +14,6 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/col2im/cut.hpp"
-#include "gpu/convolution/col2im/sum.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"

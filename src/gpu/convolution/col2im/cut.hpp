@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::col2im {
@@ -41,5 +44,14 @@ struct work_cut {
 /// Nothing, and the reason, for what the kernel does not take.
 std::optional<work_cut> cut_of(const detail::convolution_problem &problem,
         const detail::compile_options &options, std::string &refusal);
+
+// The second launch, in sum.cu.
+/// diff_src of so many images, in its type, from the products in the type of its sums:
+/// of each position of dst the window's positions one after the other, channels within.
+using products_sum = std::function<void(int64_t images, const void *products,
+        void *diff_src, const launch_stream &)>;
+/// `taps` are those of the shape, on the device.
+products_sum sum_of_products(detail::data_type type, const problem_shape &shape,
+        const product_taps *taps);
 
 } // namespace gradnn::gpu::col2im

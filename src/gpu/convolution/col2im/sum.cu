@@ -1,5 +1,5 @@
 // The launch of the kernel that adds the products of convolution.gpu_col2im.
-#include "gpu/convolution/col2im/sum.hpp"
+#include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum_kernel.cuh"
 #include "gpu/runtime/with_type.hpp"
 

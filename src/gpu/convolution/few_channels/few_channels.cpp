@@ -20,7 +20,7 @@
 //
 // The order of each sum depends on the problem and the number of the device's
 // multiprocessors alone. The same bits always.
-#include "gpu/convolution/few_channels/cut.hpp"
+#include "gpu/convolution/few_channels/shape.hpp"
 
 #include <algorithm>
 #include <cstdlib>
