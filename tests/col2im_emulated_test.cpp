@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum_kernel.cuh"
-#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
 #include "support/plain_convolution.hpp"
 

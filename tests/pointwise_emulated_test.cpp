@@ -92,21 +92,21 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
     placed<Type> src(data[0], random);
     placed<Type> weights(data[1], random);
     placed<Type> dst(data[2], random);
-    placed<Type> &read = shape.read_is_dst ? dst : src;
-    placed<Type> &written = shape.read_is_dst ? src : dst;
-    read.narrow_accesses(shape.read);
-    written.narrow_accesses(shape.written);
+    placed<Type> &first = shape.first_is_dst ? dst : src;
+    placed<Type> &second = shape.first_is_dst ? src : dst;
+    first.narrow_accesses(shape.first);
+    second.narrow_accesses(shape.second);
     const int64_t blocks = random.integer(1, 3);
-    emulated::tensors = {read.range(), written.range()};
+    emulated::tensors = {first.range(), second.range()};
     if (p.direction != convolution_direction::backward_weights) {
         with_kernel<1, 2, 4, 8, 16>(
                 shape.planes, steps_of(shape), [&]<bool planes, int steps>() {
                     run_blocks(blocks, data_shared_bytes(shape), random, [&] {
-                        data_kernel<Type, planes, steps>(read.data(),
-                                weights.data(), written.data(), shape);
+                        data_kernel<Type, planes, steps>(first.data(),
+                                weights.data(), second.data(), shape);
                     });
                 });
-        written.take(data[shape.read_is_dst ? 0 : 2]);
+        second.take(data[shape.first_is_dst ? 0 : 2]);
         return;
     }
     const gpu::partial_weights partial(p, parts_of(shape, blocks));
@@ -116,8 +116,9 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
             [&]<bool planes, int row_tiles>() {
                 run_blocks(partial.parts, weights_shared_bytes(shape), random,
                         [&] {
-                            weights_kernel<Type, planes, row_tiles>(read.data(),
-                                    written.data(), partials.data(), shape);
+                            weights_kernel<Type, planes, row_tiles>(
+                                    first.data(), second.data(),
+                                    partials.data(), shape);
                         });
             });
     // One block goes over all weights.
@@ -223,7 +224,7 @@ TEST(pointwise, cuts_weights) {
         ASSERT_LE(parts, shape->tiles);
         const int shares = warps
                 / column_shares_of(
-                        shape->written.channels, row_tiles_of(*shape));
+                        shape->second.channels, row_tiles_of(*shape));
         ASSERT_GE(shares, 1);
         const int64_t products = gpu::ceil_div(shape->tiles, parts)
                 * gpu::ceil_div(weights_positions / product_terms, shares);

@@ -14,7 +14,10 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 def run(name):
     # On the machine's CPU, and the first GPU where there is one.
-    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)],
         capture_output=True,

@@ -1,4 +1,4 @@
-// The one way in which CPU kernels use threads.
+// The one way in which gradnn uses threads of the host.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <omp.h>
 #endif
 
-namespace gradnn::cpu {
+namespace gradnn::detail {
 
 /// Threads that the next parallel_for may use.
 inline int max_threads() {
@@ -61,4 +61,4 @@ void parallel_for(int64_t count, int64_t grain, const Body &body) {
 #endif
 }
 
-} // namespace gradnn::cpu
+} // namespace gradnn::detail

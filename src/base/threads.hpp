@@ -1,4 +1,4 @@
-// How many threads a CPU plan runs on.
+// How many threads a plan of an engine on the host runs on.
 //
 // A plan's number of threads is fixed when it is compiled: what the caller
 // states in compile_settings, or default_threads(). oneDNN's OpenMP builds
@@ -18,7 +18,7 @@
 #include <omp.h>
 #endif
 
-namespace gradnn::cpu {
+namespace gradnn::detail {
 
 /// The most threads of a plan. OpenMP's runtimes end the process where the
 /// machine has no more threads to give, so numbers that are a mistake are
@@ -142,4 +142,4 @@ void run_with_threads(int threads, const Body &body) {
     if (failure) std::rethrow_exception(failure);
 }
 
-} // namespace gradnn::cpu
+} // namespace gradnn::detail

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "base/threads.hpp"
+#include "kernel/backend.hpp"
 
 namespace gradnn::detail {
 
@@ -17,14 +18,13 @@ std::string from_environment(const char *variable) {
 }
 
 int threads_of(const compile_settings &settings) {
-    if (settings.threads == 0) return cpu::default_threads();
-    if (settings.threads > cpu::thread_limit())
+    if (settings.threads == 0) return default_threads();
+    if (settings.threads > thread_limit())
         throw error(status::invalid_arguments,
                 text("compile_settings::threads is ", settings.threads,
-                        "; at most ", cpu::thread_limit(), " is allowed",
-                        cpu::thread_limit() < cpu::most_threads
-                                ? ", by OMP_THREAD_LIMIT"
-                                : ""));
+                        "; at most ", thread_limit(), " is allowed",
+                        thread_limit() < most_threads ? ", by OMP_THREAD_LIMIT"
+                                                      : ""));
     return settings.threads;
 }
 
@@ -83,7 +83,7 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     options.kernels = settings.kernels.empty()
             ? from_environment("GRADNN_KERNEL")
             : settings.kernels;
-    if (e.get_kind() == engine::kind::cpu) {
+    if (backend_of(e.get_kind()).on_host) {
         options.threads = threads_of(settings);
         return options;
     }

@@ -1,41 +1,16 @@
 // What the two forms of an upsampling and a convolution cost.
 //
 // A step takes as long as its products or its bytes do, whichever is longer, and its
-// launch. The rates are those of kernels where they do well: they are for comparing a
-// form with the other, whose convolutions are served by the same kernels.
+// launch, at the rates of the engine. They are those of kernels where they do well: the
+// convolutions of both forms are served by the same kernels.
 #include <algorithm>
 
 #include "compile/composed.hpp"
+#include "kernel/backend.hpp"
 
 namespace gradnn::detail {
 
 namespace {
-
-/// In a second; of the CPU by one thread.
-struct rates {
-    double products;
-    double bytes;
-    double sums; ///< elements of composed weights, or of their gradients
-    double launch; ///< seconds
-    /// Channels of a group below which products are slower.
-    double channels;
-};
-
-rates rates_of(engine::kind kind, data_type type, fpmath_mode fpmath) {
-    const int64_t bytes = size_of(type);
-    // One core of an EPYC Zen 4, measured; an H100, from times of PyTorch's
-    // convolutions there and what its memory and launches take.
-    if (kind == engine::kind::cpu)
-        return {bytes == 8           ? 2e10
-                        : bytes == 4 ? 5e10
-                                     : 1e11,
-                6e9, bytes == 8 ? 1.5e8 : 3e8, 4e-6, 16};
-    const double strict = fpmath == fpmath_mode::strict ? 3e13 : 1.2e14;
-    return {bytes == 8           ? 1.5e13
-                    : bytes == 4 ? strict
-                                 : 2e14,
-            2e12, 1e11, 4e-6, 64};
-}
 
 double elements(const auto &view) {
     double count = 1;
@@ -49,7 +24,7 @@ double bytes_of(const auto &view) {
 }
 
 struct estimate {
-    const rates &of;
+    const kernel_rates &of;
     double threads;
 
     double operator()(const convolution_problem &p) const {
@@ -102,9 +77,9 @@ double estimated_time(const std::vector<placed_step> &steps, engine::kind kind,
                         return problem.type;
                 },
                 step.lowered.problem);
-        const rates of = rates_of(kind, type, options.fpmath);
-        const double threads = kind == engine::kind::cpu ? options.threads : 1;
-        time += std::visit(estimate {of, threads}, step.lowered.problem);
+        const kernel_rates of = backend_of(kind).rates(type, options.fpmath);
+        time += std::visit(estimate {of, static_cast<double>(options.threads)},
+                step.lowered.problem);
     }
     return time;
 }

@@ -84,9 +84,9 @@ struct executable {
     size_t workspace_bytes = 0; ///< with inner_bytes
     /// Of host and device memory that the steps' plans keep in tables.
     size_t table_bytes = 0;
-    engine::kind engine_kind = engine::kind::cpu;
+    engine::kind engine_kind = engine::kind::any;
     size_t engine_index = 0;
-    int threads = 1; ///< of the CPU engine
+    int threads = 1; ///< of an engine on the host
 };
 
 /// An executable and the caller's names for its ports.

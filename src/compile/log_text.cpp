@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compile/executable.hpp"
-#include "kernel/engine_impl.hpp"
+#include "kernel/backend.hpp"
 #include "op/op_schema.hpp"
 #include "tensor/layout.hpp"
 
@@ -112,8 +112,8 @@ size_t element_bytes(const logical_tensor &lt) {
 } // namespace
 
 std::string engine_text(engine::kind kind, size_t index) {
-    return kind == engine::kind::gpu ? "gpu:" + std::to_string(index)
-                                     : to_string(kind);
+    const backend &row = backend_of(kind);
+    return row.on_host ? row.name : text(row.name, ':', index);
 }
 
 std::string ops_text(std::span<const checked_op> ops) {

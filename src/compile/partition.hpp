@@ -12,7 +12,7 @@
 namespace gradnn::detail {
 
 struct graph_impl {
-    engine::kind engine_kind = engine::kind::cpu;
+    engine::kind engine_kind = engine::kind::any;
     fpmath_mode fpmath = fpmath_mode::strict;
     bool fpmath_of_int = false; ///< remembered; no op has integer products
     bool deterministic = true;
@@ -27,7 +27,7 @@ struct graph_impl {
 
 struct partition_impl {
     size_t id = 0; ///< unique in the process
-    engine::kind engine_kind = engine::kind::cpu;
+    engine::kind engine_kind = engine::kind::any;
     fpmath_mode fpmath = fpmath_mode::strict;
     bool deterministic = true;
     compile_settings settings;

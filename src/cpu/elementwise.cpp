@@ -207,7 +207,7 @@ public:
 
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &) const override {
-        parallel_for(pieces_, grain_, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(pieces_, grain_, [&](int64_t begin, int64_t end) {
             run_(problem_, stream_, args.data(), begin, end);
         });
     }

@@ -95,7 +95,7 @@ void add_engine_options(CLI::App &command, engine_options &options) {
                    "threads of the CPU engine; the bits of results depend on "
                    "their number (default: OMP_NUM_THREADS, or all processors)")
             ->type_name("N")
-            ->check(CLI::Range(1, cpu::most_threads));
+            ->check(CLI::Range(1, detail::most_threads));
     command.add_flag("--nondeterministic", options.nondeterministic,
             "allow kernels whose bits differ from run to run");
     command.add_flag("--ungrouped", options.ungrouped,

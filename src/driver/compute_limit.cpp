@@ -161,8 +161,8 @@ compute_limit::compute_limit(
 std::vector<compute_limit::candidate> compute_limit::cpu_candidates(
         data_type type, fpmath_mode mode) {
     const std::string place
-            = text(" (", fma_loop_target(), "), ", cpu::max_threads(),
-                    cpu::max_threads() == 1 ? " thread" : " threads");
+            = text(" (", fma_loop_target(), "), ", detail::max_threads(),
+                    detail::max_threads() == 1 ? " thread" : " threads");
     const data_type summed
             = type == data_type::f64 ? data_type::f64 : data_type::f32;
     std::vector<candidate> result

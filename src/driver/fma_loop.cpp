@@ -98,8 +98,8 @@ std::atomic<double> sink {0};
 
 double run_fma_loop(logical_tensor::data_type type, int64_t rounds) {
     const bool wide = type == logical_tensor::data_type::f64;
-    const int64_t threads = cpu::max_threads();
-    cpu::parallel_for(threads, 1, [&](int64_t first, int64_t last) {
+    const int64_t threads = detail::max_threads();
+    detail::parallel_for(threads, 1, [&](int64_t first, int64_t last) {
         for (int64_t share = first; share < last; ++share)
             sink.store(wide ? HWY_DYNAMIC_DISPATCH(fma_f64)(rounds)
                             : HWY_DYNAMIC_DISPATCH(fma_f32)(rounds),

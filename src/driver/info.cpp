@@ -74,7 +74,7 @@ json machine_json() {
     const auto cuda = cuda_interop::get_versions();
     const auto compiler = gpu::find_kernel_compiler();
     return {{"cpu", cpu_name()}, {"processors", cpu_count()},
-            {"threads", cpu::default_threads()}, {"isa", instruction_set()},
+            {"threads", detail::default_threads()}, {"isa", instruction_set()},
             {"cache_bytes", last_level_cache_bytes()},
             {"memory_bytes", available_memory()}, {"gradnn", version_text()},
             {"onednn", cpu::onednn_version()}, {"engines", engines},

@@ -107,7 +107,7 @@ double memory_stream::run(size_t copy) {
     const size_t blocks = std::max(read_lines_, write_lines_) / block_lines + 1;
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
-    cpu::parallel_for(
+    detail::parallel_for(
             static_cast<int64_t>(blocks), 1, [&](int64_t first, int64_t last) {
                 sum_type sum {};
                 for (auto block = static_cast<size_t>(first);

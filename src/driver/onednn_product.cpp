@@ -62,7 +62,7 @@ struct product {
     static constexpr int64_t rows_of_thread = 512;
     static constexpr int64_t columns = 1024;
     static constexpr int64_t terms = 1024;
-    const int64_t rows = rows_of_thread * cpu::max_threads();
+    const int64_t rows = rows_of_thread * detail::max_threads();
     dnnl::stream queue;
     dnnl::matmul multiply;
     std::vector<dnnl::memory> memory;

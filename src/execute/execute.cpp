@@ -38,8 +38,8 @@ void run_steps(const compiled_impl &compiled,
         std::span<const executable_step> steps, const port_data &data,
         std::byte *workspace, stream_impl &stream, step_clock *clock) {
     const executable &program = *compiled.program;
-    std::optional<cpu::at_most_threads> threads;
-    if (program.engine_kind == engine::kind::cpu)
+    std::optional<at_most_threads> threads;
+    if (backend_of(program.engine_kind).on_host)
         threads.emplace(program.threads);
     const auto pointer = [&](size_t argument) {
         const size_t ports = program.ports.size();

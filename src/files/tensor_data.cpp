@@ -216,7 +216,7 @@ std::vector<double> load(const logical_tensor &lt, const void *memory) {
     std::vector<double> values(static_cast<size_t>(all.count * all.length));
     with_element_type(lt.get_data_type(), [&](auto element) {
         const auto *elements = static_cast<const decltype(element) *>(memory);
-        cpu::parallel_for(all.count, 1, [&](int64_t begin, int64_t end) {
+        parallel_for(all.count, 1, [&](int64_t begin, int64_t end) {
             for (int64_t row = begin; row < end; ++row) {
                 const auto *from = elements + all.offset(row);
                 double *to = values.data() + row * all.length;
@@ -258,7 +258,7 @@ void generate(const logical_tensor &lt, void *memory,
     const int64_t grain = shared ? all.count : 1;
     with_element_type(lt.get_data_type(), [&](auto element) {
         auto *elements = static_cast<decltype(element) *>(memory);
-        cpu::parallel_for(all.count, grain, [&](int64_t begin, int64_t end) {
+        parallel_for(all.count, grain, [&](int64_t begin, int64_t end) {
             for (int64_t row = begin; row < end; ++row) {
                 auto *to = elements + all.offset(row);
                 for (int64_t index = 0; index < all.length; ++index)

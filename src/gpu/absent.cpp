@@ -32,9 +32,10 @@ const detail::kernel_lists &kernels() {
 } // namespace
 
 // No engine is made, so no stream is.
-constinit const detail::backend backend {engine::kind::gpu,
+constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         []() noexcept { return size_t {0}; }, unavailable_reason, make_engine,
-        nullptr, nullptr, kernels, "cuDNN", [] { return std::string(); }};
+        nullptr, nullptr, kernels, "cuDNN", [] { return std::string(); },
+        nullptr};
 
 kernel_compiler find_kernel_compiler() {
     return {};

@@ -108,6 +108,17 @@ bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
     return stream.captured;
 }
 
+/// An H100, from times of PyTorch's convolutions there and what its memory and
+/// launches take.
+detail::kernel_rates rates(detail::data_type type, fpmath_mode fpmath) {
+    const int64_t bytes = detail::size_of(type);
+    const double strict = fpmath == fpmath_mode::strict ? 3e13 : 1.2e14;
+    return {bytes == 8           ? 1.5e13
+                    : bytes == 4 ? strict
+                                 : 2e14,
+            2e12, 1e11, 4e-6, 64};
+}
+
 constexpr detail::fusing_row<interpolation_problem> fusing_interpolations {
         "interpolation.gpu_resample", resample::make_fused};
 constexpr detail::fusing_row<convolution_problem> fusing_convolutions {
@@ -115,9 +126,10 @@ constexpr detail::fusing_row<convolution_problem> fusing_convolutions {
 
 } // namespace
 
-constinit const detail::backend backend {engine::kind::gpu, usable_devices,
-        unavailable_reason, make_engine, make_stream, run_on_native_stream,
-        kernels, "cuDNN", [] { return text(cudnn::library_version()); }, 0,
+constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
+        usable_devices, unavailable_reason, make_engine, make_stream,
+        run_on_native_stream, kernels, "cuDNN",
+        [] { return text(cudnn::library_version()); }, rates, 0,
         &fusing_interpolations, &fusing_convolutions};
 
 kernel_compiler find_kernel_compiler() {

@@ -1,9 +1,11 @@
 // What is told of oneDNN Graph's constant tensor cache, which gradnn lacks.
 #include <atomic>
+#include <vector>
 
 #include <gradnn/graph.hpp>
 
 #include "base/text.hpp"
+#include "kernel/backend.hpp"
 
 namespace gradnn {
 
@@ -15,13 +17,13 @@ std::atomic<int> &flag_of_cache() {
 }
 
 std::atomic<size_t> &capacity_of(engine::kind kind) {
-    static std::atomic<size_t> cpu {0};
-    static std::atomic<size_t> gpu {0};
-    if (kind == engine::kind::cpu) return cpu;
-    if (kind == engine::kind::gpu) return gpu;
+    const auto rows = detail::backends();
+    static std::vector<std::atomic<size_t>> capacities(rows.size());
+    for (size_t index = 0; index < rows.size(); ++index)
+        if (rows[index]->kind == kind) return capacities[index];
     throw error(status::invalid_arguments,
             detail::text("constant tensor cache: engine kind ", to_string(kind),
-                    "; cpu and gpu are allowed"));
+                    "; ", detail::allowed_kinds()));
 }
 
 } // namespace

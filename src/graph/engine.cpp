@@ -5,12 +5,9 @@
 namespace gradnn {
 
 const char *to_string(engine::kind akind) {
-    switch (akind) {
-        case engine::kind::any: return "any";
-        case engine::kind::cpu: return "cpu";
-        case engine::kind::gpu: return "gpu";
-    }
-    return "unknown";
+    if (akind == engine::kind::any) return "any";
+    const detail::backend *const row = detail::find_backend(akind);
+    return row != nullptr ? row->name : "unknown";
 }
 
 allocator::allocator(host_allocate_f allocate, host_deallocate_f deallocate)
@@ -45,7 +42,7 @@ engine make_engine_with_allocator(
     const detail::backend *const row = detail::find_backend(kind);
     if (row == nullptr)
         throw error(status::invalid_arguments,
-                "engine: kind any names no device; cpu and gpu are allowed");
+                "engine: kind any names no device; " + detail::allowed_kinds());
     return detail::access::make<engine>(row->make_engine(index, alloc));
 }
 

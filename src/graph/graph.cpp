@@ -35,8 +35,8 @@ std::string why_unsupported(engine::kind kind, op::kind op_kind) {
     }
     if (const backend *row = find_backend(kind))
         return row->unavailable_reason();
-    return "engine kind any is not one that a partition can run on; cpu and "
-           "gpu are allowed";
+    return "engine kind any is not one that a partition can run on; "
+            + allowed_kinds();
 }
 
 /// Where nothing can run each op is alone, with the reason.
@@ -78,9 +78,10 @@ graph::graph(engine::kind engine_kind)
 
 graph::graph(engine::kind engine_kind, fpmath_mode mode)
     : impl_(std::make_shared<graph_impl>()) {
-    if (engine_kind == engine::kind::any)
+    if (detail::find_backend(engine_kind) == nullptr)
         throw error(status::invalid_arguments,
-                "graph: engine kind any; cpu and gpu are allowed");
+                detail::text("graph: engine kind ", to_string(engine_kind),
+                        "; ", detail::allowed_kinds()));
     impl_->engine_kind = engine_kind;
     impl_->fpmath = mode;
 }

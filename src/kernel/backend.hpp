@@ -30,8 +30,24 @@ struct fusing_row {
             const fused_problem<Problem> &, const compile_options &);
 };
 
+/// What kernels do where they do well, in a second; on the host by one thread. For
+/// comparing forms of a partition (compile/composed.hpp).
+struct kernel_rates {
+    double products;
+    double bytes;
+    double sums; ///< elements of composed weights, or of their gradients
+    double launch; ///< seconds
+    /// Channels of a group below which products are slower.
+    double channels;
+};
+
 struct backend {
     engine::kind kind;
+    const char *name; ///< of the kind
+
+    /// Whether kernels run on the caller's threads, in the host's memory. There is
+    /// one such device, and its kernels are neither timed nor compiled for problems.
+    bool on_host;
 
     /// Devices that can be used here, and where there are none why ("this build
     /// has no GPU engine: ..."; else empty).
@@ -63,6 +79,9 @@ struct backend {
     const char *library;
     std::string (*library_version)();
 
+    /// For elements of a type. Null where no engine can be made.
+    kernel_rates (*rates)(data_type type, fpmath_mode fpmath);
+
     /// What a thread finds again in its cache some steps later: tensors inside a
     /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
     size_t cached_bytes = 0;
@@ -77,6 +96,9 @@ std::span<const backend *const> backends();
 
 /// The row of a kind; null for kind any.
 const backend *find_backend(engine::kind kind);
+
+/// "cpu and gpu are allowed", for messages.
+std::string allowed_kinds();
 
 /// The same for the kind of an engine or of a supported partition.
 inline const backend &backend_of(engine::kind kind) {

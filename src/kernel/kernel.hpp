@@ -21,9 +21,9 @@ namespace gradnn::detail {
 struct compile_options {
     bool deterministic = true;
     fpmath_mode fpmath = fpmath_mode::strict;
-    /// Threads of a CPU engine.
+    /// Of an engine on the host.
     int threads = 1;
-    /// Index of the device, for GPU kernels.
+    /// Index of the device.
     size_t device = 0;
     /// Names of the kernels that may be tried, or empty.
     std::string kernels;

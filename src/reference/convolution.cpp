@@ -137,7 +137,7 @@ struct relation {
 /// Calls body(a, b) for all a < count_a and b < count_b, on all threads.
 template <typename Body>
 void for_each_pair(int64_t count_a, int64_t count_b, const Body &body) {
-    cpu::parallel_for(count_a * count_b, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(count_a * count_b, 1, [&](int64_t begin, int64_t end) {
         for (int64_t pair = begin; pair < end; ++pair)
             body(pair / count_b, pair % count_b);
     });

@@ -368,7 +368,7 @@ reference_tensors reference_interpolation(const op &the_op,
         std::transform(
                 sums, sums + to_plane, lows.begin(), sums, std::plus<>());
     };
-    cpu::parallel_for(src[0] * src[1], 1, [&](int64_t begin, int64_t end) {
+    parallel_for(src[0] * src[1], 1, [&](int64_t begin, int64_t end) {
         for (int64_t plane = begin; plane < end; ++plane)
             sum_up(plane);
     });

@@ -1,6 +1,7 @@
 #include <gradnn/dlpack.hpp>
 
 #include "base/text.hpp"
+#include "kernel/backend.hpp"
 
 namespace gradnn::detail {
 
@@ -27,7 +28,7 @@ void dl_check_device(
     const auto device = static_cast<dl_device>(device_type);
     const bool host
             = device == dl_device::cpu || device == dl_device::cuda_host;
-    const bool fits = e.get_kind() == engine::kind::cpu
+    const bool fits = backend_of(e.get_kind()).on_host
             ? host || device == dl_device::cuda_managed
             : device == dl_device::cuda_managed
                     || (device == dl_device::cuda && device_id >= 0

@@ -179,7 +179,7 @@ int gradnn_torch_unregister(gradnn_torch_device device) {
 }
 
 int gradnn_torch_thread_limit(void) {
-    return gradnn::cpu::thread_limit();
+    return gradnn::detail::thread_limit();
 }
 
 void gradnn_torch_set_enabled(int enabled) {

@@ -251,7 +251,7 @@ void try_all(const convolution_problem &problem, const values &expected,
     // for (src/cpu/convolution/onednn/onednn.cpp); gradnn's plan has to do with it.
     const int cached = dnnl::get_primitive_cache_capacity();
     dnnl::set_primitive_cache_capacity(0);
-    cpu::run_with_threads(options.threads, [&] {
+    detail::run_with_threads(options.threads, [&] {
         ours::choice_options choice;
         choice.images = problem.src.dims[0];
         choice.fpmath = options.fpmath;

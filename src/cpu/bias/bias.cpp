@@ -251,12 +251,13 @@ public:
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &) const override {
         auto *partials = reinterpret_cast<double *>(workspace);
-        parallel_for(work_.blocks(), 1, [&](int64_t begin, int64_t end) {
-            sum_blocks_(work_, args[0], partials, begin, end);
-        });
+        detail::parallel_for(
+                work_.blocks(), 1, [&](int64_t begin, int64_t end) {
+                    sum_blocks_(work_, args[0], partials, begin, end);
+                });
         const int64_t terms
                 = work_.partial_rows() * work_.partial_columns() / channels_;
-        parallel_for(channels_, grain_terms / terms + 1,
+        detail::parallel_for(channels_, grain_terms / terms + 1,
                 [&](int64_t begin, int64_t end) {
                     with_type(type_, [&](auto type) {
                         using T = decltype(type);

@@ -41,7 +41,7 @@ private:
 template <typename Task>
 void run_tasks(int64_t tasks, int64_t slots, const Task &task) {
     std::atomic<int64_t> next {0};
-    parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+    detail::parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
             for (int64_t number;
                     (number = next.fetch_add(1, std::memory_order_relaxed))

@@ -199,7 +199,7 @@ void for_each_item(const channel_blocking &problem, const Body &body) {
     const int64_t ranges = (problem.points + most - 1) / most;
     const int64_t items = problem.images * groups * ranges;
     const int64_t size = width * std::min(problem.points, most);
-    parallel_for(items, std::max<int64_t>(1, share_elements / size),
+    detail::parallel_for(items, std::max<int64_t>(1, share_elements / size),
             [&](int64_t begin, int64_t end) {
                 for (int64_t item = begin; item < end; ++item) {
                     const int64_t point = item % ranges * most;

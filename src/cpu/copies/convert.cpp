@@ -290,7 +290,7 @@ void convert(const conversion &problem, const void *src, void *dst) {
     const int64_t items = work.items();
     const int64_t grain = std::max<int64_t>(
             1, items * share_bytes / std::max<int64_t>(1, bytes));
-    parallel_for(items, grain, [&](int64_t begin, int64_t end) {
+    detail::parallel_for(items, grain, [&](int64_t begin, int64_t end) {
         run(work, src, dst, begin, end);
     });
 }

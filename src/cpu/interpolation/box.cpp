@@ -140,7 +140,7 @@ public:
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &) const override {
-        parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
             with_type(problem_.diff_src.type, [&](auto type) {
                 box_worker<decltype(type)> worker(problem_, args[0], args[1],
                         workspace + static_cast<size_t>(begin) * scratch_);

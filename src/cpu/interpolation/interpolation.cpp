@@ -101,7 +101,7 @@ public:
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &) const override {
-        parallel_for(job_.shares, 1, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(job_.shares, 1, [&](int64_t begin, int64_t end) {
             for (int64_t share = begin; share < end; ++share)
                 run_share_(job_, args[0], args[1],
                         workspace

@@ -142,7 +142,7 @@ public:
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &) const override {
         auto *lines = reinterpret_cast<double *>(workspace);
-        parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
             with_type(out_.type, [&](auto type) {
                 strided_worker<decltype(type)> worker(axes_, in_, out_, args[0],
                         args[1], lines + begin * 2 * line_elements_,

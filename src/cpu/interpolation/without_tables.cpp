@@ -134,7 +134,7 @@ public:
 
     void execute(std::span<void *const> args, std::byte *,
             detail::stream_impl &) const override {
-        parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(shares_, 1, [&](int64_t begin, int64_t end) {
             with_type(out_.type, [&](auto type) {
                 using T = decltype(type);
                 // One product of the two could overflow.

@@ -1,39 +1,30 @@
-// Where a convolution's tensors lie at an execution, as its kernels name them, and the
-// kernels with their launches, which plans choose once.
+// Where a convolution's tensors lie at an execution, and the kernels with their launches,
+// which plans choose once.
 #pragma once
 
 #include <functional>
 
-#include "gpu/runtime/launch.hpp"
-
 namespace gradnn::gpu {
 
-/// forward reads src and writes dst, the gradient of src reads dst and writes src.
-/// Of the gradient of the weights `read` is src and `written` dst, which is read
-/// too.
-struct tensor_pointers {
-    const void *read_data = nullptr;
-    void *weights_data = nullptr;
-    void *written_data = nullptr;
-    void *workspace = nullptr;
+struct launch_stream;
+
+/// An address, as a pointer to what the kernel takes.
+struct tensor_pointer {
+    void *data = nullptr;
 
     template <typename Type>
-    const Type *read() const {
-        return static_cast<const Type *>(read_data);
+    operator Type *() const {
+        return static_cast<Type *>(data);
     }
-    template <typename Type>
-    Type *weights() const {
-        return static_cast<Type *>(weights_data);
-    }
-    template <typename Type>
-    Type *written() const {
-        return static_cast<Type *>(written_data);
-    }
-    /// Partial sums, or what else a kernel keeps in the workspace.
-    template <typename Sum>
-    Sum *sums() const {
-        return static_cast<Sum *>(workspace);
-    }
+};
+
+struct tensor_pointers {
+    tensor_pointer src, weights, dst;
+    tensor_pointer workspace; ///< of partial sums, or what else a kernel keeps
+
+    /// What a kernel of data reads, and what it writes (README.md).
+    tensor_pointer read(bool to_src) const { return to_src ? dst : src; }
+    tensor_pointer written(bool to_src) const { return to_src ? src : dst; }
 };
 
 /// A kernel, or some one after the other, with all of their launches but the tensors.

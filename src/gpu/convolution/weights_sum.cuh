@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "gpu/device/dtype.cuh"
-#include "kernel/problem.hpp"
 
 namespace gradnn::gpu {
 
@@ -20,8 +19,9 @@ struct partial_weights {
     int64_t window_strides[3];
     int64_t strides[3]; ///< group, O, I
 
-    partial_weights(
-            const detail::convolution_problem &problem, int64_t of_parts)
+    /// Of a convolution_problem.
+    template <typename Problem>
+    partial_weights(const Problem &problem, int64_t of_parts)
         : count(1), parts(of_parts), channels(problem.dst.dims[1]) {
         const auto &[type, dims, all_strides] = problem.weights;
         for (const int64_t dim : dims)

@@ -6,6 +6,7 @@
 #include "gpu/convolution/launcher.hpp"
 #include "gpu/convolution/weights_sum.cuh"
 #include "gpu/device/rounding.hpp"
+#include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 
@@ -18,7 +19,7 @@ launcher weights_sum_launcher(const char *name, const partial_weights &of) {
     return [=](const tensor_pointers &at, const launch_stream &stream) {
         launch(name, convolution_weights_sum_kernel<Sum, Result>, blocks,
                 weights_sum_threads, weights_sum_threads * sizeof(double),
-                stream, at.sums<Sum>(), at.weights<Result>(), of);
+                stream, at.workspace, at.weights, of);
     };
 }
 

@@ -21,6 +21,14 @@ auto with_float_type(detail::data_type type, const Body &body) {
     }
 }
 
+/// What body.template operator()<Type>() returns for the device type of f16 or bf16.
+template <typename Body>
+auto with_half_precision_type(detail::data_type type, const Body &body) {
+    return type == detail::data_type::f16
+            ? body.template operator()<__half>()
+            : body.template operator()<__nv_bfloat16>();
+}
+
 /// The same where sums of the type are kept in `Sum`; else nothing.
 template <typename Sum, typename Body>
 void with_type_of_sum(detail::data_type type, const Body &body) {

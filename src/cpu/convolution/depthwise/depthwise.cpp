@@ -308,7 +308,7 @@ void depthwise_plan::execute(std::span<void *const> args, std::byte *workspace,
                     reinterpret_cast<line_tap *>(taps_of(slot)),
                     taps_of(slot) + taps_bytes());
         });
-        parallel_for(blocks_, 1, [&](int64_t begin, int64_t end) {
+        detail::parallel_for(blocks_, 1, [&](int64_t begin, int64_t end) {
             for (int64_t block = begin; block < end; ++block)
                 sum_pieces(block, workspace, args[1]);
         });

@@ -120,7 +120,7 @@ void gemm_plan::execute(std::span<void *const> args, std::byte *workspace,
     // Packed weights or partial sums.
     std::byte *shared = workspace + slots_ * slot_bytes_;
     if (packed_bytes_ > 0)
-        parallel_for(phase_count_ * groups_ * chunks_, 1,
+        detail::parallel_for(phase_count_ * groups_ * chunks_, 1,
                 [&](int64_t begin, int64_t end) {
                     for (int64_t task = begin; task < end; ++task)
                         pack_weights(task, args, shared);
@@ -129,7 +129,7 @@ void gemm_plan::execute(std::span<void *const> args, std::byte *workspace,
         run_task(task, args, workspace + slot * slot_bytes_, shared);
     });
     if (pieces_ == 1) return;
-    parallel_for(blocks(), 1, [&](int64_t begin, int64_t end) {
+    detail::parallel_for(blocks(), 1, [&](int64_t begin, int64_t end) {
         for (int64_t number = begin; number < end; ++number)
             sum_pieces(number, args[1], shared);
     });

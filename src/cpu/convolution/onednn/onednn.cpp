@@ -379,7 +379,7 @@ plan_or_refusal make_convolution_onednn(
     const int threads = std::max(1, options.threads);
     std::unique_ptr<onednn::program_plan> made;
     try {
-        run_with_threads(threads, [&] {
+        detail::run_with_threads(threads, [&] {
             onednn::builder writer(*described,
                     {1, false, options.fpmath, planes_nanoseconds(problem)},
                     threads);

@@ -39,24 +39,27 @@ struct binding {
 constexpr int64_t accumulation_grain = 16384;
 
 void accumulate(int64_t elements, const float *part, float *sum, float *low) {
-    parallel_for(elements, accumulation_grain, [&](int64_t begin, int64_t end) {
-        constexpr float most = std::numeric_limits<float>::max();
-        for (int64_t i = begin; i < end; ++i) {
-            const float total = sum[i] + part[i];
-            const float taken = total - sum[i];
-            const float rest = (sum[i] - (total - taken)) + (part[i] - taken);
-            // An infinity has no rest.
-            low[i] += std::fabs(total) <= most ? rest : 0.0F;
-            sum[i] = total;
-        }
-    });
+    detail::parallel_for(
+            elements, accumulation_grain, [&](int64_t begin, int64_t end) {
+                constexpr float most = std::numeric_limits<float>::max();
+                for (int64_t i = begin; i < end; ++i) {
+                    const float total = sum[i] + part[i];
+                    const float taken = total - sum[i];
+                    const float rest
+                            = (sum[i] - (total - taken)) + (part[i] - taken);
+                    // An infinity has no rest.
+                    low[i] += std::fabs(total) <= most ? rest : 0.0F;
+                    sum[i] = total;
+                }
+            });
 }
 
 void complete(int64_t elements, float *sum, const float *low) {
-    parallel_for(elements, accumulation_grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            sum[i] += low[i];
-    });
+    detail::parallel_for(
+            elements, accumulation_grain, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i)
+                    sum[i] += low[i];
+            });
 }
 
 } // namespace
@@ -210,7 +213,7 @@ void program_plan::execute(std::span<void *const> args, std::byte *workspace,
         detail::stream_impl &) const {
     try {
         lease bound(*this);
-        run_with_threads(
+        detail::run_with_threads(
                 program_.threads, [&] { run(*bound, args, workspace); });
     } catch (const dnnl::error &failure) {
         fail(failure.status, "preparing an execution");

@@ -225,7 +225,7 @@ void planes_data_plan::run(int64_t task, std::span<void *const> args,
 
 void planes_data_plan::execute(std::span<void *const> args,
         std::byte *workspace, stream_impl &) const {
-    parallel_for(groups_, ceil_divide(4096, group_weights() + 1),
+    detail::parallel_for(groups_, ceil_divide(4096, group_weights() + 1),
             [&](int64_t begin, int64_t end) {
                 for (int64_t group = begin; group < end; ++group)
                     pack_weights(args[1], workspace, group);

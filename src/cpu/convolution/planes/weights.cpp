@@ -244,7 +244,7 @@ void planes_weights_plan::execute(std::span<void *const> args,
         run(task, args, partials, take(workspace + slot * slot_bytes_));
     });
     if (pieces_ == 1) return;
-    parallel_for(groups_, 64, [&](int64_t begin, int64_t end) {
+    detail::parallel_for(groups_, 64, [&](int64_t begin, int64_t end) {
         const int64_t count = outs_ * terms();
         std::byte *sums = partials + begin * count * kernels_.wide_bytes;
         for (int64_t piece = 1; piece < pieces_; ++piece)

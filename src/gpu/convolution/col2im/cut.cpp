@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/problem_text.hpp"

@@ -1,15 +1,17 @@
-// How convolution.gpu_col2im cuts a problem: how many images at a time, and the tiles
-// of their product.
+// The host's side of convolution.gpu_col2im: how a problem is cut, into how many images at
+// a time, and the tiles of their product (cut.cpp); which products a position of src
+// meets (shape.cpp); the launch that adds them (sum.cu).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/runtime/launch.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::col2im {
@@ -41,11 +43,78 @@ struct work_cut {
     int64_t last_images() const { return mapping.problem.n % images; }
 };
 
+/// The taps of a position x along an axis: k = first + j * step of the window meet
+/// y = position - j * back of dst, for j < count.
+struct axis_taps {
+    int64_t first = 0;
+    int64_t position = 0;
+    int64_t count = 0;
+};
+
+/// An axis. x + pad = y * stride + k * dilation, all divided by the greatest common
+/// divisor of stride and dilation: u = y * step + k * back. Where that leaves a rest of
+/// x + pad, x meets nothing.
+class window_axis {
+public:
+    window_axis(const detail::convolution_problem &problem, size_t axis)
+        : src(problem.src.dims[axis + 2]),
+          dst(problem.dst.dims[axis + 2]),
+          window(problem.weights.dims[axis + 3]),
+          pad_(problem.pads_begin[axis]) {
+        const int64_t stride = problem.strides[axis];
+        const int64_t dilation = problem.dilations[axis];
+        divisor_ = std::gcd(stride, dilation);
+        step = stride / divisor_;
+        back = dilation / divisor_;
+        // Of back modulo step.
+        while (inverse_ * back % step != 1 % step)
+            ++inverse_;
+    }
+
+    axis_taps taps_of(int64_t x) const {
+        const int64_t shifted = x + pad_;
+        if (shifted < 0 || shifted % divisor_ != 0) return {};
+        const int64_t u = shifted / divisor_;
+        axis_taps taps;
+        taps.first
+                = u % step * inverse_ % step; // the least that leaves no rest
+        if (taps.first * back > u) return {};
+        taps.position = (u - taps.first * back) / step;
+        if (taps.position >= dst) {
+            const int64_t skipped = (taps.position - dst) / back + 1;
+            taps.first += skipped * step;
+            taps.position -= skipped * back;
+        }
+        if (taps.first >= window || taps.position < 0) return {};
+        taps.count = std::min((window - 1 - taps.first) / step,
+                             taps.position / back)
+                + 1;
+        return taps;
+    }
+
+    int64_t src, dst, window;
+    int64_t step = 1, back = 1;
+
+private:
+    int64_t pad_;
+    int64_t divisor_ = 1;
+    int64_t inverse_ = 0;
+};
+
+/// Whether the sums are written where the caller's tensor is: channels last, or so few
+/// that a thread has all of a position.
+bool writes_in_place(const detail::tensor_view &src);
+
+/// `pitch` products belong to a position of dst, filled-up ones too; `out` is where the
+/// kernel writes diff_src. Fills `taps`, an entry a position of each axis.
+problem_shape shape_of(const detail::convolution_problem &problem,
+        int64_t pitch, const detail::tensor_view &out,
+        std::vector<product_taps> &taps);
+
 /// Nothing, and the reason, for what the kernel does not take.
 std::optional<work_cut> cut_of(const detail::convolution_problem &problem,
         const detail::compile_options &options, std::string &refusal);
 
-// The second launch, in sum.cu.
 /// diff_src of so many images, in its type, from the products in the type of its sums:
 /// of each position of dst the window's positions one after the other, channels within.
 using products_sum = std::function<void(int64_t images, const void *products,

@@ -1,4 +1,4 @@
-#include "gpu/convolution/col2im/shape.hpp"
+#include "gpu/convolution/col2im/cut.hpp"
 
 namespace gradnn::gpu::col2im {
 

@@ -1,6 +1,7 @@
 // The launch of the kernel that adds the products of convolution.gpu_col2im.
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum_kernel.cuh"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::col2im {

@@ -8,6 +8,7 @@
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/warp.cuh"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise {
 
@@ -33,8 +34,10 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
     const int64_t channel = weight / along.kernel / down.kernel;
     if (!is_finite(total)) {
         // Every lane has the same sum, so they all are here.
-        src += channel * shape.read_strides[1];
-        dst += channel * shape.written_strides[1];
+        const auto &src_strides = shape.read_strides;
+        const auto &dst_strides = shape.written_strides;
+        src += channel * src_strides[1];
+        dst += channel * dst_strides[1];
         total = 0;
         for (int64_t row = 0; row < shape.images * down.written; ++row) {
             const int64_t image = row / down.written;
@@ -44,14 +47,11 @@ __global__ void __launch_bounds__(threads_of_block) depthwise_parts_kernel(
             for (int w = lane; w < along.written; w += 32) {
                 const int column = w - along.pad + kw;
                 if (!is_inside(column, along.read)) continue;
-                total += static_cast<double>(
-                                 widen(src[image * shape.read_strides[0]
-                                         + src_row * shape.read_strides[3]
-                                         + column * shape.read_strides[4]]))
-                        * static_cast<double>(
-                                widen(dst[image * shape.written_strides[0]
-                                        + h * shape.written_strides[3]
-                                        + w * shape.written_strides[4]]));
+                total += static_cast<double>(widen(src[image * src_strides[0]
+                                 + src_row * src_strides[3]
+                                 + column * src_strides[4]]))
+                        * static_cast<double>(widen(dst[image * dst_strides[0]
+                                + h * dst_strides[3] + w * dst_strides[4]]));
             }
         }
         total = sum_of_warp(total);
@@ -69,15 +69,14 @@ launcher parts_launcher(const launch_facts &facts, int64_t parts) {
     const int64_t count
             = shape.channels * shape.axes[1].kernel * shape.axes[2].kernel;
     return with_half_precision_type(
-            facts.f16, [&]<typename Type>() -> launcher {
+            facts.type, [&]<typename Type>() -> launcher {
                 return [=](const tensor_pointers &at,
                                const launch_stream &stream) {
                     launch_early("convolution.gpu_depthwise (parts)",
                             depthwise_parts_kernel<Type>,
                             ceil_div(count * 32, threads_of_block),
-                            threads_of_block, 0, stream, at.sums<float>(),
-                            at.read<Type>(), at.written<Type>(),
-                            at.weights<Type>(), shape, parts, count);
+                            threads_of_block, 0, stream, at.workspace, at.src,
+                            at.dst, at.weights, shape, parts, count);
                 };
             });
 }

@@ -114,8 +114,7 @@ struct launches {
 
 template <typename Cut>
 launches launches_of(const problem_facts &facts, const Cut &work, bool pairs) {
-    const launch_facts seen {facts.problem.src.type == detail::data_type::f16,
-            facts.shape, pairs};
+    const launch_facts seen {facts.problem.src.type, facts.shape, pairs};
     if (!facts.of_weights()) return {data_launcher(seen, work), {}};
     int64_t parts = 0;
     if constexpr (requires { work.parts(); })
@@ -132,7 +131,7 @@ public:
     using launches_by_alignment = std::array<launches, 3>;
 
     family_plan(const problem_shape &shape, launches_by_alignment by_alignment)
-        : by_alignment_(std::move(by_alignment)), to_src_(shape.to_src) {
+        : by_alignment_(std::move(by_alignment)) {
         int64_t sums = 0;
         for (const launches &each : by_alignment_)
             sums = std::max(sums, each.sums);
@@ -152,14 +151,12 @@ private:
         const launches &chosen = by_alignment_[both_at(16) ? 2
                         : both_at(4)                       ? 1
                                                            : 0];
-        const tensor_pointers at {args[to_src_ ? 2 : 0], args[1],
-                args[to_src_ ? 0 : 2], workspace};
+        const tensor_pointers at {args[0], args[1], args[2], workspace};
         chosen.first(at, stream);
         if (chosen.parts) chosen.parts(at, stream);
     }
 
     const launches_by_alignment by_alignment_;
-    const bool to_src_;
     size_t workspace_bytes_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/launcher.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "kernel/kernel.hpp"
 #include "kernel/problem.hpp"
 
@@ -48,7 +49,7 @@ detail::plan_or_refusal make(
 
 /// What kernels are chosen by, beside a family's cut.
 struct launch_facts {
-    bool f16; ///< all tensors; else bf16
+    detail::data_type type; ///< of all tensors: bf16 or f16
     const problem_shape &shape;
     bool pairs; ///< src and dst begin at multiples of two elements
 };
@@ -83,8 +84,8 @@ launcher launch_of_data(const launch_facts &facts, const char *name,
     return [=, shape = facts.shape](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.read<Type>(), at.weights<Type>(), at.written<Type>(), shape,
-                others...);
+                at.read(shape.to_src), at.weights, at.written(shape.to_src),
+                shape, others...);
     };
 }
 template <typename Type, typename... Others>
@@ -96,8 +97,7 @@ launcher launch_of_weights(const launch_facts &facts, const char *name,
     return [=, shape = facts.shape](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.read<Type>(), at.written<Type>(), at.sums<float>(), shape,
-                others...);
+                at.src, at.dst, at.workspace, shape, others...);
     };
 }
 

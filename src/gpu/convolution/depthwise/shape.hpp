@@ -20,8 +20,8 @@ struct window_axis {
     int pad = 0;
 };
 
-/// forward: reads src, writes dst. backward_data: reads dst, writes src.
-/// backward_weights: `read` is src and `written` dst, which is read too.
+/// `read` and `written` are src and dst, with `to_src` dst and src. Kernels of weights
+/// read both.
 struct problem_shape {
     window_axis axes[3];
     int64_t images = 1;

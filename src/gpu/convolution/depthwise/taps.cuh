@@ -80,11 +80,4 @@ __device__ __forceinline__ void take_again(Type &element, const Type *read,
                 exact_element(read, weights, shape, image, channel, h, w));
 }
 
-/// What body.template operator()<Type>() returns for f16 or bf16.
-template <typename Body>
-auto with_half_precision_type(bool f16, const Body &body) {
-    return f16 ? body.template operator()<__half>()
-               : body.template operator()<__nv_bfloat16>();
-}
-
 } // namespace gradnn::gpu::depthwise

@@ -57,7 +57,7 @@ launcher data_launcher(const problem_shape<Index> &shape, bool long_sums,
             = static_cast<size_t>(shape.table) * sizeof(axis_taps<Index>);
     return [=](const tensor_pointers &at, const launch_stream &stream) {
         launch("convolution.gpu_direct", kernel, blocks, threads, table, stream,
-                at.read<Type>(), at.weights<Type>(), at.written<Type>(), shape);
+                at.read(!forward), at.weights, at.written(!forward), shape);
     };
 }
 
@@ -73,16 +73,15 @@ launcher weights_launcher(const problem_shape<Index> &shape,
                            "convolution.gpu_direct (parts)", partial)](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch("convolution.gpu_direct (weights)", weights_kernel<Type, Index>,
-                blocks, threads, threads * sizeof(sum), stream, at.read<Type>(),
-                at.written<Type>(), at.sums<sum>(), shape, cut);
+                blocks, threads, threads * sizeof(sum), stream, at.src, at.dst,
+                at.workspace, shape, cut);
         add(at, stream);
     };
 }
 
 class direct_plan final : public kernel_plan {
 public:
-    direct_plan(const convolution_problem &problem, int device)
-        : to_src_(problem.direction == convolution_direction::backward_data) {
+    direct_plan(const convolution_problem &problem, int device) {
         const int multiprocessors = properties_of(device).multiprocessors;
         if (problem.direction == convolution_direction::backward_weights) {
             const weights_cut cut = cut_weights(problem, multiprocessors);
@@ -101,10 +100,11 @@ public:
         }
         const bool long_sums = sums_are_long(problem);
         choose(problem, [&]<typename Type>(const auto &shape) {
-            return to_src_ ? data_launcher<Type, false>(
-                           shape, long_sums, multiprocessors)
-                           : data_launcher<Type, true>(
-                                   shape, long_sums, multiprocessors);
+            return problem.direction == convolution_direction::forward
+                    ? data_launcher<Type, true>(
+                            shape, long_sums, multiprocessors)
+                    : data_launcher<Type, false>(
+                            shape, long_sums, multiprocessors);
         });
     }
 
@@ -113,9 +113,7 @@ public:
 private:
     void submit(std::span<void *const> args, std::byte *workspace,
             const launch_stream &stream) const override {
-        launch_({args[to_src_ ? 2 : 0], args[1], args[to_src_ ? 0 : 2],
-                        workspace},
-                stream);
+        launch_({args[0], args[1], args[2], workspace}, stream);
     }
 
     /// The launcher that body.template operator()<Type>(shape) returns.
@@ -129,7 +127,6 @@ private:
         });
     }
 
-    bool to_src_;
     size_t workspace_bytes_ = 0;
     launcher launch_;
 };

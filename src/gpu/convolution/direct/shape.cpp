@@ -5,6 +5,8 @@
 #include <numeric>
 #include <span>
 
+#include "kernel/problem.hpp"
+
 namespace gradnn::gpu::direct {
 
 using detail::convolution_direction;

@@ -6,7 +6,10 @@
 
 #include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::direct {
 

@@ -24,6 +24,7 @@
 // one order: the same bits always.
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::narrow_groups {
@@ -269,22 +270,22 @@ launcher data_launcher(const problem_shape &shape) {
     const int64_t blocks
             = int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles;
     return [=](const tensor_pointers &at, const launch_stream &stream) {
-        auto *const gathered = at.sums<sum_of<Type>>();
         launch_early("convolution.gpu_narrow_groups (weights)",
                 narrow_gather_kernel<Type, planes>,
                 ceil_div(count, gather_threads), gather_threads, 0, stream,
-                at.weights<Type>(), gathered, shape, count);
+                at.weights, at.workspace, shape, count);
         launch_early("convolution.gpu_narrow_groups",
                 narrow_data_kernel<Type, planes>, blocks, threads, 0, stream,
-                at.read<Type>(), gathered, at.weights<Type>(),
-                at.written<Type>(), shape);
+                at.read(shape.to_src), at.workspace, at.weights,
+                at.written(shape.to_src), shape);
     };
 }
 
 } // namespace
 
-launcher data_launcher(detail::data_type type, const problem_shape &shape) {
-    return with_float_type(type, [&]<typename Type>() {
+launcher data_launcher(const detail::convolution_problem &problem,
+        const problem_shape &shape) {
+    return with_float_type(problem.src.type, [&]<typename Type>() {
         return shape.planes ? data_launcher<Type, true>(shape)
                             : data_launcher<Type, false>(shape);
     });

@@ -31,6 +31,7 @@
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/runtime/device.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::narrow_groups {
@@ -177,10 +178,9 @@ public:
         set_shape(seen, planes);
         if (of_weights()) {
             cut(device);
-            launch_ = weights_launcher(
-                    type_, problem.weights.type, shape_, parts_);
+            launch_ = weights_launcher(problem, shape_, parts_);
         } else {
-            launch_ = data_launcher(type_, shape_);
+            launch_ = data_launcher(problem, shape_);
         }
     }
 
@@ -227,9 +227,7 @@ private:
 
     void run(const std::array<void *, 3> &data, std::byte *own,
             const launch_stream &stream) const override {
-        const bool to_src = shape_.to_src;
-        launch_({data[to_src ? 2 : 0], data[1], data[to_src ? 0 : 2], own},
-                stream);
+        launch_({data[0], data[1], data[2], own}, stream);
     }
 
     void set_shape(const convolution_problem &problem, bool planes) {

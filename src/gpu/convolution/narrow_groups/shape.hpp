@@ -7,8 +7,11 @@
 
 #include "gpu/convolution/launcher.hpp"
 #include "gpu/device/divider.hpp"
-#include "gpu/runtime/launch.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+struct tensor_view;
+} // namespace gradnn::detail
 
 namespace gradnn::gpu::narrow_groups {
 
@@ -125,11 +128,11 @@ inline int64_t gathered_weights(const problem_shape &shape) {
 /// Whether a tensor of NXC is read where it lies (narrow_groups.cpp).
 bool reads_channels_last(const detail::tensor_view &);
 
-// One file each. `type` is that of src and dst; the workspace is of the type of sums,
-// at a multiple of 16 bytes.
-launcher data_launcher(detail::data_type type, const problem_shape &);
-launcher weights_launcher(detail::data_type type,
-        detail::data_type weights_type, const problem_shape &,
-        const weights_parts &);
+// One file each. The types are the problem's; the workspace is of the type of sums, at a
+// multiple of 16 bytes.
+launcher data_launcher(
+        const detail::convolution_problem &, const problem_shape &);
+launcher weights_launcher(const detail::convolution_problem &,
+        const problem_shape &, const weights_parts &);
 
 } // namespace gradnn::gpu::narrow_groups

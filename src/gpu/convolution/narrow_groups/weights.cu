@@ -23,6 +23,7 @@
 // multiprocessors: the same bits always.
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::narrow_groups {
@@ -291,24 +292,22 @@ launcher weights_launcher(
             = int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles;
     return [=](const tensor_pointers &at, const launch_stream &stream) {
         launch_early("convolution.gpu_narrow_groups", kernel, blocks,
-                32 * parts.block_jobs, 0, stream, at.read<Type>(),
-                at.written<Type>(), at.sums<sum_of<Type>>(), shape, parts);
+                32 * parts.block_jobs, 0, stream, at.src, at.dst, at.workspace,
+                shape, parts);
         launch_early("convolution.gpu_narrow_groups (parts)",
                 narrow_sum_kernel<Type, Result>,
                 ceil_div(parts.sums(), sum_lanes), dim3(sum_lanes, sum_rows), 0,
-                stream, at.sums<sum_of<Type>>(), at.read<Type>(),
-                at.written<Type>(), at.weights<Result>(), shape, parts);
+                stream, at.workspace, at.src, at.dst, at.weights, shape, parts);
     };
 }
 
 } // namespace
 
-launcher weights_launcher(detail::data_type type,
-        detail::data_type weights_type, const problem_shape &shape,
-        const weights_parts &parts) {
-    return with_float_type(type, [&]<typename Type>() {
+launcher weights_launcher(const detail::convolution_problem &problem,
+        const problem_shape &shape, const weights_parts &parts) {
+    return with_float_type(problem.src.type, [&]<typename Type>() {
         if constexpr (sizeof(Type) == 2)
-            if (weights_type == detail::data_type::f32)
+            if (problem.weights.type == detail::data_type::f32)
                 return weights_launcher<Type, float>(shape, parts);
         return weights_launcher<Type, Type>(shape, parts);
     });

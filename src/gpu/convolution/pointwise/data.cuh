@@ -12,9 +12,9 @@ namespace gradnn::gpu::pointwise {
 template <typename Type>
 __device__ void gather_factors(uint4 *factors, const Type *weights,
         const problem_shape &shape, int steps) {
-    const int row_tiles = ceil_div(shape.written.channels, product_rows);
+    const int row_tiles = ceil_div(shape.second.channels, product_rows);
     const auto bits = [&](int row, int column) -> uint32_t {
-        if (row >= shape.written.channels || column >= shape.read.channels)
+        if (row >= shape.second.channels || column >= shape.first.channels)
             return 0;
         return reinterpret_cast<const unsigned short *>(
                 weights)[row * shape.weights_strides[0]
@@ -47,11 +47,11 @@ __global__ void __launch_bounds__(32 * warps)
     const copier warp {thread % 32, 32};
     const int g = warp.thread / 4;
     const int t = warp.thread % 4;
-    const int row_tiles = ceil_div(shape.written.channels, product_rows);
+    const int row_tiles = ceil_div(shape.second.channels, product_rows);
     const int read_elements
-            = staged_elements(planes, shape.read.channels, positions);
+            = staged_elements(planes, shape.first.channels, positions);
     const int written_elements = staged_elements(
-            planes, planes ? product_rows : shape.written.channels, positions);
+            planes, planes ? product_rows : shape.second.channels, positions);
     Type *const own = reinterpret_cast<Type *>(
                               pointwise_shared + row_tiles * steps * 32)
             + thread / 32 * (2 * read_elements + written_elements);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(32 * warps)
     const auto bring_tile = [&](int64_t number, int buffer) {
         if (number < shape.tiles)
             bring<planes, positions>(own + buffer * read_elements, read,
-                    shape.read, place_of(shape, number, positions), warp);
+                    shape.first, place_of(shape, number, positions), warp);
         commit_copies();
     };
     const auto put = [&]<int width>(const Type *shared, Type *global) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(32 * warps)
         __syncwarp();
         const Type *const in = own + buffer * read_elements;
         const tile_place place = place_of(shape, tile, positions);
-        const auto view = view_of<planes, positions>(read, shape.read, place);
+        const auto view = view_of<planes, positions>(read, shape.first, place);
         uint32_t of_read[steps][columns][2] = {};
 #pragma unroll
         for (int s = 0; s < steps; ++s)
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(32 * warps)
             for (int half = 0; half < 2; ++half) {
                 // Beyond the last channel zeros, which meet weights of zero.
                 const int channel = s * product_terms + half * 8 + 2 * t;
-                if (channel >= shape.read.channels) continue;
-                const bool is_last = channel + 1 == shape.read.channels;
+                if (channel >= shape.first.channels) continue;
+                const bool is_last = channel + 1 == shape.first.channels;
                 const int rows[2] = {view.row(channel),
                         view.row(is_last ? channel : channel + 1)};
 #pragma unroll
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(32 * warps)
             float sums[columns][4] = {};
 #pragma unroll
             for (int s = 0; s < steps; ++s) {
-                if (s * product_terms >= shape.read.channels) break;
+                if (s * product_terms >= shape.first.channels) break;
                 const uint4 factor
                         = pointwise_shared[(m * steps + s) * 32 + warp.thread];
 #pragma unroll
@@ -114,8 +114,8 @@ __global__ void __launch_bounds__(32 * warps)
                             of_read[s][j][1]);
             }
             const int channels = min(
-                    product_rows, shape.written.channels - m * product_rows);
-            const operand &to = shape.written;
+                    product_rows, shape.second.channels - m * product_rows);
+            const operand &to = shape.second;
             Type *const first = written + place.image * to.image
                     + m * product_rows * to.channel + place.first;
             const tile_view<planes, positions> out_view {to.channels,
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(32 * warps)
         if constexpr (!planes) {
             __syncwarp();
             move_flat(static_cast<const Type *>(out),
-                    written + place.first * shape.written.channels,
-                    place.count * shape.written.channels, shape.written.vector,
+                    written + place.first * shape.second.channels,
+                    place.count * shape.second.channels, shape.second.vector,
                     warp, put);
         }
         __syncwarp();

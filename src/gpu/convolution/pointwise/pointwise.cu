@@ -13,6 +13,7 @@
 #include "gpu/device/constants.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
+#include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::pointwise {
@@ -23,7 +24,7 @@ using detail::data_type;
 
 /// A kernel of one of the types, that its plan has chosen, and its launch.
 struct chosen_kernel {
-    /// Data: read, weights, written. Weights: read, written, partial sums.
+    /// Data: read, weights, written. Weights: first, second, partial sums.
     void (*kernel)(const void *, const void *, void *, problem_shape) = nullptr;
     int64_t blocks = 1;
     size_t shared_bytes = 0;
@@ -36,25 +37,23 @@ struct chosen_kernel {
         allow_shared_bytes(chosen, properties_of(device).block_shared_bytes);
         return std::max(blocks_held(chosen, 32 * warps, shared_bytes), 1);
     }
-    void launch(const launch_stream &stream, const void *read,
+    void launch(const launch_stream &stream, const void *first,
             const void *other, void *result, const problem_shape &shape) const {
         launch_early("convolution.gpu_pointwise", kernel, blocks, 32 * warps,
-                shared_bytes, stream, read, other, result, shape);
+                shared_bytes, stream, first, other, result, shape);
     }
 };
 
 /// Calls body.template operator()<Type, planes, number>().
 template <int... numbers, typename Body>
 void with_kernel(data_type type, bool planes, int number, const Body &body) {
-    with_chosen(
-            [&]<int of_planes, int chosen>() {
-                type == data_type::f16
-                        ? body.template
-                          operator()<__half, of_planes != 0, chosen>()
-                        : body.template
-                          operator()<__nv_bfloat16, of_planes != 0, chosen>();
-            },
-            one_of<0, 1> {planes ? 1 : 0}, one_of<numbers...> {number});
+    with_half_precision_type(type, [&]<typename Type>() {
+        with_chosen(
+                [&]<int of_planes, int chosen>() {
+                    body.template operator()<Type, of_planes != 0, chosen>();
+                },
+                one_of<0, 1> {planes ? 1 : 0}, one_of<numbers...> {number});
+    });
 }
 
 class pointwise_plan : public kernel_plan {
@@ -62,14 +61,13 @@ protected:
     pointwise_plan(const convolution_problem &problem, problem_shape shape)
         : shape_(shape), type_(problem.src.type) {}
 
-    /// The tensors that are read first and second, or read and written.
     struct pointers {
-        void *read;
-        void *written;
+        void *first;
+        void *second;
     };
     pointers of(std::span<void *const> args) const {
-        return {args[shape_.read_is_dst ? 2 : 0],
-                args[shape_.read_is_dst ? 0 : 2]};
+        return {args[shape_.first_is_dst ? 2 : 0],
+                args[shape_.first_is_dst ? 0 : 2]};
     }
     /// For tensors that begin there.
     problem_shape shape_for(const pointers &tensors) const {
@@ -78,8 +76,8 @@ protected:
             while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
                 tensor.vector /= 2;
         };
-        narrow(shape.read, tensors.read);
-        narrow(shape.written, tensors.written);
+        narrow(shape.first, tensors.first);
+        narrow(shape.second, tensors.second);
         return shape;
     }
 
@@ -110,7 +108,7 @@ private:
     void submit(std::span<void *const> args, std::byte *,
             const launch_stream &stream) const override {
         const pointers tensors = of(args);
-        kernel_.launch(stream, tensors.read, args[1], tensors.written,
+        kernel_.launch(stream, tensors.first, args[1], tensors.second,
                 shape_for(tensors));
     }
 };
@@ -142,9 +140,9 @@ private:
     void submit(std::span<void *const> args, std::byte *workspace,
             const launch_stream &stream) const override {
         const pointers tensors = of(args);
-        kernel_.launch(stream, tensors.read, tensors.written, workspace,
+        kernel_.launch(stream, tensors.first, tensors.second, workspace,
                 shape_for(tensors));
-        add_parts_({tensors.read, args[1], tensors.written, workspace}, stream);
+        add_parts_({args[0], args[1], args[2], workspace}, stream);
     }
 
     int64_t sums_ = 0;

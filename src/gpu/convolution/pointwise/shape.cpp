@@ -55,14 +55,14 @@ operand operand_of(const tensor_view &tensor, bool planes) {
 
 int steps_of(const problem_shape &shape) {
     int steps = 1;
-    while (steps * product_terms < shape.read.channels)
+    while (steps * product_terms < shape.first.channels)
         steps *= 2;
     return steps;
 }
 
 int row_tiles_of(const problem_shape &shape) {
     int tiles = 1;
-    while (tiles * product_rows < shape.read.channels)
+    while (tiles * product_rows < shape.first.channels)
         tiles *= 2;
     return tiles;
 }
@@ -71,10 +71,10 @@ int64_t data_shared_bytes(const problem_shape &shape) {
     const int steps = steps_of(shape);
     const int positions = data_positions(shape.planes, steps);
     const int read
-            = staged_elements(shape.planes, shape.read.channels, positions);
+            = staged_elements(shape.planes, shape.first.channels, positions);
     const int written = staged_elements(shape.planes,
-            shape.planes ? product_rows : shape.written.channels, positions);
-    const int factors = ceil_div(shape.written.channels, product_rows)
+            shape.planes ? product_rows : shape.second.channels, positions);
+    const int factors = ceil_div(shape.second.channels, product_rows)
             * product_rows * steps * product_terms;
     return int64_t {2} * (factors + warps * (2 * read + written));
 }
@@ -83,8 +83,8 @@ int64_t weights_shared_bytes(const problem_shape &shape) {
     const auto staged = [&](const operand &of) {
         return staged_elements(shape.planes, of.channels, weights_positions);
     };
-    const int64_t tile = staged(shape.read) + staged(shape.written);
-    const int64_t sums = int64_t {shape.read.channels} * shape.written.channels;
+    const int64_t tile = staged(shape.first) + staged(shape.second);
+    const int64_t sums = int64_t {shape.first.channels} * shape.second.channels;
     return std::max(2 * 2 * tile, 4 * sums);
 }
 
@@ -92,14 +92,14 @@ int64_t parts_of(const problem_shape &shape, int64_t blocks) {
     // Tensor cores truncate: a sum leaves them after at most so many products.
     constexpr int64_t longest_chain = 512;
     const int64_t shares = warps
-            / column_shares_of(shape.written.channels, row_tiles_of(shape));
+            / column_shares_of(shape.second.channels, row_tiles_of(shape));
     constexpr int64_t products = weights_positions / product_terms;
     const int64_t least
             = ceil_div(shape.tiles, longest_chain / ceil_div(products, shares));
     // The partial sums, written and read, are to be a quarter of the data.
     const int64_t channels
-            = int64_t {shape.read.channels} + shape.written.channels;
-    const int64_t sums = int64_t {shape.read.channels} * shape.written.channels;
+            = int64_t {shape.first.channels} + shape.second.channels;
+    const int64_t sums = int64_t {shape.first.channels} * shape.second.channels;
     const int64_t data = shape.tiles * weights_positions * channels * 2;
     const int64_t most = std::max<int64_t>(1, data / (4 * 2 * 4 * sums));
     return std::clamp(
@@ -135,20 +135,18 @@ std::optional<problem_shape> describe(
 
     const bool of_weights
             = direction == convolution_direction::backward_weights;
-    shape.read_is_dst = of_weights
+    shape.first_is_dst = of_weights
             ? dst.dims[1] <= src.dims[1]
             : direction == convolution_direction::backward_data;
-    const tensor_view &read = shape.read_is_dst ? dst : src;
-    const tensor_view &written = shape.read_is_dst ? src : dst;
-    shape.read = operand_of(read, shape.planes);
-    shape.written = operand_of(written, shape.planes);
+    shape.first = operand_of(shape.first_is_dst ? dst : src, shape.planes);
+    shape.second = operand_of(shape.first_is_dst ? src : dst, shape.planes);
     if (of_weights
-            && column_shares_of(shape.written.channels, row_tiles_of(shape))
+            && column_shares_of(shape.second.channels, row_tiles_of(shape))
                     > warps)
         return refuse("in gradients of weights, at most 128 channels of one "
                       "tensor where the other has more than 32");
-    shape.weights_strides[0] = weights.strides[shape.read_is_dst ? 2 : 1];
-    shape.weights_strides[1] = weights.strides[shape.read_is_dst ? 1 : 2];
+    shape.weights_strides[0] = weights.strides[shape.first_is_dst ? 2 : 1];
+    shape.weights_strides[1] = weights.strides[shape.first_is_dst ? 1 : 2];
     int64_t images = src.dims[0];
     shape.positions = src.dims[2] * src.dims[3] * src.dims[4];
     // With fewer positions most of a tile would be empty.

@@ -9,7 +9,10 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::pointwise {
 
@@ -52,18 +55,18 @@ struct operand {
     int vector = word_elements; ///< elements of an access, of pixels
 };
 
-/// forward: reads src, writes dst. backward_data: reads dst, writes src.
-/// backward_weights reads both: `read` is the one of fewer channels.
+/// Of data `first` is the tensor that is read, and `second` the one that is written. The
+/// gradient of the weights reads both: `first` is the one of fewer channels.
 struct problem_shape {
-    operand read, written;
+    operand first, second;
     bool planes = false;
     int64_t positions = 1; ///< of an image of planes, else of all images
     int64_t tiles_of_image = 1;
     int64_t tiles = 1;
-    /// Of data: from a channel of written, and of read, to the next one.
+    /// Of data: from a channel of `second`, and of `first`, to the next one.
     int64_t weights_strides[2] = {};
-    /// Whether `read` is dst.
-    bool read_is_dst = false;
+    /// Whether `first` is dst, and `second` src.
+    bool first_is_dst = false;
 };
 
 /// Steps of product_terms channels: 1, 2, 4, 8 or 16.

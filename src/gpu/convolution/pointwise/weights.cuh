@@ -24,7 +24,7 @@ __device__ void end_with_zeros(Type *tile,
 /// more), and, where there are fewer columns, the positions of a tile.
 template <typename Type, bool planes, int row_tiles>
 __global__ void __launch_bounds__(32 * warps)
-        weights_kernel(const Type *read, const Type *written, float *partials,
+        weights_kernel(const Type *first, const Type *second, float *partials,
                 const __grid_constant__ problem_shape shape) {
     constexpr int positions = weights_positions;
     constexpr int steps = positions / product_terms;
@@ -34,15 +34,15 @@ __global__ void __launch_bounds__(32 * warps)
     const copier block {static_cast<int>(threadIdx.x), 32 * warps};
     const int g = block.thread % 32 / 4;
     const int t = block.thread % 4;
-    const int rows = shape.read.channels;
-    const int columns = shape.written.channels;
+    const int rows = shape.first.channels;
+    const int columns = shape.second.channels;
     const int shares = column_shares_of(columns, row_tiles);
     const int first_column = block.thread / 32 % shares * of_warp;
     const int first_step = block.thread / 32 / shares;
     const int step_shares = warps / shares;
-    const int read_elements = staged_elements(planes, rows, positions);
+    const int first_elements = staged_elements(planes, rows, positions);
     const int tile_elements
-            = read_elements + staged_elements(planes, columns, positions);
+            = first_elements + staged_elements(planes, columns, positions);
     auto *const tiles = reinterpret_cast<Type *>(pointwise_shared);
     wait_and_let_later_work_start();
 
@@ -50,9 +50,9 @@ __global__ void __launch_bounds__(32 * warps)
         if (number < shape.tiles) {
             const tile_place place = place_of(shape, number, positions);
             Type *const to = tiles + buffer * tile_elements;
-            bring<planes, positions>(to, read, shape.read, place, block);
+            bring<planes, positions>(to, first, shape.first, place, block);
             bring<planes, positions>(
-                    to + read_elements, written, shape.written, place, block);
+                    to + first_elements, second, shape.second, place, block);
         }
         commit_copies();
     };
@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(32 * warps)
         wait_for_copies<1>();
         __syncthreads();
         Type *const of_rows = tiles + buffer * tile_elements;
-        Type *const of_columns = of_rows + read_elements;
+        Type *const of_columns = of_rows + first_elements;
         const tile_place place = place_of(shape, tile, positions);
         const auto row_view
-                = view_of<planes, positions>(read, shape.read, place);
+                = view_of<planes, positions>(first, shape.first, place);
         const auto column_view
-                = view_of<planes, positions>(written, shape.written, place);
+                = view_of<planes, positions>(second, shape.second, place);
         if (place.count < positions) {
             end_with_zeros(of_rows, row_view, place.count, block);
             end_with_zeros(of_columns, column_view, place.count, block);
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(32 * warps)
 
     // The warps that share positions add up, one after the other.
     auto *const total = reinterpret_cast<float *>(pointwise_shared);
-    const int row_stride = shape.read_is_dst ? 1 : columns;
-    const int column_stride = shape.read_is_dst ? rows : 1;
+    const int row_stride = shape.first_is_dst ? 1 : columns;
+    const int column_stride = shape.first_is_dst ? rows : 1;
     for (int turn = 0; turn < step_shares; ++turn) {
         if (turn == first_step) {
 #pragma unroll

@@ -6,7 +6,7 @@
 
 namespace gradnn::gpu::depthwise::lines {
 
-/// Columns that a warp takes at a time: of written (tiles of 128), or of dst.
+/// Columns of written that a warp takes at a time, in data in tiles of 128.
 constexpr int warp_columns = 512;
 constexpr int tile_columns = 128;
 constexpr int block_warps = 8; ///< of a block

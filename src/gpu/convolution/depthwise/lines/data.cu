@@ -17,6 +17,7 @@
 // the end taken again from the definition.
 #include "gpu/convolution/depthwise/lines/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     const bool wide = facts.pairs && rows_are_wide(facts.shape);
-    return with_half_precision_type(facts.f16, [&]<typename Type>() {
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps, int width>() {
                     return launch_of_data(facts,

@@ -106,7 +106,7 @@ private:
 struct warp_piece {
     int image;
     int row; ///< of a plane
-    int column; ///< of written or dst
+    int column; ///< of written
 
     __device__ warp_piece(
             const problem_shape &shape, const work_cut &cut, int piece) {

@@ -18,6 +18,7 @@
 // infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/lines/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 } // namespace
 
 launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
-    return with_half_precision_type(facts.f16, [&]<typename Type>() {
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps>() {
                     return launch_of_weights(facts,

@@ -18,7 +18,7 @@ struct work_cut {
               "pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
-    int bands = 1; ///< of the rows of written (of dst), a block's each
+    int bands = 1; ///< of the rows of written, a block's each
     int band_rows = 1;
     int64_t tiles = 1; ///< groups of channels
     int image_parts = 1; ///< a block has every image_parts-th stage
@@ -28,14 +28,14 @@ struct work_cut {
     int read_lead = 0;
     int read_distance = 0;
     int read_bytes = 0;
-    int written_distance = 0; ///< of dst; the data kernel's follow closely
+    int written_distance = 0; ///< of weights; the data kernel's follow closely
     int written_bytes = 0;
     size_t shared_bytes = 0;
     // Bytes between rows, where rows without them would meet in the same banks;
     // rows then are whole vectors at multiples of 16 bytes. And the vectors of a
     // row.
     int read_gap = 0;
-    int written_gap = 0; ///< of dst
+    int written_gap = 0; ///< of weights
     small_divider by_read_vectors, by_written_vectors;
 
     __host__ __device__ constexpr int64_t parts() const {
@@ -47,8 +47,9 @@ struct work_cut {
 };
 
 constexpr int block_warps = 4; ///< of a block
-/// A tile's rows of written, and of dst; its columns of written, and the columns of
-/// read that these may meet.
+/// A tile of data has so many rows and columns of written, which meet `tile_span`
+/// columns of read; one of weights has as many rows of src, those of dst, and
+/// `tile_span` columns.
 constexpr int tile_rows = 16;
 constexpr int dst_tile_rows = 8;
 constexpr int tile_columns = 8;

@@ -19,6 +19,7 @@
 // comes out NaN is taken again from the definition.
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
 
 launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     const bool wide = facts.pairs && rows_are_wide(facts.shape);
-    return with_half_precision_type(facts.f16, [&]<typename Type>() {
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_constants(facts.shape, wide, [&]<int size, int width>() {
             return launch_of_data(facts, "convolution.gpu_depthwise_matrices",
                     depthwise_matrices_data_kernel<Type, size, width>,

@@ -191,7 +191,7 @@ struct block_share {
     int planes;
     int stages; ///< of all blocks
     held_rows read;
-    held_rows written; ///< or of dst
+    held_rows written;
 
     __device__ block_share(const problem_shape &shape, const work_cut &cut)
         : shape_(shape), images_(cut.images) {

@@ -17,6 +17,7 @@
 // out infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -101,23 +102,23 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
             fetch(stage + cut.image_parts, buffer ^ 1);
         if (plane >= block.planes) continue;
 #pragma unroll 1
-        for (int column = warp.share * tile_span; column < along.read;
+        for (int column = warp.share * tile_span; column < src_held.columns;
                 column += warp.shares * tile_span) {
             // Whether all of the columns are inside.
-            const bool whole = column + tile_span <= along.read
+            const bool whole = column + tile_span <= src_held.columns
                     && column + first_column >= 0
                     && column + first_column + tile_span + 2 * words - 2
-                            <= along.written;
+                            <= dst_held.columns;
             uint32_t src_masks[2];
             uint32_t dst_masks[2][words];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int from = column + 2 * t + 8 * half;
-                src_masks[half] = pair_mask<wide>(from, along.read);
+                src_masks[half] = pair_mask<wide>(from, src_held.columns);
 #pragma unroll
                 for (int i = 0; i < words; ++i)
                     dst_masks[half][i] = pair_mask<wide>(
-                            from + first_column + 2 * i, along.written);
+                            from + first_column + 2 * i, dst_held.columns);
             }
 #pragma unroll 1
             for (int i = 0; i < images; ++i) {
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 
 launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     const bool wide = facts.pairs && rows_are_wide(facts.shape, 2);
-    return with_half_precision_type(facts.f16, [&]<typename Type>() {
+    return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_constants(facts.shape, wide, [&]<int size, int width>() {
             return launch_of_weights(facts,
                     "convolution.gpu_depthwise_matrices (weights)",
