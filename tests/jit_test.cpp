@@ -181,8 +181,8 @@ TEST_F(jit, launches_what_it_loaded) {
     gpu::allow_shared_bytes(kernel->function, 100 << 10);
     fake_cuda::take_events();
     float *data = nullptr;
-    gpu::jit::launch("scaling", *kernel, 3, 128, 100 << 10, nullptr,
-            static_cast<const void *>(data), static_cast<void *>(data));
+    void *arguments[] = {&data, &data};
+    cudaLaunchKernel(kernel->function, 3, 128, arguments, 100 << 10, nullptr);
     const auto events = fake_cuda::take_events();
     ASSERT_EQ(events.size(), 1U);
     EXPECT_EQ(events[0].kernel, "scale_all");

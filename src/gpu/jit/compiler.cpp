@@ -15,6 +15,7 @@
 namespace gradnn::gpu::jit {
 
 using detail::text;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -50,19 +51,27 @@ std::vector<std::string> candidates() {
         if (!wanted.empty()) paths.push_back(std::move(wanted));
     }
     if (!paths.empty()) return paths;
+    const auto loaded = loaded_libraries();
+    const auto begins = [](const fs::path &file, std::string_view with) {
+        return file.filename().string().starts_with(with);
+    };
     for (const int major : majors)
-        if (is_loaded(soname(major).c_str())) paths.push_back(soname(major));
+        for (const fs::path &file : loaded)
+            if (begins(file, soname(major))) paths.push_back(file);
     // CUDA 12's wheels have a folder for each library, those of 13 one for all.
-    for (const std::string &folder :
-            folders_of_loaded({"libcudart.so", "libcudnn.so", "libcublas.so"}))
+    for (const fs::path &file : loaded) {
+        if (!begins(file, "libcudart.so") && !begins(file, "libcudnn.so")
+                && !begins(file, "libcublas.so"))
+            continue;
         for (const int major : majors)
             for (const char *place :
-                    {"/", "/../../cuda_nvrtc/lib/", "/../../cu13/lib/"}) {
-                std::string path = folder + place + soname(major);
+                    {"", "../../cuda_nvrtc/lib", "../../cu13/lib"}) {
+                const fs::path beside
+                        = file.parent_path() / place / soname(major);
                 std::error_code ignored;
-                if (std::filesystem::exists(path, ignored))
-                    paths.push_back(std::move(path));
+                if (fs::exists(beside, ignored)) paths.push_back(beside);
             }
+    }
     for (const int major : majors)
         paths.push_back(soname(major));
     for (const int major : majors)

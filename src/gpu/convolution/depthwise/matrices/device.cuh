@@ -41,15 +41,6 @@ struct stretch {
     }
 };
 
-/// To be waited for by wait_for_copies<0> and __syncthreads.
-template <typename Type>
-__device__ __forceinline__ void copy_in(Type *to, const Type *from, int count) {
-    stretch<Type>(from, count)
-            .share([&](int i) { copy_async_past_l1(to + i, from + i); },
-                    [&](int i) { to[i] = from[i]; });
-    commit_copies();
-}
-
 template <typename Type>
 __device__ __forceinline__ void copy_out(
         Type *to, const Type *from, int count) {
