@@ -6,7 +6,7 @@
 
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launched_plan.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
@@ -105,60 +105,26 @@ std::optional<problem_facts> facts_of(
 
 namespace {
 
-/// What is launched where src and dst are aligned in one way.
-struct launches {
-    launcher first;
-    launcher parts; ///< of the weights' gradient
-    int64_t sums = 0; ///< of a weight, in the workspace
-};
-
+/// What is launched where src and dst are aligned in one way; `sums` becomes those of a
+/// weight, which parts.cu adds up, if it is less.
 template <typename Cut>
-launches launches_of(const problem_facts &facts, const Cut &work, bool pairs) {
+launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
+        int64_t &sums) {
     const launch_facts seen {facts.problem.src.type, facts.shape, pairs};
-    if (!facts.of_weights()) return {data_launcher(seen, work), {}};
+    if (!facts.of_weights()) return data_launcher(seen, work);
     int64_t parts = 0;
     if constexpr (requires { work.parts(); })
         parts = work.parts();
     else
         parts = work.parts;
-    return {weights_launcher(seen, work), parts_launcher(seen, parts), parts};
+    sums = std::max(sums, parts);
+    return [first = weights_launcher(seen, work),
+                   add = parts_launcher(seen, parts)](
+                   const tensor_pointers &at, const launch_stream &stream) {
+        first(at, stream);
+        add(at, stream);
+    };
 }
-
-/// Partial sums of the weights' gradient go to the workspace; parts.cu adds them up.
-class family_plan final : public kernel_plan {
-public:
-    /// By tensors at multiples of one element, of two, of 16 bytes.
-    using launches_by_alignment = std::array<launches, 3>;
-
-    family_plan(const problem_shape &shape, launches_by_alignment by_alignment)
-        : by_alignment_(std::move(by_alignment)) {
-        int64_t sums = 0;
-        for (const launches &each : by_alignment_)
-            sums = std::max(sums, each.sums);
-        workspace_bytes_ = sizeof(float)
-                * static_cast<size_t>(sums * shape.channels
-                        * shape.axes[1].kernel * shape.axes[2].kernel);
-    }
-
-    size_t workspace_bytes() const override { return workspace_bytes_; }
-
-private:
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        const auto both_at = [&](size_t bytes) {
-            return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
-        };
-        const launches &chosen = by_alignment_[both_at(16) ? 2
-                        : both_at(4)                       ? 1
-                                                           : 0];
-        const tensor_pointers at {args[0], args[1], args[2], workspace};
-        chosen.first(at, stream);
-        if (chosen.parts) chosen.parts(at, stream);
-    }
-
-    const launches_by_alignment by_alignment_;
-    size_t workspace_bytes_ = 0;
-};
 
 } // namespace
 
@@ -170,12 +136,27 @@ plan_or_refusal make(
     std::array<Cut, 2> work; // by whether tensors are at multiples of 16 bytes
     if (!facts || !cut(work[0], *facts, false) || !cut(work[1], *facts, true))
         return detail::refuse(Cut::takes, problem);
+    int64_t sums = 0;
+    // By tensors at multiples of one element, of two, of 16 bytes.
+    const std::array by_alignment {launcher_of(*facts, work[0], false, sums),
+            launcher_of(*facts, work[0], true, sums),
+            launcher_of(*facts, work[1], true, sums)};
+    const auto launch = [=](std::span<void *const> args, std::byte *workspace,
+                                const launch_stream &stream) {
+        const auto both_at = [&](size_t bytes) {
+            return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
+        };
+        by_alignment[both_at(16)     ? 2
+                        : both_at(4) ? 1
+                                     : 0](
+                {args[0], args[1], args[2], workspace}, stream);
+    };
+    const auto &[deep, down, along] = facts->shape.axes;
     return within_workspace_limit(
-            std::make_unique<family_plan>(facts->shape,
-                    family_plan::launches_by_alignment {
-                            launches_of(*facts, work[0], false),
-                            launches_of(*facts, work[0], true),
-                            launches_of(*facts, work[1], true)}),
+            std::make_unique<launched_plan>(launch,
+                    sizeof(float)
+                            * static_cast<size_t>(sums * facts->shape.channels
+                                    * down.kernel * along.kernel)),
             options, "its sums");
 }
 template convolution_maker make<lines::work_cut>;
