@@ -1,15 +1,31 @@
-// How the work of a sliding window may be cut, by estimated time.
+// A convolution as the sliding kernels see it, and how its work may be cut, by estimated
+// time.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "gpu/convolution/sliding/data_specification.hpp"
 #include "gpu/convolution/sliding/weights_specification.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::sliding {
+
+// In problem_specification.cpp.
+
+/// The problem of tensors whose first elements are at multiples of so many bytes. In more
+/// than one form where there are ways to walk: the first serves as any. Empty, and the
+/// reason in `refusal`, where the kernels do not take it.
+std::vector<problem_specification> specifications_of(
+        const detail::fused_convolution &, int alignment, bool bulk_copies,
+        std::string &refusal);
+
+/// The text of the header that a kernel is compiled with.
+std::string text_of(const data_specification &);
+std::string text_of(const weights_specification &);
 
 /// A specification with its estimated cost, which compares those of one problem.
 template <typename Specification>

@@ -13,7 +13,6 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
