@@ -154,7 +154,6 @@ TEST(multiprocessor, holds_what_fits) {
     EXPECT_EQ(sm.blocks_held(128, 32, 56 << 10), 4); // by shared memory
     EXPECT_EQ(sm.blocks_held(128, 32, (56 << 10) + 1), 3);
     EXPECT_EQ(sm.blocks_held(32, 16, 228 << 10), 0);
-    EXPECT_EQ(sm.registers_for(1024), 64);
 }
 
 } // namespace

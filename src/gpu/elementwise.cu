@@ -11,7 +11,7 @@
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/launched_plan.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu {

@@ -6,7 +6,7 @@
 
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/runtime/launched_plan.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {

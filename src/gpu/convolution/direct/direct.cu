@@ -22,7 +22,7 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/weights_sum_launcher.cuh"
 #include "gpu/device/dtype.cuh"
-#include "gpu/runtime/launched_plan.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::direct {
