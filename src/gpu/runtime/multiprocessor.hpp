@@ -22,24 +22,14 @@ struct multiprocessor {
     int64_t threads = 2048;
     int64_t blocks = 32;
 
-    // CUDA does not say these: measured on an H200 and taken for every device. Another
-    // GPU's are to be set where the others are read.
-    double bytes_a_cycle = 18.0; ///< that memory moves for it
-    /// So many bytes must be on their way for that; with fewer it waits for memory.
-    double bytes_on_their_way = 40.0 * 1024;
-
     /// Blocks of a kernel that it holds at a time; 0 where not even one fits. Registers
     /// are those of a thread, as they are allotted: ptxas's numbers rounded up to a
-    /// multiple of 8, or what launch bounds leave (registers_for).
+    /// multiple of 8, or what launch bounds leave.
     constexpr int64_t blocks_held(int64_t block_threads,
             int64_t thread_registers, int64_t block_shared_bytes) const {
         return std::min({blocks, threads / block_threads,
                 registers / (thread_registers * block_threads),
                 shared_bytes / (block_shared_bytes + reserved_bytes)});
-    }
-    /// Registers of a thread where launch bounds ask for so many threads at a time.
-    constexpr int64_t registers_for(int64_t resident_threads) const {
-        return registers / resident_threads;
     }
 };
 
