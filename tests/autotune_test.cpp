@@ -17,7 +17,19 @@
 namespace gradnn::test {
 namespace {
 
-/// Which gpu_bands takes by the rules, and gpu_ncx and gpu_strided take too.
+/// A gradient of images of 4 channels: gpu_few_channels takes it by the rules, gpu_narrow_groups
+/// and gpu_tf32x3 take it too, gpu_col2im and gpu_direct yield.
+op four_channels(int64_t images = 64, int64_t points = 32) {
+    return convolution_op(op::kind::ConvolutionBackwardData,
+            {"four_channels", images, 1, 4, 64, {points, points}, {3, 3},
+                    {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+            layouts()[1], data_type::f32);
+}
+constexpr const char *chosen_by_rules = "convolution.gpu_few_channels";
+/// Where a test says that its launches take less.
+constexpr const char *rival = "convolution.gpu_narrow_groups";
+
+/// gpu_resample takes it by the rules, gpu_strided takes it too.
 op enlarged_twice(int64_t images = 64) {
     return interpolation_op({"up", images, 32, {16, 16}, {32, 32}},
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
@@ -48,17 +60,17 @@ protected:
         set_compiled_partition_cache_capacity(1024);
     }
 
-    /// A kernel of a folder of src/gpu/interpolation takes so long; others take a
-    /// millisecond.
+    /// A launch of a kernel with that name, or in that namespace, takes so long; others
+    /// take a millisecond.
     static void set_times(const std::map<std::string, double> &milliseconds) {
         fake_cuda::set_kernel_times([milliseconds](const std::string &kernel) {
-            for (const auto &[folder, time] : milliseconds)
-                if (is_of(kernel, folder)) return time;
+            for (const auto &[name, time] : milliseconds)
+                if (is_of(kernel, name)) return time;
             return 1.0;
         });
     }
 
-    std::string taken(const op &the_op = enlarged_twice()) const {
+    std::string taken(const op &the_op = four_channels()) const {
         return compile_with(the_op, settings_, engine(engine::kind::gpu, 0))
                 .get_info()
                 .steps.at(0)
@@ -72,79 +84,79 @@ protected:
         fake_cuda::take_events();
     }
 
-    /// Launches since restart or the last call, of a folder's kernels.
-    static size_t launches_of(const std::string &folder) {
+    /// Launches since restart or the last call, of kernels with that name or in that
+    /// namespace.
+    static size_t launches_of(const std::string &name) {
         size_t count = 0;
         for (const fake_cuda::event &event : fake_cuda::take_events())
             count += event.what == fake_cuda::event::kind::launch
-                    && is_of(event.kernel, folder);
+                    && is_of(event.kernel, name);
         return count;
+    }
+
+    static bool is_of(const std::string &kernel, const std::string &name) {
+        return kernel.find(std::to_string(name.size()) + name)
+                != std::string::npos;
     }
 
     plan_file file_;
     compile_settings settings_;
-
-private:
-    static bool is_of(const std::string &kernel, const std::string &folder) {
-        return kernel.find(std::to_string(folder.size()) + folder)
-                != std::string::npos;
-    }
 };
 
 TEST_F(autotune, takes_the_fastest_and_keeps_it) {
-    set_times({{"columns", 0.25}});
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    set_times({{"narrow_groups", 0.25}});
+    EXPECT_EQ(taken(), rival);
     const auto lines = file_.lines();
     ASSERT_EQ(lines.size(), 1U);
-    EXPECT_TRUE(lines[0].starts_with("NVIDIA H200 (stand-in); gradnn "))
+    EXPECT_TRUE(lines[0].starts_with("NVIDIA H200 (stand-in); cuDNN "))
             << lines[0];
-    EXPECT_TRUE(lines[0].ends_with("\tinterpolation.gpu_ncx")) << lines[0];
-    EXPECT_EQ(taken(enlarged_twice(65)), "interpolation.gpu_ncx");
+    EXPECT_TRUE(lines[0].ends_with(std::string("\t") + rival)) << lines[0];
+    EXPECT_EQ(taken(four_channels(65)), rival);
     EXPECT_EQ(file_.lines().size(), 2U);
 }
 
 TEST_F(autotune, is_that_of_the_rules_without_measuring) {
-    set_times({{"columns", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     settings_.autotune = false;
-    EXPECT_EQ(taken(), "interpolation.gpu_bands");
-    EXPECT_EQ(launches_of("columns"), 0U);
+    EXPECT_EQ(taken(), chosen_by_rules);
+    EXPECT_EQ(launches_of("narrow_groups"), 0U);
     EXPECT_TRUE(file_.lines().empty());
 }
 
 TEST_F(autotune, is_that_of_the_rules_where_nothing_is_faster) {
     set_times({});
-    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    EXPECT_EQ(taken(), chosen_by_rules);
     EXPECT_EQ(file_.lines().size(), 1U);
 }
 
 TEST_F(autotune, is_read_from_the_file) {
-    set_times({{"columns", 0.25}});
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    set_times({{"narrow_groups", 0.25}});
+    EXPECT_EQ(taken(), rival);
     restart();
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(taken(), rival);
     settings_.autotune = true;
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
-    EXPECT_EQ(launches_of("columns"), 0U);
+    EXPECT_EQ(taken(), rival);
+    EXPECT_EQ(launches_of("narrow_groups"), 0U);
     // Without the file, and another problem.
     restart();
-    EXPECT_EQ(taken(enlarged_twice(66)), "interpolation.gpu_bands");
+    EXPECT_EQ(taken(four_channels(66)), chosen_by_rules);
     settings_.plan_cache = "";
     detail::forget_plans();
-    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    EXPECT_EQ(taken(), chosen_by_rules);
 }
 
 TEST_F(autotune, does_not_read_what_cannot_be) {
-    set_times({{"columns", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     taken();
     std::string line = file_.lines().at(0);
     line.erase(line.find('\t') + 1);
-    for (const char *const kernel : {"interpolation.gpu_nxc", "no.such"}) {
+    for (const char *const kernel : {"convolution.gpu_f64", "no.such"}) {
         file_.write({line + kernel});
         restart();
-        EXPECT_EQ(taken(), "interpolation.gpu_bands") << kernel;
+        EXPECT_EQ(taken(), chosen_by_rules) << kernel;
         settings_.autotune = true;
-        EXPECT_EQ(taken(), "interpolation.gpu_ncx") << kernel;
-        EXPECT_EQ(file_.lines(), std::vector {line + "interpolation.gpu_ncx"});
+        EXPECT_EQ(taken(), rival) << kernel;
+        EXPECT_EQ(file_.lines(), std::vector {line + rival});
     }
     file_.write({"half a li"});
     restart();
@@ -154,60 +166,49 @@ TEST_F(autotune, does_not_read_what_cannot_be) {
 
 // Each list of names has a line of its own.
 TEST_F(autotune, is_of_the_named_kernels) {
-    set_times({{"columns", 0.25}, {"strided_kernel", 0.5}});
-    settings_.kernels = "interpolation.gpu_bands,interpolation.gpu_strided";
-    EXPECT_EQ(taken(), "interpolation.gpu_strided");
+    set_times({{"narrow_groups", 0.25}, {"implicit_gemm", 0.1}});
+    settings_.kernels = "convolution.gpu_few_channels,convolution.gpu_tf32x3";
+    EXPECT_EQ(taken(), "convolution.gpu_tf32x3");
     settings_.kernels.clear();
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(taken(), rival);
     EXPECT_EQ(file_.lines().size(), 2U);
-    settings_.kernels = "interpolation.gpu_ncx";
+    settings_.kernels = rival;
     fake_cuda::take_events();
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
-    EXPECT_EQ(launches_of("columns"), 0U) << "nothing to compare it with";
+    EXPECT_EQ(taken(), rival);
+    EXPECT_EQ(launches_of("narrow_groups"), 0U) << "nothing to compare it with";
     EXPECT_EQ(file_.lines().size(), 2U);
 }
 
-// gpu_bands yields in depths enlarged four times, gpu_direct in convolutions of one group.
+// gpu_col2im and gpu_direct yield, which takes everything.
 TEST_F(autotune, times_rows_that_yield_but_no_last_resort_that_does) {
-    const op deep
-            = interpolation_op({"volume", 8, 32, {8, 16, 16}, {32, 32, 32}},
-                    {"linear", "half_pixel"}, layouts()[0], data_type::f32);
     settings_.autotune = false;
-    EXPECT_NE(taken(deep), "interpolation.gpu_bands");
+    EXPECT_EQ(taken(), chosen_by_rules);
     settings_.autotune = true;
-    set_times({{"bands", 0.5}});
-    EXPECT_EQ(taken(deep), "interpolation.gpu_bands");
-    set_times({{"direct", 0.1}});
-    EXPECT_NE(taken(convolution_op(op::kind::ConvolutionBackwardData,
-                      {"dense", 8, 1, 64, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1},
-                              {1, 1}, {1, 1}},
-                      layouts()[1], data_type::f32)),
-            "convolution.gpu_direct");
+    set_times({{"implicit_gemm", 0.1}, {"col2im", 0.1}, {"direct", 0.01}});
+    EXPECT_EQ(taken(), "convolution.gpu_col2im");
 }
 
 // Five times, and once before that; what takes far longer twice in all.
 TEST_F(autotune, runs_slow_rows_less_often) {
-    set_times({{"columns", 0.25}, {"strided_kernel", 0.2}});
+    set_times({{"narrow_groups", 0.2}, {"few_channels", 0.25}});
     fake_cuda::take_events();
-    EXPECT_EQ(taken(), "interpolation.gpu_strided");
+    EXPECT_EQ(taken(), rival);
     std::map<std::string, size_t> launches;
     for (const fake_cuda::event &event : fake_cuda::take_events())
-        for (const char *const name :
-                {"5bands", "7columns", "14strided_kernel"})
-            launches[name] += event.kernel.find(name) != std::string::npos;
-    EXPECT_EQ(launches["14strided_kernel"], 6U);
-    EXPECT_EQ(launches["7columns"], 6U);
-    EXPECT_EQ(launches["5bands"], 2U);
+        for (const char *const name : {"narrow_data_kernel", "few_tile_kernel",
+                     "add_products_kernel"})
+            launches[name] += is_of(event.kernel, name);
+    EXPECT_EQ(launches["narrow_data_kernel"], 6U);
+    EXPECT_EQ(launches["few_tile_kernel"], 6U);
+    EXPECT_EQ(launches["add_products_kernel"], 2U);
 }
 
 TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
-    const op huge
-            = interpolation_op({"huge", 512, 64, {1024, 1024}, {2048, 2048}},
-                    {"linear", "half_pixel"}, layouts()[0], data_type::f32);
+    const op huge = four_channels(1024, 1024);
     settings_.autotune = false;
     const std::string by_rules = taken(huge);
     settings_.autotune = true;
-    set_times({{"columns", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     const captured_log log(2);
     EXPECT_EQ(taken(huge), by_rules);
     EXPECT_TRUE(file_.lines().empty());
@@ -219,7 +220,7 @@ TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
 }
 
 TEST_F(autotune, is_logged) {
-    set_times({{"columns", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     const auto notes = [&] {
         const captured_log log(2);
         taken();
@@ -229,17 +230,35 @@ TEST_F(autotune, is_logged) {
         return by_kernel;
     };
     auto told = notes();
-    EXPECT_EQ(told["interpolation.gpu_ncx"], "250.0 us measured");
-    EXPECT_EQ(told["interpolation.gpu_bands"], "1000.0 us measured");
-    EXPECT_EQ(told["interpolation.gpu_strided"], "1000.0 us measured");
-    EXPECT_EQ(told["interpolation.gpu_nxc"].rfind("takes ", 0), 0U);
+    EXPECT_EQ(told[rival], "500.0 us measured"); // of two launches
+    EXPECT_EQ(told[chosen_by_rules], "2000.0 us measured");
+    EXPECT_EQ(told["convolution.gpu_tf32x3"], "3000.0 us measured");
+    EXPECT_EQ(told["convolution.gpu_f64"].rfind("takes ", 0), 0U);
+    EXPECT_EQ(told["convolution.gpu_direct"], "not measured: everything");
     told = notes();
     EXPECT_EQ(told.size(), 1U);
-    EXPECT_EQ(told["interpolation.gpu_ncx"],
-            "kept in the plan cache as the fastest");
+    EXPECT_EQ(told[rival], "kept in the plan cache as the fastest");
 }
 
-TEST_F(autotune, is_of_convolutions_too) {
+TEST_F(autotune, is_of_interpolations_too) {
+    const char *const by_rules = "interpolation.gpu_resample";
+    const char *const faster = "interpolation.gpu_strided";
+    set_times({});
+    EXPECT_EQ(taken(enlarged_twice()), by_rules);
+    EXPECT_TRUE(
+            file_.lines().at(0).starts_with("NVIDIA H200 (stand-in); gradnn "));
+    EXPECT_TRUE(file_.lines().at(0).ends_with(by_rules));
+    set_times({{"strided_kernel", 0.25}});
+    EXPECT_EQ(taken(enlarged_twice()), by_rules) << "measured before";
+    EXPECT_EQ(taken(enlarged_twice(65)), faster);
+    EXPECT_EQ(file_.lines().size(), 2U);
+    restart();
+    EXPECT_EQ(taken(enlarged_twice(65)), faster);
+    EXPECT_EQ(taken(enlarged_twice(66)), by_rules);
+    EXPECT_EQ(launches_of("strided_kernel"), 0U);
+}
+
+TEST_F(autotune, is_of_depthwise_convolutions_too) {
     const char *const by_rules = "convolution.gpu_sliding";
     const char *const faster = "convolution.gpu_direct";
     set_times({});
@@ -334,11 +353,11 @@ TEST_F(autotune, does_without_a_kept_library) {
 
 TEST_F(autotune, is_asked_for_by_the_environment) {
     settings_ = {};
-    set_times({{"columns", 0.25}});
+    set_times({{"narrow_groups", 0.25}});
     setenv("GRADNN_PLAN_CACHE", file_.path().c_str(), 1);
-    EXPECT_EQ(taken(), "interpolation.gpu_bands");
+    EXPECT_EQ(taken(), chosen_by_rules);
     setenv("GRADNN_AUTOTUNE", "1", 1);
-    EXPECT_EQ(taken(), "interpolation.gpu_ncx");
+    EXPECT_EQ(taken(), rival);
     unsetenv("GRADNN_AUTOTUNE");
     unsetenv("GRADNN_PLAN_CACHE");
     EXPECT_EQ(file_.lines().size(), 1U);

@@ -84,12 +84,13 @@ TEST_F(gpu_choice, of_bench_cases_takes_each_row) {
             << "is the choice of no case of bench/cases.json";
 }
 
-// Cubic, antialiased and forward maps: the kernel that is compiled for its problem, or where
-// that is not worth it the one that takes everything. The others refuse them.
+// Cubic, antialiased and forward maps of any size: the kernel that is compiled for its
+// problem; of more than 512 terms along an axis the one that takes everything.
 TEST_F(gpu_choice, of_filters) {
     const engine e(engine::kind::gpu, 0);
     const interpolation_case large {"large", 2, 32, {256, 256}, {512, 512}};
     const interpolation_case small {"small", 1, 3, {9, 9}, {18, 18}};
+    const interpolation_case long_rows {"long_rows", 1, 3, {9, 2}, {18, 2000}};
     const auto shrunk = [](interpolation_case c) {
         std::swap(c.src, c.dst);
         return c;
@@ -110,10 +111,14 @@ TEST_F(gpu_choice, of_filters) {
                                     .kernel);
                 };
                 // Antialias is one where the image shrinks.
-                EXPECT_EQ(kernel_of(antialias ? shrunk(large) : large),
-                        "interpolation.gpu_resample");
-                EXPECT_EQ(kernel_of(antialias ? shrunk(small) : small),
-                        "interpolation.gpu_strided");
+                for (const interpolation_case &c : {large, small})
+                    EXPECT_EQ(kernel_of(antialias ? shrunk(c) : c),
+                            "interpolation.gpu_resample");
+                // An input of the gradient of cubic has as many outputs, an output of
+                // antialias as many inputs; the other way there are few.
+                EXPECT_EQ(kernel_of(antialias ? shrunk(long_rows) : long_rows),
+                        antialias == forward ? "interpolation.gpu_strided"
+                                             : "interpolation.gpu_resample");
             }
 }
 
@@ -149,11 +154,12 @@ TEST_F(gpu_choice, of_groups_is_one_kernel_where_that_fuses) {
             SCOPED_TRACE(detail::text(to_string(links[0].kind), ' ',
                     to_string(links[1].kind), ' ', to_string(type)));
             EXPECT_EQ(steps_of(links, nxc, type), 1U);
-            const forced_kernel forced("interpolation.gpu_resample");
             EXPECT_EQ(steps_of(links, ncx, type), 1U);
         }
-    // Another kernel is the choice.
-    EXPECT_EQ(steps_of({up, add}, ncx, data_type::f32), 2U);
+    {
+        const forced_kernel another("interpolation.gpu_strided");
+        EXPECT_EQ(steps_of({up, add}, ncx, data_type::f32), 2U);
+    }
     // What is added lies otherwise.
     auto ops = chain_of({up, add}, layouts()[nxc], data_type::f32, large);
     auto inputs = ops[1].get_inputs();

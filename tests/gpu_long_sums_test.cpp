@@ -111,7 +111,7 @@ TEST_F(gpu_long_sums, interpolation) {
             }
 }
 
-TEST_F(gpu_long_sums, interpolation_that_walks_refuses_them) {
+TEST_F(gpu_long_sums, interpolation_in_one_chain_refuses_them) {
     for (const auto &[shape, choice] : long_interpolations())
         for (const size_t which : {0U, 1U}) {
             const op the_op = interpolation_op(
@@ -127,7 +127,7 @@ TEST_F(gpu_long_sums, interpolation_that_walks_refuses_them) {
     // times as many outputs as the ratio: here 510; 512 are a chain's most.
     const op ordinary = interpolation_op({"up", 1, 5, {2, 2}, {680, 2}},
             {"linear", "half_pixel"}, layouts()[0], data_type::f32);
-    EXPECT_EQ(only_kernel_of(ordinary), "interpolation.gpu_ncx");
+    EXPECT_EQ(only_kernel_of(ordinary), "interpolation.gpu_resample");
     expect_right(ordinary);
     // 513 rows; and so many terms that threads share them.
     for (const sizes &dst : {sizes {684, 2}, sizes {680, 340}}) {

@@ -101,7 +101,7 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
             || links.back().kind == kind::ReLUBackward;
     if (p.on != engine::kind::gpu || (convolves && !behind))
         GTEST_SKIP() << "only on a GPU, behind convolutions of data";
-    // Single channels that lie apart are another kernel's.
+    // The rows that fuse; a single channel is no depthwise convolution.
     const forced_kernel forced(convolves
                     ? "convolution.gpu_sliding,convolution.gpu_direct"
                     : "interpolation.gpu_resample");

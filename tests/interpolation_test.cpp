@@ -11,9 +11,9 @@
 namespace gradnn::test {
 namespace {
 
-/// Rows as long as the kernels of gpu_ncx are wide (at most 3 taps, 4 with few
-/// outputs, a volume's odd rows), and whole ratios whose asymmetric taps lie to
-/// the left (gpu_bands): short rows side by side, tiles, volumes.
+/// Rows of more columns than a block has threads, at ratios that repeat and that do not
+/// (at most 3 and 4 taps, a volume's odd rows), and whole ratios whose asymmetric taps
+/// lie to the left: short rows, tiles, volumes.
 const std::vector<interpolation_case> &wide_row_cases() {
     static const std::vector<interpolation_case> cases {
             {"rows_of_272", 1, 2, {5, 160}, {9, 272}},

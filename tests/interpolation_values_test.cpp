@@ -201,9 +201,6 @@ TEST_P(interpolation_values, ends_of_rows_in_a_dirty_workspace) {
                     ASSERT_EQ(std::isnan(out[e]), std::isnan(expected[e]))
                             << "element " << e;
             }
-    // Some of the GPU's take other layouts or shorter rows alone.
-    if (accepted == 0 && std::get<0>(GetParam()) == engine::kind::gpu)
-        GTEST_SKIP() << kernel() << " takes none of these";
     EXPECT_GT(accepted, 0);
 }
 

@@ -39,13 +39,6 @@ bool is_filtered(interpolation_mode mode, const interpolation_axis &axis) {
             || axis.forward || (axis.antialias && shrinks);
 }
 
-bool is_filtered(const interpolation_problem &problem) {
-    return std::any_of(problem.axes.begin(), problem.axes.end(),
-            [&](const interpolation_axis &axis) {
-                return is_filtered(problem.mode, axis);
-            });
-}
-
 axis_filter::axis_filter(interpolation_mode mode, coordinate_mode coordinates,
         const interpolation_axis &given)
     : walk_(mode, coordinates, forwards(given)),

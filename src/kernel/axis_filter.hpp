@@ -13,8 +13,6 @@ namespace gradnn::detail {
 /// Whether outputs of an axis have more taps than axis_walk gives, or are computed
 /// themselves.
 bool is_filtered(interpolation_mode mode, const interpolation_axis &axis);
-/// Of any of its axes.
-bool is_filtered(const interpolation_problem &problem);
 
 /// The taps of outputs: the inputs nearer than the filter's radius, which is 1 for
 /// linear and 2 for cubic, times the ratio where antialias widens it. Weights are made in

@@ -56,7 +56,7 @@ std::string line_of(const choice_problem &problem, const kernel_choice &choice);
 
 /// The kernels and workspaces of problems that differ by their types alone, and
 /// follow each other, in a line for each output:
-/// "fpn_2x ncx diff_src: f32 gpu_rows 0, bf16 f16 f64 gpu_ncx 64".
+/// "fpn_2x ncx diff_src: f32 gpu_resample 0, bf16 f16 f64 gpu_strided 64".
 std::vector<std::string> summary_of(
         const std::vector<choice_problem> &problems);
 

@@ -164,19 +164,4 @@ __device__ __forceinline__ void load_values(Sum *values, const Sum *from) {
     }
 }
 
-/// Weights of taps, which begin at 16 bytes, in registers.
-template <int taps, typename Sum>
-__device__ __forceinline__ void load_weights(
-        Sum (&by)[taps], const Sum *weights) {
-    constexpr int wide = 16 / static_cast<int>(sizeof(Sum));
-#pragma unroll
-    for (int k = 0; k < taps; k += wide) {
-        Sum some[wide];
-        pack<Sum, wide>::load(weights + k).unpack(some);
-#pragma unroll
-        for (int e = 0; e < wide && k + e < taps; ++e)
-            by[k + e] = some[e];
-    }
-}
-
 } // namespace gradnn::gpu

@@ -24,7 +24,7 @@ struct multiprocessor {
 
     /// Blocks of a kernel that it holds at a time; 0 where not even one fits. Registers
     /// are those of a thread, as they are allotted: ptxas's numbers rounded up to a
-    /// multiple of 8, or what launch bounds leave.
+    /// multiple of 8.
     constexpr int64_t blocks_held(int64_t block_threads,
             int64_t thread_registers, int64_t block_shared_bytes) const {
         return std::min({blocks, threads / block_threads,

@@ -32,13 +32,5 @@ inline void store_shared(uint32_t address, uint32_t word) {
 inline void store_shared_half(uint32_t address, unsigned short half) {
     std::memcpy(shared_word(address, sizeof half), &half, sizeof half);
 }
-template <typename Value, size_t count>
-void load_shared(Value (&values)[count], uint32_t address) {
-    std::memcpy(values, shared_word(address, sizeof values), sizeof values);
-}
-template <typename Value, size_t count>
-void store_shared(uint32_t address, const Value (&values)[count]) {
-    std::memcpy(shared_word(address, sizeof values), values, sizeof values);
-}
 
 } // namespace gradnn::gpu
