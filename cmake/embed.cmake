@@ -19,7 +19,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
         string(APPEND entries "    },\n")
     endforeach()
     file(WRITE "${OUTPUT}" "// Written by cmake/embed.cmake.
-#include \"gpu/jit/sources.hpp\"
+#include \"gpu/jit/compiler.hpp\"
 
 namespace gradnn::gpu::jit {
 

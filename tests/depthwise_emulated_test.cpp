@@ -153,8 +153,8 @@ void carry_out(const problem_facts &facts, const Cut &cut, bool pairs,
     emulated::shared_memory = nullptr;
     run_blocks(ceil_div(sums * 32, int64_t {threads_of_block}),
             threads_of_block, descending, [&] {
-                depthwise_parts_kernel<Type, Type>(partials.data(), at(0),
-                        at(2), at(1), facts.shape, parts_of(cut), sums);
+                depthwise_parts_kernel<Type>(partials.data(), at(0), at(2),
+                        at(1), facts.shape, parts_of(cut), sums);
             });
 }
 
@@ -221,18 +221,11 @@ void expect_formula_in_random_problems(uint64_t seed, int count) {
         int &of_kind = taken[{static_cast<int>(p.direction),
                 static_cast<int>(p.src.type), alignment}];
         if (of_kind == count) continue;
-        problem_facts facts;
-        facts.problem = p;
-        facts.shape = shape_of(p);
         // With fewer a block has more than one part of the work.
-        facts.multiprocessors = one_of(random, {1, 1, 4, 132});
-        facts.block_shared_bytes = 227 << 10;
+        const auto facts = facts_of(p, one_of(random, {1, 1, 4, 132}));
+        if (!facts) continue;
         Cut work;
-        if constexpr (requires { cut(work, facts, true); }) {
-            if (!cut(work, facts, alignment == 2)) continue;
-        } else if (!cut(work, facts)) {
-            continue;
-        }
+        if (!cut(work, *facts, alignment == 2)) continue;
         if (++of_kind == count) ++full;
         SCOPED_TRACE(name_of(p));
         // Of one element, of two, and of 16 bytes.
@@ -240,7 +233,7 @@ void expect_formula_in_random_problems(uint64_t seed, int count) {
                 : alignment == 1
                 ? static_cast<int>(4 * random.integer(1, 3))
                 : static_cast<int>(4 * random.integer(0, 3) + 2);
-        expect_formula(facts, work, misplaced, random);
+        expect_formula(*facts, work, misplaced, random);
         if (testing::Test::HasFailure()) return;
     }
     EXPECT_EQ(full, 18U);

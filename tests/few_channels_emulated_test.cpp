@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
-#include "gpu/convolution/few_channels/cut.hpp"
+#include "gpu/convolution/few_channels/shape.hpp"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::gpu::few_channels {

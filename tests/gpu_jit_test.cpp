@@ -63,6 +63,14 @@ struct arrays {
         cudaFree(dst);
     }
 
+    void launch(const gpu::jit::compiled_kernel &kernel,
+            cudaStream_t stream) const {
+        void *from = src, *to = dst;
+        void *arguments[] = {&from, &to};
+        require(cudaLaunchKernel(
+                kernel.function, 1, count / 2, arguments, 0, stream));
+    }
+
     void expect_multiplied_by_two() const {
         std::vector<unsigned short> bits(count);
         require(cudaMemcpy(bits.data(), dst, count * 2, cudaMemcpyDefault));
@@ -85,8 +93,7 @@ TEST_F(gpu_jit, computes_what_its_source_says) {
     EXPECT_EQ(found.kernel->local_bytes, 0U);
     const arrays memory;
     const cuda_stream_owner stream;
-    gpu::jit::launch("multiply", *found.kernel, 1, count / 2, 0, stream.get(),
-            static_cast<const void *>(memory.src), memory.dst);
+    memory.launch(*found.kernel, stream.get());
     require(cudaStreamSynchronize(stream.get()));
     memory.expect_multiplied_by_two();
 }
@@ -103,10 +110,7 @@ TEST_F(gpu_jit, is_compiled_while_a_stream_is_captured) {
             [&] { refusal = gpu::jit::load(kernel_of("3.0F"), {}).refusal; });
     other.join();
     const auto found = gpu::jit::load(kernel_of("2.0F /* captured */"), {});
-    if (found.kernel)
-        gpu::jit::launch("multiply", *found.kernel, 1, count / 2, 0,
-                stream.get(), static_cast<const void *>(memory.src),
-                memory.dst);
+    if (found.kernel) memory.launch(*found.kernel, stream.get());
     require(cudaStreamEndCapture(stream.get(), &graph));
     EXPECT_EQ(refusal, "");
     ASSERT_TRUE(found.kernel) << found.refusal;

@@ -18,7 +18,6 @@
 #include "fake_cuda/fat_binary.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
-#include "gpu/jit/sources.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -109,7 +108,8 @@ protected:
 TEST_F(jit, compiles_for_gpus_of_every_generation) {
     const kernel_request request = scaling_kernel("2");
     gpu::jit::compilation what;
-    what.files = gpu::jit::with_includes(request.source, request.specification);
+    what.source = request.source;
+    what.specification = request.specification;
     for (const int architecture : {80, 86, 89, 90, 100, 120}) {
         SCOPED_TRACE(architecture);
         what.architecture = architecture;
@@ -131,7 +131,8 @@ TEST_F(jit, compiles_for_gpus_of_every_generation) {
 TEST_F(jit, gives_ptx_of_the_newest_it_knows_to_a_later_gpu) {
     const kernel_request request = scaling_kernel("3");
     gpu::jit::compilation what;
-    what.files = gpu::jit::with_includes(request.source, request.specification);
+    what.source = request.source;
+    what.specification = request.specification;
     what.architecture = 999;
     EXPECT_TRUE(what.target().starts_with("compute_")) << what.target();
     const gpu::jit::compiled_code made = gpu::jit::compile(what);
@@ -143,7 +144,8 @@ TEST_F(jit, gives_ptx_of_the_newest_it_knows_to_a_later_gpu) {
 TEST_F(jit, refuses_gpus_that_are_too_old) {
     const kernel_request request = scaling_kernel("3");
     gpu::jit::compilation what;
-    what.files = gpu::jit::with_includes(request.source, request.specification);
+    what.source = request.source;
+    what.specification = request.specification;
     what.architecture = 75;
     const std::string refusal = gpu::jit::compile(what).refusal;
     EXPECT_NE(refusal.find("8.0 and above; the device has 7.5"),
@@ -179,8 +181,8 @@ TEST_F(jit, launches_what_it_loaded) {
     gpu::allow_shared_bytes(kernel->function, 100 << 10);
     fake_cuda::take_events();
     float *data = nullptr;
-    gpu::jit::launch("scaling", *kernel, 3, 128, 100 << 10, nullptr,
-            static_cast<const void *>(data), static_cast<void *>(data));
+    void *arguments[] = {&data, &data};
+    cudaLaunchKernel(kernel->function, 3, 128, arguments, 100 << 10, nullptr);
     const auto events = fake_cuda::take_events();
     ASSERT_EQ(events.size(), 1U);
     EXPECT_EQ(events[0].kernel, "scale_all");

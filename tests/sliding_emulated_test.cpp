@@ -15,7 +15,6 @@
 #include "emulated/typed.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu_cuts/sliding.hpp"
 
 namespace gradnn::test {

@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "device_clock.hpp"
 #include "fma_loop.hpp"
-#include "gpu/runtime/compute_rate.hpp"
 #include "gpu/runtime/tools.hpp"
 #include "onednn_product.hpp"
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <vector>
 
 #include <gradnn/cuda.hpp>
 
 #include "gpu/runtime/tools.hpp"
+#include "kernel/engine_impl.hpp"
 #include "machine.hpp"
 #include "memory_limit.hpp"
 #include "tensor_memory.hpp"
@@ -44,26 +44,17 @@ double median(std::vector<double> values) {
     return *middle;
 }
 
-struct device_clock::state {
-    explicit state(const stream &s) : queue(s) {
-        if (on_gpu(s.get_engine())) timer.emplace(s);
-    }
-    stream queue;
-    std::optional<gpu::stream_timer> timer;
-};
-
-device_clock::device_clock(const stream &s)
-    : state_(std::make_shared<state>(s)) {}
-
 double device_clock::milliseconds_of(
         size_t turns, const std::function<void(size_t)> &work) {
-    const auto begin = clock::now();
-    if (state_->timer) state_->timer->begin(turns);
+    const auto marks = detail::access::impl(queue_)->make_step_clock(1);
+    const bool waits = !on_gpu(queue_.get_engine());
+    if (!waits) gpu::pause_on(queue_, turns);
+    marks->mark();
     for (size_t turn = 0; turn < turns; ++turn)
         work(turn);
-    if (state_->timer) return state_->timer->end() / static_cast<double>(turns);
-    state_->queue.wait();
-    return milliseconds_since(begin) / static_cast<double>(turns);
+    if (waits) queue_.wait();
+    marks->mark();
+    return marks->milliseconds().front() / static_cast<double>(turns);
 }
 
 double copy_gb_per_s(const engine &e) {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include <gradnn/engine.hpp>
@@ -25,14 +24,13 @@ double median(std::vector<double> values);
 /// process's clock on the CPU, by CUDA events on a GPU.
 class device_clock {
 public:
-    explicit device_clock(const stream &s);
+    explicit device_clock(const stream &s) : queue_(s) {}
     /// Of each of so many turns, one right after the other; work is told which.
     double milliseconds_of(
             size_t turns, const std::function<void(size_t)> &work);
 
 private:
-    struct state;
-    std::shared_ptr<state> state_;
+    stream queue_;
 };
 
 /// GB/s (read plus written) of a copy that no cache holds, the median of

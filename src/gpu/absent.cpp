@@ -3,7 +3,6 @@
 
 #include "base/text.hpp"
 #include "gpu/backend.hpp"
-#include "gpu/runtime/compute_rate.hpp"
 #include "gpu/runtime/tools.hpp"
 
 namespace gradnn {
@@ -44,8 +43,9 @@ kernel_compiler find_kernel_compiler() {
 
 const char *const code_of_library = "";
 
-device_code code_of_device(size_t) {
-    return {};
+const device_code &code_of_device(size_t) {
+    static const device_code none;
+    return none;
 }
 
 size_t available_memory(const engine &) {
@@ -76,17 +76,7 @@ void launch_nothing_on(const stream &) {
     refuse("a kernel");
 }
 
-struct stream_timer::events {};
-
-stream_timer::stream_timer(const stream &) {
-    refuse("times on a GPU");
-}
-
-void stream_timer::begin(size_t) {
-    refuse("times on a GPU");
-}
-
-double stream_timer::end() {
+void pause_on(const stream &, size_t) {
     refuse("times on a GPU");
 }
 

@@ -26,7 +26,7 @@ struct device_code {
     std::string text; ///< "machine code for compute ...", or "none: why"
 };
 /// Asked once, for which CUDA makes a context on the device.
-device_code code_of_device(size_t index);
+const device_code &code_of_device(size_t index);
 /// Which there are: "machine code for 8.0, PTX for 9.0"; empty in a CPU-only build.
 extern const char *const code_of_library;
 

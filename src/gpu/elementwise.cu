@@ -7,8 +7,6 @@
 // allow it, else one element found from its number by division. Reads a and b
 // once, writes out once, nothing else; each element is written by one thread,
 // so results do not depend on any order.
-#include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "gpu/device/dtype.cuh"
@@ -103,112 +101,92 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
     }
 }
 
-/// Launches on a, b and out; of zero fill out alone is not null.
-using elementwise_launcher = std::function<void(
-        void *a, void *b, void *out, const launch_stream &)>;
+using launches = launched_plan::launches;
 
-template <elementwise_kind kind, typename Type, int vector>
-elementwise_launcher dense_launcher(int64_t count) {
-    return [=](void *a, void *b, void *out, const launch_stream &stream) {
+/// By vectors where all tensors are at multiples of 16 bytes.
+template <elementwise_kind kind, typename Type>
+launches dense_launches(int64_t count) {
+    const auto run = [=]<int vector>(std::span<void *const> args,
+                             const launch_stream &stream) {
         launch("elementwise", dense_kernel<kind, Type, vector>,
                 ceil_div(count, 2 * threads * vector), threads, 0, stream,
-                static_cast<const Type *>(a), static_cast<const Type *>(b),
-                static_cast<Type *>(out), count);
+                static_cast<const Type *>(args[0]),
+                static_cast<const Type *>(args[1]),
+                static_cast<Type *>(args[2]), count);
+    };
+    return [=](std::span<void *const> args, std::byte *,
+                   const launch_stream &stream) {
+        if (is_aligned(args[0], 16) && is_aligned(args[1], 16)
+                && is_aligned(args[2], 16))
+            run.template operator()<16 / sizeof(Type)>(args, stream);
+        else
+            run.template operator()<1>(args, stream);
     };
 }
 
 template <elementwise_kind kind, typename Type>
-elementwise_launcher strided_launcher(const strided_shape &shape) {
+launches strided_launches(const strided_shape &shape) {
     auto *const kernel = shape.count < std::numeric_limits<int32_t>::max()
             ? strided_kernel<kind, Type, uint32_t>
             : strided_kernel<kind, Type, uint64_t>;
-    return [=](void *a, void *b, void *out, const launch_stream &stream) {
+    return [=](std::span<void *const> args, std::byte *,
+                   const launch_stream &stream) {
+        constexpr bool fills = kind == elementwise_kind::zero_fill;
         launch("elementwise (strided)", kernel,
                 blocks_for(shape.count, threads), threads, 0, stream,
-                static_cast<const Type *>(a), static_cast<const Type *>(b),
-                static_cast<Type *>(out), shape);
+                static_cast<const Type *>(fills ? nullptr : args[0]),
+                static_cast<const Type *>(fills ? nullptr : args[1]),
+                static_cast<Type *>(args[fills ? 0 : 2]), shape);
     };
 }
 
-class elementwise_plan final : public kernel_plan {
-public:
-    explicit elementwise_plan(const elementwise_problem &problem)
-        : fills_(problem.kind == elementwise_kind::zero_fill) {
-        strided_shape shape;
-        shape.rank = problem.rank;
-        for (int axis = 0; axis < problem.rank; ++axis) {
-            const auto i = static_cast<size_t>(axis);
-            shape.count *= problem.dims[i];
-            shape.dims[axis] = problem.dims[i];
-            shape.a_strides[axis] = problem.a_strides[i];
-            shape.b_strides[axis] = problem.b_strides[i];
-            shape.out_strides[axis] = problem.out_strides[i];
-        }
-        const bool dense = problem.rank == 1 && problem.out_strides[0] == 1
-                && (fills_
-                        || (problem.a_strides[0] == 1
-                                && problem.b_strides[0] == 1));
-        with_float_type(problem.type, [&]<typename Type>() {
-            switch (problem.kind) {
-                case elementwise_kind::relu_backward:
-                    choose<elementwise_kind::relu_backward, Type>(shape, dense);
-                    break;
-                case elementwise_kind::add:
-                    choose<elementwise_kind::add, Type>(shape, dense);
-                    break;
-                case elementwise_kind::zero_fill:
-                    if (dense)
-                        aligned_ = any_ = zeros(static_cast<size_t>(shape.count)
-                                * sizeof(Type));
-                    else
-                        choose<elementwise_kind::zero_fill, Type>(shape, false);
-                    break;
-            }
-        });
-    }
-
-private:
-    void submit(std::span<void *const> args, std::byte *,
-            const launch_stream &stream) const override {
-        if (fills_) {
-            any_(nullptr, nullptr, args[0], stream);
-            return;
-        }
-        const bool aligned = is_aligned(args[0], 16) && is_aligned(args[1], 16)
-                && is_aligned(args[2], 16);
-        (aligned ? aligned_ : any_)(args[0], args[1], args[2], stream);
-    }
-
-    template <elementwise_kind kind, typename Type>
-    void choose(const strided_shape &shape, bool dense) {
-        if constexpr (kind != elementwise_kind::zero_fill) {
-            if (dense) {
-                aligned_ = dense_launcher<kind, Type, 16 / sizeof(Type)>(
-                        shape.count);
-                any_ = dense_launcher<kind, Type, 1>(shape.count);
-                return;
-            }
-        }
-        aligned_ = any_ = strided_launcher<kind, Type>(shape);
-    }
-
-    static elementwise_launcher zeros(size_t bytes) {
-        return [=](void *, void *, void *out, const launch_stream &stream) {
-            check(cudaMemsetAsync(out, 0, bytes, stream), "cudaMemsetAsync");
-        };
-    }
-
-    bool fills_;
-    elementwise_launcher
-            aligned_; ///< where all tensors are at multiples of 16 bytes
-    elementwise_launcher any_;
-};
+template <elementwise_kind kind, typename Type>
+launches launches_of(const strided_shape &shape, bool dense) {
+    return dense ? dense_launches<kind, Type>(shape.count)
+                 : strided_launches<kind, Type>(shape);
+}
 
 } // namespace
 
 plan_or_refusal make_elementwise(
         const elementwise_problem &problem, const compile_options &) {
-    return std::make_unique<elementwise_plan>(problem);
+    const bool fills = problem.kind == elementwise_kind::zero_fill;
+    strided_shape shape;
+    shape.rank = problem.rank;
+    for (int axis = 0; axis < problem.rank; ++axis) {
+        const auto i = static_cast<size_t>(axis);
+        shape.count *= problem.dims[i];
+        shape.dims[axis] = problem.dims[i];
+        shape.a_strides[axis] = problem.a_strides[i];
+        shape.b_strides[axis] = problem.b_strides[i];
+        shape.out_strides[axis] = problem.out_strides[i];
+    }
+    const bool dense = problem.rank == 1 && problem.out_strides[0] == 1
+            && (fills
+                    || (problem.a_strides[0] == 1
+                            && problem.b_strides[0] == 1));
+    return std::make_unique<launched_plan>(
+            with_float_type(problem.type, [&]<typename Type>() -> launches {
+                switch (problem.kind) {
+                    case elementwise_kind::relu_backward:
+                        return launches_of<elementwise_kind::relu_backward,
+                                Type>(shape, dense);
+                    case elementwise_kind::add:
+                        return launches_of<elementwise_kind::add, Type>(
+                                shape, dense);
+                    case elementwise_kind::zero_fill: break;
+                }
+                if (!dense)
+                    return strided_launches<elementwise_kind::zero_fill, Type>(
+                            shape);
+                const size_t bytes
+                        = static_cast<size_t>(shape.count) * sizeof(Type);
+                return [=](std::span<void *const> args, std::byte *,
+                               const launch_stream &stream) {
+                    check(cudaMemsetAsync(args[0], 0, bytes, stream),
+                            "cudaMemsetAsync");
+                };
+            }));
 }
 
 } // namespace gradnn::gpu

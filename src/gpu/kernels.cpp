@@ -1,7 +1,5 @@
 #include "gpu/kernels.hpp"
 
-#include "gpu/convolution/depthwise/lines/cut.hpp"
-#include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"

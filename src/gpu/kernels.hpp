@@ -1,7 +1,6 @@
 // What the GPU's lists (kernels.cpp) are made of: the makers of all kernels.
 #pragma once
 
-#include "gpu/bias/makers.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/interpolation/makers.hpp"
 #include "gpu/runtime/maker.hpp"
@@ -9,6 +8,9 @@
 namespace gradnn::gpu {
 
 maker<elementwise_problem> make_elementwise; // elementwise.cu
+namespace bias {
+maker<bias_problem> make;
+}
 
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so

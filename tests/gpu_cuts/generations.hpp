@@ -7,7 +7,6 @@
 
 #include "fake_cuda/fat_binary.hpp"
 #include "gpu/jit/compiler.hpp"
-#include "gpu/jit/sources.hpp"
 #include "gpu_cuts/h100.hpp"
 
 namespace gradnn::test {
@@ -32,7 +31,8 @@ inline fake_cuda::kernel_code compile_kernel(std::string_view source,
         const std::string &specification, const std::string &entry,
         const generation &of) {
     gpu::jit::compilation what;
-    what.files = gpu::jit::with_includes(source, specification);
+    what.source = source;
+    what.specification = specification;
     what.architecture = of.architecture;
     const gpu::jit::compiled_code made = gpu::jit::compile(what);
     if (!made.refusal.empty()) throw std::runtime_error(made.refusal);

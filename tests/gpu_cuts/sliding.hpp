@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu_cuts/fused_ops.hpp"
 #include "gpu_cuts/h100.hpp"
 #include "support/plain_convolution.hpp"

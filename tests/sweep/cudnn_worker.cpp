@@ -13,7 +13,6 @@
 #include <gradnn/status.hpp>
 
 #include "gpu/convolution/cudnn/planner.hpp"
-#include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 

@@ -13,12 +13,11 @@
 // diff_dst is read once, in contiguous pieces. Which elements a thread adds,
 // and in which order, follows from the shape and the device alone; sums of
 // threads and parts are added in order of their number. No atomics.
-#include <functional>
 #include <optional>
 
 #include "gpu/bias/cut.hpp"
-#include "gpu/bias/makers.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
@@ -26,19 +25,16 @@ namespace gradnn::gpu::bias {
 
 namespace {
 
-using bias_launcher = std::function<void(const void *diff_dst, void *diff_bias,
-        void *workspace, const launch_stream &)>;
-
 /// By columns where there is a cut by these, else by rows.
 template <typename Type, typename Result>
-bias_launcher launcher_of(const bias_problem &problem,
+launched_plan::launches launches_of(const bias_problem &problem,
         const std::optional<columns_cut> &columns, const rows_cut &rows) {
     const partial_shape sums = columns ? columns->sums : rows.sums;
     const int lanes = final_lanes(sums);
-    return [=](const void *diff_dst, void *diff_bias, void *workspace,
+    return [=](std::span<void *const> args, std::byte *workspace,
                    const launch_stream &stream) {
-        const auto *from = static_cast<const Type *>(diff_dst);
-        auto *partials = static_cast<sum_of<Type> *>(workspace);
+        const auto *from = static_cast<const Type *>(args[0]);
+        auto *partials = reinterpret_cast<sum_of<Type> *>(workspace);
         if (columns) {
             const int64_t vectors
                     = columns->row_elements / elements_of_16_bytes<Type>;
@@ -55,50 +51,35 @@ bias_launcher launcher_of(const bias_problem &problem,
         }
         launch_early("bias (final)", final_kernel<sum_of<Type>, Result>,
                 ceil_div(sums.channels, final_threads / lanes), final_threads,
-                0, stream, partials, static_cast<Result *>(diff_bias),
+                0, stream, partials, static_cast<Result *>(args[1]),
                 problem.diff_bias_stride, sums, lanes);
     };
 }
-
-class reduce_plan final : public kernel_plan {
-public:
-    reduce_plan(const bias_problem &problem, int device) {
-        // One wave, which leaves the final kernel room to start early. Three
-        // waves took up to 14 % longer on an H200, clusters that add up their
-        // sums without a final kernel up to 20 % (and 3 % less at best).
-        const int64_t wave = int64_t {properties_of(device).multiprocessors}
-                * (resident - 1);
-        const auto columns = cut_columns(problem, wave);
-        const rows_cut rows
-                = columns ? rows_cut {} : cut_rows(problem, wave * warps);
-        const bool wide = problem.diff_bias_type != problem.diff_dst.type;
-        with_float_type(problem.diff_dst.type, [&]<typename Type>() {
-            launch_ = wide ? launcher_of<Type, float>(problem, columns, rows)
-                           : launcher_of<Type, Type>(problem, columns, rows);
-            workspace_bytes_ = sizeof(sum_of<Type>)
-                    * static_cast<size_t>(
-                            columns ? columns->partials : rows.partials);
-        });
-    }
-
-    size_t workspace_bytes() const override { return workspace_bytes_; }
-
-private:
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        launch_(args[0], args[1], workspace, stream);
-    }
-
-    bias_launcher launch_;
-    size_t workspace_bytes_ = 0;
-};
 
 } // namespace
 
 plan_or_refusal make(
         const bias_problem &problem, const compile_options &options) {
-    return std::make_unique<reduce_plan>(
-            problem, static_cast<int>(options.device));
+    // One wave, which leaves the final kernel room to start early. Three waves took up to
+    // 14 % longer on an H200, clusters that add up their sums without a final kernel up to
+    // 20 % (and 3 % less at best).
+    const int64_t wave = (resident - 1)
+            * int64_t {properties_of(static_cast<int>(options.device))
+                               .multiprocessors};
+    const auto columns = cut_columns(problem, wave);
+    const rows_cut rows
+            = columns ? rows_cut {} : cut_rows(problem, wave * warps);
+    const bool wide = problem.diff_bias_type != problem.diff_dst.type;
+    return with_float_type(
+            problem.diff_dst.type, [&]<typename Type>() -> plan_or_refusal {
+                return std::make_unique<launched_plan>(
+                        wide ? launches_of<Type, float>(problem, columns, rows)
+                             : launches_of<Type, Type>(problem, columns, rows),
+                        sizeof(sum_of<Type>)
+                                * static_cast<size_t>(columns
+                                                ? columns->partials
+                                                : rows.partials));
+            });
 }
 
 } // namespace gradnn::gpu::bias

@@ -1,5 +1,5 @@
 // What the folders here offer to the list of kernels: a maker each; implicit_gemm/ has
-// three. Of depthwise/ each family is a kernel, made of its cut by depthwise/plan.hpp.
+// three. Of depthwise/ each family is a kernel: depthwise/plan.hpp.
 #pragma once
 
 #include "gpu/runtime/maker.hpp"

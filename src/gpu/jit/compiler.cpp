@@ -7,12 +7,15 @@
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
 
+#include <gradnn/status.hpp>
+
 #include "base/text.hpp"
 #include "gpu/runtime/shared_library.hpp"
 
 namespace gradnn::gpu::jit {
 
 using detail::text;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -48,19 +51,27 @@ std::vector<std::string> candidates() {
         if (!wanted.empty()) paths.push_back(std::move(wanted));
     }
     if (!paths.empty()) return paths;
+    const auto loaded = loaded_libraries();
+    const auto begins = [](const fs::path &file, std::string_view with) {
+        return file.filename().string().starts_with(with);
+    };
     for (const int major : majors)
-        if (is_loaded(soname(major).c_str())) paths.push_back(soname(major));
+        for (const fs::path &file : loaded)
+            if (begins(file, soname(major))) paths.push_back(file);
     // CUDA 12's wheels have a folder for each library, those of 13 one for all.
-    for (const std::string &folder :
-            folders_of_loaded({"libcudart.so", "libcudnn.so", "libcublas.so"}))
+    for (const fs::path &file : loaded) {
+        if (!begins(file, "libcudart.so") && !begins(file, "libcudnn.so")
+                && !begins(file, "libcublas.so"))
+            continue;
         for (const int major : majors)
             for (const char *place :
-                    {"/", "/../../cuda_nvrtc/lib/", "/../../cu13/lib/"}) {
-                std::string path = folder + place + soname(major);
+                    {"", "../../cuda_nvrtc/lib", "../../cu13/lib"}) {
+                const fs::path beside
+                        = file.parent_path() / place / soname(major);
                 std::error_code ignored;
-                if (std::filesystem::exists(path, ignored))
-                    paths.push_back(std::move(path));
+                if (fs::exists(beside, ignored)) paths.push_back(beside);
             }
+    }
     for (const int major : majors)
         paths.push_back(soname(major));
     for (const int major : majors)
@@ -132,6 +143,23 @@ int least_architecture(const nvrtc_library &library) {
     return std::max(80, library.known.front());
 }
 
+/// NVRTC has no headers of its own: what device code may ask of the standard library,
+/// with the types that g++ has on 64-bit Linux.
+constexpr source_file standard_headers[] = {
+        {"cstdint", R"(#pragma once
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+)"},
+        {"cstddef", "#pragma once\n"}, // size_t is there
+};
+
 std::string dotted(int architecture) {
     return text(architecture / 10, '.', architecture % 10);
 }
@@ -196,18 +224,21 @@ compiled_code compile(const compilation &what) {
                         dotted(least_architecture(library)),
                         " and above; the device has ",
                         dotted(what.architecture))};
-    // It takes texts that end with a zero.
-    std::vector<std::string> copies;
-    for (const source_file &file : what.files) {
-        copies.emplace_back(file.path);
-        copies.emplace_back(file.text);
-    }
+    const char *text_of_source = nullptr;
     std::vector<const char *> names;
     std::vector<const char *> texts;
-    for (size_t i = 0; i < copies.size(); i += 2) {
-        names.push_back(copies[i].c_str());
-        texts.push_back(copies[i + 1].c_str());
-    }
+    const auto add = [&](const source_file &file) {
+        names.push_back(file.path);
+        texts.push_back(file.text);
+        if (what.source == file.path) text_of_source = file.text;
+    };
+    std::ranges::for_each(embedded_sources(), add);
+    std::ranges::for_each(standard_headers, add);
+    add({specification_name.data(), what.specification.c_str()});
+    if (text_of_source == nullptr)
+        throw error(status::invalid_arguments,
+                text("gpu::jit: ", what.source,
+                        " is not among the sources that gradnn_embed names"));
     const std::vector<std::string> options = what.options();
     std::vector<const char *> given;
     for (const std::string &option : options)
@@ -215,9 +246,8 @@ compiled_code compile(const compilation &what) {
 
     nvrtcProgram program = nullptr;
     nvrtcResult result = library.find<decltype(nvrtcCreateProgram)>(
-            "nvrtcCreateProgram")(&program, texts[0], names[0],
-            static_cast<int>(names.size()) - 1, texts.data() + 1,
-            names.data() + 1);
+            "nvrtcCreateProgram")(&program, text_of_source, what.source.c_str(),
+            static_cast<int>(names.size()), texts.data(), names.data());
     if (result == NVRTC_SUCCESS)
         result = library.find<decltype(nvrtcCompileProgram)>(
                 "nvrtcCompileProgram")(
@@ -225,7 +255,7 @@ compiled_code compile(const compilation &what) {
     compiled_code made;
     if (result != NVRTC_SUCCESS) {
         made.refusal = text("NVRTC ", version_text(), " does not compile ",
-                copies[0], " for ", target, ": ",
+                what.source, " for ", target, ": ",
                 library.find<decltype(nvrtcGetErrorString)>(
                         "nvrtcGetErrorString")(result));
         if (program != nullptr)

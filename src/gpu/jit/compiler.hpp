@@ -1,13 +1,24 @@
 // NVRTC, CUDA's compiler as a library: loaded when the first kernel needs it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "gpu/jit/sources.hpp"
-
 namespace gradnn::gpu::jit {
+
+/// Device code that the library carries as text, to be compiled at run time.
+struct source_file {
+    const char *path; ///< below src: "gpu/jit/device.cuh"
+    const char *text;
+};
+
+/// What gradnn_embed (cmake/embed.cmake) was given. Generated.
+std::span<const source_file> embedded_sources();
+
+/// The header that a request's specification is given as.
+constexpr std::string_view specification_name = "specification.hpp";
 
 /// Whether NVRTC was found. The first call of these functions looks for it: the file
 /// or folder that GRADNN_NVRTC names; else what the process has loaded; else
@@ -24,7 +35,8 @@ std::string missing_reason();
 
 /// What NVRTC is asked to compile.
 struct compilation {
-    std::vector<source_file> files; ///< as with_includes gives them
+    std::string source; ///< an embedded one's path, or specification_name
+    std::string specification;
     int architecture = 0; ///< 90 for compute capability 9.0
     bool with_lines = false; ///< for debuggers and profilers
     /// "sm_90", or "compute_90" where NVRTC does not know the architecture: the
@@ -39,7 +51,7 @@ struct compiled_code {
     std::string refusal; ///< what the compiler says where it fails
 };
 
-/// Thread-safe.
+/// Thread-safe. Throws gradnn::error for a source that is not embedded.
 compiled_code compile(const compilation &what);
 
 } // namespace gradnn::gpu::jit

@@ -1,15 +1,17 @@
 #include "gpu/jit/disk_cache.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <map>
+#include <iomanip>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include <fcntl.h>
@@ -20,7 +22,6 @@
 #include "base/input_error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "gpu/jit/sources.hpp"
 
 namespace gradnn::gpu::jit {
 
@@ -104,21 +105,16 @@ void delete_oldest(const std::string &folder, int64_t most_bytes) {
     }
 }
 
-/// Whether so much was written since the folder was last looked through that it is to
-/// be done again. A process does it when it first writes there.
-bool is_time_to_delete(
-        const std::string &folder, size_t written, int64_t most_bytes) {
-    static std::mutex mutex;
-    static auto *const left_in = new std::map<std::string, int64_t>;
-    const std::lock_guard lock(mutex);
-    int64_t &left = (*left_in)[folder];
-    left -= static_cast<int64_t>(written);
-    if (left >= 0) return false;
-    left = most_bytes / 16;
-    return true;
-}
-
 } // namespace
+
+std::string digest_of(std::string_view text) {
+    uint64_t digest = 0xcbf29ce484222325U;
+    for (const char each : text)
+        digest = (digest ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
+    std::ostringstream digits;
+    digits << std::hex << std::setfill('0') << std::setw(16) << digest;
+    return digits.str();
+}
 
 std::optional<std::string> read_cached(
         const std::string &folder, const std::string &key) {
@@ -165,8 +161,13 @@ void write_cached(const std::string &folder, const std::string &key,
         detail::atomic_file file(path_of(folder, key), 0600);
         file.write(contents);
         file.commit();
-        if (is_time_to_delete(folder, contents.size(), most_bytes))
+        // By this process since a folder was last looked through: at first, much.
+        static std::atomic<int64_t> written = most_cached_bytes;
+        if ((written += static_cast<int64_t>(contents.size()))
+                > most_bytes / 16) {
+            written = 0;
             delete_oldest(folder, most_bytes);
+        }
     } catch (const std::exception &failure) {
         complain(failure.what());
     }

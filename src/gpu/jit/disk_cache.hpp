@@ -4,8 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace gradnn::gpu::jit {
+
+/// Of a text, for names of files and keys: FNV-1a, 16 hexadecimal digits.
+std::string digest_of(std::string_view text);
 
 /// Bytes that a folder may hold before the files that were used least recently
 /// are deleted.

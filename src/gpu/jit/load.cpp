@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <mutex>
 
@@ -14,7 +13,6 @@
 #include "base/text.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/disk_cache.hpp"
-#include "gpu/jit/sources.hpp"
 #include "gpu/runtime/residency.hpp"
 
 namespace gradnn::gpu::jit {
@@ -23,11 +21,16 @@ using detail::text;
 
 namespace {
 
-/// Kernels by their keys, for the life of the process: a few tens of kilobytes each.
-/// Never destroyed, as kernels may run when static destructors do.
+struct known_kernel {
+    std::mutex mutex; ///< held while it is compiled
+    kernel_or_refusal made; ///< neither at first
+};
+
+/// By their keys, for the life of the process: a few tens of kilobytes each. Never
+/// destroyed, as kernels may run when static destructors do.
 struct known_kernels {
     std::mutex mutex;
-    std::map<std::string, std::shared_future<kernel_or_refusal>> by_key;
+    std::map<std::string, std::shared_ptr<known_kernel>> by_key;
 };
 
 known_kernels &known() {
@@ -37,13 +40,15 @@ known_kernels &known() {
 
 /// All that the machine code follows from.
 std::string key_of(const kernel_request &request, const compilation &what) {
-    std::string sources;
-    for (const source_file &file : what.files)
-        if (file.path != specification_name)
-            sources += text(file.path, '\n', file.text);
-    std::string key = text("source ", request.source, ' ', digest_of(sources),
-            "\nentry ", request.entry, "\narchitecture ", what.architecture,
-            "\nNVRTC ", version_text());
+    static const std::string sources = [] {
+        std::string all;
+        for (const auto &[path, contents] : embedded_sources())
+            all += text(path, '\n', contents);
+        return digest_of(all);
+    }();
+    std::string key = text("source ", request.source, ' ', sources, "\nentry ",
+            request.entry, "\narchitecture ", what.architecture, "\nNVRTC ",
+            version_text());
     for (const std::string &option : what.options())
         key += ' ' + option;
     return text(key, "\nspecification\n", request.specification);
@@ -118,8 +123,9 @@ void dump(const kernel_request &request, const compilation &what,
     line.event = "dump";
     line.note = folder.string();
     try {
-        for (const source_file &file : what.files)
-            write(file.path, file.text);
+        for (const auto &[path, contents] : embedded_sources())
+            write(path, contents);
+        write(specification_name, what.specification);
         write("key.txt", key + '\n');
         write(code.starts_with("\177ELF") ? "kernel.cubin" : "kernel.ptx",
                 code);
@@ -202,43 +208,29 @@ kernel_or_refusal load(
     if (!available()) return {nullptr, missing_reason()};
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
-    compilation what;
-    what.files = with_includes(request.source, request.specification);
-    what.architecture = 10 * properties.major + properties.minor;
-    what.with_lines = !dump_folder().empty();
+    const compilation what {std::string(request.source), request.specification,
+            10 * properties.major + properties.minor, !dump_folder().empty()};
     const std::string key = key_of(request, what);
 
     const allocation_guard current(device);
-    std::promise<kernel_or_refusal> promise;
-    std::shared_future<kernel_or_refusal> result;
-    bool first = false;
+    std::shared_ptr<known_kernel> entry;
     {
         known_kernels &all = known();
         const std::lock_guard lock(all.mutex);
-        auto &entry = all.by_key[key];
-        first = !entry.valid();
-        if (first) entry = promise.get_future().share();
-        result = entry;
+        auto &found = all.by_key[key];
+        if (!found) found = std::make_shared<known_kernel>();
+        entry = found;
     }
-    if (!first) {
-        kernel_or_refusal found = result.get();
-        if (found.kernel) attributes_on_device(found.kernel->function);
-        return found;
-    }
-    const auto start = std::chrono::steady_clock::now();
-    try {
-        kernel_or_refusal made = make(request, what, key, options.kernel_cache);
+    const std::lock_guard lock(entry->mutex);
+    kernel_or_refusal &made = entry->made;
+    if (made.kernel) {
+        attributes_on_device(made.kernel->function);
+    } else if (made.refusal.empty()) {
+        const auto start = std::chrono::steady_clock::now();
+        made = make(request, what, key, options.kernel_cache);
         log_outcome(request, options, made, detail::milliseconds_since(start));
-        promise.set_value(made);
-        return made;
-    } catch (...) {
-        // Memory ran out, which another time it may not.
-        promise.set_exception(std::current_exception());
-        known_kernels &all = known();
-        const std::lock_guard lock(all.mutex);
-        all.by_key.erase(key);
-        throw;
     }
+    return made;
 }
 
 } // namespace gradnn::gpu::jit

@@ -72,15 +72,4 @@ void launch_early(const char *name, const compiled_kernel &kernel,
             name, kernel.function, grid, block, shared_bytes, stream, pointers);
 }
 
-/// The same for a kernel that does not call wait_for_earlier_work.
-template <typename... Arguments>
-void launch(const char *name, const compiled_kernel &kernel, launch_size grid,
-        launch_size block, size_t shared_bytes, cudaStream_t stream,
-        Arguments... arguments) {
-    void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
-    check(cudaLaunchKernel(
-                  kernel.function, grid, block, pointers, shared_bytes, stream),
-            name);
-}
-
 } // namespace gradnn::gpu::jit

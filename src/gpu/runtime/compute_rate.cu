@@ -4,8 +4,6 @@
 // since tensor cores need less power, and clock higher, where they are. Nothing
 // is read from memory, and nothing is written (the condition never holds, which
 // the compiler cannot know). Sums truncate on tensor cores as they will.
-#include "gpu/runtime/compute_rate.hpp"
-
 #include <type_traits>
 
 #include <gradnn/cuda.hpp>
@@ -14,6 +12,7 @@
 #include "gpu/device/tensor_cores.cuh"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/tools.hpp"
 
 namespace gradnn::gpu {
 

@@ -11,6 +11,7 @@
 // every value of every type exactly, and is rounded once.
 #include "gpu/runtime/copy.hpp"
 
+#include "gpu/device/constants.hpp"
 #include "gpu/runtime/copy_kernels.cuh"
 #include "gpu/runtime/copy_tiles.cuh"
 #include "gpu/runtime/launch.hpp"
@@ -77,21 +78,19 @@ void run_mover(const shape &given, const void *src, void *dst,
         if constexpr (Mover::moves_bits)
             run_words<Mover>(cut, src, dst, stream);
     } else if constexpr (bytes == 2) {
-        const auto [load, store] = cut.widths;
         if (cut.way == copy_way::pairs)
             launch_early("copy (transposed)", pair_kernel,
                     blocks_for(cut.tiles.count, 1), threads,
                     pair_tile * sizeof(pair_row), stream,
                     static_cast<const uint16_t *>(src),
                     static_cast<uint16_t *>(dst), of, cut.tiles);
-        else if (load == 2 && store == 2)
-            run_tiles<Mover, 2, 2>(cut, src, dst, stream);
-        else if (load == 2)
-            run_tiles<Mover, 2, 1>(cut, src, dst, stream);
-        else if (store == 2)
-            run_tiles<Mover, 1, 2>(cut, src, dst, stream);
         else
-            run_tiles<Mover, 1, 1>(cut, src, dst, stream);
+            with_chosen(
+                    [&]<int load, int store>() {
+                        run_tiles<Mover, load, store>(cut, src, dst, stream);
+                    },
+                    one_of<1, 2> {cut.widths.load},
+                    one_of<1, 2> {cut.widths.store});
     } else {
         run_tiles<Mover, 1, 1>(cut, src, dst, stream);
     }

@@ -43,7 +43,7 @@ device_code ask(int device) {
 
 const char *const code_of_library = GRADNN_CUDA_CODE;
 
-device_code code_of_device(size_t index) {
+const device_code &code_of_device(size_t index) {
     static std::mutex mutex;
     static std::vector<device_code> known(static_cast<size_t>(device_count()));
     const std::lock_guard lock(mutex);

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 #include "kernel/executable_cache.hpp"
 
 namespace gradnn::gpu {
@@ -95,40 +96,57 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
             " and needs memory of that device");
 }
 
-bool gpu_engine::early_starts() const {
-    std::call_once(early_starts_asked_,
-            [this] { early_starts_ = can_start_early(device); });
-    return early_starts_;
-}
-
 namespace {
 
-const gpu_engine &gpu_engine_behind(const detail::engine_impl &engine) {
-    return static_cast<const gpu_engine &>(engine);
+cudaStream_t make_stream(size_t device) {
+    const device_guard current(static_cast<int>(device));
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    return made;
 }
+
+/// By CUDA events around the steps.
+struct event_clock final : detail::step_clock {
+    event_clock(int adevice, cudaStream_t astream, size_t count)
+        : device(adevice), stream(astream), events(count) {}
+
+    void mark() override {
+        const device_guard current(device);
+        events[marks++].record(stream);
+    }
+
+    std::vector<double> milliseconds() override {
+        const allocation_guard current(device);
+        std::vector<double> times;
+        for (size_t index = 1; index < marks; ++index)
+            times.push_back(static_cast<double>(
+                    events[index].milliseconds_since(events[index - 1])));
+        return times;
+    }
+
+    const int device;
+    const cudaStream_t stream;
+    std::vector<timed_event> events;
+    size_t marks = 0;
+};
 
 } // namespace
 
-gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine)
+gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
+        cudaStream_t stream, bool is_owned)
     : stream_impl(std::move(aengine)),
       device(static_cast<int>(engine->index)),
-      handle([this] {
-          const device_guard current(device);
-          cudaStream_t made = nullptr;
-          check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-                  "cudaStreamCreateWithFlags");
-          return made;
-      }()),
-      owned(true),
-      early_starts(gpu_engine_behind(*engine).early_starts()) {}
+      handle(stream),
+      owned(is_owned),
+      early_starts(can_start_early(device)) {}
+
+gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine)
+    : gpu_stream(aengine, make_stream(aengine->index), true) {}
 
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
         cudaStream_t callers)
-    : stream_impl(std::move(aengine)),
-      device(static_cast<int>(engine->index)),
-      handle(callers),
-      owned(false),
-      early_starts(gpu_engine_behind(*engine).early_starts()) {}
+    : gpu_stream(std::move(aengine), callers, false) {}
 
 gpu_stream::~gpu_stream() {
     captured = false;
@@ -155,6 +173,12 @@ bool gpu_stream::is_capturing() const {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(handle, &state), "cudaStreamIsCapturing");
     return state != cudaStreamCaptureStatusNone;
+}
+
+std::unique_ptr<detail::step_clock> gpu_stream::make_step_clock(size_t steps) {
+    if (is_capturing()) return nullptr;
+    const device_guard current(device);
+    return std::make_unique<event_clock>(device, handle, steps + 1);
 }
 
 std::byte *gpu_stream::spare(size_t bytes) {

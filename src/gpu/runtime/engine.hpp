@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,15 +30,8 @@ struct gpu_engine final : detail::engine_impl {
     void deallocate_tensor(void *pointer) const noexcept override;
     std::string check_pointer(const void *pointer) const override;
 
-    /// can_start_early of the device, asked once.
-    bool early_starts() const;
-
     const int device;
     const cuda_interop::device_allocator device_memory;
-
-private:
-    mutable std::once_flag early_starts_asked_;
-    mutable bool early_starts_ = false;
 };
 
 /// A CUDA stream of the caller's, or one of its own.
@@ -75,6 +67,9 @@ struct gpu_stream final : detail::stream_impl {
     std::vector<void *> retired;
 
 private:
+    gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
+            cudaStream_t stream, bool is_owned);
+
     void *spare_ = nullptr;
     size_t spare_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
 #include "gpu/runtime/launch.hpp"
-#include "gpu/runtime/pause.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 
 namespace gradnn::gpu {
 

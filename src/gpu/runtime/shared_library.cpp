@@ -1,8 +1,6 @@
 #include "gpu/runtime/shared_library.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include <link.h>
 
@@ -18,12 +16,6 @@ void *open_library(const std::string &path, std::string &reason) {
     return nullptr;
 }
 
-bool is_loaded(const char *name) {
-    void *const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-    if (library != nullptr) dlclose(library);
-    return library != nullptr;
-}
-
 std::string library_of_environment(const char *variable, const char *name) {
     const char *const wanted = std::getenv(variable);
     if (wanted == nullptr) return {};
@@ -32,31 +24,14 @@ std::string library_of_environment(const char *variable, const char *name) {
     return wanted;
 }
 
-std::vector<std::string> folders_of_loaded(
-        const std::vector<std::string> &beginnings) {
-    struct search {
-        const std::vector<std::string> &beginnings;
-        std::vector<std::string> found;
-    } state {beginnings, {}};
-    const auto visit = [](dl_phdr_info *info, size_t, void *given) {
-        auto &to = *static_cast<search *>(given);
-        const std::string path = info->dlpi_name;
-        const size_t slash = path.rfind('/');
-        if (slash == std::string::npos) return 0;
-        const std::string folder = path.substr(0, slash);
-        const bool wanted = std::any_of(to.beginnings.begin(),
-                to.beginnings.end(), [&](const std::string &beginning) {
-                    return path.compare(slash + 1, beginning.size(), beginning)
-                            == 0;
-                });
-        if (wanted
-                && std::find(to.found.begin(), to.found.end(), folder)
-                        == to.found.end())
-            to.found.push_back(folder);
+std::vector<fs::path> loaded_libraries() {
+    std::vector<fs::path> all;
+    const auto visit = [](dl_phdr_info *info, size_t, void *to) {
+        static_cast<std::vector<fs::path> *>(to)->emplace_back(info->dlpi_name);
         return 0;
     };
-    dl_iterate_phdr(visit, &state);
-    return state.found;
+    dl_iterate_phdr(visit, &all);
+    return all;
 }
 
 std::string file_of(const void *symbol) {

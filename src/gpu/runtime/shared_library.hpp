@@ -1,6 +1,7 @@
 // Libraries that are loaded when they are first needed, and never closed.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,17 +14,12 @@ namespace gradnn::gpu {
 /// a folder is that of a library that the process has, or that the loader finds.
 void *open_library(const std::string &path, std::string &reason);
 
-/// Whether the process has loaded a library of that name.
-bool is_loaded(const char *name);
-
 /// The file that an environment variable names, or the file of that name in the folder
 /// that it names; empty where it is not set.
 std::string library_of_environment(const char *variable, const char *name);
 
-/// The folders of the libraries that the process has loaded and whose names begin so
-/// ("libcudart").
-std::vector<std::string> folders_of_loaded(
-        const std::vector<std::string> &beginnings);
+/// The files of the libraries that the process has loaded.
+std::vector<std::filesystem::path> loaded_libraries();
 
 /// The file that a symbol comes from; empty where it is not known.
 std::string file_of(const void *symbol);

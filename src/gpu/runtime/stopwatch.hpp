@@ -1,10 +1,44 @@
-// Times of work on a device, for choices that are made by measuring.
+// Marks in streams and the times between them, for measurements.
 #pragma once
 
-#include "gpu/runtime/event.hpp"
-#include "gpu/runtime/pause.hpp"
+#include <cstddef>
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/runtime/cuda_check.hpp"
 
 namespace gradnn::gpu {
+
+/// An event of the current device, which must be current as well where it is recorded.
+class timed_event {
+public:
+    timed_event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+    timed_event(const timed_event &) = delete;
+    timed_event &operator=(const timed_event &) = delete;
+    ~timed_event() { ignore(cudaEventDestroy(event_)); }
+
+    void record(cudaStream_t stream) {
+        check(cudaEventRecord(event_, stream), "cudaEventRecord");
+    }
+
+    /// Waits until the work before this one is done.
+    float milliseconds_since(const timed_event &earlier) const {
+        check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+        float time = 0.0F;
+        check(cudaEventElapsedTime(&time, earlier.event_, event_),
+                "cudaEventElapsedTime");
+        return time;
+    }
+
+private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// Keeps the stream busy for a time in which the host can submit so many
+/// partitions or more (50 us each), so that an event that is recorded next and
+/// the work that is timed follow each other without a gap. The device must be
+/// current.
+void pause(cudaStream_t stream, size_t partitions);
 
 /// A stream of its own and two events. The device must be current.
 class stopwatch {

@@ -4,9 +4,8 @@
 
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
-#include "gpu/runtime/event.hpp"
 #include "gpu/runtime/launch.hpp"
-#include "gpu/runtime/pause.hpp"
+#include "gpu/runtime/stopwatch.hpp"
 
 namespace gradnn::gpu {
 
@@ -79,31 +78,9 @@ void launch_nothing_on(const stream &s) {
     launch("nothing", nothing_kernel, 1, 1, 0, cuda_interop::get_native(s));
 }
 
-struct stream_timer::events {
-    explicit events(const stream &timed) : queue(timed) {}
-
-    const stream queue;
-    const cudaStream_t native = cuda_interop::get_native(queue);
-    const int device = device_index(queue);
-    timed_event begin;
-    timed_event end;
-};
-
-stream_timer::stream_timer(const stream &s) {
+void pause_on(const stream &s, size_t partitions) {
     const device_guard current(device_index(s));
-    events_ = std::make_shared<events>(s);
-}
-
-void stream_timer::begin(size_t partitions) {
-    const device_guard current(events_->device);
-    pause(events_->native, partitions);
-    events_->begin.record(events_->native);
-}
-
-double stream_timer::end() {
-    const device_guard current(events_->device);
-    events_->end.record(events_->native);
-    return static_cast<double>(events_->end.milliseconds_since(events_->begin));
+    pause(cuda_interop::get_native(s), partitions);
 }
 
 struct recorded_work::state {

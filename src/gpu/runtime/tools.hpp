@@ -1,9 +1,10 @@
 // What the gradnn program needs of a GPU besides the library: memory for its
-// tensors, and times. Includes nothing of CUDA; a CPU-only build has these
+// tensors, times and limits. Includes nothing of CUDA; a CPU-only build has these
 // functions too (absent.cpp), and makes no engine to call them with.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -41,22 +42,9 @@ void copy_on(const stream &s, void *to, const void *from, size_t bytes);
 /// Submits a kernel that does nothing.
 void launch_nothing_on(const stream &s);
 
-/// Times what is submitted to a stream between begin and end, by the GPU's own
-/// clock.
-class stream_timer {
-public:
-    explicit stream_timer(const stream &s);
-
-    /// The GPU first waits for a time in which the host can submit so many
-    /// partitions, so that none of them waits for the host.
-    void begin(size_t partitions);
-    /// Waits for the work; returns its milliseconds.
-    double end();
-
-private:
-    struct events;
-    std::shared_ptr<events> events_;
-};
+/// Makes the stream wait for a time in which the host can submit so many partitions, so that
+/// none of them waits for the host.
+void pause_on(const stream &s, size_t partitions);
 
 /// What is submitted to a GPU's stream, recorded in a CUDA graph.
 class recorded_work {
@@ -73,5 +61,19 @@ private:
     struct state;
     std::shared_ptr<state> state_;
 };
+
+/// Loops of arithmetic in registers: what a GPU's units can do at most.
+enum class compute_loop {
+    f32_fma, ///< fused multiplications and additions
+    f64_fma,
+    f64_tensor, ///< products of small matrices on tensor cores (mma.sync)
+    tf32_tensor,
+    bf16_tensor,
+    f16_tensor,
+};
+
+/// Submits a loop that fills the GPU; returns its multiplications and
+/// additions.
+double compute_on(const stream &s, compute_loop loop, int64_t rounds);
 
 } // namespace gradnn::gpu

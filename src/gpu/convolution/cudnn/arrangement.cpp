@@ -4,8 +4,6 @@
 #include <limits>
 #include <optional>
 
-#include "gpu/convolution/cudnn/channels.hpp"
-#include "gpu/convolution/cudnn/windows.hpp"
 #include "kernel/convolution_window.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -25,6 +23,10 @@ struct grouped_tensor {
     array6 dims;
     array6 strides;
 };
+
+bool is_narrow(const detail::tensor_view &tensor) {
+    return detail::size_of(tensor.type) == 2;
+}
 
 grouped_tensor grouped(const detail::tensor_view &view) {
     grouped_tensor result {view.type, {1}, {0}};
@@ -85,8 +87,40 @@ std::optional<array5> strides_in(const grouped_tensor &t, family order) {
     return strides;
 }
 
-bool narrow(data_type type) {
-    return type == data_type::f16 || type == data_type::bf16;
+/// Where cuDNN's src begins and how long it is along one axis.
+struct axis_window {
+    int64_t size = 1;
+    int64_t shift = 0; ///< index of the caller's element 0 in it
+    int64_t pad_begin = 0;
+    int64_t pad_end = 0;
+};
+
+struct axis_shape {
+    int64_t src, weights, dst, stride, dilation, pad_begin;
+
+    int64_t window() const { return (weights - 1) * dilation + 1; }
+    /// src with its padding must be at least so long.
+    int64_t span() const { return (dst - 1) * stride + window(); }
+};
+
+axis_shape shape_of(const convolution_problem &p, size_t axis) {
+    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
+            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
+            p.pads_begin[axis]};
+}
+
+/// src with equal pads on both sides: the caller's own where that can be (what
+/// lies beyond the last window is free up to stride - 1 elements), else src
+/// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
+/// gradients for some of them.
+axis_window even_window(const axis_shape &axis) {
+    const int64_t end = axis.span() - axis.src - axis.pad_begin;
+    if (axis.pad_begin >= 0 && axis.pad_begin >= end
+            && axis.pad_begin < end + axis.stride)
+        return {axis.src, 0, axis.pad_begin, axis.pad_begin};
+    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
+    if (axis.span() - 2 * pad < 1) pad = 0;
+    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
 }
 
 /// Copies the caller's elements to the staged tensor (or back), as far as the
@@ -202,8 +236,8 @@ std::optional<problem_arrangement> arrange_as_given(
         }
         if (same) own[index] = strides_in(tensor, order);
     }
-    if (order == family::nxc && !widened && narrow(p.src.type)
-            && narrow(p.dst.type) && p.weights.dims[0] == 1) {
+    if (order == family::nxc && !widened && is_narrow(p.src) && is_narrow(p.dst)
+            && p.weights.dims[0] == 1) {
         const channel_counts channels = filled_channels(p, !own[0], !own[2]);
         const bool fills_src = channels.src != p.src.dims[1];
         const bool fills_dst = channels.dst != p.dst.dims[1];
@@ -312,10 +346,6 @@ int64_t described_tensor::extent() const {
     return last + 1;
 }
 
-size_t problem_arrangement::output() const {
-    return output_of(direction);
-}
-
 bool problem_arrangement::exceeds_a_grid() const {
     constexpr int64_t most = 65535;
     for (const seen_operand &operand : operands)
@@ -341,19 +371,19 @@ std::string problem_arrangement::copies() const {
 
 std::vector<problem_arrangement> arrangements_of(
         const convolution_problem &problem) {
-    const bool is_narrow = narrow(problem.src.type) || narrow(problem.dst.type);
+    const bool narrow = is_narrow(problem.src) || is_narrow(problem.dst);
     std::vector<problem_arrangement> found;
     // Its kernels compute in 32 bits, and src may be extended to the windows.
     if (!detail::windows_fit(problem, int64_t {1} << 31)) return found;
     for (const bool widened : {false, true}) {
-        if (widened && !is_narrow) continue;
+        if (widened && !narrow) continue;
         auto ncx = arrange(problem, family::ncx, widened);
         auto nxc = arrange(problem, family::nxc, widened);
         // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
-        const bool narrow_operands = is_narrow && !widened;
+        const bool narrow_operands = narrow && !widened;
         if (ncx && nxc
                 && (nxc->staged_bytes < ncx->staged_bytes
-                        || (nxc->staged_bytes == ncx->staged_bytes && is_narrow)
+                        || (nxc->staged_bytes == ncx->staged_bytes && narrow)
                         || (narrow_operands && better_as_nxc(problem))))
             std::swap(ncx, nxc);
         for (auto *made : {&ncx, &nxc})

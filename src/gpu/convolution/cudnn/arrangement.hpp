@@ -46,7 +46,7 @@ struct problem_arrangement {
     size_t staged_bytes = 0; ///< of all operands
 
     /// The index in operands of what is computed.
-    size_t output() const;
+    size_t output() const { return output_of(direction); }
     /// Whether an axis, or images and groups together, are more than the 65,535
     /// blocks that CUDA allows along the minor axes of a grid: cuDNN 9.14 then
     /// builds plans that it refuses to run. Not the last axis, which kernels lay
@@ -67,5 +67,16 @@ struct problem_arrangement {
 /// tensor has 2^31 elements or more.
 std::vector<problem_arrangement> arrangements_of(
         const detail::convolution_problem &problem);
+
+/// How many channels cuDNN is told of (channels.cpp).
+struct channel_counts {
+    int64_t src, dst;
+};
+
+/// Of a convolution of one group in 16 bits and NXC: both filled up with zeros to
+/// multiples of 8, or both the caller's. `src_staged`, `dst_staged`: the tensor is
+/// copied anyway.
+channel_counts filled_channels(
+        const detail::convolution_problem &, bool src_staged, bool dst_staged);
 
 } // namespace gradnn::gpu::cudnn

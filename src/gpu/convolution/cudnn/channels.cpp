@@ -1,4 +1,4 @@
-#include "gpu/convolution/cudnn/channels.hpp"
+#include "gpu/convolution/cudnn/arrangement.hpp"
 
 #include <algorithm>
 

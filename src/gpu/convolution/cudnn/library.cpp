@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <gradnn/status.hpp>
@@ -72,37 +73,35 @@ library_handle make_handle() {
     return handle;
 }
 
-/// Handles of a device that are not in use. A handle is bound to a stream, and
-/// may be bound to another one when it is used again.
-struct handle_pool {
-    struct entry {
-        library_handle handle = nullptr;
-        cudaStream_t stream = nullptr;
-    };
-
-    std::mutex mutex;
-    std::vector<entry> idle;
+/// A handle that is not in use. It is bound to a stream, and may be bound to another one
+/// when it is used again.
+struct idle_handle {
+    library_handle handle = nullptr;
+    cudaStream_t stream = nullptr;
 };
 
-handle_pool &pool_of(int device) {
+/// By their devices.
+struct handle_pool {
+    std::mutex mutex;
+    std::map<int, std::vector<idle_handle>> idle;
+};
+
+handle_pool &pool() {
     // Never destroyed: cuDNN may be gone when static destructors run.
-    static auto *mutex = new std::mutex;
-    static auto *pools = new std::map<int, handle_pool>;
-    const std::lock_guard lock(*mutex);
-    return (*pools)[device];
+    static auto *const all = new handle_pool;
+    return *all;
 }
 
 /// An idle handle, best one that is bound to the stream.
-std::optional<handle_pool::entry> take_idle(int device, cudaStream_t stream) {
-    handle_pool &pool = pool_of(device);
-    const std::lock_guard lock(pool.mutex);
-    if (pool.idle.empty()) return std::nullopt;
-    auto found = std::find_if(pool.idle.begin(), pool.idle.end(),
-            [&](const auto &entry) { return entry.stream == stream; });
-    if (found == pool.idle.end()) --found;
-    const handle_pool::entry taken = *found;
-    *found = pool.idle.back();
-    pool.idle.pop_back();
+std::optional<idle_handle> take_idle(int device, cudaStream_t stream) {
+    const std::lock_guard lock(pool().mutex);
+    std::vector<idle_handle> &idle = pool().idle[device];
+    if (idle.empty()) return std::nullopt;
+    auto found = std::ranges::find(idle, stream, &idle_handle::stream);
+    if (found == idle.end()) --found;
+    std::swap(*found, idle.back());
+    const idle_handle taken = idle.back();
+    idle.pop_back();
     return taken;
 }
 
@@ -135,9 +134,8 @@ borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
 
 borrowed_handle::~borrowed_handle() {
     try {
-        handle_pool &pool = pool_of(device_);
-        const std::lock_guard lock(pool.mutex);
-        pool.idle.push_back({handle_, stream_});
+        const std::lock_guard lock(pool().mutex);
+        pool().idle[device_].push_back({handle_, stream_});
     } catch (...) {
         // No memory for the entry: the handle is lost, nothing else.
     }

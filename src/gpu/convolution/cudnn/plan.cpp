@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/planner.hpp"
-#include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/plan_cache.hpp"
 

@@ -8,7 +8,6 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
-#include "gpu/convolution/cudnn/rules.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 

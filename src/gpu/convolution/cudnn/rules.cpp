@@ -1,4 +1,4 @@
-#include "gpu/convolution/cudnn/rules.hpp"
+#include "gpu/convolution/cudnn/planner.hpp"
 
 #include <cstdlib>
 #include <string>

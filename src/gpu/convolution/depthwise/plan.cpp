@@ -1,125 +1,165 @@
-#include <algorithm>
-#include <string>
-
-#include "base/text.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/runtime/device.hpp"
-#include "gpu/runtime/launch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "gpu/convolution/makers.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
+#include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
 
-using detail::convolution_direction;
-using detail::data_type;
-using detail::size_of;
-using detail::tensor_view;
-using detail::text;
-
 namespace {
 
-constexpr int most_columns = 72; // of a window, gaps included
-constexpr int64_t longest_data_chain = 4096;
-
-/// Contiguous along an axis, or of one position there.
-bool contiguous(const tensor_view &tensor, size_t axis) {
-    return tensor.dims[axis] == 1 || tensor.strides[axis] == 1;
+/// Rows follow one another, and planes of the channels and images.
+bool without_gaps(const int64_t *strides, const problem_shape &shape, int rows,
+        int columns) {
+    const int64_t plane = int64_t {rows} * columns;
+    return (columns == 1 || strides[4] == 1)
+            && (rows == 1 || strides[3] == columns)
+            && (shape.channels == 1 || strides[1] == plane)
+            && (shape.images == 1 || strides[0] == plane * shape.channels);
 }
 
-/// What no family takes.
-std::string common_refusal(const convolution_problem &problem) {
-    const auto &weights = problem.weights.dims;
-    if (weights[1] != 1 || weights[2] != 1)
-        return text("takes groups of one input and one output channel, given ",
-                weights[2], " and ", weights[1]);
+/// Whether the planes of both tensors, of which each has less than 2^31 elements, follow
+/// one another, and their rows.
+bool planes_without_gaps(const problem_shape &shape) {
+    const auto &[deep, down, along] = shape.axes;
+    // Offsets within a plane are 32-bit.
+    return int64_t {std::max(down.read, down.written)}
+                    * std::max(along.read, along.written)
+            <= INT32_MAX
+            && without_gaps(shape.read_strides, shape, down.read, along.read)
+            && without_gaps(
+                    shape.written_strides, shape, down.written, along.written);
+}
+
+/// Whether numbers are small enough for a problem_shape, and types and channels are those
+/// of all kernels. Tensor cores truncate when they add: they are not used for f32 weights.
+bool suits(const convolution_problem &problem) {
     constexpr int64_t most = int64_t {1} << 28;
-    if (axes_exceed(problem, most))
-        return "takes less than 2^28 points along an axis; " + given(problem);
-    if (problem.strides[2] > 2)
-        return text("takes strides of 1 and 2 along the last axis, given ",
-                problem.strides[2]);
-    const int64_t reach = (weights[5] - 1) * problem.dilations[2] + 1;
-    if (reach > most_columns)
-        return text("takes windows that reach over at most ", most_columns,
-                " points of the last axis, given ", reach);
-    // None of the three factors reaches 2^29.
-    const int64_t of_planes
-            = std::min(weights[3] * weights[4], longest_data_chain + 1);
-    if (problem.direction != convolution_direction::backward_weights
-            && of_planes * weights[5] > longest_data_chain)
-        return text("takes sums of at most ", longest_data_chain,
-                " terms, given windows of ", weights[3], "x", weights[4], "x",
-                weights[5]);
-    if (problem.src.dims[0] > most || problem.src.dims[1] > most >> 4)
-        return text("takes at most 2^28 images and 2^24 channels, given ",
-                problem.src.dims[0], " and ", problem.src.dims[1]);
-    return {};
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    const bool channels_last
+            = src.dims[1] > 1 && src.strides[1] == 1 && dst.strides[1] == 1;
+    return detail::size_of(src.type) == 2 && weights.type == src.type
+            && weights.dims[1] == 1 && weights.dims[2] == 1 && !channels_last
+            && !axes_exceed(problem, most) && src.dims[0] <= most
+            && src.dims[1] <= most >> 4;
 }
 
 } // namespace
 
-bool problem_facts::of_weights() const {
-    return problem.direction == convolution_direction::backward_weights;
-}
-
-int64_t problem_facts::element_bytes() const {
-    return size_of(problem.src.type);
-}
-
-int64_t problem_facts::sum_bytes() const {
-    return problem.src.type == data_type::f64 ? 8 : 4;
-}
-
-bool problem_facts::tensor_cores_suit() const {
-    return element_bytes() == 2 && problem.weights.type == problem.src.type;
-}
-
-std::optional<problem_facts> facts_of(const convolution_problem &problem,
-        const compile_options &options, std::string &refusal) {
-    refusal = common_refusal(problem);
-    if (!refusal.empty()) return std::nullopt;
-    const bool channels_last = problem.src.dims[1] > 1
-            && problem.src.strides[1] == 1 && problem.dst.strides[1] == 1;
-    if (!channels_last
-            && !(contiguous(problem.src, 4) && contiguous(problem.dst, 4))) {
-        refusal = "takes src and dst both with contiguous channels or both "
-                  "with contiguous columns; "
-                + given(problem);
-        return std::nullopt;
+problem_shape shape_of(const detail::convolution_problem &problem) {
+    problem_shape shape;
+    shape.to_src
+            = problem.direction == detail::convolution_direction::backward_data;
+    const detail::tensor_view &read = shape.to_src ? problem.dst : problem.src;
+    const detail::tensor_view &written
+            = shape.to_src ? problem.src : problem.dst;
+    shape.images = read.dims[0];
+    shape.channels = read.dims[1];
+    std::copy(read.strides.begin(), read.strides.end(), shape.read_strides);
+    std::copy(written.strides.begin(), written.strides.end(),
+            shape.written_strides);
+    shape.weights_strides[0] = problem.weights.strides[0];
+    for (size_t i = 0; i < 3; ++i) {
+        shape.weights_strides[i + 1] = problem.weights.strides[i + 3];
+        window_axis &axis = shape.axes[i];
+        axis.read = static_cast<int>(read.dims[i + 2]);
+        axis.written = static_cast<int>(written.dims[i + 2]);
+        axis.kernel = static_cast<int>(problem.weights.dims[i + 3]);
+        axis.stride = static_cast<int>(problem.strides[i]);
+        axis.dilation = static_cast<int>(problem.dilations[i]);
+        axis.pad = static_cast<int>(problem.pads_begin[i]);
     }
-    const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
-    return problem_facts {problem, shape_of(problem), channels_last, device,
-            properties.multiprocessors,
-            static_cast<int64_t>(properties.block_shared_bytes), properties.sm};
+    return shape;
 }
 
-family_plan::family_plan(
-        const problem_facts &facts, launches_by_alignment by_alignment)
-    : by_alignment_(std::move(by_alignment)),
-      element_bytes_(static_cast<size_t>(facts.element_bytes())) {
-    int64_t sums = 0;
-    for (const launches &each : by_alignment_)
-        sums = std::max(sums, each.sums);
-    sums *= facts.shape.channels;
-    if (facts.of_weights())
-        for (const window_axis &axis : facts.shape.axes)
-            sums *= axis.kernel;
-    workspace_bytes_ = static_cast<size_t>(sums * facts.sum_bytes());
+int positions_after(const window_axis &axis, bool to_src) {
+    return axis.written - axis.read + axis.kernel - 1
+            - taps_before(axis, to_src);
 }
 
-void family_plan::submit(std::span<void *const> args, std::byte *workspace,
-        const launch_stream &stream) const {
-    const auto both_at = [&](size_t bytes) {
-        return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
+bool pads_are_short(const window_axis &axis, bool to_src) {
+    const int before = taps_before(axis, to_src);
+    return before >= 0 && before < axis.kernel
+            && positions_after(axis, to_src) < axis.kernel;
+}
+
+bool rows_are_wide(const problem_shape &shape, int pads) {
+    const window_axis &along = shape.axes[2];
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (along.pad - usual_pad(along.kernel)) % pads == 0;
+}
+
+std::optional<problem_facts> facts_of(
+        const convolution_problem &problem, int64_t multiprocessors) {
+    if (!suits(problem)) return std::nullopt;
+    const problem_facts facts {problem, shape_of(problem), multiprocessors};
+    if (!planes_without_gaps(facts.shape)) return std::nullopt;
+    return facts;
+}
+
+namespace {
+
+/// What is launched where src and dst are aligned in one way; `sums` becomes those of a
+/// weight, which parts.cu adds up, if it is less.
+template <typename Cut>
+launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
+        int64_t &sums) {
+    const launch_facts seen {facts.problem.src.type, facts.shape, pairs};
+    if (!facts.of_weights()) return data_launcher(seen, work);
+    int64_t parts = 0;
+    if constexpr (requires { work.parts(); })
+        parts = work.parts();
+    else
+        parts = work.parts;
+    sums = std::max(sums, parts);
+    return [first = weights_launcher(seen, work),
+                   add = parts_launcher(seen, parts)](
+                   const tensor_pointers &at, const launch_stream &stream) {
+        first(at, stream);
+        add(at, stream);
     };
-    constexpr size_t of_one = 0;
-    constexpr size_t of_two = 1;
-    constexpr size_t of_vectors = 2;
-    const launches &chosen = by_alignment_[both_at(16) ? of_vectors
-                    : both_at(2 * element_bytes_)      ? of_two
-                                                       : of_one];
-    const tensor_pointers at {args[0], args[1], args[2], workspace};
-    chosen.first(at, stream);
-    if (chosen.parts) chosen.parts(at, stream);
 }
+
+} // namespace
+
+template <typename Cut>
+plan_or_refusal make(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto facts = facts_of(problem,
+            properties_of(static_cast<int>(options.device)).multiprocessors);
+    std::array<Cut, 2> work; // by whether tensors are at multiples of 16 bytes
+    if (!facts || !cut(work[0], *facts, false) || !cut(work[1], *facts, true))
+        return detail::refuse(Cut::takes, problem);
+    int64_t sums = 0;
+    // By tensors at multiples of one element, of two, of 16 bytes.
+    const std::array by_alignment {launcher_of(*facts, work[0], false, sums),
+            launcher_of(*facts, work[0], true, sums),
+            launcher_of(*facts, work[1], true, sums)};
+    const auto launch = [=](std::span<void *const> args, std::byte *workspace,
+                                const launch_stream &stream) {
+        const auto both_at = [&](size_t bytes) {
+            return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
+        };
+        by_alignment[both_at(16)     ? 2
+                        : both_at(4) ? 1
+                                     : 0](
+                {args[0], args[1], args[2], workspace}, stream);
+    };
+    const auto &[deep, down, along] = facts->shape.axes;
+    return within_workspace_limit(
+            std::make_unique<launched_plan>(launch,
+                    sizeof(float)
+                            * static_cast<size_t>(sums * facts->shape.channels
+                                    * down.kernel * along.kernel)),
+            options, "its sums");
+}
+template convolution_maker make<lines::work_cut>;
+template convolution_maker make<matrices::work_cut>;
 
 } // namespace gradnn::gpu::depthwise

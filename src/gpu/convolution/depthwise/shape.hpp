@@ -7,10 +7,6 @@
 
 #include <cuda_runtime.h>
 
-namespace gradnn::detail {
-struct convolution_problem;
-}
-
 namespace gradnn::gpu::depthwise {
 
 /// One spatial axis: read position = written position * stride - pad +
@@ -54,31 +50,5 @@ __host__ __device__ constexpr int taps_before(
         const window_axis &axis, bool to_src) {
     return to_src ? axis.kernel - 1 - axis.pad : axis.pad;
 }
-
-// In shape.cpp.
-problem_shape shape_of(const detail::convolution_problem &);
-/// A window of 3x3, 5x5 or 7x7 with the same stride along H and W and dilations of
-/// 1, in each depth alone.
-bool window_is_usual(const problem_shape &);
-/// Positions after the last of read that the last written one meets.
-int positions_after(const window_axis &, bool to_src);
-/// A window of 5x5 or 7x7 on planes (one depth), with strides and dilations of 1 and
-/// short pads.
-bool window_slides(const problem_shape &);
-/// A window of one point along D and H, none of them outside, with a stride and a
-/// dilation of 1 along W.
-bool window_is_a_row(const problem_shape &);
-/// Whether on either side fewer positions outside are met than there are taps.
-bool pads_are_short(const window_axis &, bool to_src);
-/// NCX: whether threads may load and store two columns at a time, of tensors that
-/// begin at multiples of two elements, where the padding along W is to differ from
-/// usual_pad by a multiple of `pads`.
-bool rows_are_wide(const problem_shape &, int pads = 1);
-/// NCX: whether the planes of both tensors, of which each has less than 2^31
-/// elements, follow one another, and their rows.
-bool planes_without_gaps(const problem_shape &);
-
-struct problem_facts; // plan.hpp
-struct launch_facts; // launch.hpp
 
 } // namespace gradnn::gpu::depthwise

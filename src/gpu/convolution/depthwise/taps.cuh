@@ -1,11 +1,10 @@
-// What the depthwise kernels share on the device: which taps a position has,
-// the sum that skips what lies outside, and the choice of a template.
+// What the depthwise kernels share on the device: the sum that skips what lies outside.
+// Windows have strides and dilations of 1, and planes one depth.
 #pragma once
 
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/shape.hpp"
-#include "gpu/device/constants.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/positions.cuh"
 
@@ -15,59 +14,6 @@ constexpr int threads_of_block = 256;
 
 __device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
     return static_cast<int>(__umulhi(2 * n, by.magic));
-}
-
-/// Taps first, first + step, ... < end of one axis that reach inside; `first`
-/// reads position `from`, and each further one `move` on.
-struct axis_taps {
-    int first = 0;
-    int end = 0;
-    int step = 1;
-    int from = 0;
-    int move = 0;
-};
-
-__device__ __forceinline__ axis_taps taps_of(
-        const window_axis &axis, bool to_src, int position) {
-    axis_taps taps;
-    if (!to_src) {
-        const int start = position * axis.stride - axis.pad;
-        const int inside = axis.read - start;
-        taps.from = start;
-        taps.move = axis.dilation;
-        if (start < 0) {
-            taps.first = (axis.dilation - 1 - start) / axis.dilation;
-            taps.from += taps.first * axis.dilation;
-        }
-        taps.end = axis.kernel;
-        if (inside <= (axis.kernel - 1) * axis.dilation)
-            taps.end = inside <= 0
-                    ? 0
-                    : (inside + axis.dilation - 1) / axis.dilation;
-        return taps;
-    }
-    // y = (position + pad - k * dilation) / stride, where that is whole.
-    const int start = position + axis.pad;
-    const int beyond = start - (axis.read - 1) * axis.stride;
-    if (start < 0) return taps;
-    taps.end = axis.kernel;
-    if (start < (axis.kernel - 1) * axis.dilation)
-        taps.end = start / axis.dilation + 1;
-    if (beyond > 0) taps.first = (beyond + axis.dilation - 1) / axis.dilation;
-    taps.from = start - taps.first * axis.dilation;
-    taps.move = -axis.dilation;
-    if (axis.stride == 1) return taps;
-    while (taps.first < taps.end && taps.from % axis.stride != 0) {
-        ++taps.first;
-        taps.from -= axis.dilation;
-    }
-    if (taps.first >= taps.end) return taps;
-    // Further solutions follow every stride / gcd(stride, dilation) taps.
-    taps.from /= axis.stride;
-    while (taps.step * axis.dilation % axis.stride != 0)
-        ++taps.step;
-    taps.move = -taps.step * axis.dilation / axis.stride;
-    return taps;
 }
 
 /// Zeros in so many bytes of shared memory, by all threads of a block.
@@ -96,30 +42,25 @@ __device__ __forceinline__ uint32_t add_zero_times(
 template <typename Type>
 __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
         const Type *weights, const problem_shape &shape, int64_t image,
-        int64_t channel, int d, int h, int w) {
-    const axis_taps of[3] = {taps_of(shape.axes[0], shape.to_src, d),
-            taps_of(shape.axes[1], shape.to_src, h),
-            taps_of(shape.axes[2], shape.to_src, w)};
+        int64_t channel, int h, int w) {
+    const auto &[deep, down, along] = shape.axes;
+    const auto position_of = [&](const window_axis &axis, int x, int tap) {
+        return shape.to_src ? x + axis.pad - tap : x - axis.pad + tap;
+    };
     read += image * shape.read_strides[0] + channel * shape.read_strides[1];
     weights += channel * shape.weights_strides[0];
     sum_of<Type> total = 0;
-    int at_d = of[0].from;
-    for (int kd = of[0].first; kd < of[0].end; kd += of[0].step) {
-        int at_h = of[1].from;
-        for (int kh = of[1].first; kh < of[1].end; kh += of[1].step) {
-            int at_w = of[2].from;
-            for (int kw = of[2].first; kw < of[2].end; kw += of[2].step) {
-                total += widen(read[at_d * shape.read_strides[2]
-                                 + at_h * shape.read_strides[3]
-                                 + at_w * shape.read_strides[4]])
-                        * widen(weights[kd * shape.weights_strides[1]
-                                + kh * shape.weights_strides[2]
-                                + kw * shape.weights_strides[3]]);
-                at_w += of[2].move;
-            }
-            at_h += of[1].move;
+    for (int kh = 0; kh < down.kernel; ++kh) {
+        const int row = position_of(down, h, kh);
+        if (!is_inside(row, down.read)) continue;
+        for (int kw = 0; kw < along.kernel; ++kw) {
+            const int column = position_of(along, w, kw);
+            if (!is_inside(column, along.read)) continue;
+            total += widen(read[row * shape.read_strides[3]
+                             + column * shape.read_strides[4]])
+                    * widen(weights[kh * shape.weights_strides[2]
+                            + kw * shape.weights_strides[3]]);
         }
-        at_d += of[0].move;
     }
     return total;
 }
@@ -132,11 +73,11 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
 template <typename Type>
 __device__ __forceinline__ void take_again(Type &element, const Type *read,
         const Type *weights, const problem_shape &shape, int64_t image,
-        int64_t channel, int d, int h, int w) {
+        int64_t channel, int h, int w) {
     const sum_of<Type> value = widen(element);
     if (value != value)
         element = narrow<Type>(
-                exact_element(read, weights, shape, image, channel, d, h, w));
+                exact_element(read, weights, shape, image, channel, h, w));
 }
 
 } // namespace gradnn::gpu::depthwise

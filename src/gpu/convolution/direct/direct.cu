@@ -79,64 +79,49 @@ launcher weights_launcher(const problem_shape<Index> &shape,
     };
 }
 
-class direct_plan final : public kernel_plan {
-public:
-    direct_plan(const convolution_problem &problem, int device) {
-        const int multiprocessors = properties_of(device).multiprocessors;
-        if (problem.direction == convolution_direction::backward_weights) {
-            const weights_cut cut = cut_weights(problem, multiprocessors);
-            const size_t bytes
-                    = problem.src.type == detail::data_type::f64 ? 8 : 4;
-            workspace_bytes_
-                    = static_cast<size_t>(cut.channels * cut.taps * cut.parts)
-                    * bytes;
-            const partial_weights partial(problem, cut.parts);
-            choose(problem, [&]<typename Type>(const auto &shape) {
-                return problem.weights.type == problem.src.type
-                        ? weights_launcher<Type, Type>(shape, cut, partial)
-                        : weights_launcher<Type, float>(shape, cut, partial);
-            });
-            return;
-        }
-        const bool long_sums = sums_are_long(problem);
-        choose(problem, [&]<typename Type>(const auto &shape) {
-            return problem.direction == convolution_direction::forward
-                    ? data_launcher<Type, true>(
-                            shape, long_sums, multiprocessors)
-                    : data_launcher<Type, false>(
-                            shape, long_sums, multiprocessors);
-        });
+template <typename Type, typename Index>
+launcher launcher_of(const convolution_problem &problem, int multiprocessors,
+        size_t &workspace_bytes) {
+    const auto shape = shape_of<Index>(problem);
+    const bool long_sums = sums_are_long(problem);
+    switch (problem.direction) {
+        case convolution_direction::forward:
+            return data_launcher<Type, true>(shape, long_sums, multiprocessors);
+        case convolution_direction::backward_data:
+            return data_launcher<Type, false>(
+                    shape, long_sums, multiprocessors);
+        case convolution_direction::backward_weights: break;
     }
-
-    size_t workspace_bytes() const override { return workspace_bytes_; }
-
-private:
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        launch_({args[0], args[1], args[2], workspace}, stream);
-    }
-
-    /// The launcher that body.template operator()<Type>(shape) returns.
-    template <typename Body>
-    void choose(const convolution_problem &problem, const Body &body) {
-        launch_ = with_float_type(problem.src.type, [&]<typename Type>() {
-            return is_small(problem)
-                    ? body.template operator()<Type>(shape_of<int32_t>(problem))
-                    : body.template operator()<Type>(
-                            shape_of<int64_t>(problem));
-        });
-    }
-
-    size_t workspace_bytes_ = 0;
-    launcher launch_;
-};
+    const weights_cut cut = cut_weights(problem, multiprocessors);
+    workspace_bytes = sizeof(sum_of<Type>)
+            * static_cast<size_t>(cut.channels * cut.taps * cut.parts);
+    const partial_weights partial(problem, cut.parts);
+    return problem.weights.type == problem.src.type
+            ? weights_launcher<Type, Type>(shape, cut, partial)
+            : weights_launcher<Type, float>(shape, cut, partial);
+}
 
 } // namespace
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    return std::make_unique<direct_plan>(
-            problem, static_cast<int>(options.device));
+    const int multiprocessors
+            = properties_of(static_cast<int>(options.device)).multiprocessors;
+    size_t workspace_bytes = 0;
+    const launcher chosen
+            = with_float_type(problem.src.type, [&]<typename Type>() {
+                  return is_small(problem)
+                          ? launcher_of<Type, int32_t>(
+                                  problem, multiprocessors, workspace_bytes)
+                          : launcher_of<Type, int64_t>(
+                                  problem, multiprocessors, workspace_bytes);
+              });
+    return std::make_unique<launched_plan>(
+            [=](std::span<void *const> args, std::byte *workspace,
+                    const launch_stream &stream) {
+                chosen({args[0], args[1], args[2], workspace}, stream);
+            },
+            workspace_bytes);
 }
 
 } // namespace gradnn::gpu::direct

@@ -1,9 +1,10 @@
 // How convolution.gpu_few_channels cuts a problem. Plain host arithmetic.
-#include "gpu/convolution/few_channels/cut.hpp"
+#include "gpu/convolution/few_channels/shape.hpp"
 
 #include <algorithm>
 
 #include "gpu/device/rounding.hpp"
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::few_channels {
 

@@ -20,7 +20,7 @@
 //
 // The order of each sum depends on the problem and the number of the device's
 // multiprocessors alone. The same bits always.
-#include "gpu/convolution/few_channels/cut.hpp"
+#include "gpu/convolution/few_channels/shape.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,55 +54,6 @@ int64_t longest_window(int64_t stride, int64_t channels) {
     }
 }
 
-class data_plan final : public kernel_plan {
-public:
-    data_plan(const convolution_problem &problem, int device)
-        : shape_(shape_of(problem)) {
-        const int64_t images = problem.src.dims[0];
-        const device_properties &properties = properties_of(device);
-        const int64_t most_bytes = std::min(most_shared_bytes,
-                static_cast<int64_t>(properties.block_shared_bytes));
-        const bool line = is_line(shape_);
-        grid_ = line ? cut_lines(
-                        shape_, images, properties.multiprocessors, most_bytes)
-                     : cut_tiles(shape_, images, most_bytes);
-        if (!fits()) return;
-        gathered_ = gathered_floats(shape_);
-        gather_kernel_ = gather_kernel_of(shape_);
-        kernel_ = line ? line_kernel_of(shape_) : tile_kernel_of(shape_);
-        const allocation_guard current(device); // attributes load the kernel
-        allow_shared_bytes(kernel_, static_cast<size_t>(most_bytes));
-    }
-
-    /// False where no block's part fits shared memory, or there are too many.
-    bool fits() const { return grid_.blocks != 0; }
-
-    size_t workspace_bytes() const override {
-        return static_cast<size_t>(gathered_) * sizeof(float);
-    }
-
-private:
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        auto *const diff_src = static_cast<float *>(args[0]);
-        const auto *const weights = static_cast<const float *>(args[1]);
-        const auto *const diff_dst = static_cast<const float *>(args[2]);
-        auto *const gathered = reinterpret_cast<float *>(workspace);
-        launch_early("convolution.gpu_few_channels (weights)", gather_kernel_,
-                ceil_div(gathered_, tile_threads), tile_threads, 0, stream,
-                weights, gathered, shape_, gathered_);
-        launch_early("convolution.gpu_few_channels", kernel_, grid_.blocks,
-                grid_.threads, grid_.shared_bytes, stream, diff_dst, gathered,
-                weights, diff_src, shape_);
-    }
-
-    problem_shape shape_;
-    launch_grid grid_;
-    int64_t gathered_ = 0; ///< floats of the weights in the workspace
-    gather_kernel *gather_kernel_ = nullptr;
-    data_kernel *kernel_ = nullptr;
-};
-
 } // namespace
 
 plan_or_refusal make(
@@ -112,39 +63,71 @@ plan_or_refusal make(
             || options.fpmath != fpmath_mode::strict)
         return detail::refuse(
                 "gradients of src in f32 under fpmath_mode strict", problem);
-    const auto &kernel = problem.weights.dims;
-    if (kernel[0] != 1 || problem.src.dims[1] > 4)
+    const auto &window = problem.weights.dims;
+    if (window[0] != 1 || problem.src.dims[1] > 4)
         return detail::refuse(
                 "one group and at most 4 channels of src", problem);
     for (const int64_t dilation : problem.dilations)
         if (dilation != 1) return detail::refuse("dilations of 1", problem);
     const int64_t stride = problem.strides[2];
-    if (kernel[5] > longest_window(stride, problem.src.dims[1]))
+    if (window[5] > longest_window(stride, problem.src.dims[1]))
         return detail::refuse(
                 "along the last axis windows of at most 7 points with a stride "
                 "of 1, 8 with 2, 12 with 4, 10 with 5 (3 channels and fewer), "
                 "16 with 8 (one channel)",
                 problem);
     const int64_t chain = problem.dst.dims[1]
-            * ceil_div(kernel[3], problem.strides[0])
-            * ceil_div(kernel[4], problem.strides[1])
-            * ceil_div(kernel[5], stride);
+            * ceil_div(window[3], problem.strides[0])
+            * ceil_div(window[4], problem.strides[1])
+            * ceil_div(window[5], stride);
     if (chain > longest_chain)
         return plan_or_refusal::refuse(text("takes sums of at most ",
                 longest_chain, " terms, given ", chain));
     for (size_t axis = 0; axis < 3; ++axis)
         for (const int64_t size : {problem.src.dims[axis + 2],
-                     problem.dst.dims[axis + 2], kernel[axis + 3],
+                     problem.dst.dims[axis + 2], window[axis + 3],
                      problem.strides[axis], std::abs(problem.pads_begin[axis])})
             if (size > 1 << 24)
                 return plan_or_refusal::refuse(
                         text("takes axes of at most 2^24, given ", size));
     const auto device = static_cast<int>(options.device);
-    auto plan = std::make_unique<data_plan>(problem, device);
-    if (!plan->fits())
+    const device_properties &properties = properties_of(device);
+    const int64_t most_bytes = std::min(most_shared_bytes,
+            static_cast<int64_t>(properties.block_shared_bytes));
+    problem_shape shape = shape_of(problem);
+    const bool line = is_line(shape);
+    const launch_grid grid = line
+            ? cut_lines(shape, problem.src.dims[0], properties.multiprocessors,
+                    most_bytes)
+            : cut_tiles(shape, problem.src.dims[0], most_bytes);
+    if (grid.blocks == 0)
         return detail::refuse(
                 "a window and rows that fit in shared memory", problem);
-    return within_workspace_limit(std::move(plan), options, "its weights");
+    const int64_t count = gathered_floats(shape);
+    gather_kernel *const gather = gather_kernel_of(shape);
+    data_kernel *const kernel
+            = line ? line_kernel_of(shape) : tile_kernel_of(shape);
+    {
+        const allocation_guard current(device); // attributes load the kernel
+        allow_shared_bytes(kernel, static_cast<size_t>(most_bytes));
+    }
+    const auto launches = [=](std::span<void *const> args, std::byte *workspace,
+                                  const launch_stream &stream) {
+        auto *const diff_src = static_cast<float *>(args[0]);
+        const auto *const weights = static_cast<const float *>(args[1]);
+        const auto *const diff_dst = static_cast<const float *>(args[2]);
+        auto *const gathered = reinterpret_cast<float *>(workspace);
+        launch_early("convolution.gpu_few_channels (weights)", gather,
+                ceil_div(count, tile_threads), tile_threads, 0, stream, weights,
+                gathered, shape, count);
+        launch_early("convolution.gpu_few_channels", kernel, grid.blocks,
+                grid.threads, grid.shared_bytes, stream, diff_dst, gathered,
+                weights, diff_src, shape);
+    };
+    return within_workspace_limit(
+            std::make_unique<launched_plan>(
+                    launches, static_cast<size_t>(count) * sizeof(float)),
+            options, "its weights");
 }
 
 } // namespace gradnn::gpu::few_channels

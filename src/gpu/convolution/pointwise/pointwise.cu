@@ -20,29 +20,8 @@ namespace gradnn::gpu::pointwise {
 
 namespace {
 
+using detail::convolution_direction;
 using detail::data_type;
-
-/// A kernel of one of the types, that its plan has chosen, and its launch.
-struct chosen_kernel {
-    /// Data: read, weights, written. Weights: first, second, partial sums.
-    void (*kernel)(const void *, const void *, void *, problem_shape) = nullptr;
-    int64_t blocks = 1;
-    size_t shared_bytes = 0;
-
-    /// Blocks of an SM.
-    template <typename Kernel>
-    int set(Kernel *chosen, int device, int64_t bytes) {
-        kernel = reinterpret_cast<decltype(kernel)>(chosen);
-        shared_bytes = static_cast<size_t>(bytes);
-        allow_shared_bytes(chosen, properties_of(device).block_shared_bytes);
-        return std::max(blocks_held(chosen, 32 * warps, shared_bytes), 1);
-    }
-    void launch(const launch_stream &stream, const void *first,
-            const void *other, void *result, const problem_shape &shape) const {
-        launch_early("convolution.gpu_pointwise", kernel, blocks, 32 * warps,
-                shared_bytes, stream, first, other, result, shape);
-    }
-};
 
 /// Calls body.template operator()<Type, planes, number>().
 template <int... numbers, typename Body>
@@ -56,96 +35,76 @@ void with_kernel(data_type type, bool planes, int number, const Body &body) {
     });
 }
 
-class pointwise_plan : public kernel_plan {
-protected:
-    pointwise_plan(const convolution_problem &problem, problem_shape shape)
-        : shape_(shape), type_(problem.src.type) {}
-
-    struct pointers {
-        void *first;
-        void *second;
-    };
-    pointers of(std::span<void *const> args) const {
-        return {args[shape_.first_is_dst ? 2 : 0],
-                args[shape_.first_is_dst ? 0 : 2]};
-    }
-    /// For tensors that begin there.
-    problem_shape shape_for(const pointers &tensors) const {
-        problem_shape shape = shape_;
-        const auto narrow = [](operand &tensor, const void *pointer) {
-            while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
-                tensor.vector /= 2;
+class pointwise_plan final : public kernel_plan {
+public:
+    pointwise_plan(const convolution_problem &problem,
+            const problem_shape &shape, int device)
+        : shape_(shape) {
+        const allocation_guard current(device);
+        const device_properties &properties = properties_of(device);
+        // Blocks that the device holds.
+        const auto choose = [&](auto *kernel, int64_t bytes) {
+            kernel_ = reinterpret_cast<any_kernel *>(kernel);
+            shared_bytes_ = static_cast<size_t>(bytes);
+            allow_shared_bytes(kernel, properties.block_shared_bytes);
+            const int held = blocks_held(kernel, 32 * warps, shared_bytes_);
+            return int64_t {std::max(held, 1)} * properties.multiprocessors;
         };
-        narrow(shape.first, tensors.first);
-        narrow(shape.second, tensors.second);
-        return shape;
-    }
-
-    problem_shape shape_;
-    chosen_kernel kernel_;
-    data_type type_;
-};
-
-class data_plan final : public pointwise_plan {
-public:
-    data_plan(const convolution_problem &problem, const problem_shape &shape,
-            int device)
-        : pointwise_plan(problem, shape) {
-        const allocation_guard current(device);
-        with_kernel<1, 2, 4, 8, 16>(type_, shape_.planes, steps_of(shape_),
-                [&]<typename Type, bool planes, int steps>() {
-                    const int64_t held
-                            = kernel_.set(data_kernel<Type, planes, steps>,
-                                    device, data_shared_bytes(shape_));
-                    kernel_.blocks = std::min(
-                            held * properties_of(device).multiprocessors,
-                            ceil_div(shape_.tiles, int64_t {warps}));
-                });
-    }
-    size_t workspace_bytes() const override { return 0; }
-
-private:
-    void submit(std::span<void *const> args, std::byte *,
-            const launch_stream &stream) const override {
-        const pointers tensors = of(args);
-        kernel_.launch(stream, tensors.first, args[1], tensors.second,
-                shape_for(tensors));
-    }
-};
-
-class weights_plan final : public pointwise_plan {
-public:
-    weights_plan(const convolution_problem &problem, const problem_shape &shape,
-            int device)
-        : pointwise_plan(problem, shape) {
-        const allocation_guard current(device);
-        with_kernel<1, 2, 4>(type_, shape_.planes, row_tiles_of(shape_),
+        if (problem.direction != convolution_direction::backward_weights) {
+            with_kernel<1, 2, 4, 8, 16>(problem.src.type, shape.planes,
+                    steps_of(shape),
+                    [&]<typename Type, bool planes, int steps>() {
+                        blocks_ = std::min(
+                                choose(data_kernel<Type, planes, steps>,
+                                        data_shared_bytes(shape)),
+                                ceil_div(shape.tiles, int64_t {warps}));
+                    });
+            return;
+        }
+        with_kernel<1, 2, 4>(problem.src.type, shape.planes,
+                row_tiles_of(shape),
                 [&]<typename Type, bool planes, int row_tiles>() {
-                    const int64_t held = kernel_.set(
-                            weights_kernel<Type, planes, row_tiles>, device,
-                            weights_shared_bytes(shape_));
-                    kernel_.blocks = parts_of(shape_,
-                            held * properties_of(device).multiprocessors);
-                    const partial_weights partial(problem, kernel_.blocks);
+                    blocks_ = parts_of(shape,
+                            choose(weights_kernel<Type, planes, row_tiles>,
+                                    weights_shared_bytes(shape)));
+                    const partial_weights partial(problem, blocks_);
                     sums_ = partial.parts * partial.count;
                     add_parts_ = weights_sum_launcher<float, Type>(
                             "convolution.gpu_pointwise (parts)", partial);
                 });
     }
+
     size_t workspace_bytes() const override {
         return static_cast<size_t>(sums_) * sizeof(float);
     }
 
 private:
+    /// Data: read, weights, written. Weights: first, second, partial sums.
+    using any_kernel = void(const void *, const void *, void *, problem_shape);
+
     void submit(std::span<void *const> args, std::byte *workspace,
             const launch_stream &stream) const override {
-        const pointers tensors = of(args);
-        kernel_.launch(stream, tensors.first, tensors.second, workspace,
-                shape_for(tensors));
-        add_parts_({args[0], args[1], args[2], workspace}, stream);
+        void *const first = args[shape_.first_is_dst ? 2 : 0];
+        void *const second = args[shape_.first_is_dst ? 0 : 2];
+        problem_shape shape = shape_; // for tensors that begin there
+        const auto narrow = [](operand &tensor, const void *pointer) {
+            while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
+                tensor.vector /= 2;
+        };
+        narrow(shape.first, first);
+        narrow(shape.second, second);
+        launch_early("convolution.gpu_pointwise", kernel_, blocks_, 32 * warps,
+                shared_bytes_, stream, first, add_parts_ ? second : args[1],
+                add_parts_ ? workspace : second, shape);
+        if (add_parts_)
+            add_parts_({args[0], args[1], args[2], workspace}, stream);
     }
 
-    int64_t sums_ = 0;
+    const problem_shape shape_;
+    any_kernel *kernel_ = nullptr;
+    int64_t blocks_ = 1;
+    size_t shared_bytes_ = 0;
+    int64_t sums_ = 0; ///< of weights
     launcher add_parts_;
 };
 
@@ -157,8 +116,8 @@ plan_or_refusal make(
     const auto shape = describe(problem, why);
     if (!shape) return plan_or_refusal::refuse(why);
     const auto device = static_cast<int>(options.device);
-    const bool of_weights = problem.direction
-            == detail::convolution_direction::backward_weights;
+    const bool of_weights
+            = problem.direction == convolution_direction::backward_weights;
     const int64_t bytes = of_weights ? weights_shared_bytes(*shape)
                                      : data_shared_bytes(*shape);
     const auto most
@@ -169,11 +128,9 @@ plan_or_refusal make(
                         " bytes of shared memory, these would take ", bytes)
                         .c_str(),
                 problem);
-    if (of_weights)
-        return within_workspace_limit(
-                std::make_unique<weights_plan>(problem, *shape, device),
-                options, "its sums");
-    return std::make_unique<data_plan>(problem, *shape, device);
+    return within_workspace_limit(
+            std::make_unique<pointwise_plan>(problem, *shape, device), options,
+            "its sums");
 }
 
 } // namespace gradnn::gpu::pointwise

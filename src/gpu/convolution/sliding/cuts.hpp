@@ -1,15 +1,31 @@
-// How the work of a sliding window may be cut, by estimated time.
+// A convolution as the sliding kernels see it, and how its work may be cut, by estimated
+// time.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "gpu/convolution/sliding/data_specification.hpp"
 #include "gpu/convolution/sliding/weights_specification.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::sliding {
+
+// In problem_specification.cpp.
+
+/// The problem of tensors whose first elements are at multiples of so many bytes. In more
+/// than one form where there are ways to walk: the first serves as any. Empty, and the
+/// reason in `refusal`, where the kernels do not take it.
+std::vector<problem_specification> specifications_of(
+        const detail::fused_convolution &, int alignment, bool bulk_copies,
+        std::string &refusal);
+
+/// The text of the header that a kernel is compiled with.
+std::string text_of(const data_specification &);
+std::string text_of(const weights_specification &);
 
 /// A specification with its estimated cost, which compares those of one problem.
 template <typename Specification>
@@ -29,9 +45,11 @@ std::vector<choice<weights_specification>> weights_choices(
 constexpr int longest_chain = 4096;
 /// Of the 255 of a thread, as they are estimated.
 constexpr int most_registers = 222;
-/// Long windows of one row of NCX, by rows in shared memory.
-std::optional<choice<weights_specification>> staged_rows_choice(
-        const problem_specification &, const gpu_facts &);
+
+/// NXC: so many vectors of channels side by side, and threads of a block.
+struct block_shape {
+    int lanes, threads;
+};
 
 /// What estimates are made of.
 struct tile_estimator {
@@ -46,6 +64,36 @@ struct tile_estimator {
         return p.channels_last && p.column.parts() ? std::abs(p.column.dilation)
                                                    : 1;
     }
+};
+
+/// A tile of a thread with its estimates, before strips are cut.
+struct data_tile {
+    double cost; ///< of a result, in instructions
+    double instructions; ///< of a result
+    data_cut cut;
+};
+
+struct data_estimator : tile_estimator {
+    const row_walk walk = row_walk::of(p.row);
+    std::vector<data_tile> tiles = {};
+
+    /// Results that follow one another without gaps, so that planes may be staged.
+    bool planes_are_dense(const pitches &of, int rows, int columns, int depths,
+            int channels) const {
+        const int64_t plane = int64_t {rows} * columns;
+        return (columns == 1 || of.column == 1)
+                && (rows == 1 || of.row == columns)
+                && (depths == 1 || of.depth == plane)
+                && (channels == 1 || of.channel == plane * depths)
+                && (p.images == 1 || of.image == plane * depths * channels)
+                && plane * depths * channels < (1 << 30);
+    }
+
+    /// A window of one row of many taps, whose sums move up with each row that is read.
+    bool is_long() const { return taps == p.row.taps && taps > 8; }
+    void add_tiles();
+    void add_tile(int vector, const block_shape &block, int columns, int depths,
+            staging staged);
 };
 
 /// What a thread takes that has rows on their way: so many of them, or groups that are copied
@@ -77,11 +125,6 @@ struct rows_ahead {
     /// How many times as long as with enough on their way; loads to registers are waited for
     /// together.
     double late(int ahead) const;
-};
-
-/// NXC: so many vectors of channels side by side, and threads of a block.
-struct block_shape {
-    int lanes, threads;
 };
 
 /// Whole pixels or whole sectors of them, and few idle threads.

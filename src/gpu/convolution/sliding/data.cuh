@@ -75,10 +75,7 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
     t.all_weights = weights;
     t.others = others;
     t.load_weights(shared, lane);
-    t.begin_at(g.column_step > 1 ? tile % g.column_step
-                            + tile / g.column_step
-                                    * (g.column_step * cut.columns)
-                                 : tile * cut.columns,
+    t.begin_at(first_column_of(tile, cut.columns, g.column_step),
             depth_tile * cut.depths);
     t.first_row = strip * cut.strip;
     t.last_row = least(t.first_row + cut.strip,

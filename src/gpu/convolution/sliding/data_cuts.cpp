@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "gpu/convolution/sliding/data_tiles.hpp"
+#include "gpu/convolution/sliding/cuts.hpp"
 
 namespace gradnn::gpu::sliding {
 
@@ -230,10 +230,7 @@ void add_long_rows(data_estimator &e) {
                 {std::max(cost, 0.75 * floor) + 0.65 * cost - 0.25 * floor,
                         by_issue, cut});
     }
-    std::stable_sort(e.tiles.begin(), e.tiles.end(),
-            [](const data_tile &a, const data_tile &b) {
-                return a.cost < b.cost;
-            });
+    std::ranges::stable_sort(e.tiles, {}, &data_tile::cost);
 }
 
 /// Windows that leave no room in registers for all taps.
@@ -317,10 +314,7 @@ std::vector<choice<data_specification>> data_choices(
         done.push_back({cost, each.instructions, *cut});
     }
     if (done.empty()) return row_by_row_choices(e);
-    std::stable_sort(done.begin(), done.end(),
-            [](const data_tile &a, const data_tile &b) {
-                return a.cost < b.cost;
-            });
+    std::ranges::stable_sort(done, {}, &data_tile::cost);
     // The best, each unlike those before it.
     std::vector<choice<data_specification>> chosen;
     const auto alike = [](const data_cut &a, const data_cut &b) {

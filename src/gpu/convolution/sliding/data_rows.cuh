@@ -126,17 +126,12 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     const int row = digit_of(rest, p.row.written);
     const int depth = rest % p.depth.written;
     const int image = rest / p.depth.written;
-    const int first_column = g.column_step > 1 ? tile % g.column_step
-                    + tile / g.column_step * (g.column_step * cut.columns)
-                                               : tile * cut.columns;
+    const int first_column = first_column_of(tile, cut.columns, g.column_step);
     const int read_column = first_column * p.column.step / p.column.up;
     bool inside[g.units.count];
 #pragma unroll
     for (int unit = 0; unit < g.units.count; ++unit)
-        inside[unit] = g.units.always_inside[unit]
-                || static_cast<unsigned>(read_column
-                           + (unit + g.units.first) * g.units.vector)
-                        < static_cast<unsigned>(p.column.read);
+        inside[unit] = g.units.is_inside(unit, read_column, p.column.read);
     sum_type totals[cut.columns];
 #pragma unroll
     for (int j = 0; j < cut.columns; ++j)

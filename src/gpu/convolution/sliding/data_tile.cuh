@@ -72,10 +72,8 @@ struct data_tile {
     __device__ void find_outside() {
 #pragma unroll
         for (int unit = 0; unit < g.units.count; ++unit)
-            column_inside[unit] = g.units.always_inside[unit]
-                    || static_cast<unsigned>(read_column
-                               + (unit + g.units.first) * g.units.vector)
-                            < static_cast<unsigned>(p.column.read);
+            column_inside[unit]
+                    = g.units.is_inside(unit, read_column, p.column.read);
 #pragma unroll
         for (int slot = 0; slot < g.depth_slots; ++slot)
             depth_inside[slot] = g.depth_always_inside[slot]

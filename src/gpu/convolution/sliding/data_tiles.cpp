@@ -1,4 +1,4 @@
-#include "gpu/convolution/sliding/data_tiles.hpp"
+#include "gpu/convolution/sliding/cuts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -196,10 +196,7 @@ void data_estimator::add_tiles() {
             }
         }
     }
-    std::stable_sort(tiles.begin(), tiles.end(),
-            [](const data_tile &a, const data_tile &b) {
-                return a.cost < b.cost;
-            });
+    std::ranges::stable_sort(tiles, {}, &data_tile::cost);
 }
 
 } // namespace gradnn::gpu::sliding

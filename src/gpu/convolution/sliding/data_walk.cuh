@@ -38,38 +38,25 @@ struct data_walk : data_tile<s> {
             this->template load_others<p.row.up>(0, row_of(u, 0), checked_now);
             advance_and_load(slot, checked_now);
         }
-#pragma unroll
-        for (int f = 0; f < g.walk.phases; ++f)
-#pragma unroll
-            for (int kh = 0; kh < p.row.taps; ++kh) {
-                const int a = g.sum_of[f][kh];
-                if (a < 0) continue;
-#pragma unroll
-                for (int o = 0; o < cut.depths; ++o)
-#pragma unroll
-                    for (int kd = 0; kd < p.depth.taps; ++kd) {
-                        const int z = g.depth_met[kd][o];
-                        if (z < 0) continue;
-#pragma unroll
-                        for (int kw = 0; kw < p.column.taps; ++kw)
-#pragma unroll
-                            for (int j = 0; j < cut.columns; ++j) {
-                                const int x = g.units.met[kw][j];
-                                if (x < 0) continue;
-#pragma unroll
-                                for (int v = 0; v < cut.vector; ++v)
-#pragma unroll
-                                    for (int m = 0; m < p.multiplier; ++m)
-                                        open[a][o][j][v] = multiply_add(
-                                                values[f][z][x][p.channels_last
-                                                                ? v * p.multiplier
-                                                                        + m
-                                                                : m],
-                                                weights[m][kd][kh][kw][v],
-                                                open[a][o][j][v]);
-                            }
-                    }
-            }
+        for_each<g.walk.phases, p.row.taps, cut.depths, p.depth.taps>(
+                [&](int f, int kh, int o, int kd) {
+                    const int a = g.sum_of[f][kh], z = g.depth_met[kd][o];
+                    if (a >= 0 && z >= 0)
+                        multiply_row(values[f][z], a, o, kd, kh);
+                });
+    }
+    /// A row of what is read by a row of the window, to the sums of a depth.
+    template <typename Values>
+    __device__ __forceinline__ void multiply_row(
+            const Values &values, int a, int o, int kd, int kh) {
+        for_each<p.column.taps, cut.columns, cut.vector, p.multiplier>(
+                [&](int kw, int j, int v, int m) {
+                    const int x = g.units.met[kw][j];
+                    if (x < 0) return;
+                    const int e = p.channels_last ? v * p.multiplier + m : m;
+                    open[a][o][j][v] = multiply_add(values[x][e],
+                            weights[m][kd][kh][kw][v], open[a][o][j][v]);
+                });
     }
     // Set by `step` around multiply, whose loads stand between conversions and products.
     bool checked_now;

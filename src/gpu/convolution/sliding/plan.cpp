@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradnn/status.hpp>
@@ -12,7 +13,6 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/sliding/problem_specification.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
@@ -43,62 +43,90 @@ struct launchable {
     }
 };
 
+/// A kernel before it is compiled, and its launch.
+struct attempt {
+    const char *source, *entry;
+    std::string specification;
+    launchable launch;
+};
+
+attempt attempt_of(const data_specification &s) {
+    const data_geometry g = geometry_of(s);
+    return {"gpu/convolution/sliding/data_kernel.cuh", "gradnn_slide_data",
+            text_of(s),
+            {nullptr, g.grid, s.cut.threads,
+                    static_cast<size_t>(g.shared_bytes)}};
+}
+attempt attempt_of(const weights_specification &s) {
+    const weights_geometry g = geometry_of(s);
+    return {"gpu/convolution/sliding/weights_kernel.cuh",
+            "gradnn_slide_weights", text_of(s),
+            {nullptr, g.grid, s.cut.threads,
+                    static_cast<size_t>(g.shared_bytes)}};
+}
+
+int64_t weights_of(const problem_specification &p) {
+    return int64_t {p.channels} * p.multiplier * p.depth.taps * p.row.taps
+            * p.column.taps;
+}
+
+int64_t sums_bytes(const data_specification &) {
+    return 0;
+}
+int64_t sums_bytes(const weights_specification &s) {
+    return s.cut.parts * weights_of(s.of) * sum_bytes_of(s.of.type);
+}
+
+using specification = std::variant<data_specification, weights_specification>;
+
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
 /// needed.
 class variant {
 public:
-    virtual ~variant() = default;
-    virtual size_t workspace_bytes() const { return 0; }
-    /// The reason if there is no kernel; empty if there is.
-    virtual std::string compile(const compile_options &options) = 0;
-    /// Which of the specifications was compiled and taken.
-    virtual size_t taken() const { return 0; }
-    virtual void launch(const launch_stream &stream,
-            std::span<void *const> args, std::byte *workspace) const = 0;
-};
-
-/// Loads an entry of a source; the reason if that fails.
-std::string load(launchable &to, const char *source, const char *entry,
-        const std::string &specification, const compile_options &options) {
-    const jit::kernel_or_refusal loaded
-            = jit::load({source, specification, entry}, options);
-    if (!loaded.kernel) return loaded.refusal;
-    to.kernel = loaded.kernel;
-    if (to.shared_bytes + to.kernel->static_shared_bytes
-            > default_block_shared_bytes) {
-        const allocation_guard guard(static_cast<int>(options.device));
-        allow_shared_bytes(to.kernel->function, to.shared_bytes);
-    }
-    return {};
-}
-
-class data_variant final : public variant {
-public:
-    data_variant(std::vector<data_specification> tried, bool to_src)
+    variant(std::vector<specification> tried, convolution_direction direction)
         : tried_(std::move(tried)),
-          read_(to_src ? 2 : 0),
+          read_(direction == convolution_direction::backward_data ? 2 : 0),
           written_(2 - read_) {}
 
-    std::string compile(const compile_options &options) override {
-        std::string refusal;
-        launchable best;
-        for (const data_specification &each : tried_) {
-            const data_geometry g = geometry_of(each);
-            launchable made {nullptr, g.grid, each.cut.threads,
-                    static_cast<size_t>(g.shared_bytes)};
-            refusal = load(made, "gpu/convolution/sliding/data_kernel.cuh",
-                    "gradnn_slide_data", text_of(each), options);
+    size_t workspace_bytes() const {
+        int64_t most = 0;
+        for (const specification &each : tried_)
+            most = std::max(most,
+                    std::visit(
+                            [](const auto &s) { return sums_bytes(s); }, each));
+        return static_cast<size_t>(most);
+    }
+    /// Which of the specifications was compiled and taken.
+    size_t taken() const { return taken_; }
+
+    /// The reason if there is no kernel; empty if there is.
+    std::string compile(const compile_options &options) {
+        for (size_t i = 0; i < tried_.size(); ++i) {
+            attempt made = std::visit(
+                    [](const auto &s) { return attempt_of(s); }, tried_[i]);
+            const std::string refusal = load(made, options);
             if (!refusal.empty()) return refusal;
-            if (!best.kernel
-                    || made.kernel->local_bytes < best.kernel->local_bytes)
-                best = made;
-            if (made.kernel->local_bytes == 0) break;
+            const size_t spilled = made.launch.kernel->local_bytes;
+            if (kernel_.kernel && spilled >= kernel_.kernel->local_bytes)
+                continue;
+            kernel_ = made.launch;
+            taken_ = i;
+            if (spilled == 0) break;
         }
-        kernel_ = best;
+        if (const auto *s = std::get_if<weights_specification>(&tried_[taken_]))
+            parts_ = {jit::beside(*kernel_.kernel, "gradnn_add_parts",
+                              static_cast<int>(options.device)),
+                    ceil_div(weights_of(s->of), 32), 256, 0};
         return {};
     }
+
     void launch(const launch_stream &stream, std::span<void *const> args,
-            std::byte * /*workspace*/) const override {
+            std::byte *workspace) const {
+        if (parts_.kernel) {
+            kernel_(stream, args[0], args[2], workspace);
+            parts_(stream, args[0], args[2], workspace, args[1]);
+            return;
+        }
         fused_places others {};
         for (size_t i = 3; i < args.size(); ++i)
             others.epilogue[i - 3] = static_cast<const char *>(args[i])
@@ -107,124 +135,77 @@ public:
     }
 
 private:
-    const std::vector<data_specification> tried_;
-    const size_t read_, written_;
-    launchable kernel_;
-};
-
-class weights_variant final : public variant {
-public:
-    explicit weights_variant(std::vector<weights_specification> tried)
-        : tried_(std::move(tried)) {}
-
-    size_t workspace_bytes() const override {
-        size_t most = 0;
-        for (const weights_specification &each : tried_)
-            most = std::max(most,
-                    static_cast<size_t>(each.cut.parts) * weights_of(each.of)
-                            * static_cast<size_t>(sum_bytes_of(each.of.type)));
-        return most;
-    }
-    size_t taken() const override { return taken_; }
-    std::string compile(const compile_options &options) override {
-        std::string refusal;
-        for (size_t i = 0; i < tried_.size(); ++i) {
-            const weights_specification &each = tried_[i];
-            const weights_geometry g = geometry_of(each);
-            launchable made {nullptr, g.grid, each.cut.threads,
-                    static_cast<size_t>(g.shared_bytes)};
-            const std::string specification = text_of(each);
-            constexpr const char *source
-                    = "gpu/convolution/sliding/weights_kernel.cuh";
-            refusal = load(made, source, "gradnn_slide_weights", specification,
-                    options);
-            if (!refusal.empty()) return refusal;
-            if (sums_.kernel
-                    && made.kernel->local_bytes >= sums_.kernel->local_bytes)
-                continue;
-            parts_ = {jit::beside(*made.kernel, "gradnn_add_parts",
-                              static_cast<int>(options.device)),
-                    ceil_div(static_cast<int64_t>(weights_of(each.of)), 32),
-                    256, 0};
-            sums_ = made;
-            taken_ = i;
-            if (made.kernel->local_bytes == 0) break;
+    /// The reason if that fails.
+    static std::string load(attempt &to, const compile_options &options) {
+        const jit::kernel_or_refusal loaded
+                = jit::load({to.source, to.specification, to.entry}, options);
+        if (!loaded.kernel) return loaded.refusal;
+        to.launch.kernel = loaded.kernel;
+        const size_t bytes = to.launch.shared_bytes;
+        if (bytes + loaded.kernel->static_shared_bytes
+                > default_block_shared_bytes) {
+            const allocation_guard guard(static_cast<int>(options.device));
+            allow_shared_bytes(loaded.kernel->function, bytes);
         }
         return {};
     }
-    void launch(const launch_stream &stream, std::span<void *const> args,
-            std::byte *workspace) const override {
-        sums_(stream, args[0], args[2], workspace);
-        parts_(stream, args[0], args[2], workspace, args[1]);
-    }
 
-private:
-    static size_t weights_of(const problem_specification &p) {
-        return static_cast<size_t>(p.channels)
-                * static_cast<size_t>(p.multiplier)
-                * static_cast<size_t>(
-                        p.depth.taps * p.row.taps * p.column.taps);
-    }
-
-    const std::vector<weights_specification> tried_;
+    const std::vector<specification> tried_;
+    const size_t read_, written_;
     size_t taken_ = 0;
-    launchable sums_, parts_;
+    launchable kernel_;
+    launchable parts_; ///< of gradients of weights: adds up the sums
 };
 
-/// Of all forms of a problem the specifications of least cost, best first.
+/// Of all forms of a problem the specifications of least cost, best first: those tried
+/// until one spills no registers, or the one of that number alone. Empty where there are
+/// none.
 template <typename Specification>
-std::vector<Specification> best_of(
+std::vector<Specification> tried_of(
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         std::vector<choice<Specification>> (*choices_of)(
-                const problem_specification &, const gpu_facts &)) {
+                const problem_specification &, const gpu_facts &),
+        bool alone, size_t number) {
+    constexpr size_t most_tried = 3, most_measured = 6;
     std::vector<choice<Specification>> choices;
     for (const problem_specification &form : forms)
         for (const choice<Specification> &each : choices_of(form, gpu))
             choices.push_back(each);
-    std::stable_sort(choices.begin(), choices.end(),
-            [](const auto &a, const auto &b) { return a.cost < b.cost; });
-    std::vector<Specification> best;
-    for (const auto &each : choices)
-        best.push_back(each.specification);
-    return best;
-}
-
-/// The kernels tried until one spills no registers: some of the best, or the one of that
-/// number alone. Null where there are none.
-template <typename Specification>
-std::vector<Specification> tried_of(
-        std::vector<Specification> best, bool alone, size_t number) {
-    constexpr size_t most_tried = 3, most_measured = 6;
-    if (!alone) {
-        if (best.size() > most_tried) best.resize(most_tried);
-        return best;
-    }
-    if (number >= std::min(best.size(), most_measured)) return {};
-    return {best[number]};
+    std::ranges::stable_sort(choices, {}, &choice<Specification>::cost);
+    const size_t first = alone ? number : 0;
+    const size_t end = std::min(choices.size(),
+            !alone                           ? most_tried
+                    : number < most_measured ? number + 1
+                                             : 0);
+    std::vector<Specification> tried;
+    for (size_t i = first; i < end; ++i)
+        tried.push_back(choices[i].specification);
+    return tried;
 }
 
 std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         bool alone, size_t number) {
+    std::vector<specification> tried;
     if (problem.direction == convolution_direction::backward_weights) {
         // Cut alike wherever the tensors begin: the order of a sum follows from the cut.
         auto aligned = forms;
         for (problem_specification &form : aligned)
             form.alignment = vectors;
-        auto tried = tried_of(
-                best_of(aligned, gpu, weights_choices), alone, number);
-        if (tried.empty()) return nullptr;
-        for (weights_specification &each : tried) {
+        for (weights_specification &each :
+                tried_of(aligned, gpu, weights_choices, alone, number)) {
             each.of.alignment = forms.front().alignment;
             // Rows that are loaded element by element may be too many loads.
             if (!geometry_of(each).fits) return nullptr;
+            tried.emplace_back(each);
         }
-        return std::make_unique<weights_variant>(std::move(tried));
+    } else {
+        for (const data_specification &each :
+                tried_of(forms, gpu, data_choices, alone, number))
+            tried.emplace_back(each);
     }
-    auto tried = tried_of(best_of(forms, gpu, data_choices), alone, number);
     if (tried.empty()) return nullptr;
-    return std::make_unique<data_variant>(std::move(tried),
-            problem.direction == convolution_direction::backward_data);
+    return std::make_unique<variant>(std::move(tried), problem.direction);
 }
 
 class sliding_plan final : public kernel_plan {

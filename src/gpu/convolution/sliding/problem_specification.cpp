@@ -1,4 +1,3 @@
-#include "gpu/convolution/sliding/problem_specification.hpp"
 
 #include <algorithm>
 #include <array>

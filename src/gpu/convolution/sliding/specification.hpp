@@ -93,6 +93,12 @@ constexpr bool rows_are_copied(bool copies, int loaded_bytes) {
     return copies && loaded_bytes >= 4;
 }
 
+/// The first column of a tile, of so many that are `step` apart.
+constexpr int first_column_of(int tile, int columns, int step) {
+    return step > 1 ? tile % step + tile / step * (step * columns)
+                    : tile * columns;
+}
+
 // How much the tables below hold.
 constexpr int most_units = 96;
 constexpr int most_depths = 64, most_tile_depths = 3;
@@ -153,6 +159,14 @@ struct column_units {
     /// By tap and column of a tile: what it meets, counted from the first vector's first
     /// element; -1 where no tile meets anything.
     short met[most_taps][most_columns];
+
+    /// Whether a vector is inside, of a tile whose first column meets `column` of a row of
+    /// `width`.
+    constexpr bool is_inside(int unit, int column, int width) const {
+        return always_inside[unit]
+                || static_cast<unsigned>(column + (unit + first) * vector)
+                < static_cast<unsigned>(width);
+    }
 
     /// Of tiles whose first columns meet column 0 to `furthest` of a row of `width`. Whether
     /// there is room for them.

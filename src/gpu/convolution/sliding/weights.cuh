@@ -163,9 +163,7 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         const int strip = digit_of(rest, g.strips);
         t.depth = rest % p.depth.written;
         const int image = rest / p.depth.written;
-        const int column = g.column_step > 1 ? tile % g.column_step
-                        + tile / g.column_step * (g.column_step * cut.columns)
-                                             : tile * cut.columns;
+        const int column = first_column_of(tile, cut.columns, g.column_step);
         const int first = g.first_step + strip * cut.strip;
         const int end = least(first + cut.strip, g.end_step);
         if (first >= end) continue;

@@ -180,27 +180,18 @@ struct weights_walk {
                                           [x % g.src.vector];
                 });
         if constexpr (!g.copied) load_ahead(t, slot, end, checked);
-#pragma unroll
-        for (int kd = 0; kd < p.depth.taps; ++kd)
-#pragma unroll
-            for (int kh = 0; kh < g.row_taps; ++kh)
-#pragma unroll
-                for (int j = 0; j < cut.columns; ++j) {
-                    if (!dst_used(j)) continue;
-#pragma unroll
-                    for (int kw = 0; kw < p.column.taps; ++kw) {
-                        const int x = g.src.met[kw][j];
-                        if (x < 0) continue;
-#pragma unroll
-                        for (int m = 0; m < p.multiplier; ++m)
-#pragma unroll
-                            for (int v = 0; v < cut.vector; ++v)
+        for_each<p.depth.taps, g.row_taps, cut.columns, p.column.taps>(
+                [&](int kd, int kh, int j, int kw) {
+                    const int x = g.src.met[kw][j];
+                    if (x < 0 || !dst_used(j)) return;
+                    for_each<1, 1, p.multiplier, cut.vector>(
+                            [&](int, int, int m, int v) {
                                 sums[m][kd][kh][kw][v] = multiply_add(
                                         values[g.phase_of[kh]][kd][x][v],
                                         kept[g.age_of[kh]][j][m][v],
                                         sums[m][kd][kh][kw][v]);
-                    }
-                }
+                            });
+                });
     }
     /// Registers: the rows that are `ahead` of a step.
     __device__ void load_ahead(int t, int slot, int end, bool checked) {
@@ -230,15 +221,11 @@ struct weights_walk {
             int t, int end) {
 #pragma unroll
         for (int unit = 0; unit < g.src.count; ++unit)
-            src_inside[unit] = g.src.always_inside[unit]
-                    || static_cast<unsigned>(column * p.column.step
-                               + (unit + g.src.first) * g.src.vector)
-                            < static_cast<unsigned>(p.column.read);
+            src_inside[unit] = g.src.is_inside(
+                    unit, column * p.column.step, p.column.read);
 #pragma unroll
         for (int unit = 0; unit < g.dst.count; ++unit)
-            dst_inside[unit] = g.dst.always_inside[unit]
-                    || static_cast<unsigned>(column + unit * g.dst.vector)
-                            < static_cast<unsigned>(p.column.written);
+            dst_inside[unit] = g.dst.is_inside(unit, column, p.column.written);
 #pragma unroll
         for (int kd = 0; kd < p.depth.taps; ++kd)
             depth_inside[kd] = static_cast<unsigned>(p.depth.met(0, kd)

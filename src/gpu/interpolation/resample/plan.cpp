@@ -124,14 +124,18 @@ public:
         if (choices_.empty())
             return std::make_unique<variant>(
                     forms_[0], std::vector<specification_of_kernel> {});
-        const bool walks = choices_[number].specification.of.walk.is_there();
+        const auto is_of_form = [&](const problem_specification &p) {
+            const problem_specification &of = choices_[number].specification.of;
+            return p.walk.is_there() == of.walk.is_there()
+                    && p.column.is_there() == of.column.is_there();
+        };
         std::vector<specification_of_kernel> all;
         for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
-            if (choices_[i].specification.of.walk.is_there() == walks)
+            if (is_of_form(choices_[i].specification.of))
                 all.push_back(choices_[i].specification);
         const auto form = std::find_if(
                 forms_.begin(), forms_.end(), [&](const resident_form &each) {
-                    return each.of.specification.walk.is_there() == walks;
+                    return is_of_form(each.of.specification);
                 });
         return std::make_unique<variant>(*form, std::move(all));
     }

@@ -65,6 +65,14 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     return made;
 }
 
+/// Of so many, the most that divide them and that have small tables.
+int rows_of_walk(int all) {
+    constexpr int longest = 4096;
+    for (int parts = 1; parts <= longest; ++parts)
+        if (all % parts == 0 && all / parts <= longest) return all / parts;
+    return 1;
+}
+
 std::string refusal_of(
         const interpolation_problem &p, const std::vector<axis_map> &maps) {
     if (maps.empty())
@@ -207,6 +215,18 @@ std::vector<mapped_problem> specifications_of(
     } else {
         add(none, none, 0);
         if (walks) add(0, none, none);
+        // Some rows one after the other, as a walk that adds none of them up: a thread finds
+        // its columns once for all.
+        const int rows = rows_of_walk(s.outer[0]);
+        maps.push_back(make_axis_map(p.mode, p.coordinates, {rows, rows}));
+        if (walks && s.inner == 1 && rows > 1 && maps.back().identity) {
+            axes.push_back(
+                    axis_of(maps.back(), s.outer_write[0], s.outer_read[0]));
+            s.outer[0] /= rows;
+            s.outer_write[0] *= rows;
+            s.outer_read[0] *= rows;
+            add(none + 1, none, 0);
+        }
     }
     if (s.prologue != fused_op::none && made[0].specification.walk_first) {
         refusal = "takes no op ahead where the walk comes first";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/convolution/depthwise/lines/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/device/rounding.hpp"
 
@@ -19,20 +18,22 @@ constexpr int longest_chain = 1024;
 constexpr int least_taps = 5;
 constexpr int least_columns = 64;
 
+/// A window of one point along D and H, none of them outside.
 bool takes(const problem_facts &facts) {
-    const problem_shape &shape = facts.shape;
-    const window_axis &along = shape.axes[2];
-    return !facts.channels_last && facts.tensor_cores_suit()
-            && window_is_a_row(shape) && shape.axes[0].read == 1
+    const auto &[deep, down, along] = facts.shape.axes;
+    for (const window_axis *axis : {&deep, &down})
+        if (axis->kernel != 1 || axis->stride != 1 || axis->pad != 0
+                || axis->read != axis->written)
+            return false;
+    return deep.read == 1 && along.stride == 1 && along.dilation == 1
             && along.kernel >= least_taps && along.kernel < most_taps
-            && pads_are_short(along, shape.to_src)
-            && std::min(along.read, along.written) >= least_columns
-            && planes_without_gaps(shape);
+            && pads_are_short(along, facts.shape.to_src)
+            && std::min(along.read, along.written) >= least_columns;
 }
 
 } // namespace
 
-bool cut(work_cut &work, const problem_facts &facts) {
+bool cut(work_cut &work, const problem_facts &facts, bool /*vectors*/) {
     if (!takes(facts)) return false;
     const problem_shape &shape = facts.shape;
     const bool of_weights = facts.of_weights();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
-#include "gpu/convolution/launcher.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
 
@@ -23,22 +22,14 @@ __host__ __device__ constexpr int steps_of_taps(int taps) {
 /// piece of its rows, in all images.
 struct work_cut {
     static constexpr const char *takes
-            = "bf16 and f16 in NCX without gaps, weights alike, windows of 5 "
-              "to 63 points along W alone with strides and dilations of 1 "
+            = "groups of one channel, bf16 and f16 in NCX without gaps, "
+              "weights "
+              "alike, windows of 5 to 63 points along W alone with strides and "
+              "dilations of 1 "
               "and pads smaller than the window, 64 columns and more";
     int pieces = 1; ///< of a row
     int parts = 1; ///< blocks of a channel
     int lead = 0; ///< zeros before the window's first tap
-    size_t shared_bytes = 0;
 };
-
-// In cut.cpp.
-/// NCX without gaps of bf16 and f16. False where there are too many pieces or
-/// blocks.
-bool cut(work_cut &, const problem_facts &);
-
-// In data.cu and weights.cu, for bf16 and f16.
-launcher data_launcher(const launch_facts &, const work_cut &);
-launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::lines

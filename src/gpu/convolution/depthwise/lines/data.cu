@@ -15,8 +15,8 @@
 // registers, which is how they lie in memory. Products with the matrices' zeros
 // are NaN where read or the window is infinite or NaN: what came out NaN is in
 // the end taken again from the definition.
-#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
         for (int column = lane * 2; column < columns; column += 64)
 #pragma unroll 1
             for (int w = column; w < min(column + 2, columns); ++w)
-                take_again(to[w], read, weights, shape, of.image, channel, 0,
+                take_again(to[w], read, weights, shape, of.image, channel,
                         of.row, of.column + w);
     }
 }
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 } // namespace
 
 launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape);
+    const bool wide = facts.pairs && rows_are_wide(facts.shape);
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps, int width>() {

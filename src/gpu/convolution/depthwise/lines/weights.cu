@@ -16,8 +16,8 @@
 // writes one partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there.
-#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/lines/device.cuh"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::lines {

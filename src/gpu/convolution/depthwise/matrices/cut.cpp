@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/device/banks.hpp"
 #include "gpu/device/rounding.hpp"
@@ -79,25 +78,28 @@ void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
     cut.shared_bytes = static_cast<size_t>(bytes);
 }
 
-} // namespace
-
+/// A window of 5x5 or 7x7 on planes (one depth), with strides and dilations of 1 and
+/// short pads.
 bool takes(const problem_facts &facts) {
     const problem_shape &shape = facts.shape;
-    const bool of_weights = facts.of_weights();
-    if (facts.channels_last || !facts.tensor_cores_suit()
-            || !window_slides(shape))
+    const auto &[deep, down, along] = shape.axes;
+    if (deep.kernel != 1 || deep.pad != 0 || deep.read != 1 || deep.written != 1
+            || (along.kernel != 5 && along.kernel != 7))
         return false;
-    const window_axis &along = shape.axes[2];
+    for (const window_axis *axis : {&down, &along})
+        if (axis->kernel != along.kernel || axis->stride != 1
+                || axis->dilation != 1 || !pads_are_short(*axis, shape.to_src))
+            return false;
     // Threads load beyond the columns of a row. Of read these are 7 + 8 + 6 columns
     // at most, which the slack holds. Of dst, which is shifted, they may be more:
     // src may have much longer rows.
     constexpr int slack = slack_bytes / static_cast<int>(element_bytes) - 4;
-    if (of_weights
-            && round_up(along.read, tile_span) + along.pad + 2 - along.written
-                    > slack)
-        return false;
-    return planes_without_gaps(shape);
+    return !facts.of_weights()
+            || round_up(along.read, tile_span) + along.pad + 2 - along.written
+            <= slack;
 }
+
+} // namespace
 
 bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
     if (!takes(facts)) return false;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
-#include "gpu/convolution/launcher.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -13,7 +12,8 @@ namespace gradnn::gpu::depthwise::matrices {
 /// few images (a stage), while the next stage is being copied.
 struct work_cut {
     static constexpr const char *takes
-            = "bf16 and f16 in NCX without gaps, weights alike, windows of "
+            = "groups of one channel, bf16 and f16 in NCX without gaps, "
+              "weights alike, windows of "
               "5x5 and 7x7 on planes with strides and dilations of 1 and "
               "pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
@@ -65,16 +65,5 @@ constexpr int slack_bytes = 64;
 
 /// The weights' kernel: bytes of zeros, for rows of dst that are none.
 constexpr int zeros_bytes = 64;
-
-// In cut.cpp.
-/// Whether tensor cores take the tensors and the window, of bf16 and f16.
-bool takes(const problem_facts &);
-/// False also where neither planes nor bands of at least 16 rows fit in shared
-/// memory, or where there would be too many blocks.
-bool cut(work_cut &, const problem_facts &, bool vectors);
-
-// In data.cu and weights.cu, for bf16 and f16.
-launcher data_launcher(const launch_facts &, const work_cut &);
-launcher weights_launcher(const launch_facts &, const work_cut &);
 
 } // namespace gradnn::gpu::depthwise::matrices

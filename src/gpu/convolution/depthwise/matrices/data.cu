@@ -17,8 +17,8 @@
 // are collected in shared memory and leave as they came. Products with the
 // matrices' zeros are NaN where read or the window is infinite or NaN: what
 // comes out NaN is taken again from the definition.
-#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
                 const int row = (e - i * count) / along.written;
                 Type &result = results_of(i)[e - i * count];
                 take_again(result, read, weights, shape, block.image(stage, i),
-                        block.first_channel + row / out.rows(), 0,
+                        block.first_channel + row / out.rows(),
                         out.held.begin + row % out.rows(), e % along.written);
             }
             __syncthreads();
@@ -302,7 +302,7 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
 } // namespace
 
 launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape);
+    const bool wide = facts.pairs && rows_are_wide(facts.shape);
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_constants(facts.shape, wide, [&]<int size, int width>() {
             return launch_of_data(facts, "convolution.gpu_depthwise_matrices",

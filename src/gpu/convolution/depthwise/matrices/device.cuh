@@ -2,12 +2,59 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
-#include "gpu/convolution/depthwise/stretches.cuh"
+#include "gpu/convolution/depthwise/taps.cuh"
+#include "gpu/device/async_copy.cuh"
 #include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::matrices {
+
+/// `count` elements that follow one another, shared between a block's threads:
+/// single ones up to an address of a multiple of 16 bytes, vectors, single ones.
+template <typename Type>
+struct stretch {
+    static constexpr int each = static_cast<int>(16 / sizeof(Type));
+    int head;
+    int vectors;
+    int count;
+
+    __device__ stretch(const Type *global, int elements) : count(elements) {
+        const auto past = static_cast<int>(
+                (reinterpret_cast<uintptr_t>(global) & 15U) / sizeof(Type));
+        head = min(count, (each - past) % each);
+        vectors = (count - head) / each;
+    }
+    /// Calls vector(i) and one(i) for elements i that vectors and that single
+    /// elements begin with: the share of a thread.
+    template <typename Vector, typename One>
+    __device__ __forceinline__ void share(
+            const Vector &vector, const One &one) const {
+        const auto thread = static_cast<int>(threadIdx.x);
+        const auto threads = static_cast<int>(blockDim.x);
+        for (int v = thread; v < vectors; v += threads)
+            vector(head + v * each);
+        const int tail = head + vectors * each;
+        const int single = head + count - tail;
+        for (int i = thread; i < single; i += threads)
+            one(i < head ? i : i - head + tail);
+    }
+};
+
+template <typename Type>
+__device__ __forceinline__ void copy_out(
+        Type *to, const Type *from, int count) {
+    using vector = pack<Type, stretch<Type>::each>;
+    stretch<Type>(to, count).share(
+            [&](int i) { vector::load(from + i).stream(to + i); },
+            [&](int i) { to[i] = from[i]; });
+}
+
+/// Rows of read that a block holds, and of written: [begin, end) of each plane.
+struct held_rows {
+    int begin;
+    int end;
+};
 
 /// Pairs of elements, one after the other from byte `address` on, which `wide` (2)
 /// says is a multiple of 4.

@@ -15,8 +15,8 @@
 // fixed order, and writes one partial sum a weight, which a second launch adds up
 // (convolution/depthwise/parts.cu). Columns and rows outside are zeros; what comes
 // out infinite or NaN is taken again there.
-#include "gpu/convolution/depthwise/launch.hpp"
 #include "gpu/convolution/depthwise/matrices/device.cuh"
+#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 } // namespace
 
 launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.alignment.pairs && rows_are_wide(facts.shape, 2);
+    const bool wide = facts.pairs && rows_are_wide(facts.shape, 2);
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_constants(facts.shape, wide, [&]<int size, int width>() {
             return launch_of_weights(facts,
