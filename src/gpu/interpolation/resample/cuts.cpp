@@ -74,6 +74,12 @@ bool middle_is_nested(const problem_specification &p) {
             && p.middle.read_pitch <= 2 * row;
 }
 
+/// Whether there is no walk that just goes from one row to the next.
+bool adds_up_rows(const problem_specification &p) {
+    return !p.walk.is_there() || p.walk.most_taps > 1
+            || p.walk.written != p.walk.read;
+}
+
 /// Threads read global memory.
 void add_threads(std::vector<cut> &to, const mapped_problem &of,
         const gpu_facts &gpu, cut c) {
@@ -93,8 +99,11 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
     const std::vector<int> strips = p.walk.is_there()
             ? parts_of(p.walk.written, true)
             : std::vector<int> {1};
+    // What a thread finds once serves so many rows.
+    const int least_strip = adds_up_rows(p) ? 1 : std::min(16, p.walk.written);
     for (const int strip : strips)
         for (const int ahead : {0, 1, 2, 4}) {
+            if (strip < least_strip) break;
             const bool plain
                     = p.middle.is_there() || rolled || !p.walk.is_there();
             if (plain != (ahead == 0)) continue;
@@ -361,10 +370,12 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
                 add_lines_of(made, in, c);
                 continue;
             }
-            add_threads(made, of, gpu, c);
+            const bool adds_up = adds_up_rows(of.specification);
+            // A walk that adds nothing up pays where columns are constants.
+            if (!walks || adds_up || c.repeated) add_threads(made, of, gpu, c);
             // Bulk copies compute nothing.
-            if (of.specification.prologue == fused_op::none && !c.exchanged
-                    && (walks || !middle.is_there()))
+            if (adds_up && of.specification.prologue == fused_op::none
+                    && !c.exchanged && (walks || !middle.is_there()))
                 add_tiles(made, in, c);
         }
     return made;

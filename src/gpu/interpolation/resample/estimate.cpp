@@ -170,7 +170,10 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
     const thread_estimate thread(s, g, of);
     const double sms = gpu.multiprocessors;
     const double longer_or_not
-            = p.column.is_there() && !c.repeated && c.vector == 1 ? longer : 1;
+            = (p.column.is_there() ? !c.repeated : p.inner == 1)
+                    && c.vector == 1
+            ? longer
+            : 1;
     estimate made {};
     if (c.stages == 0) {
         const form_costs &form

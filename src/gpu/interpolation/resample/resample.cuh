@@ -35,12 +35,14 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
     rest /= g.strips;
     bool writes = true;
     if constexpr (c.exchanged) {
-        // Of all rows' tiles, one after the other; all lanes take part in exchanges.
-        const int number = static_cast<int>(rest) * g.writers + lane - g.lead;
-        const int taken = most(0, least(number, g.outers * g.tiles - 1));
-        writes = number == taken && lane >= g.lead && lane < g.lead + g.writers;
-        tile = taken % g.tiles;
-        rest = taken / g.tiles;
+        // Of all rows' tiles, one after the other; all lanes take part in exchanges. No clamp:
+        // ptxas 13.0 loses a comparison of its result with the upper bound (VIMNMX.RELU).
+        const unsigned number = rest * g.writers + lane - g.lead;
+        const bool exists = number < static_cast<unsigned>(g.outers * g.tiles);
+        writes = exists && lane >= g.lead && lane < g.lead + g.writers;
+        rest = exists ? number : 0;
+        tile = rest % g.tiles;
+        rest /= g.tiles;
     }
     walk<s> of;
     of.along.find(tile, map.column);
