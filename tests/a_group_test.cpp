@@ -81,6 +81,11 @@ TEST_P(a_group, needs_room_for_one_slice) {
     size_t scratch = 0;
     for (const step_info &step : info.steps)
         scratch = std::max(scratch, step.workspace_bytes);
+    // One kernel that adds as it loads has no tensor inside.
+    if (info.steps.size() == 1) {
+        EXPECT_EQ(info.workspace_bytes, scratch);
+        return;
+    }
     EXPECT_EQ(info.workspace_bytes, whole / info.slices + scratch);
     EXPECT_EQ(log.lines("compile").at(0).at("note"),
             info.slices > 1 ? std::to_string(info.slices) + " slices" : "");

@@ -9,23 +9,25 @@ namespace gradnn::gpu::resample {
 namespace {
 
 /// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100), that of windows
-/// along rows of single elements to those of 1,600 cuts of 58 (H200): what a form of kernel
+/// along rows of single elements to those of 3,000 cuts of 250 (H200): what a form of kernel
 /// issues in a cycle of a scheduler with many warps, how many warps are half of many, how much
 /// longer memory takes where few blocks at a time read at many places, what part of what is read
 /// again it reads, what of a turn the last blocks take, cycles of a wavefront, of a sector that
 /// is written in part (by ncu the second cache takes some 80 thousand million a second), of
-/// waiting for memory, and of a cycle of a thread's path.
+/// waiting for memory, and of a cycle of a thread's path, and what part more a loop issues for
+/// each row ahead but the first.
 struct form_costs {
     double issued, few_warps, places, near_blocks, again, last, wavefront,
-            sector, latency, path;
+            sector, latency, path, ahead;
 };
 constexpr form_costs of_threads {
-        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38};
+        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38, 0.19};
 constexpr form_costs of_windows {
-        1.18, 7.4, 0.33, 0.11, 0.9, 0.155, 0.73, 2.4, 165, 0.46};
+        0.75, 7.4, 0.22, 0.24, 0.6, 0.115, 0.79, 1, 315, 0.8, 0.06};
 constexpr form_costs of_tiles {
-        1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67};
-constexpr form_costs of_lines {1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1};
+        1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0};
+constexpr form_costs of_lines {
+        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1, 0};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables and barriers), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;
@@ -182,7 +184,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         const double warps = std::ceil(static_cast<double>(g.items) / 32) / sms;
         // Loops over rows ahead are long.
         made.issue = costs.issue(warps * thread.instructions()
-                * (1 + 0.19 * std::max(0, c.ahead - 1)));
+                * (1 + form.ahead * std::max(0, c.ahead - 1)));
         if (by_lanes) {
             made.wavefronts = form.wavefront * warps * thread.wavefronts();
             made.sectors = form.sector * warps * thread.sectors();
