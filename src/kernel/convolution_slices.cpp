@@ -303,7 +303,7 @@ convolution_slices slices_of(const convolution_problem &whole, size_t most,
         convolution_slices made
                 = of_one.of_channels(image, of_data ? tile_channels : 1);
         if (made.parts.empty()) made = of_one.of_slabs(image);
-        if (made.parts.empty()) made = of_one.of_channels(image, 1);
+        if (of_data && made.parts.empty()) made = of_one.of_channels(image, 1);
         if (made.parts.empty()) return uncut;
         all.zeros = all.zeros || made.zeros;
         all.parts.insert(all.parts.end(), made.parts.begin(), made.parts.end());

@@ -80,7 +80,11 @@ inline detail::interpolation_problem random_interpolation(
         int64_t &dst = p.diff_dst.dims[a + 2];
         src = random.integer(1, longest);
         if (one_in(2)) src = (src + 3) / 4 * 4;
-        if (kind == 0) dst = src * same_ratio;
+        // A whole ratio, and positions beyond what it gives.
+        const bool given_ratio = kind == 0 && one_in(3);
+        if (kind == 0)
+            dst = src * same_ratio
+                    + (given_ratio ? 2 * random.integer(1, 2) : 0);
         if (kind == 1)
             dst = std::max<int64_t>(1, src * random.integer(5, 40) / 10);
         if (kind == 2)
@@ -99,7 +103,11 @@ inline detail::interpolation_problem random_interpolation(
         const double scale_of_sizes = filter.forward
                 ? static_cast<double>(src) / static_cast<double>(dst)
                 : static_cast<double>(dst) / static_cast<double>(src);
-        if (one_in(6)) {
+        if (given_ratio && dst > src) {
+            axis.ratio_given = true;
+            axis.ratio = filter.forward ? static_cast<double>(same_ratio)
+                                        : 1.0 / static_cast<double>(same_ratio);
+        } else if (one_in(6)) {
             axis.scale_given = true;
             const double given
                     = random.pick(std::vector {static_cast<double>(same_ratio),

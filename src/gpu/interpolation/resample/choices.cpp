@@ -30,13 +30,13 @@ std::vector<choice> choices_of(
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    std::map<std::array<int, 10>, int> priced;
+    std::map<std::array<int, 11>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
         const cut &c = each.cut_by;
-        if (++priced[{c.vector, c.columns, c.repeated, c.exchanged, c.apart,
-                    c.items_first, c.stages > 0, c.line_vector, c.words,
-                    c.gathers}]
+        if (++priced[{each.of->specification.walk.is_there(), c.vector,
+                    c.columns, c.repeated, c.exchanged, c.apart, c.items_first,
+                    c.stages > 0, c.line_vector, c.words, c.gathers}]
                 > most_of_kind)
             continue;
         if (all.size() == most_priced) break;

@@ -79,7 +79,7 @@ __device__ void resample_any(const jit::stored_of<type> *read,
         const int begin
                 = static_cast<int>(block / of_outers) * c.outers_of_thread;
         for (int outer = begin;
-                outer < begin + c.outers_of_thread && outer < c.outers;
+                outer - begin < c.outers_of_thread && outer < c.outers;
                 ++outer) {
             long long of_outer = outer;
             const auto *corner = read + from;

@@ -28,8 +28,8 @@ struct geometry {
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
     /// Of a window whose ends neighbouring lanes have: positions of both ends. Of a warp, lanes
-    /// that write, and those ahead of them that do not; warps for all outer positions.
-    int left, right, writers, lead, warps;
+    /// that write, and those ahead of them that do not.
+    int left, right, writers, lead;
     int write_vector; ///< columns that are stored at once
     // Of tiles in shared memory. A tile's columns and vectors are lanes; a thread keeps those
     // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
@@ -73,7 +73,10 @@ constexpr void add_window(
         g.left = most(0, -first);
         g.right = most(0, end - g.tile_step);
         g.fits = g.fits && g.tile_step % c.read_vector == 0
-                && g.left <= g.tile_step && g.right <= g.tile_step;
+                && g.left <= g.tile_step
+                && g.right <= g.tile_step
+                // Behind the last tile there is no neighbour.
+                && (g.right == 0 || g.tiles * g.tile_step >= p.column.read);
         first = 0;
         end = g.tile_step;
     }
@@ -335,7 +338,7 @@ constexpr void add_lines(
 }
 
 /// Warps whose lanes have neighbouring parts of rows, at the same strip: whole rows, or any,
-/// where the first and the last lane write nothing for want of neighbours.
+/// where a lane at an end of the warp writes nothing if its window goes on there.
 constexpr void add_exchange(geometry &g) {
     constexpr int lanes = 32;
     const int ends = (g.left > 0) + (g.right > 0);
@@ -347,8 +350,6 @@ constexpr void add_exchange(geometry &g) {
     }
     const long long warps
             = (1LL * g.outers * g.tiles + g.writers - 1) / g.writers;
-    g.fits = g.fits && warps < 1 << 29;
-    g.warps = static_cast<int>(warps);
     g.items = warps * g.strips * g.middles * lanes;
 }
 

@@ -66,7 +66,7 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
 }
 
 /// Of so many, the most that divide them and that have small tables.
-int rows_of_walk(int all) {
+int walked_rows_of(int all) {
     constexpr int longest = 4096;
     for (int parts = 1; parts <= longest; ++parts)
         if (all % parts == 0 && all / parts <= longest) return all / parts;
@@ -169,21 +169,20 @@ std::vector<mapped_problem> specifications_of(
     refusal = refusal_of(p, maps);
     if (!refusal.empty()) return {};
     others = merged(std::move(others));
+    int64_t kept = 1; // below 2^31, or refused
     if (!others.empty() && others[0].written == 1 && others[0].read == 1) {
-        s.inner = static_cast<int>(
-                std::min<int64_t>(others[0].count, most_positions));
+        kept *= others[0].count;
+        s.inner = static_cast<int>(others[0].count);
         others.erase(others.begin());
     }
     others.resize(most_outer, {1, 0, 0});
-    int64_t outers = 1;
     for (size_t i = 0; i < most_outer; ++i) {
-        s.outer[i]
-                = static_cast<int>(std::min(others[i].count, most_positions));
+        kept *= others[i].count;
+        s.outer[i] = static_cast<int>(others[i].count);
         s.outer_write[i] = others[i].written;
         s.outer_read[i] = others[i].read;
-        outers *= others[i].count;
     }
-    if (outers * s.inner >= most_positions * 4
+    if (kept >= most_positions * 4
             || axes.back().read * axes.back().read_pitch
                     >= most_positions * 4) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
@@ -217,9 +216,9 @@ std::vector<mapped_problem> specifications_of(
         if (walks) add(0, none, none);
         // Some rows one after the other, as a walk that adds none of them up: a thread finds
         // its columns once for all.
-        const int rows = rows_of_walk(s.outer[0]);
-        maps.push_back(make_axis_map(p.mode, p.coordinates, {rows, rows}));
-        if (walks && s.inner == 1 && rows > 1 && maps.back().identity) {
+        const int rows = walked_rows_of(s.outer[0]);
+        if (walks && s.inner == 1 && rows > 1) {
+            maps.push_back(make_axis_map(p.mode, p.coordinates, {rows, rows}));
             axes.push_back(
                     axis_of(maps.back(), s.outer_write[0], s.outer_read[0]));
             s.outer[0] /= rows;
