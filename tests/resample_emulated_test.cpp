@@ -244,7 +244,7 @@ protected:
         if (of.specification.empty()) {
             constexpr const char *names[]
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};
-            const bool vectors = vectors_of(p).front() * bytes_of(p.type) == 16;
+            const bool vectors = is_of_vectors(p, 16 / bytes_of(p.type));
             const int vector = vectors ? 16 / bytes_of(p.type) : 1;
             const generic_cut cut
                     = generic_cut_of(p, vector, 64, number % 3 * 100 + 1);

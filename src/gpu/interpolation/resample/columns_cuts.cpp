@@ -11,6 +11,16 @@ int read_bytes_of(const problem_specification &p) {
     return p.reads_sums ? 4 * sum_words(p) : bytes_of(p.type);
 }
 
+/// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
+std::vector<int> vectors_of(const problem_specification &p) {
+    std::vector<int> made;
+    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
+        if (is_of_vectors(p, vector)) made.push_back(vector);
+    // Narrower ones save registers, where there are many sums; not far narrower ones.
+    if (made.size() > 2) made.resize(2);
+    return made;
+}
+
 /// Elements of a load along the columns of a window.
 std::vector<int> read_vectors_of(
         const problem_specification &p, int tile_step, bool one_tile) {
@@ -29,22 +39,6 @@ std::vector<int> read_vectors_of(
 }
 
 } // namespace
-
-std::vector<int> vectors_of(const problem_specification &p) {
-    std::vector<int> made;
-    const int bytes = bytes_of(p.type);
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
-        if (vector == 1
-                || (p.inner % vector == 0 && p.alignment % (vector * bytes) == 0
-                        && p.column.read_pitch % vector == 0
-                        && p.column.write_pitch % vector == 0
-                        && pitches_divide(p, vector, true)
-                        && pitches_divide(p, vector, false)))
-            made.push_back(vector);
-    // Narrower ones save registers, where there are many sums; not far narrower ones.
-    if (made.size() > 2) made.resize(2);
-    return made;
-}
 
 std::vector<cut> columns_of(const problem_specification &p) {
     std::vector<cut> made;

@@ -32,9 +32,6 @@ struct choice {
 estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
         const gpu_facts &, bool by_lanes);
 
-/// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
-std::vector<int> vectors_of(const problem_specification &);
-
 /// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
 std::vector<cut> columns_of(const problem_specification &);
 

@@ -14,8 +14,7 @@ namespace {
 /// longer memory takes where few blocks at a time read at many places, what part of what is read
 /// again it reads, what of a turn the last blocks take, cycles of a wavefront, of a sector that
 /// is written in part (by ncu the second cache takes some 80 thousand million a second), of
-/// waiting for memory, and of a cycle of a thread's path, and what part more a loop issues for
-/// each row ahead but the first.
+/// waiting for memory and of a thread's path, and what a row ahead adds to what a loop issues.
 struct form_costs {
     double issued, few_warps, places, near_blocks, again, last, wavefront,
             sector, latency, path, ahead;

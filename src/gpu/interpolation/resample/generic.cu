@@ -2,7 +2,6 @@
 #include <cstdint>
 
 #include "gpu/device/early_start.cuh"
-#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.cuh"
 #include "gpu/interpolation/resample/generic.hpp"
 
@@ -38,7 +37,7 @@ void launch_of_type(const char *name, const problem_specification &p,
                 map.as<jit::sum_of<type>>(others), p, c);
     };
     constexpr int widest = 16 / jit::bytes_of(type);
-    if (vectors_of(p).front() == widest)
+    if (is_of_vectors(p, widest))
         launch_by.template operator()<widest>();
     else
         launch_by.template operator()<1>();

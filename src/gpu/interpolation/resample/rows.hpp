@@ -19,6 +19,17 @@ constexpr bool pitches_divide(
     return true;
 }
 
+/// Whether both tensors are vectors of so many inner elements, at multiples of their bytes.
+constexpr bool is_of_vectors(const problem_specification &p, int vector) {
+    return vector == 1
+            || (p.inner % vector == 0
+                    && p.alignment % (vector * bytes_of(p.type)) == 0
+                    && p.column.read_pitch % vector == 0
+                    && p.column.write_pitch % vector == 0
+                    && pitches_divide(p, vector, true)
+                    && pitches_divide(p, vector, false));
+}
+
 /// Elements of an outer position's row of the walk.
 constexpr long long elements_of_row(const problem_specification &p) {
     return 1LL * p.middle.read * p.column.read * p.inner;
